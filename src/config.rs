@@ -1,0 +1,169 @@
+//! How an engine is configured.
+
+use crate::clock::{Clock, MonotonicClock};
+use crate::digest::Digester;
+use crate::engine::{Engine, EngineClock};
+use crate::stats::Counters;
+use crate::sync::StdAtomicBool;
+use crate::window::Ticks;
+use crate::{Dedup, Error, History, Window};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What to answer when the history says "maybe", and nothing can confirm it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Unconfirmed {
+    /// Duplicate: a new id is dropped with the history's false-positive rate.
+    #[default]
+    Duplicate,
+    /// Fresh: a duplicate from beyond the window is handled again, and can be told from a certainly new id by its verdict.
+    Fresh,
+}
+
+/// Configures a [`Dedup`].
+///
+/// ```
+/// use hapax::{Dedup, Unconfirmed};
+/// use std::time::Duration;
+///
+/// let dedup = Dedup::builder()
+///     .window(Duration::from_secs(600))
+///     .capacity(100_000)
+///     .history(Duration::from_secs(24 * 3600), 1e-4, 5_000_000)
+///     .unconfirmed(Unconfirmed::Fresh)
+///     .scope("orders")
+///     .build()?;
+/// # Ok::<(), hapax::Error>(())
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct Builder {
+    window: Duration,
+    capacity: usize,
+    history: Option<(Duration, f64, usize)>,
+    unconfirmed: Option<Unconfirmed>,
+    refresh_on_duplicate: bool,
+    clock: Option<Box<dyn Clock>>,
+    seed: Option<u64>,
+    scope: Option<String>,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Builder {
+            window: Duration::from_secs(600),
+            capacity: 1_000_000,
+            history: None,
+            unconfirmed: None,
+            refresh_on_duplicate: false,
+            clock: None,
+            seed: None,
+            scope: None,
+        }
+    }
+
+    /// How long an id is remembered exactly, from when it was accepted: 100 ns to 100 years. Default: 10 minutes.
+    pub fn window(self, window: Duration) -> Self {
+        Builder { window, ..self }
+    }
+
+    /// How many ids are live within a window at most. Default: a million.
+    ///
+    /// Each takes 18.4 bytes. With more, the oldest go first, are counted ([`WindowStats::evicted_live`]), and
+    /// [`WindowStats::effective_window`] tells how long ids are remembered.
+    ///
+    /// [`WindowStats::evicted_live`]: crate::WindowStats::evicted_live
+    /// [`WindowStats::effective_window`]: crate::WindowStats::effective_window
+    pub fn capacity(self, ids: usize) -> Self {
+        Builder { capacity: ids, ..self }
+    }
+
+    /// Remembers ids beyond the window, in a Bloom filter: up to `ids` within any `horizon`, which is no shorter than the
+    /// window, wrongly with `false_positive_rate`. Default: no history.
+    pub fn history(self, horizon: Duration, false_positive_rate: f64, ids: usize) -> Self {
+        Builder { history: Some((horizon, false_positive_rate, ids)), ..self }
+    }
+
+    /// What to answer when only the history knows an id. Only with a [`history`](Builder::history). Default:
+    /// [`Unconfirmed::Duplicate`].
+    pub fn unconfirmed(self, unconfirmed: Unconfirmed) -> Self {
+        Builder { unconfirmed: Some(unconfirmed), ..self }
+    }
+
+    /// Whether a duplicate extends its id's stay, so that the window slides. Default: it does not.
+    pub fn refresh_on_duplicate(self, refresh_on_duplicate: bool) -> Self {
+        Builder { refresh_on_duplicate, ..self }
+    }
+
+    /// Where to read the time. Default: [`MonotonicClock`].
+    pub fn clock(self, clock: impl Clock) -> Self {
+        Builder { clock: Some(Box::new(clock)), ..self }
+    }
+
+    /// The seed of the digests. Default: random.
+    ///
+    /// Whoever knows the seed can construct ids that are taken for one another, so fix it only for repeatable runs.
+    pub fn seed(self, seed: u64) -> Self {
+        Builder { seed: Some(seed), ..self }
+    }
+
+    /// The namespace of the ids (a consumer, a tenant): one id in two scopes is two ids. Default: none. See
+    /// [`Dedup::with_scope`] for several scopes in one engine.
+    pub fn scope(self, scope: impl Into<String>) -> Self {
+        Builder { scope: Some(scope.into()), ..self }
+    }
+
+    /// Builds the engine. All memory that it will ever use is allocated here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] names the option, its value and what would be valid; [`Error::OutOfMemory`] says how much
+    /// memory could not be had.
+    pub fn build(self) -> Result<Dedup, Error> {
+        let ticks = Ticks::of_window(self.window)?;
+        if let Some((horizon, ..)) = self.history
+            && horizon < self.window
+        {
+            let expected = format!("at least the window, {:?}", self.window);
+            return Err(Error::invalid("history.horizon", format_args!("{horizon:?}"), expected));
+        }
+        if let (None, Some(unconfirmed)) = (self.history, self.unconfirmed) {
+            let expected = "a history, without which it means nothing";
+            return Err(Error::invalid("unconfirmed", format_args!("{unconfirmed:?}"), expected));
+        }
+        let clock = match self.clock {
+            Some(clock) => EngineClock::Custom(clock),
+            None => EngineClock::Monotonic(MonotonicClock::for_tick(ticks.tick())),
+        };
+        let window = Window::new(self.window, self.capacity)?
+            .refresh_on_duplicate(self.refresh_on_duplicate)
+            .clock_lag(clock.lag());
+        let history = self.history.map(|(horizon, rate, ids)| History::new(horizon, rate, ids)).transpose()?;
+        let unscoped = self.seed.map_or_else(Digester::random, Digester::with_seed);
+        let digester = self.scope.map_or_else(|| unscoped.clone(), |scope| unscoped.scoped(&scope));
+        let engine = Engine {
+            window,
+            history,
+            unconfirmed: self.unconfirmed.unwrap_or_default(),
+            refresh_on_duplicate: self.refresh_on_duplicate,
+            clock,
+            keeps_stream_time: StdAtomicBool::new(false),
+            counters: Counters::new(),
+            unscoped,
+        };
+        Ok(Dedup::new(Arc::new(engine), digester))
+    }
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the seed: it is a secret.
+        f.debug_struct("Builder")
+            .field("window", &self.window)
+            .field("capacity", &self.capacity)
+            .field("history", &self.history)
+            .field("unconfirmed", &self.unconfirmed)
+            .field("refresh_on_duplicate", &self.refresh_on_duplicate)
+            .field("scope", &self.scope)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,227 @@
+//! The synchronous engine as its users see it: handles, scopes, time.
+
+use crate::config::Builder;
+use crate::digest::{Digest, Digester};
+use crate::engine::Engine;
+use crate::stats::Stats;
+use crate::{Tier, Timestamp, Verdict};
+use std::sync::Arc;
+
+/// Tells whether an id was seen before.
+///
+/// ```
+/// use hapax::Dedup;
+/// use std::time::Duration;
+///
+/// let dedup = Dedup::builder().window(Duration::from_secs(600)).capacity(100_000).build()?;
+/// for id in ["a", "b", "a"] {
+///     if dedup.check(id).is_fresh() {
+///         println!("{id} is new");
+///     }
+/// }
+/// # Ok::<(), hapax::Error>(())
+/// ```
+///
+/// An engine is shared by reference or by clone: a clone is another handle to the same engine. All calls take `&self`, from any
+/// thread.
+///
+/// # Guarantees
+///
+/// - Of any number of threads that check one id within the window, exactly one is told that it is fresh.
+/// - An id accepted at t is a duplicate at every t' with t' - t < W, and never (by the window) once t' - t >= W + 2 ticks. A
+///   duplicate does not extend its id's stay, unless [`refresh_on_duplicate`](Builder::refresh_on_duplicate) says so.
+/// - What can make it wrong, and how often, is counted in [`stats`](Dedup::stats): ids that had to go early, false duplicates.
+///
+/// # Cost
+///
+/// No lock, no allocation and no waiting in any check. See [`Window`](crate::Window) and [`History`](crate::History) for memory and time.
+#[derive(Clone)]
+pub struct Dedup {
+    engine: Arc<Engine>,
+    digester: Digester,
+}
+
+/// An id whose digest is known, and whose memory is on its way.
+///
+/// Made by [`Dedup::prepare`]; for the engine that made it, and the scope of that handle.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "preparing an id does not check it"]
+pub struct Prepared(Digest);
+
+/// What [`Dedup::forget`] could do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgotten {
+    /// Nothing remembers the id: its next check is fresh.
+    Entirely,
+    /// The history, which cannot forget single ids, may remember it, and its next check may be a guess.
+    ExceptByHistory,
+}
+
+impl Dedup {
+    /// Starts configuring an engine.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn new(engine: Arc<Engine>, digester: Digester) -> Self {
+        Dedup { engine, digester }
+    }
+
+    /// A handle to the same engine for another scope: the same id there is another id.
+    ///
+    /// ```
+    /// let dedup = hapax::Dedup::builder().build()?;
+    /// let (orders, invoices) = (dedup.with_scope("orders"), dedup.with_scope("invoices"));
+    /// assert!(orders.check("17").is_fresh());
+    /// assert!(invoices.check("17").is_fresh());
+    /// assert!(orders.check("17").is_duplicate());
+    /// # Ok::<(), hapax::Error>(())
+    /// ```
+    pub fn with_scope(&self, scope: &str) -> Self {
+        Dedup { engine: Arc::clone(&self.engine), digester: self.engine.unscoped.scoped(scope) }
+    }
+
+    /// Whether the id is fresh or a duplicate, now. A fresh one is remembered from now on.
+    #[inline]
+    pub fn check(&self, id: impl AsRef<[u8]>) -> Verdict {
+        self.engine.check(self.digester.digest(id), self.engine.now())
+    }
+
+    /// The same at a time that the caller gives: that of the event, say.
+    ///
+    /// The window is then measured in stream time, the largest time given so far, so that input that is out of order gives the same
+    /// answers at every run. From the first such call on the engine's clock is not read any more.
+    ///
+    /// ```
+    /// use hapax::{Dedup, Timestamp};
+    /// use std::time::Duration;
+    ///
+    /// let dedup = Dedup::builder().window(Duration::from_secs(60)).build()?;
+    /// assert!(dedup.check_at("a", Timestamp::from_secs(1_000)).is_fresh());
+    /// assert!(dedup.check_at("a", Timestamp::from_secs(1_059)).is_duplicate());
+    /// assert!(dedup.check_at("b", Timestamp::from_secs(1_062)).is_fresh());
+    /// assert!(dedup.check_at("a", Timestamp::from_secs(1_000)).is_fresh()); // late: it is 1062 by now
+    /// # Ok::<(), hapax::Error>(())
+    /// ```
+    #[inline]
+    pub fn check_at(&self, id: impl AsRef<[u8]>, at: Timestamp) -> Verdict {
+        self.engine.keep_stream_time();
+        self.engine.check(self.digester.digest(id), at)
+    }
+
+    /// Checks many ids, in order, with one reading of the clock: several times as fast as one by one, since their memory is fetched
+    /// at the same time. `verdicts` is cleared, and then holds one verdict for each id.
+    ///
+    /// ```
+    /// let dedup = hapax::Dedup::builder().build()?;
+    /// let mut verdicts = Vec::new(); // reuse it: then nothing is allocated
+    /// dedup.check_batch(["a", "a", "b"], &mut verdicts);
+    /// let fresh: Vec<bool> = verdicts.iter().map(|v| v.is_fresh()).collect();
+    /// assert_eq!(fresh, [true, false, true]);
+    /// # Ok::<(), hapax::Error>(())
+    /// ```
+    pub fn check_batch<I>(&self, ids: I, verdicts: &mut Vec<Verdict>)
+    where
+        I: IntoIterator<Item: AsRef<[u8]>>,
+    {
+        let digests = ids.into_iter().map(|id| self.digester.digest(id));
+        self.engine.check_batch(digests, self.engine.now(), verdicts);
+    }
+
+    /// Checks many ids at a time that the caller gives; see [`check_at`](Dedup::check_at).
+    pub fn check_batch_at<I>(&self, ids: I, at: Timestamp, verdicts: &mut Vec<Verdict>)
+    where
+        I: IntoIterator<Item: AsRef<[u8]>>,
+    {
+        self.engine.keep_stream_time();
+        let digests = ids.into_iter().map(|id| self.digester.digest(id));
+        self.engine.check_batch(digests, at, verdicts);
+    }
+
+    /// Digests an id and asks for the memory that its check will need, without waiting for it.
+    ///
+    /// For a consumer that gets ids one by one: prepare on receipt, check after decoding, and the memory has arrived.
+    ///
+    /// ```
+    /// let dedup = hapax::Dedup::builder().build()?;
+    /// let id = dedup.prepare("a");
+    /// // … decode the message …
+    /// assert!(dedup.check_prepared(id).is_fresh());
+    /// # Ok::<(), hapax::Error>(())
+    /// ```
+    #[inline]
+    pub fn prepare(&self, id: impl AsRef<[u8]>) -> Prepared {
+        let digest = self.digester.digest(id);
+        self.engine.window.prefetch(digest);
+        if let Some(history) = &self.engine.history {
+            history.prefetch(digest);
+        }
+        Prepared(digest)
+    }
+
+    /// Checks an id that was prepared, now.
+    #[inline]
+    pub fn check_prepared(&self, id: Prepared) -> Verdict {
+        self.engine.check(id.0, self.engine.now())
+    }
+
+    /// Checks an id that was prepared, at a time that the caller gives; see [`check_at`](Dedup::check_at).
+    #[inline]
+    pub fn check_prepared_at(&self, id: Prepared, at: Timestamp) -> Verdict {
+        self.engine.keep_stream_time();
+        self.engine.check(id.0, at)
+    }
+
+    /// Which tier remembers an id, if any; the history's word is a guess. Changes nothing, and is not counted.
+    pub fn contains(&self, id: impl AsRef<[u8]>) -> Option<Tier> {
+        let digest = self.digester.digest(id);
+        if self.engine.window.contains(digest, self.engine.now()) {
+            return Some(Tier::Window);
+        }
+        let history = self.engine.history.as_ref()?;
+        history.contains(digest).then_some(Tier::History)
+    }
+
+    /// Forgets an id, so that it can be accepted again.
+    ///
+    /// A check that begins when this has returned finds the id fresh, unless another check accepted it in between, or the history
+    /// remembers it.
+    pub fn forget(&self, id: impl AsRef<[u8]>) -> Forgotten {
+        let digest = self.digester.digest(id);
+        self.engine.window.forget(digest, self.engine.now());
+        match &self.engine.history {
+            Some(history) if history.contains(digest) => Forgotten::ExceptByHistory,
+            _ => Forgotten::Entirely,
+        }
+    }
+
+    /// Forgets all ids, of all scopes, that were accepted before the call. What is accepted meanwhile may be forgotten, too.
+    ///
+    /// Writes to all of the memory: about a second for 10 million ids. Others go on meanwhile.
+    pub fn clear(&self) {
+        if let Some(history) = &self.engine.history {
+            history.clear();
+        }
+        self.engine.window.clear(self.engine.now());
+    }
+
+    /// What the engine has counted and what it holds, of all scopes. Reads the window's whole memory: 10 to 20 ms for 10 million ids.
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+}
+
+const _: fn() = || {
+    fn shareable<T: Send + Sync>() {}
+    shareable::<Dedup>();
+};
+
+impl std::fmt::Debug for Dedup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the digester: its seed is a secret.
+        f.debug_struct("Dedup")
+            .field("window", &self.engine.window)
+            .field("history", &self.engine.history)
+            .finish_non_exhaustive()
+    }
+}

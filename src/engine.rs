@@ -1,0 +1,209 @@
+//! The synchronous engine within: how the tiers decide together.
+
+use crate::clock::{Clock, MonotonicClock};
+use crate::config::Unconfirmed;
+use crate::digest::{Digest, Digester};
+use crate::stats::{Counters, Counts, Stats};
+use crate::sync::{Ordering, StdAtomicBool};
+use crate::window::{CHUNK, Chunk, bits};
+use crate::{History, Outcome, Tier, Timestamp, Verdict, Window};
+use std::time::Duration;
+
+/// What handles share.
+pub(crate) struct Engine {
+    pub(crate) window: Window,
+    pub(crate) history: Option<History>,
+    pub(crate) unconfirmed: Unconfirmed,
+    pub(crate) refresh_on_duplicate: bool,
+    pub(crate) clock: EngineClock,
+    /// Whether time is what `check_at` is given, from the first such call on.
+    pub(crate) keeps_stream_time: StdAtomicBool,
+    pub(crate) counters: Counters,
+    pub(crate) unscoped: Digester,
+}
+
+/// The default clock is known to the compiler.
+pub(crate) enum EngineClock {
+    Monotonic(MonotonicClock),
+    Custom(Box<dyn Clock>),
+}
+
+impl EngineClock {
+    #[inline(always)]
+    fn now(&self) -> Timestamp {
+        match self {
+            EngineClock::Monotonic(clock) => clock.now(),
+            EngineClock::Custom(clock) => clock.now(),
+        }
+    }
+
+    pub(crate) fn lag(&self) -> Duration {
+        match self {
+            EngineClock::Monotonic(clock) => clock.lag(),
+            EngineClock::Custom(clock) => clock.lag(),
+        }
+    }
+}
+
+/// Not in the history means: certainly not seen within its horizon.
+const FRESH_BY_WINDOW: Verdict = Verdict::exact(Outcome::Fresh, Tier::Window);
+const FRESH_BY_HISTORY: Verdict = Verdict::exact(Outcome::Fresh, Tier::History);
+const DUPLICATE: Verdict = Verdict::exact(Outcome::Duplicate, Tier::Window);
+
+impl Engine {
+    /// Checks one id.
+    #[inline]
+    pub(crate) fn check(&self, digest: Digest, at: Timestamp) -> Verdict {
+        let verdict = match &self.history {
+            None => verdict(self.window.check(digest, at), FRESH_BY_WINDOW),
+            Some(history) => self.check_with(history, digest, at),
+        };
+        self.counters.add_one(verdict);
+        verdict
+    }
+
+    fn check_with(&self, history: &History, digest: Digest, at: Timestamp) -> Verdict {
+        // Both tiers' memory at the same time.
+        self.window.prefetch(digest);
+        if history.contains(digest) {
+            return self.check_known(history, digest, at);
+        }
+        let outcome = self.window.check(digest, at);
+        if outcome == Outcome::Fresh {
+            history.insert(digest, at);
+        }
+        verdict(outcome, FRESH_BY_HISTORY)
+    }
+
+    /// Checks an id that the history may have seen: a recent duplicate, which the window knows; or one from beyond the window, or a
+    /// coincidence, which nobody here can tell apart.
+    fn check_known(&self, history: &History, digest: Digest, at: Timestamp) -> Verdict {
+        let outcome = match self.unconfirmed {
+            // A duplicate must leave no trace in the window, or it would extend its id's stay.
+            Unconfirmed::Duplicate if !self.refresh_on_duplicate => {
+                return match self.window.contains(digest, at) {
+                    true => DUPLICATE,
+                    false => Verdict::guess(Outcome::Duplicate),
+                };
+            }
+            Unconfirmed::Duplicate => Outcome::Duplicate,
+            Unconfirmed::Fresh => Outcome::Fresh,
+        };
+        match self.window.check(digest, at) {
+            Outcome::Duplicate => DUPLICATE,
+            Outcome::Fresh => {
+                history.insert(digest, at);
+                Verdict::guess(outcome)
+            }
+        }
+    }
+
+    /// Checks ids in order, a chunk at a time.
+    #[inline]
+    pub(crate) fn check_batch(
+        &self,
+        mut digests: impl Iterator<Item = Digest>,
+        at: Timestamp,
+        verdicts: &mut Vec<Verdict>,
+    ) {
+        verdicts.clear();
+        verdicts.reserve(digests.size_hint().0);
+        let mut chunk = Chunk::new();
+        let mut counts = Counts::default();
+        loop {
+            chunk.clear();
+            match &self.history {
+                None => {
+                    digests.by_ref().take(CHUNK).for_each(|digest| self.window.stage(&mut chunk, digest));
+                    let fresh = self.window.check_chunk(&mut chunk, !0, at);
+                    extend(verdicts, chunk.len(), fresh, FRESH_BY_WINDOW);
+                    counts.add_chunk(chunk.len(), fresh.count_ones());
+                }
+                Some(history) => self.check_chunk_with(history, &mut digests, &mut chunk, at, verdicts, &mut counts),
+            }
+            if !chunk.is_full() {
+                break;
+            }
+        }
+        self.counters.add(counts);
+    }
+
+    fn check_chunk_with(
+        &self,
+        history: &History,
+        digests: &mut impl Iterator<Item = Digest>,
+        chunk: &mut Chunk,
+        at: Timestamp,
+        verdicts: &mut Vec<Verdict>,
+        counts: &mut Counts,
+    ) {
+        let mut staged = [Digest::from(0); CHUNK];
+        for (slot, digest) in staged.iter_mut().zip(digests) {
+            *slot = digest;
+            history.prefetch(digest);
+            self.window.stage(chunk, digest);
+        }
+        let staged = &staged[..chunk.len()];
+        let known = staged.iter().enumerate().map(|(i, &digest)| u64::from(history.contains(digest)) << i).sum::<u64>();
+        let fresh = self.window.check_chunk(chunk, !known, at);
+        let now = history.tick(at);
+        bits(fresh).for_each(|i| history.insert_at(staged[i], now));
+
+        let start = verdicts.len();
+        extend(verdicts, staged.len(), fresh, FRESH_BY_HISTORY);
+        counts.add_chunk(staged.len() - known.count_ones() as usize, fresh.count_ones());
+        // Equal ids are known or not known together, so these do not overtake others.
+        for i in bits(known) {
+            let verdict = self.check_known(history, staged[i], at);
+            verdicts[start + i] = verdict;
+            counts.add(verdict);
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let at = self.now();
+        let window = self.window.stats(at);
+        let history = self.history.as_ref().map(History::stats);
+        let counts = self.counters.sum();
+        Stats {
+            fresh: counts.fresh(),
+            fresh_unconfirmed: counts.fresh_unconfirmed(),
+            duplicates_by_window: counts.duplicates_by_window(),
+            duplicates_by_history: counts.duplicates_by_history(),
+            bytes: size_of_val(self) + Counters::BYTES + window.bytes + history.as_ref().map_or(0, |h| h.bytes),
+            window,
+            history,
+            at,
+        }
+    }
+
+    /// The time, when a caller does not give it.
+    #[inline(always)]
+    pub(crate) fn now(&self) -> Timestamp {
+        // Relaxed: of two simultaneous calls, either may be the first.
+        if self.keeps_stream_time.load(Ordering::Relaxed) { self.window.latest() } else { self.clock.now() }
+    }
+
+    /// From now on time is what callers give.
+    #[inline(always)]
+    pub(crate) fn keep_stream_time(&self) {
+        if !self.keeps_stream_time.load(Ordering::Relaxed) {
+            self.keeps_stream_time.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The window's answer as a verdict; `fresh` says who else was asked.
+#[inline(always)]
+fn verdict(outcome: Outcome, fresh: Verdict) -> Verdict {
+    match outcome {
+        Outcome::Fresh => fresh,
+        Outcome::Duplicate => DUPLICATE,
+    }
+}
+
+/// Appends `len` verdicts: `fresh` for those in the set, duplicates by the window for the others.
+#[inline(always)]
+fn extend(verdicts: &mut Vec<Verdict>, len: usize, set: u64, fresh: Verdict) {
+    verdicts.extend((0..len).map(|i| if set >> i & 1 != 0 { fresh } else { DUPLICATE }));
+}

@@ -1,0 +1,67 @@
+//! Why an engine could not be built.
+
+use std::{fmt, io};
+
+/// Why an engine, a window or a history could not be built.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let error = hapax::Dedup::builder().window(Duration::ZERO).build().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "option `window`: got 0ns, expected a duration from 100ns to 100 years"
+/// );
+/// ```
+///
+/// Nothing else in this crate fails: once built, every call answers.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// An option has a value that it cannot have.
+    InvalidOption {
+        /// The option, as the builder's method is called.
+        option: &'static str,
+        /// The value that was given.
+        got: String,
+        /// What would be valid.
+        expected: String,
+    },
+    /// The memory that the options ask for cannot be had.
+    OutOfMemory {
+        /// What the memory was for: `window` or `history`.
+        tier: &'static str,
+        /// How much was asked for.
+        bytes: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn invalid(option: &'static str, got: impl fmt::Display, expected: impl Into<String>) -> Self {
+        Error::InvalidOption { option, got: got.to_string(), expected: expected.into() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::InvalidOption { option, got, expected } => {
+                write!(f, "option `{option}`: got {got}, expected {expected}")
+            }
+            Error::OutOfMemory { tier, bytes, source } => {
+                write!(f, "the {tier} needs {bytes} bytes of memory: {source}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::InvalidOption { .. } => None,
+            Error::OutOfMemory { source, .. } => Some(source),
+        }
+    }
+}

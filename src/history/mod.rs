@@ -1,0 +1,9 @@
+//! Tier 2: what was seen within the horizon, as a guess.
+//!
+//! [`block`] is which bits stand for an id, [`sizing`] how many there must be, [`rotating`] how they are forgotten.
+
+mod block;
+mod rotating;
+mod sizing;
+
+pub use rotating::{History, HistoryStats};

@@ -1,0 +1,145 @@
+//! How many blocks a false-positive rate takes. Pure.
+//!
+//! Ids fall on blocks unevenly, and the full ones dominate the rate, so it is the mean over a Poisson distribution of loads,
+//! not the rate of the mean load (Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007).
+
+use super::block::{Shape, WORDS};
+
+/// Bits in a word.
+const BITS: usize = 64;
+
+/// The largest mean number of ids a block: twice what a rate of 0.99 allows.
+const LOAD_MAX: usize = 512;
+
+/// More ids than ever fall on a block: LOAD_MAX and twelve deviations.
+const IDS_MAX: usize = 1024;
+
+/// A history's dimensions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Size {
+    pub(crate) shape: Shape,
+    pub(crate) blocks: usize,
+}
+
+impl Size {
+    /// The smallest size at which two generations of `ids` ids each have a false-positive rate of at most `rate` together.
+    pub(crate) fn of(rate: f64, ids: usize) -> Self {
+        // 1 - (1 - f)^2 = rate, without cancellation for small rates.
+        let per_generation = rate / (1.0 + (1.0 - rate).sqrt());
+        // From this rate down, bits in all four words save a tenth of the memory; above it, they only cost time.
+        let words = if rate <= 1e-4 { 4 } else { 2 };
+        let candidates = (1..=8).map(|bits| Shape { words, bits });
+        let loads = candidates.map(|shape| (shape, load_at(shape, per_generation)));
+        let (shape, load) = loads.max_by(|a, b| a.1.total_cmp(&b.1)).expect("eight candidates");
+        Size { shape, blocks: (ids as f64 / load).ceil() as usize }
+    }
+}
+
+/// The mean number of ids a block at which one generation has this false-positive rate.
+fn load_at(shape: Shape, rate: f64) -> f64 {
+    let full = full_words(shape.bits);
+    let (mut low, mut high) = (0.0, LOAD_MAX as f64);
+    // Down to 2^-40 of the range: less than an id in a history of 10^12.
+    for _ in 0..40 {
+        let middle = (low + high) / 2.0;
+        if rate_at(shape, middle, &full) < rate { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// The false-positive rate of one generation with `load` ids a block on average.
+fn rate_at(shape: Shape, load: f64, full: &[f64]) -> f64 {
+    if shape.words == WORDS {
+        // All ids of a block have bits in all of its words.
+        let rates = full.iter().map(|full| full.powi(WORDS as i32));
+        return poisson(load).iter().zip(rates).map(|(p, rate)| p * rate).sum();
+    }
+    // An id has bits in one of six pairs of words. Of the ids that matter to a pair, some are of the same pair and have bits
+    // in both words; those of two other pairs have bits in the one word, those of two more in the other.
+    let (same, other) = (poisson(load / 6.0), poisson(load / 3.0));
+    let one_word = |both: usize| -> f64 { other.iter().zip(&full[both..]).map(|(p, full)| p * full).sum() };
+    same.iter().enumerate().map(|(both, p)| p * one_word(both).powi(2)).sum()
+}
+
+/// The probabilities of 0, 1, 2, … where `mean` are expected, as far as they matter.
+fn poisson(mean: f64) -> Vec<f64> {
+    let end = (mean + 12.0 * mean.sqrt() + 24.0) as usize;
+    let next = |p: &f64, n: usize| p * mean / n as f64;
+    let mut probabilities = vec![(-mean).exp()];
+    for n in 1..end {
+        probabilities.push(next(&probabilities[n - 1], n));
+    }
+    probabilities
+}
+
+/// For every number of ids with bits in a word: the probability that `bits` bits drawn at random are all set there.
+fn full_words(bits: u32) -> Vec<f64> {
+    // The distribution of the number of set bits.
+    let mut set = [0.0; BITS + 1];
+    set[0] = 1.0;
+    let all_set = |set: &[f64]| -> f64 {
+        let share = |n: usize| (n as f64 / BITS as f64).powi(bits as i32);
+        set.iter().enumerate().map(|(n, p)| p * share(n)).sum()
+    };
+    let mut full = vec![all_set(&set)];
+    for _ in 0..IDS_MAX {
+        for _ in 0..bits {
+            for n in (0..=BITS).rev() {
+                let grown = if n > 0 { set[n - 1] * (BITS - (n - 1)) as f64 / BITS as f64 } else { 0.0 };
+                set[n] = set[n] * n as f64 / BITS as f64 + grown;
+            }
+        }
+        full.push(all_set(&set));
+    }
+    full
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATES: [f64; 6] = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6];
+
+    #[test]
+    fn the_size_is_the_smallest_for_its_rate() {
+        for rate in RATES.into_iter().chain([0.5, 0.99]) {
+            let ids = 1_000_000;
+            let size = Size::of(rate, ids);
+            let full = full_words(size.shape.bits);
+            let total = |blocks: usize| {
+                let generation = rate_at(size.shape, ids as f64 / blocks as f64, &full);
+                1.0 - (1.0 - generation).powi(2)
+            };
+            assert!(total(size.blocks) <= rate * (1.0 + 1e-6), "{rate}: {}", total(size.blocks));
+            assert!(total(size.blocks * 99 / 100 - 1) > rate, "{rate}: {size:?} is too large");
+        }
+    }
+
+    #[test]
+    fn memory_is_what_the_documentation_says() {
+        let bytes_an_id = RATES.map(|rate| Size::of(rate, 10_000_000).blocks as f64 * 64.0 / 1e7);
+        for (bytes, documented) in bytes_an_id.into_iter().zip([1.6, 3.1, 5.0, 7.0, 10.0, 13.8]) {
+            assert!((bytes - documented).abs() < 0.06, "{bytes_an_id:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_fills_as_it_must() {
+        // One bit an id: 1 - (63/64)^n, exactly.
+        let full = full_words(1);
+        for n in [0, 1, 2, 10, 100, IDS_MAX] {
+            let exact = 1.0 - (63.0 / 64.0_f64).powi(n as i32);
+            assert!((full[n] - exact).abs() < 1e-12);
+        }
+        // Two bits of one id against two of another: (E[X^2]) / 64^2 with X = 1 with 1/64, else 2.
+        let exact = (1.0 / 64.0 + 63.0 / 64.0 * 4.0) / 64.0_f64.powi(2);
+        assert!((full_words(2)[1] - exact).abs() < 1e-15);
+    }
+
+    #[test]
+    fn probabilities_sum_to_one() {
+        for mean in [0.01, 1.0, 37.5, 400.0] {
+            assert!((poisson(mean).iter().sum::<f64>() - 1.0).abs() < 1e-9, "{mean}");
+        }
+    }
+}

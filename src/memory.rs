@@ -1,0 +1,223 @@
+//! Memory of cache lines: allocated at once, zeroed, on huge pages where the system has them.
+//!
+//! Everything about raw memory is in this file; the tiers see slices of atomics.
+
+use crate::Error;
+use std::io;
+
+/// A fixed number of `T`s, all zero to begin with.
+pub(crate) struct Lines<T> {
+    #[cfg(not(loom))]
+    items: *const T,
+    #[cfg(not(loom))]
+    len: usize,
+    /// Owns what `items` points to.
+    #[cfg(not(loom))]
+    _map: memmap2::MmapRaw,
+    #[cfg(loom)]
+    items: Vec<T>,
+}
+
+/// A type that may live in [`Lines`].
+///
+/// # Safety
+///
+/// All-zero bytes are a value of the type, it needs no drop, and sharing it between threads is sound (it holds atomics).
+pub(crate) unsafe trait Zeroed: Default + Sync {}
+
+/// One cache line.
+pub(crate) const LINE_BYTES: usize = 64;
+
+/// The size of a huge page on x86-64 and on most AArch64 systems; elsewhere only an alignment.
+const HUGE_PAGE: usize = 2 << 20;
+
+#[cfg(not(loom))]
+impl<T: Zeroed> Lines<T> {
+    /// Memory for `len` items, present (not merely promised) when this returns.
+    pub(crate) fn new(len: usize, tier: &'static str) -> Result<Self, Error> {
+        assert!(align_of::<T>() <= HUGE_PAGE);
+        let oom = |bytes, source| Error::OutOfMemory { tier, bytes, source };
+        // As many bytes again as make an aligned start possible: address space only, never touched.
+        let bytes = len.saturating_mul(size_of::<T>());
+        let reserve = bytes.saturating_add(HUGE_PAGE);
+        if let Some(available) = available_bytes()
+            && bytes > available
+        {
+            let why = format!("{available} bytes are available");
+            return Err(oom(bytes, io::Error::new(io::ErrorKind::OutOfMemory, why)));
+        }
+        let mut map = memmap2::MmapMut::map_anon(reserve).map_err(|e| oom(bytes, e))?;
+        let offset = map.as_ptr().align_offset(HUGE_PAGE);
+        // Only whole huge pages: a tail on one would take memory that nobody asked for.
+        let huge = bytes - bytes % HUGE_PAGE;
+        advise_huge_pages(&map, offset, huge);
+        populate(&mut map, offset, bytes).map_err(|e| oom(bytes, e))?;
+        let map = memmap2::MmapRaw::from(map);
+        // SAFETY: the map is `reserve` bytes long, and the first multiple of HUGE_PAGE in it is at most HUGE_PAGE in.
+        let items = unsafe { map.as_mut_ptr().add(offset) }.cast::<T>().cast_const();
+        Ok(Lines { items, len, _map: map })
+    }
+
+    #[inline(always)]
+    fn as_slice(&self) -> &[T] {
+        // SAFETY: `new` made `items` point to `len` aligned items inside the map, which lives as long as `self` and which
+        // nothing else refers to; it was zero at first, which is a value of T, and T is Sync (trait Zeroed), so shared
+        // references to it may be used from any thread.
+        unsafe { std::slice::from_raw_parts(self.items, self.len) }
+    }
+
+    /// What the items take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+}
+
+// SAFETY: Lines owns its memory, and hands out only shared references to items that are Sync (trait Zeroed).
+#[cfg(not(loom))]
+unsafe impl<T: Zeroed> Send for Lines<T> {}
+// SAFETY: as for Send.
+#[cfg(not(loom))]
+unsafe impl<T: Zeroed> Sync for Lines<T> {}
+
+#[cfg(loom)]
+impl<T: Zeroed> Lines<T> {
+    pub(crate) fn new(len: usize, _tier: &'static str) -> Result<Self, Error> {
+        Ok(Lines { items: (0..len).map(|_| T::default()).collect() })
+    }
+
+    fn as_slice(&self) -> &[T] {
+        &self.items
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.items.len() * size_of::<T>()
+    }
+}
+
+impl<T: Zeroed> std::ops::Deref for Lines<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        self.as_slice()
+    }
+}
+
+/// Asks for a line to be brought into the cache for writing, without waiting for it.
+#[inline(always)]
+pub(crate) fn prefetch<T>(line: &T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch reads nothing as far as the program can tell, and the address is that of a live reference.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_ET0>(std::ptr::from_ref(line).cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = line;
+}
+
+/// Best effort: a system without huge pages says no, and works all the same.
+fn advise_huge_pages(map: &memmap2::MmapMut, offset: usize, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    if bytes > 0 {
+        let _ = map.advise_range(memmap2::Advice::HugePage, offset, bytes);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (map, offset, bytes);
+}
+
+/// Makes the pages present now, so that no check pays for one and lack of memory shows here.
+fn populate(map: &mut memmap2::MmapMut, offset: usize, bytes: usize) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    match map.advise_range(memmap2::Advice::PopulateWrite, offset, bytes) {
+        // A kernel older than 5.14 doesn't know the advice.
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+        done => return done,
+    }
+    const PAGE: usize = 4096;
+    for page in map[offset..offset + bytes].chunks_mut(PAGE) {
+        // Volatile, or the compiler may know that the page is zero already.
+        // SAFETY: `page` is a slice that we borrow mutably and that is not empty.
+        unsafe { page.as_mut_ptr().write_volatile(0) };
+    }
+    Ok(())
+}
+
+/// What can be had without the system killing somebody: free and reclaimable memory, within this process's control group.
+///
+/// Linux promises more memory than there is, and kills when the promise is called in; an engine that cannot be had should
+/// be an error instead.
+fn available_bytes() -> Option<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+        let free = meminfo_bytes(&meminfo, "MemAvailable:")? + meminfo_bytes(&meminfo, "SwapFree:")?;
+        Some(cgroup_headroom().map_or(free, |headroom| headroom.min(free)))
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+#[cfg(target_os = "linux")]
+fn meminfo_bytes(meminfo: &str, key: &str) -> Option<usize> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
+    let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// Limit minus use of this process's control group (version 2), where there is one.
+#[cfg(target_os = "linux")]
+fn cgroup_headroom() -> Option<usize> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let read = |file: &str| -> Option<usize> {
+        let text = std::fs::read_to_string(format!("/sys/fs/cgroup{path}/{file}")).ok()?;
+        text.trim().parse().ok() // "max" is no number: no limit
+    };
+    Some(read("memory.max")?.saturating_sub(read("memory.current")?))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::{AtomicU64, Ordering};
+
+    #[repr(align(64))]
+    #[derive(Default)]
+    struct Line([AtomicU64; 8]);
+    // SAFETY: eight atomics: zero is a value, nothing to drop, Sync.
+    unsafe impl Zeroed for Line {}
+
+    #[test]
+    fn memory_is_zero_aligned_and_writable_to_its_end() {
+        for len in [1, 63, 1024, 40_000] {
+            let lines = Lines::<Line>::new(len, "window").unwrap();
+            assert_eq!(lines.len(), len);
+            assert_eq!(lines.bytes(), len * LINE_BYTES);
+            assert_eq!(lines.as_ptr() as usize % HUGE_PAGE, 0);
+            for line in lines.iter() {
+                prefetch(line);
+                for word in &line.0 {
+                    assert_eq!(word.swap(u64::MAX, Ordering::Relaxed), 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn too_much_memory_is_an_error() {
+        for len in [1 << 36, usize::MAX / 64, usize::MAX] {
+            let error = Lines::<Line>::new(len, "window").err().expect("no such memory");
+            assert!(matches!(error, Error::OutOfMemory { tier: "window", .. }), "{error}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn meminfo_is_understood() {
+        let text = "MemTotal:  10 kB\nMemAvailable:     7 kB\n";
+        assert_eq!(meminfo_bytes(text, "MemAvailable:"), Some(7 * 1024));
+        assert_eq!(meminfo_bytes(text, "SwapFree:"), None);
+        assert!(available_bytes().is_some());
+    }
+}

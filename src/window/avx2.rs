@@ -1,0 +1,144 @@
+//! A look at a line with AVX2: the eight slots compared at once. Same results as [`View::of`].
+//!
+//! The unsafe part of the window. Whether the processor can do this is decided once, when a table is built.
+
+use super::slot::{Key, LAP_BITS, SLOTS, Slot};
+use super::tick::Moment;
+use super::view::View;
+use crate::sync::AtomicU64;
+use std::arch::x86_64::*;
+
+/// Proof that this processor has AVX2.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx2(());
+
+impl Avx2 {
+    /// The proof, if there is one.
+    pub(crate) fn detect() -> Option<Self> {
+        // BMI1 (trailing zeros, lowest bit) comes with AVX2 in every processor so far; asked for all the same.
+        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1")).then_some(Avx2(()))
+    }
+}
+
+/// Looks at a line.
+///
+/// The slots are read as by eight relaxed loads in some order; the caller adds the acquire fence.
+#[inline]
+#[target_feature(enable = "avx2,bmi1")]
+pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
+    const LAP_MASK: u64 = (1 << LAP_BITS) - 1;
+    let (low, high) = load(line);
+    let (want, key_mask) = key.terms();
+    let (base, age_mask) = moment.age_terms();
+    let zero = _mm256_setzero_si256();
+
+    let half = |slots: __m256i| {
+        let age = _mm256_and_si256(_mm256_sub_epi64(splat(base), slots), splat(age_mask));
+        let younger_than = |limit| _mm256_cmpgt_epi64(splat(limit), age);
+        let other = _mm256_and_si256(_mm256_xor_si256(slots, splat(want)), splat(key_mask));
+        let hit = _mm256_and_si256(_mm256_cmpeq_epi64(other, zero), younger_than(moment.limits.live));
+        // Bits 18 and up hold the tag.
+        let vacant = _mm256_cmpeq_epi64(_mm256_srli_epi64::<18>(slots), zero);
+        let keep = _mm256_andnot_si256(vacant, younger_than(moment.limits.keep));
+        // Only the top bit of each lane counts: `spilled` and `away` are shifted there.
+        let counts = _mm256_or_si256(_mm256_slli_epi64::<46>(slots), younger_than(moment.limits.carry));
+        let carry = _mm256_and_si256(_mm256_slli_epi64::<57>(slots), counts);
+        (hit, keep, carry, _mm256_and_si256(slots, splat(LAP_MASK)))
+    };
+    let (hit_low, keep_low, carry_low, lap_low) = half(low);
+    let (hit_high, keep_high, carry_high, lap_high) = half(high);
+
+    let first = _mm256_broadcastq_epi64(_mm256_castsi256_si128(lap_low));
+    let lag = |lap| _mm256_and_si256(_mm256_sub_epi64(first, lap), splat(LAP_MASK));
+    let (lag_low, lag_high) = (lag(lap_low), lag(lap_high));
+    let equal = |to| top_bits(_mm256_cmpeq_epi64(lag_low, to), _mm256_cmpeq_epi64(lag_high, to));
+
+    View::new::<SLOTS>(
+        top_bits(hit_low, hit_high),
+        top_bits(keep_low, keep_high),
+        top_bits(carry_low, carry_high),
+        (equal(zero), equal(splat(1))),
+        _mm_cvtsi128_si64(_mm256_castsi256_si128(lap_low)) as u64,
+        LAP_MASK,
+    )
+}
+
+const _: () = assert!(Slot::FLAGS.0 << 57 == 1 << 63 && Slot::FLAGS.1 << 46 == 1 << 63);
+
+/// Reads the eight slots.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load(line: &[AtomicU64; SLOTS]) -> (__m256i, __m256i) {
+    let (low, high);
+    // SAFETY: the reference makes the 64 bytes readable, and lines are aligned to 64 bytes (`table::Line`), as `vmovdqa`
+    // demands of its 32. Others may write while this reads, so it must not be a plain load; inside `asm!` it may be what
+    // the hardware does: every aligned 8-byte lane of a vector load is read in one piece on all processors with AVX2 (it
+    // stays within a cache line), which is what eight relaxed loads promise.
+    unsafe {
+        std::arch::asm!(
+            "vmovdqa {low}, [{line}]",
+            "vmovdqa {high}, [{line} + 32]",
+            line = in(reg) line,
+            low = out(ymm_reg) low,
+            high = out(ymm_reg) high,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    (low, high)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn splat(bits: u64) -> __m256i {
+    _mm256_set1_epi64x(bits as i64)
+}
+
+/// The top bits of eight lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn top_bits(low: __m256i, high: __m256i) -> u32 {
+    let bits = |half| _mm256_movemask_pd(_mm256_castsi256_pd(half)) as u32;
+    bits(low) | bits(high) << 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::window::slot::Tag;
+    use crate::window::tick::{Limits, Tick};
+    use proptest::prelude::*;
+
+    #[repr(align(64))]
+    struct Line([AtomicU64; SLOTS]);
+
+    /// Slots with few tags and laps around one value, so that hits, rings and flags occur.
+    fn slots() -> impl Strategy<Value = [u64; SLOTS]> {
+        let slot = (0..4_u64, any::<u64>(), 0..4_u64).prop_map(|(tag, bits, lap)| tag << 18 | bits & 0x3ffc0 | lap);
+        prop_oneof![proptest::array::uniform8(slot), proptest::array::uniform8(any::<u64>())]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+        #[test]
+        fn it_sees_what_the_portable_way_sees(slots in slots(), ring in 0..9_usize, now in 0..1_u64 << 62, tag in 1..4_u64, away: bool) {
+            let Some(_) = Avx2::detect() else {
+                println!("SKIPPED: this processor has no AVX2");
+                return Ok(());
+            };
+            let mut slots = slots;
+            if ring < 9 {
+                // Mostly valid rings.
+                for (i, slot) in slots.iter_mut().enumerate() {
+                    *slot = *slot & !63 | (now & 63).wrapping_sub(u64::from(i >= ring)) & 63;
+                }
+            }
+            let moment = Moment::new(Tick { now, stamp: now }, Limits::of_window(100 + now % 151));
+            let tag = Tag::of(tag << 18);
+            let key = if away { tag.away() } else { tag.at_home() };
+            let line = Line(slots.map(AtomicU64::new));
+            // SAFETY: `detect` has said that the processor has AVX2.
+            let seen = unsafe { view(&line.0, key, &moment) };
+            prop_assert_eq!(seen, View::of(&slots.map(Slot), key, &moment, 63));
+        }
+    }
+}

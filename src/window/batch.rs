@@ -1,0 +1,194 @@
+//! The common case, written so that the processor can overlap what it does for one id with the memory of the next.
+//!
+//! Ids whose line needs more than a look and a compare-and-swap (its entries have spilled, an entry must be moved, its shard
+//! must be swept, others interfered) go the long way, [`check_thoroughly`](LineMemory::check_thoroughly).
+
+use super::line::{LineMemory, Overtaken, Place};
+use super::slot::Slot;
+use super::tick::Moment;
+use crate::Outcome;
+
+/// The most ids that are looked up together: as many as there are bits in a set of them. More than the misses that a core
+/// can have under way (measured: 32 are 15 % slower, 128 no faster).
+pub(crate) const CHUNK: usize = 64;
+
+/// Up to [`CHUNK`] ids on their way.
+pub(crate) struct Chunk {
+    ids: [Place; CHUNK],
+    insertions: [Insertion; CHUNK],
+    len: usize,
+}
+
+/// What became of a chunk: sets of its ids, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Decided {
+    pub(crate) fresh: u64,
+    /// To be done again, with a later moment.
+    pub(crate) overtaken: u64,
+}
+
+/// Where a look at a line has decided to insert: the head of its ring, as it was seen.
+#[derive(Clone, Copy, Default)]
+struct Insertion {
+    slot: usize,
+    old: Slot,
+}
+
+impl Insertion {
+    /// Inserts an id, if the slot still is as it was seen.
+    #[inline(always)]
+    fn commit<M: LineMemory>(self, memory: &M, id: Place, moment: &Moment) -> bool {
+        let lap = (self.old.lap(M::LAP_MASK) + 1) & M::LAP_MASK;
+        let new = Slot::accepted(id.tag, moment).inserted(false, lap);
+        memory.replace(id.line, self.slot, self.old, new, None)
+    }
+}
+
+impl Chunk {
+    pub(crate) fn new() -> Self {
+        Chunk { ids: [Place::default(); CHUNK], insertions: [Insertion::default(); CHUNK], len: 0 }
+    }
+
+    /// Adds an id to a chunk that is not full, and asks for its line.
+    #[inline(always)]
+    pub(crate) fn stage<M: LineMemory>(&mut self, memory: &M, id: Place) {
+        self.ids[self.len] = id;
+        self.len += 1;
+        memory.prefetch(id.line);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == CHUNK
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Checks those ids of the chunk that are in `todo`, in their order.
+    ///
+    /// First a look at every line, then all insertions, then one by one what could not be decided so. Looking changes nothing,
+    /// so two equal ids are both found absent; then the second insertion fails, because the first has changed the slot.
+    #[inline(always)]
+    pub(crate) fn check<M: LineMemory>(&mut self, memory: &M, todo: u64, moment: &Moment, refresh: bool) -> Decided {
+        let ids = &self.ids[..self.len];
+        let (mut insert, mut undecided) = (0, 0);
+        for (i, (&id, insertion)) in ids.iter().zip(&mut self.insertions).enumerate() {
+            let look = look(memory, id, moment, refresh);
+            *insertion = look.insertion;
+            insert |= u64::from(look.insert) << i;
+            undecided |= u64::from(!look.insert & !look.duplicate) << i;
+        }
+        insert &= todo;
+        undecided &= todo;
+        if memory.overtaken(moment) {
+            return Decided { fresh: 0, overtaken: insert | undecided };
+        }
+
+        let mut delayed_tags = 0;
+        for i in bits(undecided) {
+            prefetch_alternates(memory, ids[i], self.insertions[i].old);
+            delayed_tags |= ids[i].tag.bit_of_64();
+        }
+        let mut fresh = 0;
+        for i in bits(insert) {
+            let tag = ids[i].tag.bit_of_64();
+            // An id equal to one that comes before it and is delayed must wait, too, or they would swap their answers.
+            if tag & delayed_tags == 0 && self.insertions[i].commit(memory, ids[i], moment) {
+                fresh |= 1 << i;
+            } else {
+                undecided |= 1 << i;
+                delayed_tags |= tag;
+            }
+        }
+        settle(memory, ids, undecided, moment, refresh, fresh)
+    }
+}
+
+/// What a look at an id's home line decides; neither, if a look does not suffice.
+struct Look {
+    duplicate: bool,
+    insert: bool,
+    insertion: Insertion,
+}
+
+/// Looks at an id's home line and changes nothing. No branches: they would be mispredicted, on data that may not even have
+/// arrived.
+#[inline(always)]
+fn look<M: LineMemory>(memory: &M, id: Place, moment: &Moment, refresh: bool) -> Look {
+    // Before the slots: once swept, they stay unambiguous.
+    let ready = memory.is_ready(id.line, moment);
+    let view = memory.view(id.line, id.tag.at_home(), moment);
+    let old = memory.load(id.line, view.ring.head);
+    let unchanged = view.ring.lap.wrapping_sub(old.lap(M::LAP_MASK)) & M::LAP_MASK == 1;
+    let hit = view.hits != 0;
+    Look {
+        duplicate: ready & hit & !refresh,
+        insert: ready & !hit & view.valid & unchanged & !view.displaces() & (view.carries == 0),
+        insertion: Insertion { slot: view.ring.head, old },
+    }
+}
+
+/// Checks one id.
+#[inline(always)]
+pub(crate) fn check_one<M: LineMemory>(
+    memory: &M,
+    id: Place,
+    moment: &Moment,
+    refresh: bool,
+) -> Result<Outcome, Overtaken> {
+    let look = look(memory, id, moment, refresh);
+    if look.duplicate {
+        return Ok(Outcome::Duplicate);
+    }
+    if look.insert && !memory.overtaken(moment) && look.insertion.commit(memory, id, moment) {
+        return Ok(Outcome::Fresh);
+    }
+    memory.check_thoroughly(id, moment, refresh)
+}
+
+/// The long way for what is undecided, in order.
+#[inline(always)]
+fn settle<M: LineMemory>(
+    memory: &M,
+    ids: &[Place],
+    undecided: u64,
+    moment: &Moment,
+    refresh: bool,
+    mut fresh: u64,
+) -> Decided {
+    for i in bits(undecided) {
+        match memory.check_thoroughly(ids[i], moment, refresh) {
+            Ok(outcome) => fresh |= u64::from(outcome == Outcome::Fresh) << i,
+            Err(Overtaken) => {
+                return Decided { fresh, overtaken: undecided & (!0 << i) };
+            }
+        }
+    }
+    Decided { fresh, overtaken: 0 }
+}
+
+/// Asks for the lines that the long way will need.
+#[inline(always)]
+fn prefetch_alternates<M: LineMemory>(memory: &M, id: Place, victim: Slot) {
+    memory.prefetch(id.tag.alternate(id.line, memory.lines()));
+    if let Some(tag) = victim.tag() {
+        memory.prefetch(tag.alternate(id.line, memory.lines()));
+    }
+}
+
+/// The members of a set.
+#[inline(always)]
+pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let i = set.trailing_zeros() as usize;
+        (set != 0).then(|| {
+            set &= set - 1;
+            i
+        })
+    })
+}

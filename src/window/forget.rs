@@ -1,0 +1,93 @@
+//! Forgetting an id, or all of them, while others insert and relocate.
+//!
+//! A relocation under way is what makes this hard: it may copy an entry to its alternate line after both lines were cleaned.
+//! It reads the alternate line, then looks whether the entry's own slot still is as it was, then inserts. So whoever has
+//! removed the entry from its home and then *inserts a vacancy* into the alternate line knows: a relocation that viewed that line
+//! before fails; one that views it afterwards finds the entry's slot changed. What got in between is removed after that.
+
+use super::line::{LineMemory, Overtaken, Place, push_vacancy};
+use super::slot::{Key, Slot};
+use super::tick::Moment;
+
+/// Forgets an id. Whether it was remembered.
+///
+/// A check that begins when this has returned finds the id fresh, unless another check of it came in between.
+pub(crate) fn forget<M: LineMemory>(memory: &M, id: Place, moment: impl Fn() -> Moment, refresh: bool) -> bool {
+    let alternate = id.tag.alternate(id.line, memory.lines());
+    memory.ready(id.line, &moment());
+    memory.ready(alternate, &moment());
+    let mut remembered = false;
+    loop {
+        let at_home = remove(memory, id.line, id.tag.at_home());
+        let mut away = remove(memory, alternate, id.tag.away()).is_some();
+        remembered |= at_home.is_some() | away;
+        let relocatable = match at_home {
+            // Gone from a slot that is neither the next to be overwritten nor overwritten by now: nobody was relocating it.
+            Some((slot, lap)) => {
+                let view = memory.view(id.line, Key::NONE, &moment());
+                let untouched = memory.load(id.line, slot).lap(M::LAP_MASK) == lap;
+                !(untouched && view.valid && view.ring.head != slot)
+            }
+            None => !away,
+        };
+        if relocatable {
+            insert_vacancy(memory, alternate, &moment);
+            away |= remove(memory, alternate, id.tag.away()).is_some();
+        }
+        if !(refresh && away) {
+            return remembered;
+        }
+        // A refresh that found the id away may be about to insert it at home, on a view from before.
+        insert_vacancy(memory, id.line, &moment);
+    }
+}
+
+/// Forgets everything that was accepted before the call. What is accepted meanwhile may be forgotten, too.
+pub(crate) fn forget_all<M: LineMemory>(memory: &M, moment: impl Fn() -> Moment) {
+    let remove_where = |line, condemned: fn(Slot) -> bool| {
+        for slot in 0..M::SLOTS {
+            replace_while(memory, line, slot, |entry| condemned(entry).then(|| entry.tombstone()));
+        }
+    };
+    for line in 0..memory.lines() {
+        memory.ready(line, &moment());
+        remove_where(line, |entry| !entry.is_vacant());
+    }
+    // What relocations have carried behind our back is away.
+    for line in 0..memory.lines() {
+        insert_vacancy(memory, line, &moment);
+        remove_where(line, |entry| !entry.is_vacant() && entry.is_away());
+    }
+}
+
+fn insert_vacancy<M: LineMemory>(memory: &M, line: usize, moment: &impl Fn() -> Moment) {
+    while push_vacancy(memory, line, &moment()) == Err(Overtaken) {}
+}
+
+/// Removes an entry from a line. Where it was found: slot and lap.
+fn remove<M: LineMemory>(memory: &M, line: usize, key: Key) -> Option<(usize, u64)> {
+    let mut found = None;
+    for slot in 0..M::SLOTS {
+        let removed = replace_while(memory, line, slot, |entry| entry.matches(key).then(|| entry.tombstone()));
+        if let Some(entry) = removed {
+            found = Some((slot, entry.lap(M::LAP_MASK)));
+        }
+    }
+    found
+}
+
+/// Replaces a slot's content for as long as there is something to replace it by; what was replaced.
+fn replace_while<M: LineMemory>(
+    memory: &M,
+    line: usize,
+    slot: usize,
+    replacement: impl Fn(Slot) -> Option<Slot>,
+) -> Option<Slot> {
+    loop {
+        let old = memory.load(line, slot);
+        let new = replacement(old)?;
+        if memory.replace(line, slot, old, new, None) {
+            return Some(old);
+        }
+    }
+}

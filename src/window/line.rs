@@ -1,0 +1,330 @@
+//! The protocol of a line: look, decide, compare-and-swap. Why it is right: ARCHITECTURE.md, "The window's protocol".
+//!
+//! Written over [`LineMemory`], so that what runs in production is what models explore.
+//!
+//! | slot | becomes | by | if |
+//! |------|---------|----|----|
+//! | head of the ring | an entry, lap + 1 | [`push`] | the slot is what the view showed |
+//! | any | the same, later tick | [`check`] with refresh | it holds the id, live |
+//! | any | vacant, same lap | forget | it holds the id |
+//! | any | empty, same lap | sweep | it is long expired |
+//! | any but 0 | the same, lap of slot 0 | [`repair`] | two looks show one and the same broken ring |
+
+use super::slot::{Key, SLOTS, Slot, Tag};
+use super::tick::Moment;
+use super::view::{Ring, View};
+use crate::Outcome;
+use crate::sync::spin_loop;
+
+/// What the protocol needs of the memory that it runs on.
+pub(crate) trait LineMemory: Sized {
+    /// Slots in a line.
+    const SLOTS: usize;
+    /// The bits that a lap has.
+    const LAP_MASK: u64;
+
+    /// Lines there are: an even number.
+    fn lines(&self) -> usize;
+    /// A look at a line. Acquire: what was written before the slots that it shows is visible afterwards.
+    fn view(&self, line: usize, key: Key, moment: &Moment) -> View;
+    /// One slot, Acquire.
+    fn load(&self, line: usize, slot: usize) -> Slot;
+    /// Compare-and-swap, Release on success. `lost` is an entry that goes for good with it, and is then counted.
+    fn replace(&self, line: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool;
+    /// Asks for a line that will be needed soon.
+    fn prefetch(&self, line: usize);
+    /// Whether the line's shard was swept recently enough for its ticks to be unambiguous.
+    fn is_ready(&self, line: usize, moment: &Moment) -> bool;
+    /// Sweeps the line's shard if it is not ready.
+    fn ready(&self, line: usize, moment: &Moment);
+    /// Whether others' time is ahead of the moment by more than the protocol allows for.
+    fn overtaken(&self, moment: &Moment) -> bool;
+    /// A broken line was repaired.
+    fn repaired(&self);
+
+    /// [`check`], compiled for this memory.
+    #[inline(never)]
+    fn check_thoroughly(&self, id: Place, moment: &Moment, refresh: bool) -> Result<Outcome, Overtaken> {
+        check(self, id, moment, refresh)
+    }
+}
+
+/// Where an id lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its home line.
+    pub(crate) line: usize,
+    pub(crate) tag: Tag,
+}
+
+/// An entry that was displaced although it may be live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// How long it was remembered.
+    pub(crate) age_ticks: u64,
+    /// When it was displaced.
+    pub(crate) now: u64,
+}
+
+impl Lost {
+    pub(crate) fn now(entry: Slot, moment: &Moment) -> Self {
+        Lost { age_ticks: moment.age_ticks(entry.0), now: moment.tick.now }
+    }
+}
+
+/// The caller's moment is too far behind the others': it must read the time again and start over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overtaken;
+
+/// How an attempt to insert ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pushed {
+    Done,
+    /// The line has changed since the view.
+    Stale,
+    Overtaken,
+}
+
+/// Whether the id was seen within the window; if not, it is from now on.
+///
+/// Of any number of callers with one id exactly one is told `Fresh`: an insertion is decided on a view that shows every
+/// entry of the line, and succeeds only if nothing was inserted since.
+#[inline(always)]
+pub(crate) fn check<M: LineMemory>(
+    memory: &M,
+    id: Place,
+    moment: &Moment,
+    refresh: bool,
+) -> Result<Outcome, Overtaken> {
+    let mut patience = Patience::new();
+    memory.ready(id.line, moment);
+    loop {
+        let view = memory.view(id.line, id.tag.at_home(), moment);
+        if view.hits != 0 {
+            let slot = view.hits.trailing_zeros() as usize;
+            if !refresh || refresh_entry(memory, id, slot, moment) {
+                return Ok(Outcome::Duplicate);
+            }
+            continue;
+        }
+        let mut outcome = Outcome::Fresh;
+        // The home line first, then the alternate, never the other way round: an entry is written there before it is
+        // overwritten here, so a caller who misses it here finds it there.
+        if view.carries != 0 {
+            let alternate = id.tag.alternate(id.line, memory.lines());
+            memory.ready(alternate, moment);
+            let hits = memory.view(alternate, id.tag.away(), moment).hits;
+            if hits != 0 {
+                let entry = memory.load(alternate, hits.trailing_zeros() as usize);
+                if !refresh || !is_older(entry, moment) {
+                    return Ok(Outcome::Duplicate);
+                }
+                // Known, and to be remembered from now on: a new entry at home does that.
+                outcome = Outcome::Duplicate;
+            }
+        }
+        if !view.valid {
+            patience.invalid_view(memory, id.line);
+            continue;
+        }
+        match push(memory, id.line, view.ring, Slot::accepted(id.tag, moment), moment, &Chain::none()) {
+            Pushed::Done => return Ok(outcome),
+            Pushed::Stale => continue,
+            Pushed::Overtaken => return Err(Overtaken),
+        }
+    }
+}
+
+/// Whether the id was seen within the window.
+pub(crate) fn contains<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> Result<bool, Overtaken> {
+    memory.ready(id.line, moment);
+    let view = memory.view(id.line, id.tag.at_home(), moment);
+    let mut found = view.hits != 0;
+    if !found && view.carries != 0 {
+        let alternate = id.tag.alternate(id.line, memory.lines());
+        memory.ready(alternate, moment);
+        found = memory.view(alternate, id.tag.away(), moment).hits != 0;
+    }
+    if !found && memory.overtaken(moment) {
+        return Err(Overtaken);
+    }
+    Ok(found)
+}
+
+/// Moves an entry's tick to now; false if the slot holds the entry no more.
+fn refresh_entry<M: LineMemory>(memory: &M, id: Place, slot: usize, moment: &Moment) -> bool {
+    let entry = memory.load(id.line, slot);
+    if !entry.matches(id.tag.at_home()) {
+        return false;
+    }
+    // Only ever to a later tick: a caller whose clock is behind must not shorten what another has lengthened.
+    !is_older(entry, moment) || memory.replace(id.line, slot, entry, entry.refreshed(moment), None)
+}
+
+/// Whether the entry's tick is before now.
+fn is_older(entry: Slot, moment: &Moment) -> bool {
+    moment.age(entry.0) > moment.age(moment.stamp_bits())
+}
+
+/// Inserts an entry at the head of a line's ring, if the line still is as the view showed it. What must be kept and stood
+/// there moves to its alternate line first.
+fn push<M: LineMemory>(memory: &M, line: usize, ring: Ring, entry: Slot, moment: &Moment, chain: &Chain) -> Pushed {
+    let victim = memory.load(line, ring.head);
+    if ring.lap.wrapping_sub(victim.lap(M::LAP_MASK)) & M::LAP_MASK != 1 {
+        return Pushed::Stale;
+    }
+    let mut spilled = victim.carries(moment);
+    let mut lost = None;
+    if victim.keep(moment) {
+        // An entry moves once. (`tag` is there: what is kept is not vacant.)
+        let home_tag = victim.tag().filter(|_| !victim.is_away()); // an entry moves once
+        match home_tag.and_then(|tag| Some((tag, chain.extend(memory, line, tag)?))) {
+            Some((tag, longer)) => {
+                relocate(memory, (victim, tag), (line, ring.head), moment, &longer);
+                spilled = true;
+            }
+            None => lost = Some(Lost::now(victim, moment)),
+        }
+    }
+    if memory.overtaken(moment) {
+        return Pushed::Overtaken;
+    }
+    let entry = entry.inserted(spilled, ring.lap);
+    match memory.replace(line, ring.head, victim, entry, lost) {
+        true => Pushed::Done,
+        false => Pushed::Stale,
+    }
+}
+
+/// Copies an entry to its alternate line, before it is overwritten where it is. Returns when it is there, or when its own
+/// slot has changed, so that whoever wanted to overwrite it must fail anyway.
+fn relocate<M: LineMemory>(
+    memory: &M,
+    (entry, tag): (Slot, Tag),
+    (from, slot): (usize, usize),
+    moment: &Moment,
+    chain: &Chain,
+) {
+    let to = chain.end();
+    let moved = entry.moved_away();
+    let not_older = moment.not_older_than(entry.0);
+    let mut patience = Patience::new();
+    memory.ready(to, moment);
+    loop {
+        let view = memory.view(to, tag.away(), &not_older);
+        if view.hits != 0 {
+            return;
+        }
+        if !view.valid {
+            patience.invalid_view(memory, to);
+            continue;
+        }
+        // After the view: if the entry is forgotten meanwhile, this finds its slot changed, or forgetting finds the view
+        // outdated (see forget.rs).
+        if memory.load(from, slot) != entry {
+            return;
+        }
+        match push(memory, to, view.ring, moved, moment, chain) {
+            Pushed::Done | Pushed::Overtaken => return,
+            Pushed::Stale => continue,
+        }
+    }
+}
+
+/// Inserts a vacancy: whoever decided on an earlier view of this line will find it outdated.
+pub(crate) fn push_vacancy<M: LineMemory>(memory: &M, line: usize, moment: &Moment) -> Result<(), Overtaken> {
+    let mut patience = Patience::new();
+    memory.ready(line, moment);
+    loop {
+        let view = memory.view(line, Key::NONE, moment);
+        if !view.valid {
+            patience.invalid_view(memory, line);
+            continue;
+        }
+        match push(memory, line, view.ring, Slot::vacant(moment), moment, &Chain::none()) {
+            Pushed::Done => return Ok(()),
+            Pushed::Stale => continue,
+            Pushed::Overtaken => return Err(Overtaken),
+        }
+    }
+}
+
+/// The lines that a chain of displacements has come through, each an entry's home, and where it goes next.
+struct Chain {
+    lines: [usize; Self::LINES_MAX],
+    len: usize,
+}
+
+impl Chain {
+    /// At the rated load three in a hundred insertions displace an entry that must be kept. Six in a row: 1e-9.
+    const LINES_MAX: usize = 6;
+
+    fn none() -> Self {
+        Chain { lines: [0; Self::LINES_MAX], len: 0 }
+    }
+
+    /// The chain that goes on to the alternate line of an entry of `line`, unless it is long enough or has been there.
+    fn extend<M: LineMemory>(&self, memory: &M, line: usize, tag: Tag) -> Option<Self> {
+        let next = tag.alternate(line, memory.lines());
+        let mut lines = self.lines;
+        let mut len = self.len;
+        if len == 0 {
+            lines[0] = line;
+            len = 1;
+        }
+        if len == Self::LINES_MAX || lines[..len].contains(&next) {
+            return None;
+        }
+        lines[len] = next;
+        Some(Chain { lines, len: len + 1 })
+    }
+
+    fn end(&self) -> usize {
+        self.lines[self.len - 1]
+    }
+}
+
+/// Bounds the looks at a line whose ring is broken.
+struct Patience(u32);
+
+impl Patience {
+    /// A view is invalid while others insert, so rarely twice in a row.
+    const LOOKS_MAX: u32 = if cfg!(loom) { 2 } else { 64 };
+
+    fn new() -> Self {
+        Patience(0)
+    }
+
+    fn invalid_view<M: LineMemory>(&mut self, memory: &M, line: usize) {
+        self.0 += 1;
+        if self.0 % Self::LOOKS_MAX == 0 {
+            repair(memory, line);
+        } else {
+            spin_loop();
+        }
+    }
+}
+
+/// Mends a line whose laps a stalled caller has broken after the lap wrapped: no view of it will ever be valid, so nobody
+/// inserts, so it stays as it is. Every slot gets the lap of slot 0, which no repair changes, so that repairs at the same
+/// time agree.
+#[cold]
+fn repair<M: LineMemory>(memory: &M, line: usize) {
+    let mut first = [Slot::default(); SLOTS];
+    let slots = &mut first[..M::SLOTS];
+    for (i, slot) in slots.iter_mut().enumerate() {
+        *slot = memory.load(line, i);
+    }
+    // Two looks that show the same are one look at one moment: a slot that was written in between has another lap.
+    let changed = (0..M::SLOTS).any(|i| memory.load(line, i) != slots[i]);
+    if changed || View::is_ring(slots, M::LAP_MASK) {
+        return;
+    }
+    let lap = slots[0].lap(M::LAP_MASK);
+    for (i, slot) in slots.iter().enumerate().skip(1) {
+        if slot.lap(M::LAP_MASK) != lap {
+            memory.replace(line, i, *slot, slot.with_lap(lap), None);
+        }
+    }
+    memory.repaired();
+}

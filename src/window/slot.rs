@@ -1,0 +1,262 @@
+//! One slot: 64 bits that hold an entry of the window. Pure.
+//!
+//! ```text
+//!  63            18 17   16      7 6        5    0
+//! | tag 46         |away| tick 10 |spilled | lap 6 |
+//! ```
+//!
+//! | field   | meaning |
+//! |---------|---------|
+//! | tag     | tells an id from its neighbours in the line; 0: vacant |
+//! | away    | the entry is in its alternate line, not in its home line |
+//! | tick    | when the id was accepted, modulo 2^10 |
+//! | spilled | entries of this line have moved to their alternate lines: look there, too |
+//! | lap     | how often the slot has been written, modulo 2^6 |
+//!
+//! Why 46 and 6: a false duplicate takes two ids of one line with one tag, 8 x 0.45 x 2^-46 = 5e-14 a check. A view that
+//! stalls while its line takes exactly (2^6 - 1) x 8 + 1 = 505 insertions can be fooled by the wrapped lap; the smallest
+//! table has 1,024 lines, so that takes a stall of half a million insertions, to the insertion. Two bits moved from tag to lap
+//! would make that two million and the false duplicates 2e-13, a rate that shows at 10^7 checks a second.
+
+use super::tick::{Moment, TICK_BITS, TICK_SHIFT, stamp_bits};
+
+/// Slots in a line.
+pub(crate) const SLOTS: usize = 8;
+/// Bits of a slot's lap.
+pub(crate) const LAP_BITS: u32 = 6;
+
+const SPILLED: u64 = 1 << 6;
+const AWAY: u64 = 1 << 17;
+const TAG_SHIFT: u32 = 18;
+const TAG: u64 = !0 << TAG_SHIFT;
+/// Tag and away: what makes two entries the same.
+const KEY: u64 = TAG | AWAY;
+
+const _: () = assert!(TICK_SHIFT == 7 && TICK_SHIFT + TICK_BITS == 17);
+const _: () = assert!(SPILLED > (1 << LAP_BITS) - 1);
+
+/// A tag, in its place in a slot. Never 0 but by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tag(u64);
+
+/// What an entry is found by: its tag, and whether it is at home or away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key(u64);
+
+/// The content of a slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slot(pub(crate) u64);
+
+impl Tag {
+    /// One of 64 bits: a set of tags, roughly.
+    #[inline(always)]
+    pub(crate) fn bit_of_64(self) -> u64 {
+        1 << (self.0 >> 58)
+    }
+
+    /// The tag of a digest's half.
+    #[inline(always)]
+    pub(crate) fn of(mark: u64) -> Self {
+        let bits = mark & TAG;
+        Tag(if bits == 0 { 1 << TAG_SHIFT } else { bits })
+    }
+
+    #[inline(always)]
+    pub(crate) fn at_home(self) -> Key {
+        Key(self.0)
+    }
+
+    #[inline(always)]
+    pub(crate) fn away(self) -> Key {
+        Key(self.0 | AWAY)
+    }
+
+    /// The line where entries of `line` go when they must leave it; an involution: back again from there. `lines` is even,
+    /// and the sum of both lines is odd modulo `lines`, so no line is its own alternate.
+    #[inline(always)]
+    pub(crate) fn alternate(self, line: usize, lines: usize) -> usize {
+        debug_assert!(lines % 2 == 0 && line < lines);
+        let sum = scale(self.0, lines) | 1;
+        if sum >= line { sum - line } else { sum + lines - line }
+    }
+}
+
+/// Maps 64 uniform bits to 0..n (Lemire's multiply-shift: any n will do).
+#[inline(always)]
+pub(crate) fn scale(bits: u64, n: usize) -> usize {
+    ((u128::from(bits) * n as u128) >> 64) as usize
+}
+
+impl Key {
+    /// For a look at a line that looks for nothing.
+    pub(crate) const NONE: Key = Key(0);
+
+    /// What vectors compare with: a slot matches if it differs from the first in no bit of the second.
+    pub(crate) fn terms(self) -> (u64, u64) {
+        (self.0, KEY)
+    }
+}
+
+impl Slot {
+    /// An entry accepted now, in its home line. (Flag and lap are given by the insertion.)
+    #[inline(always)]
+    pub(crate) fn accepted(tag: Tag, moment: &Moment) -> Self {
+        Slot(tag.0 | moment.stamp_bits())
+    }
+
+    /// No entry, as of now.
+    pub(crate) fn vacant(moment: &Moment) -> Self {
+        Slot(moment.stamp_bits())
+    }
+
+    /// This entry as it will be in its alternate line.
+    pub(crate) fn moved_away(self) -> Self {
+        Slot(self.0 & !SPILLED & !LAP_FIELD | AWAY)
+    }
+
+    /// This entry, inserted with this flag and lap.
+    #[inline(always)]
+    pub(crate) fn inserted(self, spilled: bool, lap: u64) -> Self {
+        debug_assert!(self.0 & (SPILLED | LAP_FIELD) == 0 && lap & !LAP_FIELD == 0);
+        Slot(self.0 | u64::from(spilled) << 6 | lap)
+    }
+
+    /// This slot with its entry removed: flag, tick and lap stay, since others rely on them.
+    pub(crate) fn tombstone(self) -> Self {
+        Slot(self.0 & !TAG)
+    }
+
+    /// This slot with everything removed but the lap.
+    pub(crate) fn swept(self) -> Self {
+        Slot(self.0 & LAP_FIELD)
+    }
+
+    /// This slot with another lap.
+    pub(crate) fn with_lap(self, lap: u64) -> Self {
+        Slot(self.0 & !LAP_FIELD | lap)
+    }
+
+    /// This entry, accepted again now.
+    pub(crate) fn refreshed(self, moment: &Moment) -> Self {
+        const TICK: u64 = stamp_bits(u64::MAX);
+        Slot(self.0 & !TICK | moment.stamp_bits())
+    }
+
+    pub(crate) fn tag(self) -> Option<Tag> {
+        (self.0 & TAG != 0).then_some(Tag(self.0 & TAG))
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_vacant(self) -> bool {
+        self.0 < 1 << TAG_SHIFT
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_away(self) -> bool {
+        self.0 & AWAY != 0
+    }
+
+    /// Whether there may be entries of this line in alternate lines. Set by whoever displaces one, inherited by whoever
+    /// displaces the flag while it still counts.
+    #[inline(always)]
+    pub(crate) fn spilled(self) -> bool {
+        self.0 & SPILLED != 0
+    }
+
+    /// The lap, given its mask (models use fewer bits).
+    #[inline(always)]
+    pub(crate) fn lap(self, mask: u64) -> u64 {
+        self.0 & mask
+    }
+
+    #[inline(always)]
+    pub(crate) fn matches(self, key: Key) -> bool {
+        (self.0 ^ key.0) & KEY == 0
+    }
+
+    /// Whether the entry must be moved rather than dropped.
+    #[inline(always)]
+    pub(crate) fn keep(self, moment: &Moment) -> bool {
+        !self.is_vacant() & (moment.age(self.0) < moment.limits.keep)
+    }
+
+    /// Whether `spilled` still counts. It must outlive what it protects. An entry that was displaced when this slot was
+    /// written was not younger than the slot, unless the slot holds an away entry, which carries an older tick.
+    #[inline(always)]
+    pub(crate) fn carries(self, moment: &Moment) -> bool {
+        self.spilled() & (self.is_away() | (moment.age(self.0) < moment.limits.carry))
+    }
+
+    /// The bits that vectors test: `spilled`, `away`.
+    pub(crate) const FLAGS: (u64, u64) = (SPILLED, AWAY);
+}
+
+const LAP_FIELD: u64 = (1 << LAP_BITS) - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::super::tick::{Limits, Tick};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn moment(now: u64) -> Moment {
+        Moment::new(Tick { now, stamp: now }, Limits::of_window(100))
+    }
+
+    proptest! {
+        #[test]
+        fn the_alternate_is_an_involution_without_fixed_points(mark: u64, half in 1..1_usize << 40, at: u64) {
+            let lines = 2 * half;
+            let (tag, line) = (Tag::of(mark), scale(at, lines));
+            let alternate = tag.alternate(line, lines);
+            prop_assert!(alternate < lines && alternate != line);
+            prop_assert_eq!(tag.alternate(alternate, lines), line);
+        }
+
+        #[test]
+        fn fields_do_not_disturb_each_other(mark: u64, now in 0..1_u64 << 40, spilled: bool, lap in 0..64_u64) {
+            let (tag, at) = (Tag::of(mark), moment(now));
+            let home = Slot::accepted(tag, &at).inserted(spilled, lap);
+            prop_assert_eq!(home.tag(), Some(tag));
+            prop_assert!(home.matches(tag.at_home()) && !home.matches(tag.away()));
+            prop_assert_eq!((home.spilled(), home.lap(63), home.is_away()), (spilled, lap, false));
+            prop_assert_eq!(at.age_ticks(home.0), 0);
+
+            let away = home.moved_away().inserted(!spilled, lap ^ 1);
+            prop_assert!(away.matches(tag.away()) && !away.matches(tag.at_home()));
+            prop_assert_eq!((away.spilled(), away.lap(63), away.is_away()), (!spilled, lap ^ 1, true));
+            prop_assert_eq!(at.age(away.0), at.age(home.0));
+
+            let gone = away.tombstone();
+            prop_assert!(gone.is_vacant() && gone.tag().is_none());
+            prop_assert_eq!((gone.spilled(), gone.lap(63), gone.is_away()), (!spilled, lap ^ 1, true));
+            prop_assert_eq!(home.swept(), Slot(lap));
+            prop_assert_eq!(home.with_lap(lap ^ 5).lap(63), lap ^ 5);
+            prop_assert_eq!(home.with_lap(lap ^ 5).with_lap(lap), home);
+
+            let later = moment(now + 7);
+            let refreshed = home.refreshed(&later);
+            prop_assert_eq!(later.age_ticks(refreshed.0), 0);
+            prop_assert_eq!(refreshed.refreshed(&at), home);
+        }
+    }
+
+    #[test]
+    fn what_is_kept_and_what_flags_count() {
+        let tag = Tag::of(u64::MAX);
+        let home = Slot::accepted(tag, &moment(1_000)).inserted(true, 0);
+        let away = home.moved_away().inserted(true, 0);
+        let at = |age: u64| moment(1_000 + age);
+        assert!(home.keep(&at(0)) && home.keep(&at(101)) && !home.keep(&at(102)));
+        assert!(home.carries(&at(103)) && !home.carries(&at(104)));
+        assert!(away.carries(&at(900)));
+        assert!(!home.tombstone().keep(&at(0)));
+        assert!(home.tombstone().carries(&at(103)));
+        assert!(!Slot::default().keep(&at(0)) && !Slot::default().carries(&at(0)));
+    }
+
+    #[test]
+    fn no_tag_is_zero() {
+        assert!(!Slot::accepted(Tag::of(0), &moment(0)).is_vacant());
+    }
+}

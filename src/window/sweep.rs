@@ -1,0 +1,87 @@
+//! Clearing what expired long ago, before ten bits of ticks become ambiguous.
+//!
+//! Each shard (a run of lines) remembers when it was swept last, in full ticks. Whoever is about to use a shard that was swept
+//! [`SWEEP_EVERY`] ticks ago sweeps it first; who comes meanwhile does the same work rather than wait. Nobody writes to the
+//! shard before it is swept, so the ticks of its slots lie within SWEEP_KEEPS before and SWEEP_EVERY after the last sweep,
+//! however long the window lay idle.
+
+use super::slot::Slot;
+use super::tick::{SWEEP_EVERY, SWEEP_KEEPS, SinceSweep};
+use crate::sync::{AtomicU64, Ordering};
+use std::ops::Range;
+
+/// Lines in a shard: 64 KiB of them.
+pub(crate) const SHARD_LINES: usize = 1024;
+
+/// When each shard was swept last.
+pub(crate) struct Sweeps {
+    /// The tick from which on the shard must be swept again before it is used; 0: it was never used.
+    due: Box<[AtomicU64]>,
+}
+
+impl Sweeps {
+    pub(crate) fn new(lines: usize) -> Self {
+        let shards = lines.div_ceil(SHARD_LINES);
+        Sweeps { due: (0..shards).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Whether a line can be used at this tick.
+    #[inline(always)]
+    pub(crate) fn is_ready(&self, line: usize, now: u64) -> bool {
+        // Acquire: partner of the release in `sweep`. Who sees that the shard was swept, sees its slots cleared.
+        now < self.due[line / SHARD_LINES].load(Ordering::Acquire)
+    }
+
+    /// Sweeps a line's shard if it is due. `slots` gives the slots of a run of lines.
+    #[cold]
+    pub(crate) fn sweep<'a, S: Iterator<Item = &'a AtomicU64>>(
+        &self,
+        line: usize,
+        now: u64,
+        slots: impl FnOnce(Range<usize>) -> S,
+    ) {
+        let shard = line / SHARD_LINES;
+        let due = &self.due[shard];
+        let seen = due.load(Ordering::Acquire);
+        if now < seen {
+            return;
+        }
+        if seen != 0 {
+            let ages = SinceSweep::new(seen - SWEEP_EVERY, now);
+            for slot in slots(shard * SHARD_LINES..(shard + 1) * SHARD_LINES) {
+                clear_if_old(slot, ages, || due.load(Ordering::Relaxed) == seen);
+            }
+        }
+        // Release: partner of the acquire in `is_ready`. If it fails, another has swept.
+        let _ = due.compare_exchange(seen, now + SWEEP_EVERY, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// How the slots of a line's shard age until `now`.
+    pub(crate) fn ages(&self, line: usize, now: u64) -> SinceSweep {
+        let due = self.due[line / SHARD_LINES].load(Ordering::Acquire);
+        SinceSweep::new(due.saturating_sub(SWEEP_EVERY), now)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.due)
+    }
+}
+
+/// Clears a slot whose entry, flag and tick nobody needs any more.
+#[inline(always)]
+fn clear_if_old(slot: &AtomicU64, ages: SinceSweep, still_due: impl Fn() -> bool) {
+    loop {
+        // Acquire: partner of the release of an insertion. Who inserted after the shard was swept had seen the new `due`; so
+        // if we see that insertion, `still_due` sees the new `due` as well.
+        let old = Slot(slot.load(Ordering::Acquire));
+        let used = old != old.swept();
+        if !used || ages.age_ticks(old.0) < SWEEP_KEEPS || !still_due() {
+            return;
+        }
+        // Relaxed: it publishes nothing that `due` does not. It fails if the slot has changed: an equal entry inserted since
+        // has another lap.
+        if slot.compare_exchange(old.0, old.swept().0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Rare events of a window, counted where they happen.
+
+use super::line::Lost;
+use super::tick::{GRACE, WINDOW_TICKS_MAX};
+use crate::sync::{Ordering, StdAtomicU64};
+
+/// Counts what should not happen often, and remembers how young the youngest id was that had to go before its time.
+pub(crate) struct Tally {
+    evicted_live: StdAtomicU64,
+    repaired_lines: StdAtomicU64,
+    /// For this window of time and the one before: which one it is, and the age of the youngest id that was evicted in it.
+    youngest: [StdAtomicU64; 2],
+    window_ticks: u64,
+}
+
+/// The age of what must be kept fits, beside the number of the window of time.
+const AGE_BITS: u32 = 8;
+const _: () = assert!(WINDOW_TICKS_MAX + GRACE < 1 << AGE_BITS);
+
+impl Tally {
+    pub(crate) fn new(window_ticks: u64) -> Self {
+        Tally {
+            evicted_live: StdAtomicU64::new(0),
+            repaired_lines: StdAtomicU64::new(0),
+            youngest: Default::default(),
+            window_ticks,
+        }
+    }
+
+    #[cold]
+    pub(crate) fn evicted(&self, lost: Lost) {
+        self.evicted_live.fetch_add(1, Ordering::Relaxed);
+        let epoch = self.epoch(lost.now);
+        let mine = epoch << AGE_BITS | lost.age_ticks;
+        let _ = self.youngest[(epoch % 2) as usize].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+            (seen >> AGE_BITS < epoch || (seen >> AGE_BITS == epoch && mine < seen)).then_some(mine)
+        });
+    }
+
+    pub(crate) fn repaired(&self) {
+        self.repaired_lines.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn evicted_live(&self) -> u64 {
+        self.evicted_live.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn repaired_lines(&self) -> u64 {
+        self.repaired_lines.load(Ordering::Relaxed)
+    }
+
+    /// No id as young as this was evicted for a window's time.
+    pub(crate) fn effective_window_ticks(&self, now: u64) -> u64 {
+        let recent = self.youngest.iter().map(|youngest| youngest.load(Ordering::Relaxed));
+        recent
+            .filter(|seen| seen >> AGE_BITS != 0 && (seen >> AGE_BITS) + 1 >= self.epoch(now))
+            .map(|seen| seen & ((1 << AGE_BITS) - 1))
+            .fold(self.window_ticks, u64::min)
+    }
+
+    /// Which window of time a tick is in, counted from 1.
+    fn epoch(&self, tick: u64) -> u64 {
+        (tick / self.window_ticks + 1).min(u64::MAX >> AGE_BITS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_effective_window_is_that_of_the_last_two_windows() {
+        let tally = Tally::new(100);
+        assert_eq!(tally.effective_window_ticks(0), 100);
+        tally.evicted(Lost { age_ticks: 70, now: 10 });
+        tally.evicted(Lost { age_ticks: 60, now: 20 });
+        tally.evicted(Lost { age_ticks: 80, now: 30 });
+        assert_eq!(tally.effective_window_ticks(30), 60);
+        tally.evicted(Lost { age_ticks: 90, now: 130 });
+        assert_eq!(tally.effective_window_ticks(130), 60);
+        assert_eq!(tally.effective_window_ticks(199), 60);
+        assert_eq!(tally.effective_window_ticks(200), 90);
+        tally.evicted(Lost { age_ticks: 101, now: 250 });
+        assert_eq!(tally.effective_window_ticks(301), 100);
+        assert_eq!(tally.effective_window_ticks(100_000), 100);
+        assert_eq!(tally.evicted_live(), 5);
+    }
+}

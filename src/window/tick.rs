@@ -1,0 +1,341 @@
+//! Time as the window's slots hold it: ten bits of ticks. Pure.
+
+use crate::{Error, Timestamp};
+use std::time::Duration;
+
+/// The bits of a tick in a slot.
+pub(crate) const TICK_BITS: u32 = 10;
+
+/// By how many ticks the clocks of two callers may differ: a caller that finds itself further behind starts over (see
+/// `Table::overtaken`).
+pub(crate) const GRACE: u64 = 2;
+
+/// How far a slot's tick may lie ahead of a reader's: GRACE, and two for a stamp rounded up with a clock that lags.
+const AHEAD: u64 = 16;
+
+/// A shard is swept when it is used this many ticks after it was swept last …
+pub(crate) const SWEEP_EVERY: u64 = 480;
+
+/// … and the sweep leaves what is younger than this.
+pub(crate) const SWEEP_KEEPS: u64 = 512;
+
+/// The most ticks that a window has.
+pub(crate) const WINDOW_TICKS_MAX: u64 = 250;
+
+// Between two sweeps ages run from -AHEAD to SWEEP_KEEPS + SWEEP_EVERY: ten bits tell them all apart.
+const _: () = assert!(AHEAD + SWEEP_KEEPS + SWEEP_EVERY <= 1 << TICK_BITS);
+const _: () = assert!(AHEAD >= GRACE + 2);
+// A sweep may drop `spilled` with the rest of a slot: the flag protects nothing by then (see `Slot::spilled`).
+const _: () = assert!(SWEEP_KEEPS >= 2 * WINDOW_TICKS_MAX + 4 * GRACE);
+
+/// Nanoseconds of the ticks that there are. Neighbours differ by at most 2.5, so the largest one that is at most a
+/// hundredth of the window divides the window into 100 to 250 ticks.
+const ROUND_TICKS: [u64; 54] = {
+    const S: u64 = 1_000_000_000;
+    const MIN: u64 = 60 * S;
+    const H: u64 = 60 * MIN;
+    const D: u64 = 24 * H;
+    let long = [
+        S,
+        2 * S,
+        5 * S,
+        10 * S,
+        20 * S,
+        30 * S,
+        MIN,
+        2 * MIN,
+        5 * MIN,
+        10 * MIN,
+        20 * MIN,
+        30 * MIN,
+        H,
+        2 * H,
+        5 * H,
+        10 * H,
+        D,
+        2 * D,
+        5 * D,
+        10 * D,
+        20 * D,
+        50 * D,
+        100 * D,
+        200 * D,
+        365 * D,
+        730 * D,
+        1825 * D,
+    ];
+    let mut ticks = [0; 54];
+    let mut i = 0;
+    let mut unit = 1;
+    while i < 27 {
+        ticks[i] = unit;
+        ticks[i + 1] = 2 * unit;
+        ticks[i + 2] = 5 * unit;
+        unit *= 10;
+        i += 3;
+    }
+    while i < 54 {
+        ticks[i] = long[i - 27];
+        i += 1;
+    }
+    ticks
+};
+
+/// Where the tick is in a slot.
+pub(crate) const TICK_SHIFT: u32 = 7;
+const TICK_MASK: u64 = ((1 << TICK_BITS) - 1) << TICK_SHIFT;
+
+/// How a window's time is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticks {
+    /// Nanoseconds a tick.
+    pub(crate) nanos: u64,
+    /// Ticks a window.
+    pub(crate) window: u64,
+    /// Nanoseconds by which the clock may lag.
+    lag: u64,
+    /// Divides by `nanos`.
+    reciprocal: Reciprocal,
+}
+
+/// Divides times by a number that is known long before: a multiplication, where a division would cost as much as reading the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reciprocal {
+    factor: u64,
+    shift: u32,
+}
+
+impl Reciprocal {
+    /// For dividing numbers below 2^63 by `divisor` (Granlund and Montgomery, Division by Invariant Integers, 1994): the factor is
+    /// 2^(63 + bits) / divisor, rounded up, for the fewest bits with 2^bits >= divisor.
+    fn of(divisor: u64) -> Self {
+        let bits = divisor.next_power_of_two().trailing_zeros();
+        let factor = (1_u128 << (63 + bits)).div_ceil(u128::from(divisor));
+        // At most 2^64 - 1, but for a divisor of 2^bits, where it is 2^63.
+        Reciprocal { factor: factor as u64, shift: 63 + bits }
+    }
+
+    #[inline(always)]
+    fn divide(self, number: u64) -> u64 {
+        (u128::from(number) * u128::from(self.factor) >> self.shift) as u64
+    }
+}
+
+/// A time in ticks, rounded both ways, so that nothing is forgotten early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tick {
+    /// Rounded down: for measuring ages.
+    pub(crate) now: u64,
+    /// Rounded up: for stamping entries.
+    pub(crate) stamp: u64,
+}
+
+impl Ticks {
+    pub(crate) const WINDOW_MIN: Duration = Duration::from_nanos(100);
+    pub(crate) const WINDOW_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+    /// The division of a window.
+    pub(crate) fn of_window(window: Duration) -> Result<Self, Error> {
+        if !(Self::WINDOW_MIN..=Self::WINDOW_MAX).contains(&window) {
+            return Err(Error::invalid("window", format_args!("{window:?}"), "a duration from 100ns to 100 years"));
+        }
+        let window = window.as_nanos() as u64;
+        let longer = ROUND_TICKS.partition_point(|&tick| tick <= window / 100);
+        let nanos = ROUND_TICKS[longer - 1];
+        Ok(Ticks { nanos, window: window.div_ceil(nanos), lag: 0, reciprocal: Reciprocal::of(nanos) })
+    }
+
+    /// The same for a clock that may lag by `lag`: entries are stamped as if by the latest time that it may be.
+    pub(crate) fn with_lag(self, lag: Duration) -> Self {
+        Ticks { lag: (lag.as_nanos() as u64).min(self.nanos), ..self }
+    }
+
+    /// A time in ticks. An entry of time t is live at t' if `at(t').now < at(t).stamp + window`: whenever t' - t < W + lag,
+    /// and never once t' - t >= W + lag + 2 ticks. (Clock readings: true times differ from them by the lag at most.)
+    #[inline(always)]
+    pub(crate) fn at(&self, time: Timestamp) -> Tick {
+        let now = self.reciprocal.divide(time.as_nanos());
+        let rest = time.as_nanos() - now * self.nanos + self.lag;
+        Tick { now, stamp: now + u64::from(rest > 0) + u64::from(rest > self.nanos) }
+    }
+
+    /// The last moment of a tick.
+    pub(crate) fn end_of(&self, tick: u64) -> Timestamp {
+        Timestamp::from_nanos((tick.saturating_add(1)).saturating_mul(self.nanos) - 1)
+    }
+
+    pub(crate) fn tick(&self) -> Duration {
+        Duration::from_nanos(self.nanos)
+    }
+}
+
+/// A moment, and what to compare the ages of slots with. Ages are in the position that the tick has in a slot, and counted from
+/// AHEAD ticks before the moment, so that none is negative.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// The moment in full.
+    pub(crate) tick: Tick,
+    base: u64,
+    pub(crate) limits: Limits,
+}
+
+/// The ages at which things change in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Ages below this are live: within the window.
+    pub(crate) live: u64,
+    /// Ages below this are kept (moved rather than dropped): a caller whose clock is behind may still find them live.
+    pub(crate) keep: u64,
+    /// `spilled` counts up to this age.
+    pub(crate) carry: u64,
+}
+
+impl Limits {
+    pub(crate) fn of_window(ticks: u64) -> Self {
+        let age = |ticks: u64| (ticks + AHEAD) << TICK_SHIFT;
+        Limits { live: age(ticks), keep: age(ticks + GRACE), carry: age(ticks + 2 * GRACE) }
+    }
+}
+
+impl Moment {
+    #[inline(always)]
+    pub(crate) fn new(tick: Tick, limits: Limits) -> Self {
+        // Ones below the tick, so that what a slot has there cannot borrow from it.
+        let base = (tick.now + AHEAD) << TICK_SHIFT | ((1 << TICK_SHIFT) - 1);
+        Moment { tick, base, limits }
+    }
+
+    /// This moment with "live" meaning: stamped when this slot was, or later.
+    pub(crate) fn not_older_than(&self, slot: u64) -> Self {
+        let live = self.age(slot) + (1 << TICK_SHIFT);
+        Moment { limits: Limits { live, ..self.limits }, ..*self }
+    }
+
+    /// How long ago a slot was stamped; comparable with the fields.
+    #[inline(always)]
+    pub(crate) fn age(&self, slot: u64) -> u64 {
+        self.base.wrapping_sub(slot) & TICK_MASK
+    }
+
+    /// What [`age`](Self::age) computes, for those who compute it with vectors: `base - slot & mask`.
+    pub(crate) fn age_terms(&self) -> (u64, u64) {
+        (self.base, TICK_MASK)
+    }
+
+    /// An age in whole ticks; 0 if it is negative.
+    pub(crate) fn age_ticks(&self, slot: u64) -> u64 {
+        (self.age(slot) >> TICK_SHIFT).saturating_sub(AHEAD)
+    }
+
+    /// The bits of a slot that is stamped now.
+    #[inline(always)]
+    pub(crate) fn stamp_bits(&self) -> u64 {
+        stamp_bits(self.tick.stamp)
+    }
+}
+
+/// The bits of a tick in a slot.
+pub(crate) const fn stamp_bits(tick: u64) -> u64 {
+    (tick << TICK_SHIFT) & TICK_MASK
+}
+
+/// How slots of a shard that was swept at a known tick age until now, however long that is: their ticks lie within
+/// SWEEP_KEEPS before and SWEEP_EVERY after the sweep.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SinceSweep {
+    /// The earliest tick that a slot may have, as bits of a slot.
+    earliest: u64,
+    /// The age of that tick.
+    oldest_ticks: u64,
+}
+
+impl SinceSweep {
+    pub(crate) fn new(swept: u64, now: u64) -> Self {
+        SinceSweep {
+            earliest: swept.wrapping_sub(SWEEP_KEEPS) << TICK_SHIFT,
+            oldest_ticks: now.saturating_sub(swept) + SWEEP_KEEPS,
+        }
+    }
+
+    /// How long ago a slot was stamped; 0 if its stamp is ahead of now.
+    #[inline(always)]
+    pub(crate) fn age_ticks(&self, slot: u64) -> u64 {
+        let after_earliest = (slot.wrapping_sub(self.earliest) & TICK_MASK) >> TICK_SHIFT; // nothing below to borrow
+        self.oldest_ticks.saturating_sub(after_earliest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ticks_are_round_and_100_to_250_a_window() {
+        let tick = |window: Duration| Ticks::of_window(window).map(|t| (t.tick(), t.window));
+        let ms = Duration::from_millis;
+        let s = Duration::from_secs;
+        assert_eq!(tick(ms(1)).unwrap(), (Duration::from_micros(10), 100));
+        assert_eq!(tick(s(1)).unwrap(), (ms(10), 100));
+        assert_eq!(tick(s(60)).unwrap(), (ms(500), 120));
+        assert_eq!(tick(s(600)).unwrap(), (s(5), 120));
+        assert_eq!(tick(s(86_400)).unwrap(), (s(600), 144));
+        for i in 1..1_000_000_u64 {
+            let ticks = Ticks::of_window(Duration::from_nanos(i * i * 3_000_017 + 100)).unwrap();
+            assert!((100..=WINDOW_TICKS_MAX).contains(&ticks.window), "{ticks:?}");
+        }
+        assert_eq!(tick(Ticks::WINDOW_MIN).unwrap().1, 100);
+        assert!(tick(Ticks::WINDOW_MAX).is_ok());
+        for refused in [s(0), Duration::from_nanos(99), Ticks::WINDOW_MAX + ms(1), Duration::MAX] {
+            assert!(tick(refused).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_reciprocal_divides(number in 0..1_u64 << 63, divisor in 1..1_u64 << 62, shift in 0..62_u32) {
+            let divisor: u64 = (divisor >> shift).max(1);
+            let quotient = Reciprocal::of(divisor).divide(number);
+            prop_assert_eq!(quotient, number / divisor);
+            // The edges are where rounding shows.
+            for number in [number - number % divisor, (number - number % divisor).saturating_sub(1), (1 << 63) - 1] {
+                prop_assert_eq!(Reciprocal::of(divisor).divide(number), number / divisor);
+            }
+        }
+
+        #[test]
+        fn nothing_is_forgotten_before_w_nor_remembered_after_w_and_two_ticks(
+            window in 100..1_u64 << 55, lag in 0..1_000_000_u64, accepted in 0..1_u64 << 60, elapsed in 0..1_u64 << 56,
+        ) {
+            let ticks = Ticks::of_window(Duration::from_nanos(window)).unwrap().with_lag(Duration::from_nanos(lag));
+            let stamp = ticks.at(Timestamp::from_nanos(accepted)).stamp;
+            let now = ticks.at(Timestamp::from_nanos(accepted + elapsed)).now;
+            let live = now < stamp + ticks.window;
+            if elapsed < window + ticks.lag {
+                prop_assert!(live);
+            }
+            if elapsed >= window + 2 * ticks.nanos + ticks.lag {
+                prop_assert!(!live);
+            }
+        }
+
+        #[test]
+        fn ages_are_exact_between_two_sweeps(now in 0..1_u64 << 62, age in -16_i64..992, window in 100..251_u64) {
+            prop_assume!(now as i64 - age >= 0);
+            let written = (now as i64 - age) as u64;
+            let moment = Moment::new(Tick { now, stamp: now }, Limits::of_window(window));
+            let slot = stamp_bits(written) | 0x5a;
+            prop_assert_eq!(moment.age_ticks(slot), age.max(0) as u64);
+            prop_assert_eq!(moment.age(slot) < moment.limits.live, age < window as i64);
+            prop_assert_eq!(moment.age(slot) < moment.limits.keep, age < (window + GRACE) as i64);
+        }
+
+        #[test]
+        fn a_sweep_knows_every_age(swept in 512..1_u64 << 62, offset in -512_i64..=480, since in 0..1_u64 << 40) {
+            let written = swept.wrapping_add_signed(offset);
+            let now = swept + since;
+            let slot = stamp_bits(written) | 0x5a;
+            prop_assert_eq!(SinceSweep::new(swept, now).age_ticks(slot), now.saturating_sub(written));
+        }
+    }
+}

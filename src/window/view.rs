@@ -1,0 +1,124 @@
+//! What a caller learns from one look at a line. The portable way; pure.
+
+use super::slot::{Key, Slot};
+use super::tick::Moment;
+
+/// A look at a line's slots, which were read one after the other while others may have written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct View {
+    /// The slots that hold the entry that was looked for, live: one bit each.
+    pub(crate) hits: u32,
+    /// Slots whose entry must be kept.
+    pub(crate) keeps: u32,
+    /// Slots whose `spilled` flag counts.
+    pub(crate) carries: u32,
+    /// Where the next entry goes, if the view is valid.
+    pub(crate) ring: Ring,
+    /// Whether the laps read l…l, l-1…l-1. Then, and only then, nothing was inserted while the slots were read.
+    pub(crate) valid: bool,
+}
+
+/// The ring's next insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ring {
+    /// The slot that is written next: the oldest.
+    pub(crate) head: usize,
+    /// The lap that it will have.
+    pub(crate) lap: u64,
+}
+
+impl View {
+    /// Looks at slots that were read already.
+    #[inline(always)]
+    pub(crate) fn of<const SLOTS: usize>(slots: &[Slot; SLOTS], key: Key, moment: &Moment, lap_mask: u64) -> Self {
+        let first = slots[0].lap(lap_mask);
+        let (mut hits, mut keeps, mut carries, mut newer, mut behind) = (0, 0, 0, 0, 0);
+        for (i, slot) in slots.iter().enumerate() {
+            let bit = |set: bool| u32::from(set) << i;
+            let lag = first.wrapping_sub(slot.lap(lap_mask)) & lap_mask;
+            hits |= bit(slot.matches(key) & (moment.age(slot.0) < moment.limits.live));
+            keeps |= bit(slot.keep(moment));
+            carries |= bit(slot.carries(moment));
+            newer |= bit(lag == 0);
+            behind |= bit(lag == 1);
+        }
+        Self::new::<SLOTS>(hits, keeps, carries, (newer, behind), first, lap_mask)
+    }
+
+    /// The view, given the slots whose lap is that of the first slot, and those whose lap is one behind it.
+    #[inline(always)]
+    pub(crate) fn new<const SLOTS: usize>(
+        hits: u32,
+        keeps: u32,
+        carries: u32,
+        (newer, behind): (u32, u32),
+        first: u64,
+        lap_mask: u64,
+    ) -> Self {
+        let written = newer.trailing_ones();
+        let full = written as usize == SLOTS;
+        View {
+            hits,
+            keeps,
+            carries,
+            ring: Ring { head: if full { 0 } else { written as usize }, lap: (first + u64::from(full)) & lap_mask },
+            valid: (newer & (newer + 1) == 0) & (newer | behind == (1 << SLOTS) - 1),
+        }
+    }
+
+    /// Whether the slots, if nothing changes, are a state of a ring.
+    pub(crate) fn is_ring(slots: &[Slot], lap_mask: u64) -> bool {
+        let first = slots[0].lap(lap_mask);
+        let lag = |slot: &Slot| first.wrapping_sub(slot.lap(lap_mask)) & lap_mask;
+        let written = slots.iter().take_while(|slot| lag(slot) == 0).count();
+        slots[written..].iter().all(|slot| lag(slot) == 1)
+    }
+
+    /// Whether the next insertion displaces an entry that must be kept.
+    #[inline(always)]
+    pub(crate) fn displaces(&self) -> bool {
+        self.keeps >> self.ring.head & 1 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::slot::{LAP_BITS, SLOTS, Tag};
+    use super::super::tick::{Limits, Tick};
+    use super::*;
+
+    const LAP_MASK: u64 = (1 << LAP_BITS) - 1;
+
+    fn view(laps: [u64; SLOTS]) -> View {
+        let moment = Moment::new(Tick { now: 0, stamp: 0 }, Limits::of_window(100));
+        View::of(&laps.map(Slot), Tag::of(0).at_home(), &moment, LAP_MASK)
+    }
+
+    #[test]
+    fn a_view_is_valid_exactly_for_the_states_of_a_ring() {
+        for start in [0, 1, 61, 62, 63_u64] {
+            for written in 0..SLOTS {
+                let lap = |i| start.wrapping_add(u64::from(i < written)) & LAP_MASK;
+                let laps = std::array::from_fn(lap);
+                let seen = view(laps);
+                assert!(seen.valid);
+                assert_eq!(seen.ring.head, written);
+                assert_eq!(seen.ring.lap, (start + 1) & LAP_MASK);
+
+                // Any other lap in any slot is no state of a ring, but for the neighbouring states.
+                for slot in 0..SLOTS {
+                    for wrong in 0..=LAP_MASK {
+                        let mut broken = laps;
+                        broken[slot] = wrong;
+                        let states = (0..=LAP_MASK).flat_map(|s| (0..SLOTS).map(move |w| (s, w)));
+                        let is_state = states.into_iter().any(|(s, w)| {
+                            broken == std::array::from_fn(|i| s.wrapping_add(u64::from(i < w)) & LAP_MASK)
+                        });
+                        assert_eq!(view(broken).valid, is_state, "{broken:?}");
+                        assert_eq!(View::is_ring(&broken.map(Slot), LAP_MASK), is_state, "{broken:?}");
+                    }
+                }
+            }
+        }
+    }
+}
