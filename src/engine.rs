@@ -117,7 +117,8 @@ impl Engine {
                     digests.by_ref().take(CHUNK).for_each(|digest| self.window.stage(&mut chunk, digest));
                     let fresh = self.window.check_chunk(&mut chunk, !0, at);
                     extend(verdicts, chunk.len(), fresh, FRESH_BY_WINDOW);
-                    counts.add_chunk(chunk.len(), fresh.count_ones());
+                    counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
+                    counts.add(DUPLICATE, chunk.len() as u64 - u64::from(fresh.count_ones()));
                 }
                 Some(history) => self.check_chunk_with(history, &mut digests, &mut chunk, at, verdicts, &mut counts),
             }
@@ -151,12 +152,13 @@ impl Engine {
 
         let start = verdicts.len();
         extend(verdicts, staged.len(), fresh, FRESH_BY_HISTORY);
-        counts.add_chunk(staged.len() - known.count_ones() as usize, fresh.count_ones());
+        counts.add(FRESH_BY_HISTORY, fresh.count_ones().into());
+        counts.add(DUPLICATE, staged.len() as u64 - u64::from((known | fresh).count_ones()));
         // Equal ids are known or not known together, so these do not overtake others.
         for i in bits(known) {
             let verdict = self.check_known(history, staged[i], at);
             verdicts[start + i] = verdict;
-            counts.add(verdict);
+            counts.add(verdict, 1);
         }
     }
 

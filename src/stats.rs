@@ -1,7 +1,7 @@
 //! Counting verdicts without slowing them down.
 
 use crate::sync::{Ordering, StdAtomicU64};
-use crate::{HistoryStats, Outcome, Timestamp, Verdict, WindowStats};
+use crate::{HistoryStats, Outcome, Tier, Timestamp, Verdict, WindowStats};
 
 /// What an engine has counted, and what it holds.
 ///
@@ -42,61 +42,34 @@ impl Stats {
     }
 }
 
-/// What verdicts are counted as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Fresh,
-    FreshUnconfirmed,
-    DuplicateByWindow,
-    DuplicateByHistory,
-}
-
-const KINDS: usize = 4;
-
-impl Kind {
-    /// No branches: the verdict depends on memory that may not have arrived.
-    #[inline(always)]
-    fn of(verdict: Verdict) -> usize {
-        let duplicate = verdict.outcome as usize * Kind::DuplicateByWindow as usize;
-        let second = match verdict.outcome {
-            Outcome::Fresh => verdict.certainty as usize,
-            Outcome::Duplicate => verdict.tier as usize,
-        };
-        duplicate + second
-    }
-}
-
-/// Counts of verdicts.
+/// Counts of verdicts, one for each that there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts([u64; KINDS]);
+pub(crate) struct Counts([u64; Verdict::VALUES]);
 
 impl Counts {
     #[inline(always)]
-    pub(crate) fn add(&mut self, verdict: Verdict) {
-        self.0[Kind::of(verdict)] += 1;
+    pub(crate) fn add(&mut self, verdict: Verdict, n: u64) {
+        self.0[verdict.index()] += n;
     }
 
-    /// Adds a chunk of verdicts, of which so many are fresh and the others duplicates by the window.
-    #[inline(always)]
-    pub(crate) fn add_chunk(&mut self, len: usize, fresh: u32) {
-        self.0[Kind::Fresh as usize] += u64::from(fresh);
-        self.0[Kind::DuplicateByWindow as usize] += len as u64 - u64::from(fresh);
+    fn of(&self, outcome: Outcome, tier: Tier) -> u64 {
+        self.0[Verdict::exact(outcome, tier).index()]
     }
 
-    pub(crate) fn fresh_unconfirmed(self) -> u64 {
-        self.0[Kind::FreshUnconfirmed as usize]
+    pub(crate) fn fresh_unconfirmed(&self) -> u64 {
+        self.0[Verdict::guess(Outcome::Fresh).index()]
     }
 
-    pub(crate) fn fresh(self) -> u64 {
-        self.0[Kind::Fresh as usize] + self.fresh_unconfirmed()
+    pub(crate) fn fresh(&self) -> u64 {
+        self.of(Outcome::Fresh, Tier::Window) + self.of(Outcome::Fresh, Tier::History) + self.fresh_unconfirmed()
     }
 
-    pub(crate) fn duplicates_by_window(self) -> u64 {
-        self.0[Kind::DuplicateByWindow as usize]
+    pub(crate) fn duplicates_by_window(&self) -> u64 {
+        self.of(Outcome::Duplicate, Tier::Window)
     }
 
-    pub(crate) fn duplicates_by_history(self) -> u64 {
-        self.0[Kind::DuplicateByHistory as usize]
+    pub(crate) fn duplicates_by_history(&self) -> u64 {
+        self.0[Verdict::guess(Outcome::Duplicate).index()]
     }
 }
 
@@ -112,7 +85,7 @@ pub(crate) struct Counters {
 /// Two cache lines, since some processors fetch lines in pairs.
 #[repr(align(128))]
 #[derive(Default)]
-struct Shard([StdAtomicU64; KINDS]);
+struct Shard([StdAtomicU64; Verdict::VALUES]);
 
 impl Counters {
     pub(crate) fn new() -> Self {
@@ -123,18 +96,18 @@ impl Counters {
 
     #[inline(always)]
     pub(crate) fn add_one(&self, verdict: Verdict) {
-        let shard = shard();
-        self.count(shard, Kind::of(verdict), 1);
+        // No branches: the verdict depends on memory that may not have arrived.
+        self.count(shard(), verdict.index(), 1);
     }
 
     pub(crate) fn add(&self, counts: Counts) {
         let shard = shard();
-        counts.0.iter().enumerate().for_each(|(kind, &n)| self.count(shard, kind, n));
+        counts.0.iter().enumerate().for_each(|(verdict, &n)| self.count(shard, verdict, n));
     }
 
     #[inline(always)]
-    fn count(&self, shard: usize, kind: usize, n: u64) {
-        let counter = &self.shards[shard].0[kind];
+    fn count(&self, shard: usize, verdict: usize, n: u64) {
+        let counter = &self.shards[shard].0[verdict];
         if shard < OWNERS {
             // Nobody else writes here, until this thread has given the shard back.
             counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
@@ -189,7 +162,6 @@ impl Drop for Owned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Tier;
 
     #[test]
     fn nothing_is_lost_with_more_threads_than_shards_that_come_and_go() {
@@ -199,24 +171,18 @@ mod tests {
                 for _ in 0..OWNERS + 9 {
                     scope.spawn(|| {
                         for _ in 0..100 {
-                            counters.add(Counts([1, 0, 0, 2]));
-                            counters.add_one(Verdict::exact(Outcome::Duplicate, Tier::Window));
+                            let mut counts = Counts::default();
+                            counts.add(Verdict::guess(Outcome::Duplicate), 2);
+                            counters.add(counts);
+                            counters.add_one(Verdict::exact(Outcome::Fresh, Tier::Window));
                         }
                     });
                 }
             });
         }
         let n = 20 * (OWNERS as u64 + 9) * 100;
-        assert_eq!(counters.sum(), Counts([n, 0, n, 2 * n]));
-    }
-
-    #[test]
-    fn every_verdict_is_counted_as_what_it_is() {
-        let exact = |outcome, tier| Kind::of(Verdict::exact(outcome, tier));
-        assert_eq!(exact(Outcome::Fresh, Tier::Window), Kind::Fresh as usize);
-        assert_eq!(exact(Outcome::Fresh, Tier::History), Kind::Fresh as usize);
-        assert_eq!(exact(Outcome::Duplicate, Tier::Window), Kind::DuplicateByWindow as usize);
-        assert_eq!(Kind::of(Verdict::guess(Outcome::Fresh)), Kind::FreshUnconfirmed as usize);
-        assert_eq!(Kind::of(Verdict::guess(Outcome::Duplicate)), Kind::DuplicateByHistory as usize);
+        let sum = counters.sum();
+        assert_eq!((sum.fresh(), sum.duplicates_by_history()), (n, 2 * n));
+        assert_eq!((sum.fresh_unconfirmed(), sum.duplicates_by_window()), (0, 0));
     }
 }

@@ -1,5 +1,7 @@
 //! What a check answers.
 
+use std::fmt;
+
 /// Whether an id is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
@@ -30,7 +32,7 @@ pub enum Certainty {
     Guess,
 }
 
-/// The answer to a check: fresh or duplicate, which tier decided, and whether that tier knows or guesses.
+/// The answer to a check: fresh or duplicate, which tier decided, and whether that tier knows or guesses. One byte.
 ///
 /// ```
 /// use hapax::{Certainty, Dedup, Tier};
@@ -40,37 +42,93 @@ pub enum Certainty {
 ///
 /// let again = dedup.check("order-17");
 /// assert!(again.is_duplicate());
-/// assert_eq!((again.tier, again.certainty), (Tier::Window, Certainty::Exact));
+/// assert_eq!((again.tier(), again.certainty()), (Tier::Window, Certainty::Exact));
 /// # Ok::<(), hapax::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Verdict {
-    /// Fresh or duplicate.
-    pub outcome: Outcome,
-    /// The tier that decided.
-    pub tier: Tier,
-    /// Whether that tier knows or guesses.
-    pub certainty: Certainty,
-}
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Verdict(u8);
 
 impl Verdict {
+    const DUPLICATE: u8 = 1;
+    const HISTORY: u8 = 2;
+    const GUESS: u8 = 4;
+
     pub(crate) const fn exact(outcome: Outcome, tier: Tier) -> Self {
-        Verdict { outcome, tier, certainty: Certainty::Exact }
+        let outcome = match outcome {
+            Outcome::Fresh => 0,
+            Outcome::Duplicate => Self::DUPLICATE,
+        };
+        let tier = match tier {
+            Tier::Window => 0,
+            Tier::History => Self::HISTORY,
+        };
+        Verdict(outcome | tier)
     }
 
     pub(crate) const fn guess(outcome: Outcome) -> Self {
-        Verdict { outcome, tier: Tier::History, certainty: Certainty::Guess }
+        Verdict(Self::exact(outcome, Tier::History).0 | Self::GUESS)
+    }
+
+    /// Fresh or duplicate.
+    #[inline]
+    pub const fn outcome(self) -> Outcome {
+        if self.0 & Self::DUPLICATE == 0 { Outcome::Fresh } else { Outcome::Duplicate }
+    }
+
+    /// The tier that decided.
+    #[inline]
+    pub const fn tier(self) -> Tier {
+        if self.0 & Self::HISTORY == 0 { Tier::Window } else { Tier::History }
+    }
+
+    /// Whether that tier knows or guesses.
+    #[inline]
+    pub const fn certainty(self) -> Certainty {
+        if self.0 & Self::GUESS == 0 { Certainty::Exact } else { Certainty::Guess }
     }
 
     /// Whether the id is to be handled.
     #[inline]
     pub const fn is_fresh(self) -> bool {
-        matches!(self.outcome, Outcome::Fresh)
+        self.0 & Self::DUPLICATE == 0
     }
 
     /// Whether the id was seen before.
     #[inline]
     pub const fn is_duplicate(self) -> bool {
-        matches!(self.outcome, Outcome::Duplicate)
+        !self.is_fresh()
+    }
+
+    /// Counters have a place for each verdict.
+    pub(crate) const VALUES: usize = 8;
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Debug for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} by {:?} ({:?})", self.outcome(), self.tier(), self.certainty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_is_what_it_was_made_of() {
+        for outcome in [Outcome::Fresh, Outcome::Duplicate] {
+            for tier in [Tier::Window, Tier::History] {
+                let verdict = Verdict::exact(outcome, tier);
+                assert_eq!((verdict.outcome(), verdict.tier()), (outcome, tier));
+                assert_eq!(verdict.certainty(), Certainty::Exact);
+            }
+            let verdict = Verdict::guess(outcome);
+            assert_eq!((verdict.outcome(), verdict.tier()), (outcome, Tier::History));
+            assert_eq!(verdict.certainty(), Certainty::Guess);
+        }
+        assert_eq!(format!("{:?}", Verdict::guess(Outcome::Fresh)), "Fresh by History (Guess)");
     }
 }

@@ -37,28 +37,25 @@ pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View
         let younger_than = |limit| _mm256_cmpgt_epi64(splat(limit), age);
         let other = _mm256_and_si256(_mm256_xor_si256(slots, splat(want)), splat(key_mask));
         let hit = _mm256_and_si256(_mm256_cmpeq_epi64(other, zero), younger_than(moment.limits.live));
-        // Bits 18 and up hold the tag.
-        let vacant = _mm256_cmpeq_epi64(_mm256_srli_epi64::<18>(slots), zero);
-        let keep = _mm256_andnot_si256(vacant, younger_than(moment.limits.keep));
         // Only the top bit of each lane counts: `spilled` and `away` are shifted there.
         let counts = _mm256_or_si256(_mm256_slli_epi64::<46>(slots), younger_than(moment.limits.carry));
-        let carry = _mm256_and_si256(_mm256_slli_epi64::<57>(slots), counts);
-        (hit, keep, carry, _mm256_and_si256(slots, splat(LAP_MASK)))
+        (hit, _mm256_and_si256(_mm256_slli_epi64::<57>(slots), counts))
     };
-    let (hit_low, keep_low, carry_low, lap_low) = half(low);
-    let (hit_high, keep_high, carry_high, lap_high) = half(high);
+    let (hit_low, spilled_low) = half(low);
+    let (hit_high, spilled_high) = half(high);
 
-    let first = _mm256_broadcastq_epi64(_mm256_castsi256_si128(lap_low));
-    let lag = |lap| _mm256_and_si256(_mm256_sub_epi64(first, lap), splat(LAP_MASK));
-    let (lag_low, lag_high) = (lag(lap_low), lag(lap_high));
-    let equal = |to| top_bits(_mm256_cmpeq_epi64(lag_low, to), _mm256_cmpeq_epi64(lag_high, to));
+    let first = _mm256_broadcastq_epi64(_mm256_castsi256_si128(low));
+    let lag = |slots| _mm256_and_si256(_mm256_sub_epi64(first, slots), splat(LAP_MASK));
+    let (lag_low, lag_high) = (lag(low), lag(high));
+    let newest_low = top_bits(_mm256_cmpeq_epi64(lag_low, zero));
+    let newest_high = top_bits(_mm256_cmpeq_epi64(lag_high, zero));
 
     View::new::<SLOTS>(
-        top_bits(hit_low, hit_high),
-        top_bits(keep_low, keep_high),
-        top_bits(carry_low, carry_high),
-        (equal(zero), equal(splat(1))),
-        _mm_cvtsi128_si64(_mm256_castsi256_si128(lap_low)) as u64,
+        any_bit(_mm256_or_si256(hit_low, hit_high)),
+        any_top_bit(_mm256_or_si256(spilled_low, spilled_high)),
+        newest_low | newest_high << 4,
+        !any_bit(_mm256_and_si256(_mm256_or_si256(lag_low, lag_high), splat(LAP_MASK - 1))),
+        _mm_cvtsi128_si64(_mm256_castsi256_si128(low)) as u64 & LAP_MASK,
         LAP_MASK,
     )
 }
@@ -93,12 +90,26 @@ fn splat(bits: u64) -> __m256i {
     _mm256_set1_epi64x(bits as i64)
 }
 
-/// The top bits of eight lanes.
+/// Whether any bit is set.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn top_bits(low: __m256i, high: __m256i) -> u32 {
-    let bits = |half| _mm256_movemask_pd(_mm256_castsi256_pd(half)) as u32;
-    bits(low) | bits(high) << 4
+fn any_bit(bits: __m256i) -> bool {
+    _mm256_testz_si256(bits, bits) == 0
+}
+
+/// Whether the top bit of any lane is set.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn any_top_bit(lanes: __m256i) -> bool {
+    let lanes = _mm256_castsi256_pd(lanes);
+    _mm256_testz_pd(lanes, lanes) == 0
+}
+
+/// The top bits of the lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn top_bits(lanes: __m256i) -> u32 {
+    _mm256_movemask_pd(_mm256_castsi256_pd(lanes)) as u32
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! must be swept, others interfered) go the long way, [`check_thoroughly`](LineMemory::check_thoroughly).
 
 use super::line::{LineMemory, Overtaken, Place};
-use super::slot::Slot;
-use super::tick::Moment;
+use super::slot::{Slot, Tag};
+use super::tick::{Moment, Tick};
 use crate::Outcome;
 
 /// The most ids that are looked up together: as many as there are bits in a set of them. More than the misses that a core
@@ -74,7 +74,8 @@ impl Chunk {
     /// First a look at every line, then all insertions, then one by one what could not be decided so. Looking changes nothing,
     /// so two equal ids are both found absent; then the second insertion fails, because the first has changed the slot.
     #[inline(always)]
-    pub(crate) fn check<M: LineMemory>(&mut self, memory: &M, todo: u64, moment: &Moment, refresh: bool) -> Decided {
+    pub(crate) fn check<M: LineMemory>(&mut self, memory: &M, todo: u64, tick: Tick, refresh: bool) -> Decided {
+        let moment = &memory.moment(tick);
         let ids = &self.ids[..self.len];
         let (mut insert, mut undecided) = (0, 0);
         for (i, (&id, insertion)) in ids.iter().zip(&mut self.insertions).enumerate() {
@@ -89,23 +90,22 @@ impl Chunk {
             return Decided { fresh: 0, overtaken: insert | undecided };
         }
 
-        let mut delayed_tags = 0;
+        let mut delayed = TagSet::default();
         for i in bits(undecided) {
             prefetch_alternates(memory, ids[i], self.insertions[i].old);
-            delayed_tags |= ids[i].tag.bit_of_64();
+            delayed.insert(ids[i].tag);
         }
         let mut fresh = 0;
         for i in bits(insert) {
-            let tag = ids[i].tag.bit_of_64();
             // An id equal to one that comes before it and is delayed must wait, too, or they would swap their answers.
-            if tag & delayed_tags == 0 && self.insertions[i].commit(memory, ids[i], moment) {
+            if !delayed.may_contain(ids[i].tag) && self.insertions[i].commit(memory, ids[i], moment) {
                 fresh |= 1 << i;
             } else {
                 undecided |= 1 << i;
-                delayed_tags |= tag;
+                delayed.insert(ids[i].tag);
             }
         }
-        settle(memory, ids, undecided, moment, refresh, fresh)
+        settle(memory, ids, undecided, tick, refresh, fresh)
     }
 }
 
@@ -125,22 +125,17 @@ fn look<M: LineMemory>(memory: &M, id: Place, moment: &Moment, refresh: bool) ->
     let view = memory.view(id.line, id.tag.at_home(), moment);
     let old = memory.load(id.line, view.ring.head);
     let unchanged = view.ring.lap.wrapping_sub(old.lap(M::LAP_MASK)) & M::LAP_MASK == 1;
-    let hit = view.hits != 0;
     Look {
-        duplicate: ready & hit & !refresh,
-        insert: ready & !hit & view.valid & unchanged & !view.displaces() & (view.carries == 0),
+        duplicate: ready & view.hit & !refresh,
+        insert: ready & view.valid & unchanged & !(view.hit | view.spilled | old.keep(moment)),
         insertion: Insertion { slot: view.ring.head, old },
     }
 }
 
 /// Checks one id.
 #[inline(always)]
-pub(crate) fn check_one<M: LineMemory>(
-    memory: &M,
-    id: Place,
-    moment: &Moment,
-    refresh: bool,
-) -> Result<Outcome, Overtaken> {
+pub(crate) fn check_one<M: LineMemory>(memory: &M, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
+    let moment = &memory.moment(tick);
     let look = look(memory, id, moment, refresh);
     if look.duplicate {
         return Ok(Outcome::Duplicate);
@@ -148,7 +143,7 @@ pub(crate) fn check_one<M: LineMemory>(
     if look.insert && !memory.overtaken(moment) && look.insertion.commit(memory, id, moment) {
         return Ok(Outcome::Fresh);
     }
-    memory.check_thoroughly(id, moment, refresh)
+    memory.check_thoroughly(id, tick, refresh)
 }
 
 /// The long way for what is undecided, in order.
@@ -157,12 +152,12 @@ fn settle<M: LineMemory>(
     memory: &M,
     ids: &[Place],
     undecided: u64,
-    moment: &Moment,
+    tick: Tick,
     refresh: bool,
     mut fresh: u64,
 ) -> Decided {
     for i in bits(undecided) {
-        match memory.check_thoroughly(ids[i], moment, refresh) {
+        match memory.check_thoroughly(ids[i], tick, refresh) {
             Ok(outcome) => fresh |= u64::from(outcome == Outcome::Fresh) << i,
             Err(Overtaken) => {
                 return Decided { fresh, overtaken: undecided & (!0 << i) };
@@ -170,6 +165,29 @@ fn settle<M: LineMemory>(
         }
     }
     Decided { fresh, overtaken: 0 }
+}
+
+/// A set of tags, roughly: it may contain more, one in a hundred at most.
+#[derive(Default)]
+struct TagSet([u64; 8]);
+
+impl TagSet {
+    #[inline(always)]
+    fn insert(&mut self, tag: Tag) {
+        let (word, bit) = Self::position(tag);
+        self.0[word] |= bit;
+    }
+
+    #[inline(always)]
+    fn may_contain(&self, tag: Tag) -> bool {
+        let (word, bit) = Self::position(tag);
+        self.0[word] & bit != 0
+    }
+
+    fn position(tag: Tag) -> (usize, u64) {
+        let hash = tag.top_bits(9);
+        (hash >> 6, 1 << (hash & 63))
+    }
 }
 
 /// Asks for the lines that the long way will need.

@@ -27,7 +27,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn check_one(self, table: &Table, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
         match self {
-            Kernel::Portable => batch::check_one(table, id, &table.moment(tick), refresh),
+            Kernel::Portable => batch::check_one(table, id, tick, refresh),
             #[cfg(all(target_arch = "x86_64", not(loom)))]
             // SAFETY: an `Avx2` exists only if the processor has AVX2 and BMI1.
             Kernel::Avx2(avx2) => unsafe { vector::check_one(avx2, table, id, tick, refresh) },
@@ -37,7 +37,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn check_chunk(self, table: &Table, chunk: &mut Chunk, todo: u64, tick: Tick, refresh: bool) -> Decided {
         match self {
-            Kernel::Portable => chunk.check(table, todo, &table.moment(tick), refresh),
+            Kernel::Portable => chunk.check(table, todo, tick, refresh),
             #[cfg(all(target_arch = "x86_64", not(loom)))]
             // SAFETY: an `Avx2` exists only if the processor has AVX2 and BMI1.
             Kernel::Avx2(avx2) => unsafe { vector::check_chunk(avx2, table, chunk, todo, tick, refresh) },
@@ -50,9 +50,11 @@ impl Kernel {
 mod vector {
     use super::super::avx2::{self, Avx2};
     use super::super::line::{self, Lost};
-    use super::super::slot::{Key, Slot};
+    use super::super::slot::{Key, SLOTS, Slot};
+    use super::super::table::Line;
     use super::super::view::View;
     use super::*;
+    use crate::memory::prefetch;
     use crate::sync::{Ordering, fence};
 
     #[target_feature(enable = "avx2,bmi1")]
@@ -63,7 +65,7 @@ mod vector {
         tick: Tick,
         refresh: bool,
     ) -> Result<Outcome, Overtaken> {
-        batch::check_one(&VectorTable(table, avx2), id, &table.moment(tick), refresh)
+        batch::check_one(&VectorTable::new(table, avx2), id, tick, refresh)
     }
 
     #[target_feature(enable = "avx2,bmi1")]
@@ -75,16 +77,28 @@ mod vector {
         tick: Tick,
         refresh: bool,
     ) -> Decided {
-        chunk.check(&VectorTable(table, avx2), todo, &table.moment(tick), refresh)
+        chunk.check(&VectorTable::new(table, avx2), todo, tick, refresh)
     }
 
     #[target_feature(enable = "avx2,bmi1")]
-    fn check_thoroughly(table: &VectorTable, id: Place, moment: &Moment, refresh: bool) -> Result<Outcome, Overtaken> {
-        line::check(table, id, moment, refresh)
+    fn check_thoroughly(table: &VectorTable, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
+        line::check(table, id, &table.moment(tick), refresh)
     }
 
     /// A table that is looked at with AVX2.
-    struct VectorTable<'a>(&'a Table, Avx2);
+    struct VectorTable<'a> {
+        table: &'a Table,
+        /// The table's, at hand.
+        lines: &'a [Line<SLOTS>],
+        _proof: Avx2,
+    }
+
+    impl<'a> VectorTable<'a> {
+        #[inline(always)]
+        fn new(table: &'a Table, proof: Avx2) -> Self {
+            VectorTable { table, lines: table.as_lines(), _proof: proof }
+        }
+    }
 
     impl LineMemory for VectorTable<'_> {
         const SLOTS: usize = <Table>::SLOTS;
@@ -93,7 +107,7 @@ mod vector {
         #[inline(always)]
         fn view(&self, line: usize, key: Key, moment: &Moment) -> View {
             // SAFETY: this table holds an `Avx2`, which exists only if the processor has AVX2 and BMI1.
-            let view = unsafe { avx2::view(self.0.line(line), key, moment) };
+            let view = unsafe { avx2::view(&self.lines[line].0, key, moment) };
             // As in the portable view.
             fence(Ordering::Acquire);
             view
@@ -101,47 +115,52 @@ mod vector {
 
         #[inline(always)]
         fn lines(&self) -> usize {
-            self.0.lines()
+            self.lines.len()
         }
 
         #[inline(always)]
         fn load(&self, line: usize, slot: usize) -> Slot {
-            self.0.load(line, slot)
+            Slot(self.lines[line].0[slot].load(Ordering::Acquire))
         }
 
         #[inline(always)]
         fn replace(&self, line: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool {
-            self.0.replace(line, slot, old, new, lost)
+            self.table.replace(line, slot, old, new, lost)
         }
 
         #[inline(always)]
         fn prefetch(&self, line: usize) {
-            self.0.prefetch(line);
+            prefetch(&self.lines[line]);
         }
 
         #[inline(always)]
         fn is_ready(&self, line: usize, moment: &Moment) -> bool {
-            self.0.is_ready(line, moment)
+            self.table.is_ready(line, moment)
         }
 
         #[inline(always)]
         fn ready(&self, line: usize, moment: &Moment) {
-            self.0.ready(line, moment);
+            self.table.ready(line, moment);
         }
 
         #[inline(always)]
         fn overtaken(&self, moment: &Moment) -> bool {
-            self.0.overtaken(moment)
+            self.table.overtaken(moment)
         }
 
         fn repaired(&self) {
-            self.0.repaired();
+            self.table.repaired();
         }
 
         #[inline(always)]
-        fn check_thoroughly(&self, id: Place, moment: &Moment, refresh: bool) -> Result<Outcome, Overtaken> {
+        fn moment(&self, tick: Tick) -> Moment {
+            self.table.moment(tick)
+        }
+
+        #[inline(always)]
+        fn check_thoroughly(&self, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
             // SAFETY: this table holds an `Avx2`, which exists only if the processor has AVX2 and BMI1.
-            unsafe { check_thoroughly(self, id, moment, refresh) }
+            unsafe { check_thoroughly(self, id, tick, refresh) }
         }
     }
 }

@@ -11,7 +11,7 @@
 //! | any but 0 | the same, lap of slot 0 | [`repair`] | two looks show one and the same broken ring |
 
 use super::slot::{Key, SLOTS, Slot, Tag};
-use super::tick::Moment;
+use super::tick::{Moment, Tick};
 use super::view::{Ring, View};
 use crate::Outcome;
 use crate::sync::spin_loop;
@@ -42,10 +42,13 @@ pub(crate) trait LineMemory: Sized {
     /// A broken line was repaired.
     fn repaired(&self);
 
+    /// What ages are measured with at a tick.
+    fn moment(&self, tick: Tick) -> Moment;
+
     /// [`check`], compiled for this memory.
     #[inline(never)]
-    fn check_thoroughly(&self, id: Place, moment: &Moment, refresh: bool) -> Result<Outcome, Overtaken> {
-        check(self, id, moment, refresh)
+    fn check_thoroughly(&self, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
+        check(self, id, &self.moment(tick), refresh)
     }
 }
 
@@ -100,9 +103,8 @@ pub(crate) fn check<M: LineMemory>(
     memory.ready(id.line, moment);
     loop {
         let view = memory.view(id.line, id.tag.at_home(), moment);
-        if view.hits != 0 {
-            let slot = view.hits.trailing_zeros() as usize;
-            if !refresh || refresh_entry(memory, id, slot, moment) {
+        if view.hit {
+            if !refresh || refresh_at_home(memory, id, moment) {
                 return Ok(Outcome::Duplicate);
             }
             continue;
@@ -110,13 +112,12 @@ pub(crate) fn check<M: LineMemory>(
         let mut outcome = Outcome::Fresh;
         // The home line first, then the alternate, never the other way round: an entry is written there before it is
         // overwritten here, so a caller who misses it here finds it there.
-        if view.carries != 0 {
+        if view.spilled {
             let alternate = id.tag.alternate(id.line, memory.lines());
             memory.ready(alternate, moment);
-            let hits = memory.view(alternate, id.tag.away(), moment).hits;
-            if hits != 0 {
-                let entry = memory.load(alternate, hits.trailing_zeros() as usize);
-                if !refresh || !is_older(entry, moment) {
+            if memory.view(alternate, id.tag.away(), moment).hit {
+                let current = |entry: Slot| entry.matches(id.tag.away()) && !is_older(entry, moment);
+                if !refresh || (0..M::SLOTS).any(|slot| current(memory.load(alternate, slot))) {
                     return Ok(Outcome::Duplicate);
                 }
                 // Known, and to be remembered from now on: a new entry at home does that.
@@ -139,11 +140,11 @@ pub(crate) fn check<M: LineMemory>(
 pub(crate) fn contains<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> Result<bool, Overtaken> {
     memory.ready(id.line, moment);
     let view = memory.view(id.line, id.tag.at_home(), moment);
-    let mut found = view.hits != 0;
-    if !found && view.carries != 0 {
+    let mut found = view.hit;
+    if !found && view.spilled {
         let alternate = id.tag.alternate(id.line, memory.lines());
         memory.ready(alternate, moment);
-        found = memory.view(alternate, id.tag.away(), moment).hits != 0;
+        found = memory.view(alternate, id.tag.away(), moment).hit;
     }
     if !found && memory.overtaken(moment) {
         return Err(Overtaken);
@@ -151,14 +152,16 @@ pub(crate) fn contains<M: LineMemory>(memory: &M, id: Place, moment: &Moment) ->
     Ok(found)
 }
 
-/// Moves an entry's tick to now; false if the slot holds the entry no more.
-fn refresh_entry<M: LineMemory>(memory: &M, id: Place, slot: usize, moment: &Moment) -> bool {
-    let entry = memory.load(id.line, slot);
-    if !entry.matches(id.tag.at_home()) {
-        return false;
+/// Moves the tick of an id's entry at home to now; false if it is not there any more.
+fn refresh_at_home<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> bool {
+    for slot in 0..M::SLOTS {
+        let entry = memory.load(id.line, slot);
+        if entry.matches(id.tag.at_home()) && moment.is_live(entry.0) {
+            // Only ever to a later tick: a caller whose clock is behind must not shorten what another has lengthened.
+            return !is_older(entry, moment) || memory.replace(id.line, slot, entry, entry.refreshed(moment), None);
+        }
     }
-    // Only ever to a later tick: a caller whose clock is behind must not shorten what another has lengthened.
-    !is_older(entry, moment) || memory.replace(id.line, slot, entry, entry.refreshed(moment), None)
+    false
 }
 
 /// Whether the entry's tick is before now.
@@ -212,7 +215,7 @@ fn relocate<M: LineMemory>(
     memory.ready(to, moment);
     loop {
         let view = memory.view(to, tag.away(), &not_older);
-        if view.hits != 0 {
+        if view.hit {
             return;
         }
         if !view.valid {

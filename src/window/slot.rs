@@ -48,10 +48,10 @@ pub(crate) struct Key(u64);
 pub(crate) struct Slot(pub(crate) u64);
 
 impl Tag {
-    /// One of 64 bits: a set of tags, roughly.
+    /// Its first `n` bits.
     #[inline(always)]
-    pub(crate) fn bit_of_64(self) -> u64 {
-        1 << (self.0 >> 58)
+    pub(crate) fn top_bits(self, n: u32) -> usize {
+        (self.0 >> (64 - n)) as usize
     }
 
     /// The tag of a digest's half.

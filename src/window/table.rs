@@ -81,8 +81,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
     }
 
     #[inline(always)]
-    pub(crate) fn moment(&self, tick: Tick) -> Moment {
-        Moment::new(tick, self.limits)
+    pub(crate) fn as_lines(&self) -> &[Line<SLOTS>] {
+        &self.lines
     }
 
     #[inline(always)]
@@ -185,5 +185,10 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for Table<SLOTS, LAP_BI
 
     fn repaired(&self) {
         self.tally.repaired();
+    }
+
+    #[inline(always)]
+    fn moment(&self, tick: Tick) -> Moment {
+        Moment::new(tick, self.limits)
     }
 }

@@ -217,6 +217,12 @@ impl Moment {
         self.base.wrapping_sub(slot) & TICK_MASK
     }
 
+    /// Whether a slot that was stamped then is within the window.
+    #[inline(always)]
+    pub(crate) fn is_live(&self, slot: u64) -> bool {
+        self.age(slot) < self.limits.live
+    }
+
     /// What [`age`](Self::age) computes, for those who compute it with vectors: `base - slot & mask`.
     pub(crate) fn age_terms(&self) -> (u64, u64) {
         (self.base, TICK_MASK)

@@ -6,12 +6,10 @@ use super::tick::Moment;
 /// A look at a line's slots, which were read one after the other while others may have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct View {
-    /// The slots that hold the entry that was looked for, live: one bit each.
-    pub(crate) hits: u32,
-    /// Slots whose entry must be kept.
-    pub(crate) keeps: u32,
-    /// Slots whose `spilled` flag counts.
-    pub(crate) carries: u32,
+    /// Whether a slot holds the entry that was looked for, live.
+    pub(crate) hit: bool,
+    /// Whether a slot's `spilled` flag counts.
+    pub(crate) spilled: bool,
     /// Where the next entry goes, if the view is valid.
     pub(crate) ring: Ring,
     /// Whether the laps read l…l, l-1…l-1. Then, and only then, nothing was inserted while the slots were read.
@@ -32,38 +30,31 @@ impl View {
     #[inline(always)]
     pub(crate) fn of<const SLOTS: usize>(slots: &[Slot; SLOTS], key: Key, moment: &Moment, lap_mask: u64) -> Self {
         let first = slots[0].lap(lap_mask);
-        let (mut hits, mut keeps, mut carries, mut newer, mut behind) = (0, 0, 0, 0, 0);
+        let (mut hit, mut spilled, mut newest, mut lags) = (false, false, 0, 0);
         for (i, slot) in slots.iter().enumerate() {
-            let bit = |set: bool| u32::from(set) << i;
             let lag = first.wrapping_sub(slot.lap(lap_mask)) & lap_mask;
-            hits |= bit(slot.matches(key) & (moment.age(slot.0) < moment.limits.live));
-            keeps |= bit(slot.keep(moment));
-            carries |= bit(slot.carries(moment));
-            newer |= bit(lag == 0);
-            behind |= bit(lag == 1);
+            hit |= slot.matches(key) & moment.is_live(slot.0);
+            spilled |= slot.carries(moment);
+            newest |= u32::from(lag == 0) << i;
+            lags |= lag;
         }
-        Self::new::<SLOTS>(hits, keeps, carries, (newer, behind), first, lap_mask)
+        Self::new::<SLOTS>(hit, spilled, newest, lags <= 1, first, lap_mask)
     }
 
-    /// The view, given the slots whose lap is that of the first slot, and those whose lap is one behind it.
+    /// The view, given the set of slots whose lap is that of the first slot, and whether no lap is more than one behind it.
     #[inline(always)]
     pub(crate) fn new<const SLOTS: usize>(
-        hits: u32,
-        keeps: u32,
-        carries: u32,
-        (newer, behind): (u32, u32),
+        hit: bool,
+        spilled: bool,
+        newest: u32,
+        close: bool,
         first: u64,
         lap_mask: u64,
     ) -> Self {
-        let written = newer.trailing_ones();
-        let full = written as usize == SLOTS;
-        View {
-            hits,
-            keeps,
-            carries,
-            ring: Ring { head: if full { 0 } else { written as usize }, lap: (first + u64::from(full)) & lap_mask },
-            valid: (newer & (newer + 1) == 0) & (newer | behind == (1 << SLOTS) - 1),
-        }
+        let written = newest.trailing_ones() as usize;
+        let full = written / SLOTS; // 1 if all slots have been written in this lap, else 0
+        let ring = Ring { head: written % SLOTS, lap: (first + full as u64) & lap_mask };
+        View { hit, spilled, ring, valid: close & (newest & (newest + 1) == 0) }
     }
 
     /// Whether the slots, if nothing changes, are a state of a ring.
@@ -72,12 +63,6 @@ impl View {
         let lag = |slot: &Slot| first.wrapping_sub(slot.lap(lap_mask)) & lap_mask;
         let written = slots.iter().take_while(|slot| lag(slot) == 0).count();
         slots[written..].iter().all(|slot| lag(slot) == 1)
-    }
-
-    /// Whether the next insertion displaces an entry that must be kept.
-    #[inline(always)]
-    pub(crate) fn displaces(&self) -> bool {
-        self.keeps >> self.ring.head & 1 != 0
     }
 }
 
