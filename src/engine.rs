@@ -3,6 +3,7 @@
 use crate::clock::{Clock, MonotonicClock};
 use crate::config::Unconfirmed;
 use crate::digest::{Digest, Digester};
+use crate::history::Look;
 use crate::stats::{Counters, Counts, Stats};
 use crate::sync::{Ordering, StdAtomicBool};
 use crate::window::{CHUNK, Chunk, bits};
@@ -65,12 +66,13 @@ impl Engine {
     fn check_with(&self, history: &History, digest: Digest, at: Timestamp) -> Verdict {
         // Both tiers' memory at the same time.
         self.window.prefetch(digest);
-        if history.contains(digest) {
+        let look = history.look(digest);
+        if look.seen {
             return self.check_known(history, digest, at);
         }
         let outcome = self.window.check(digest, at);
         if outcome == Outcome::Fresh {
-            history.insert(digest, at);
+            history.insert_looked(&look, history.tick(at));
         }
         verdict(outcome, FRESH_BY_HISTORY)
     }
@@ -145,10 +147,15 @@ impl Engine {
             self.window.stage(chunk, digest);
         }
         let staged = &staged[..chunk.len()];
-        let known = staged.iter().enumerate().map(|(i, &digest)| u64::from(history.contains(digest)) << i).sum::<u64>();
+        let mut looks = [Look::default(); CHUNK];
+        let mut known = 0;
+        for (i, (look, &digest)) in looks.iter_mut().zip(staged).enumerate() {
+            *look = history.look(digest);
+            known |= u64::from(look.seen) << i;
+        }
         let fresh = self.window.check_chunk(chunk, !known, at);
         let now = history.tick(at);
-        bits(fresh).for_each(|i| history.insert_at(staged[i], now));
+        bits(fresh).for_each(|i| history.insert_looked(&looks[i], now));
 
         let start = verdicts.len();
         extend(verdicts, staged.len(), fresh, FRESH_BY_HISTORY);

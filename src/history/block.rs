@@ -17,9 +17,13 @@ pub(crate) struct Shape {
     pub(crate) bits: u32,
 }
 
-/// The bits of an id, in the words of a generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern(pub(crate) [u64; WORDS]);
+/// The bits of an id, in some words of a generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    /// Which word, and the bits there. The first `len` of them count.
+    words: [(usize, u64); WORDS],
+    len: usize,
+}
 
 impl Pattern {
     /// The pattern of a digest.
@@ -27,47 +31,56 @@ impl Pattern {
     pub(crate) fn of(digest: Digest, shape: Shape) -> Self {
         // Block numbers are made of the high bits of `place`; its low bits, and all of `mark`, are free. Each word gets a mix
         // of both, the best of which is in the high bits of the product.
-        let mix = |odd: u64| (digest.mark ^ digest.place.rotate_left(32)).wrapping_add(digest.place).wrapping_mul(odd);
-        let mut words = [0; WORDS];
+        let base = (digest.mark ^ digest.place.rotate_left(32)).wrapping_add(digest.place);
+        let word = |i: usize| bits(base.wrapping_mul(ODD[i]) ^ digest.mark.rotate_left(23 * i as u32), shape.bits);
         if shape.words == WORDS {
-            for (word, odd) in words.iter_mut().zip(ODD) {
-                *word = bits(mix(odd) ^ digest.mark.rotate_left(23), shape.bits);
-            }
+            Pattern { words: std::array::from_fn(|i| (i, word(i))), len: WORDS }
         } else {
             let (first, second) = pair(digest.mark);
-            words[first] = bits(mix(ODD[0]), shape.bits);
-            words[second] = bits(mix(ODD[1]) ^ digest.mark.rotate_left(23), shape.bits);
+            Pattern { words: [(first, word(0)), (second, word(1)), (0, 0), (0, 0)], len: 2 }
         }
-        Pattern(words)
     }
 
-    /// Whether a generation's words have all bits of the pattern.
+    /// The words that have bits of the pattern, and these bits.
     #[inline(always)]
-    pub(crate) fn is_in(&self, words: [u64; WORDS]) -> bool {
-        let missing = |i: usize| self.0[i] & !words[i];
-        missing(0) | missing(1) | missing(2) | missing(3) == 0
+    pub(crate) fn words(&self) -> &[(usize, u64)] {
+        &self.words[..self.len]
+    }
+
+    /// Whether a generation, given its words, has all bits of the pattern.
+    #[inline(always)]
+    pub(crate) fn is_in(&self, generation: impl Fn(usize) -> u64) -> bool {
+        self.words().iter().fold(0, |missing, &(i, bits)| missing | (bits & !generation(i))) == 0
     }
 }
 
 /// Odd constants without pattern: the fractional parts of the golden ratio and of square roots.
 const ODD: [u64; WORDS] = [0x9e37_79b9_7f4a_7c15, 0xbb67_ae85_84ca_a73b, 0x3c6e_f372_fe94_f82b, 0xa54f_f53a_5f1d_36f1];
 
-/// One of the six pairs of words, by the low bits (the high ones are in the patterns).
+/// One of the six pairs of words, by the low bits (the patterns are made of high ones).
 #[inline(always)]
 fn pair(mark: u64) -> (usize, usize) {
     const PAIRS: [(usize, usize); 6] = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
     PAIRS[((mark & 0xffff_ffff) * 6 >> 32) as usize]
 }
 
-/// `n` bits of a word, drawn with replacement.
+/// `n` bits of a word, 1 to 8, drawn with replacement.
 #[inline(always)]
-fn bits(mut random: u64, n: u32) -> u64 {
-    let mut word = 0;
-    for _ in 0..n {
-        word |= 1 << (random >> 58);
-        random <<= 6;
+fn bits(random: u64, n: u32) -> u64 {
+    #[inline(always)]
+    fn unrolled<const N: u32>(random: u64) -> u64 {
+        (0..N).fold(0, |word, i| word | 1 << (random << (6 * i) >> 58))
     }
-    word
+    match n {
+        1 => unrolled::<1>(random),
+        2 => unrolled::<2>(random),
+        3 => unrolled::<3>(random),
+        4 => unrolled::<4>(random),
+        5 => unrolled::<5>(random),
+        6 => unrolled::<6>(random),
+        7 => unrolled::<7>(random),
+        _ => unrolled::<8>(random),
+    }
 }
 
 #[cfg(test)]
@@ -83,10 +96,10 @@ mod tests {
             let mut uses = [[0_u32; 64]; WORDS];
             for id in 0_u64..40_000 {
                 let pattern = Pattern::of(digester.digest(id.to_le_bytes()), shape);
-                assert_eq!(pattern.0.iter().filter(|word| **word != 0).count(), words);
-                assert!(pattern.0.iter().all(|word| word.count_ones() <= n));
-                for (word, uses) in pattern.0.iter().zip(&mut uses) {
-                    uses.iter_mut().enumerate().for_each(|(i, use_)| *use_ += (word >> i & 1) as u32);
+                assert_eq!(pattern.words().len(), words);
+                for &(word, bits) in pattern.words() {
+                    assert!((1..=n).contains(&bits.count_ones()));
+                    uses[word].iter_mut().enumerate().for_each(|(i, uses)| *uses += (bits >> i & 1) as u32);
                 }
             }
             // The probability of a bit, and six deviations around it.
@@ -102,10 +115,13 @@ mod tests {
     fn a_pattern_is_found_among_others_and_only_whole() {
         let shape = Shape { words: 2, bits: 4 };
         let pattern = Pattern::of(Digest::from(0x1234_5678_9abc_def0_u128 << 40), shape);
-        assert!(pattern.is_in(pattern.0.map(|word| word | 0xff)));
-        let (word, bits) = pattern.0.iter().enumerate().find(|(_, bits)| **bits != 0).unwrap();
-        let mut without_one = pattern.0;
-        without_one[word] = bits & (bits - 1);
-        assert!(!pattern.is_in(without_one));
+        let mut words = [0x00ff_0000_ff00_00ff; WORDS];
+        pattern.words().iter().for_each(|&(i, bits)| words[i] |= bits);
+        assert!(pattern.is_in(|i| words[i]));
+        for &(i, bits) in pattern.words() {
+            for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
+                assert!(!pattern.is_in(|j| if i == j { words[j] & !(1 << bit) } else { words[j] }));
+            }
+        }
     }
 }

@@ -6,4 +6,5 @@ mod block;
 mod rotating;
 mod sizing;
 
+pub(crate) use rotating::Look;
 pub use rotating::{History, HistoryStats};

@@ -64,6 +64,15 @@ pub struct HistoryStats {
     pub bytes: usize,
 }
 
+/// What a look for a digest has shown.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Look {
+    index: usize,
+    pattern: Pattern,
+    /// Whether it may have been seen.
+    pub(crate) seen: bool,
+}
+
 /// Two generations side by side.
 #[repr(align(64))]
 #[derive(Default)]
@@ -145,11 +154,7 @@ impl History {
     /// Whether the digest may have been seen within the horizon; if not, it is from now on.
     #[inline]
     pub fn check(&self, digest: Digest, at: Timestamp) -> Outcome {
-        if self.contains(digest) {
-            return Outcome::Duplicate;
-        }
-        self.insert(digest, at);
-        Outcome::Fresh
+        self.check_at_tick(digest, self.tick(at))
     }
 
     /// Checks many digests at one time, which is faster than one by one: `outcomes` is cleared and then holds one outcome for
@@ -160,52 +165,58 @@ impl History {
         let now = self.tick(at);
         for digests in digests.chunks(CHUNK) {
             digests.iter().for_each(|&digest| self.prefetch(digest));
-            outcomes.extend(digests.iter().map(|&digest| match self.contains(digest) {
-                true => Outcome::Duplicate,
-                false => {
-                    self.insert_at(digest, now);
-                    Outcome::Fresh
-                }
-            }));
+            outcomes.extend(digests.iter().map(|&digest| self.check_at_tick(digest, now)));
         }
     }
 
     /// Whether the digest may have been seen within the horizon. `false` is certain.
-    #[inline(always)]
+    #[inline]
     pub fn contains(&self, digest: Digest) -> bool {
-        // Relaxed: bits are only compared with bits. Whoever learned of an insertion by other means than these words has
-        // synchronized with it there.
-        let words = |generation: usize| {
-            let generation = &self.block(digest).0[generation];
-            generation.each_ref().map(|word| word.load(Ordering::Relaxed))
-        };
-        let pattern = Pattern::of(digest, self.shape);
-        pattern.is_in(words(0)) | pattern.is_in(words(1))
+        self.look(digest).seen
     }
 
     /// Remembers a digest.
-    #[inline(always)]
+    #[inline]
     pub fn insert(&self, digest: Digest, at: Timestamp) {
-        self.insert_at(digest, self.tick(at));
+        self.insert_looked(&self.look(digest), self.tick(at));
     }
 
-    /// Remembers a digest, the time being given as a [`tick`](Self::tick).
     #[inline(always)]
-    pub(crate) fn insert_at(&self, digest: Digest, now: u64) {
-        let current = self.current(self.index(digest) / SHARD_BLOCKS, now);
+    fn check_at_tick(&self, digest: Digest, now: u64) -> Outcome {
+        let look = self.look(digest);
+        if look.seen {
+            return Outcome::Duplicate;
+        }
+        self.insert_looked(&look, now);
+        Outcome::Fresh
+    }
+
+    /// Looks for a digest.
+    #[inline(always)]
+    pub(crate) fn look(&self, digest: Digest) -> Look {
+        let index = scale(digest.place, self.blocks.len());
         let pattern = Pattern::of(digest, self.shape);
-        for (word, bits) in self.block(digest).0[current].iter().zip(pattern.0) {
-            if bits != 0 {
-                // Relaxed: see `contains`.
-                word.fetch_or(bits, Ordering::Relaxed);
-            }
+        let block = &self.blocks[index];
+        // Relaxed: bits are only compared with bits. Whoever learned of an insertion by other means than these words has
+        // synchronized with it there.
+        let is_in = |generation: usize| pattern.is_in(|word| block.0[generation][word].load(Ordering::Relaxed));
+        Look { index, pattern, seen: is_in(0) | is_in(1) }
+    }
+
+    /// Remembers a digest that was looked for, the time being given as a [`tick`](Self::tick).
+    #[inline(always)]
+    pub(crate) fn insert_looked(&self, look: &Look, now: u64) {
+        let current = self.current(look.index / SHARD_BLOCKS, now);
+        for &(word, bits) in look.pattern.words() {
+            // Relaxed: see `look`.
+            self.blocks[look.index].0[current][word].fetch_or(bits, Ordering::Relaxed);
         }
     }
 
     /// Asks for the memory that a check of this digest will need, without waiting for it.
     #[inline(always)]
     pub fn prefetch(&self, digest: Digest) {
-        prefetch(self.block(digest));
+        prefetch(&self.blocks[scale(digest.place, self.blocks.len())]);
     }
 
     /// Forgets every digest that was inserted before the call. What is inserted meanwhile may be forgotten, too.
@@ -283,16 +294,6 @@ impl History {
     #[inline(always)]
     pub(crate) fn tick(&self, at: Timestamp) -> u64 {
         at.as_nanos() / self.tick_nanos + 1
-    }
-
-    #[inline(always)]
-    fn index(&self, digest: Digest) -> usize {
-        scale(digest.place, self.blocks.len())
-    }
-
-    #[inline(always)]
-    fn block(&self, digest: Digest) -> &Block {
-        &self.blocks[self.index(digest)]
     }
 }
 
