@@ -16,7 +16,7 @@ pub(crate) fn forget<M: LineMemory>(memory: &M, id: Place, moment: impl Fn() -> 
     let alternate = id.tag.alternate(id.line, memory.lines());
     memory.ready(id.line, &moment());
     memory.ready(alternate, &moment());
-    let mut remembered = false;
+    let (mut remembered, mut home_is_outdated) = (false, false);
     loop {
         let at_home = remove(memory, id.line, id.tag.at_home());
         let mut away = remove(memory, alternate, id.tag.away()).is_some();
@@ -34,11 +34,14 @@ pub(crate) fn forget<M: LineMemory>(memory: &M, id: Place, moment: impl Fn() -> 
             insert_vacancy(memory, alternate, &moment);
             away |= remove(memory, alternate, id.tag.away()).is_some();
         }
-        if !(refresh && away) {
+        // With refresh, a check that found the id away may be about to insert it at home, on a view from before. That it is not
+        // found anywhere does not rule that out: the check may have displaced the entry that it found.
+        let refreshable = away || (at_home.is_none() && !home_is_outdated);
+        if !(refresh && refreshable) {
             return remembered;
         }
-        // A refresh that found the id away may be about to insert it at home, on a view from before.
         insert_vacancy(memory, id.line, &moment);
+        home_is_outdated = true;
     }
 }
 

@@ -13,6 +13,8 @@ mod slot;
 mod sweep;
 mod table;
 mod tally;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod tick;
 mod view;
 
