@@ -58,6 +58,21 @@ impl std::ops::Add<Duration> for Timestamp {
     }
 }
 
+/// A time that is, in truth, up to `lag_nanos` later.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) time: Timestamp,
+    /// At most a tick of the window.
+    pub(crate) lag_nanos: u64,
+}
+
+impl From<Timestamp> for Reading {
+    #[inline(always)]
+    fn from(time: Timestamp) -> Self {
+        Reading { time, lag_nanos: 0 }
+    }
+}
+
 /// Where an engine reads the time when it is not given one.
 ///
 /// ```
@@ -80,7 +95,7 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 
     /// How far [`now`](Clock::now) may lag behind the true time, for a clock that advances in steps. Ids are remembered
-    /// for that much longer, so that none is forgotten early.
+    /// for that much longer, a tick of the window at most, so that none is forgotten early.
     fn lag(&self) -> Duration {
         Duration::ZERO
     }

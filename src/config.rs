@@ -1,6 +1,6 @@
 //! How an engine is configured.
 
-use crate::clock::{Clock, MonotonicClock};
+use crate::clock::Clock;
 use crate::digest::Digester;
 use crate::engine::{Engine, EngineClock};
 use crate::stats::Counters;
@@ -130,13 +130,8 @@ impl Builder {
             let expected = "a history, without which it means nothing";
             return Err(Error::invalid("unconfirmed", format_args!("{unconfirmed:?}"), expected));
         }
-        let clock = match self.clock {
-            Some(clock) => EngineClock::Custom(clock),
-            None => EngineClock::Monotonic(MonotonicClock::for_tick(ticks.tick())),
-        };
-        let window = Window::new(self.window, self.capacity)?
-            .refresh_on_duplicate(self.refresh_on_duplicate)
-            .clock_lag(clock.lag());
+        let clock = EngineClock::new(self.clock, ticks.tick());
+        let window = Window::new(self.window, self.capacity)?.refresh_on_duplicate(self.refresh_on_duplicate);
         let history = self.history.map(|(horizon, rate, ids)| History::new(horizon, rate, ids)).transpose()?;
         let unscoped = self.seed.map_or_else(Digester::random, Digester::with_seed);
         let digester = self.scope.map_or_else(|| unscoped.clone(), |scope| unscoped.scoped(&scope));

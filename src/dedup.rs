@@ -106,7 +106,7 @@ impl Dedup {
     #[inline]
     pub fn check_at(&self, id: impl AsRef<[u8]>, at: Timestamp) -> Verdict {
         self.engine.keep_stream_time();
-        self.engine.check(self.digester.digest(id), at)
+        self.engine.check(self.digester.digest(id), at.into())
     }
 
     /// Checks many ids, in order, with one reading of the clock: several times as fast as one by one, since their memory is fetched
@@ -135,7 +135,7 @@ impl Dedup {
     {
         self.engine.keep_stream_time();
         let digests = ids.into_iter().map(|id| self.digester.digest(id));
-        self.engine.check_batch(digests, at, verdicts);
+        self.engine.check_batch(digests, at.into(), verdicts);
     }
 
     /// Digests an id and asks for the memory that its check will need, without waiting for it.
@@ -169,13 +169,13 @@ impl Dedup {
     #[inline]
     pub fn check_prepared_at(&self, id: Prepared, at: Timestamp) -> Verdict {
         self.engine.keep_stream_time();
-        self.engine.check(id.0, at)
+        self.engine.check(id.0, at.into())
     }
 
     /// Which tier remembers an id, if any; the history's word is a guess. Changes nothing, and is not counted.
     pub fn contains(&self, id: impl AsRef<[u8]>) -> Option<Tier> {
         let digest = self.digester.digest(id);
-        if self.engine.window.contains(digest, self.engine.now()) {
+        if self.engine.window.contains(digest, self.engine.now().time) {
             return Some(Tier::Window);
         }
         let history = self.engine.history.as_ref()?;
@@ -188,7 +188,7 @@ impl Dedup {
     /// remembers it.
     pub fn forget(&self, id: impl AsRef<[u8]>) -> Forgotten {
         let digest = self.digester.digest(id);
-        self.engine.window.forget(digest, self.engine.now());
+        self.engine.window.forget(digest, self.engine.now().time);
         match &self.engine.history {
             Some(history) if history.contains(digest) => Forgotten::ExceptByHistory,
             _ => Forgotten::Entirely,
@@ -202,7 +202,7 @@ impl Dedup {
         if let Some(history) = &self.engine.history {
             history.clear();
         }
-        self.engine.window.clear(self.engine.now());
+        self.engine.window.clear(self.engine.now().time);
     }
 
     /// What the engine has counted and what it holds, of all scopes. Reads the window's whole memory: 10 to 20 ms for 10 million ids.

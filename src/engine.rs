@@ -1,13 +1,13 @@
 //! The synchronous engine within: how the tiers decide together.
 
-use crate::clock::{Clock, MonotonicClock};
+use crate::clock::{Clock, MonotonicClock, Reading};
 use crate::config::Unconfirmed;
 use crate::digest::{Digest, Digester};
 use crate::history::Look;
 use crate::stats::{Counters, Counts, Stats};
 use crate::sync::{Ordering, StdAtomicBool};
 use crate::window::{CHUNK, Chunk, bits};
-use crate::{History, Outcome, Tier, Timestamp, Verdict, Window};
+use crate::{History, Outcome, Tier, Verdict, Window};
 use std::time::Duration;
 
 /// What handles share.
@@ -23,26 +23,38 @@ pub(crate) struct Engine {
     pub(crate) unscoped: Digester,
 }
 
+/// Where the time is read.
+pub(crate) struct EngineClock {
+    source: Source,
+    lag_nanos: u64,
+}
+
 /// The default clock is known to the compiler.
-pub(crate) enum EngineClock {
+enum Source {
     Monotonic(MonotonicClock),
     Custom(Box<dyn Clock>),
 }
 
 impl EngineClock {
-    #[inline(always)]
-    fn now(&self) -> Timestamp {
-        match self {
-            EngineClock::Monotonic(clock) => clock.now(),
-            EngineClock::Custom(clock) => clock.now(),
-        }
+    /// The given clock, or the default one, for a window of this tick.
+    pub(crate) fn new(clock: Option<Box<dyn Clock>>, tick: Duration) -> Self {
+        let (lag, source) = match clock {
+            Some(clock) => (clock.lag(), Source::Custom(clock)),
+            None => {
+                let clock = MonotonicClock::for_tick(tick);
+                (clock.lag(), Source::Monotonic(clock))
+            }
+        };
+        EngineClock { source, lag_nanos: lag.min(tick).as_nanos() as u64 }
     }
 
-    pub(crate) fn lag(&self) -> Duration {
-        match self {
-            EngineClock::Monotonic(clock) => clock.lag(),
-            EngineClock::Custom(clock) => clock.lag(),
-        }
+    #[inline(always)]
+    fn now(&self) -> Reading {
+        let time = match &self.source {
+            Source::Monotonic(clock) => clock.now(),
+            Source::Custom(clock) => clock.now(),
+        };
+        Reading { time, lag_nanos: self.lag_nanos }
     }
 }
 
@@ -54,36 +66,36 @@ const DUPLICATE: Verdict = Verdict::exact(Outcome::Duplicate, Tier::Window);
 impl Engine {
     /// Checks one id.
     #[inline]
-    pub(crate) fn check(&self, digest: Digest, at: Timestamp) -> Verdict {
+    pub(crate) fn check(&self, digest: Digest, at: Reading) -> Verdict {
         let verdict = match &self.history {
-            None => verdict(self.window.check(digest, at), FRESH_BY_WINDOW),
+            None => verdict(self.window.check_at(digest, at), FRESH_BY_WINDOW),
             Some(history) => self.check_with(history, digest, at),
         };
         self.counters.add_one(verdict);
         verdict
     }
 
-    fn check_with(&self, history: &History, digest: Digest, at: Timestamp) -> Verdict {
+    fn check_with(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
         // Both tiers' memory at the same time.
         self.window.prefetch(digest);
         let look = history.look(digest);
         if look.seen {
             return self.check_known(history, digest, at);
         }
-        let outcome = self.window.check(digest, at);
+        let outcome = self.window.check_at(digest, at);
         if outcome == Outcome::Fresh {
-            history.insert_looked(&look, history.tick(at));
+            history.insert_looked(&look, history.tick(at.time));
         }
         verdict(outcome, FRESH_BY_HISTORY)
     }
 
     /// Checks an id that the history may have seen: a recent duplicate, which the window knows; or one from beyond the window, or a
     /// coincidence, which nobody here can tell apart.
-    fn check_known(&self, history: &History, digest: Digest, at: Timestamp) -> Verdict {
+    fn check_known(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
         let outcome = match self.unconfirmed {
             // A duplicate must leave no trace in the window, or it would extend its id's stay.
             Unconfirmed::Duplicate if !self.refresh_on_duplicate => {
-                return match self.window.contains(digest, at) {
+                return match self.window.contains(digest, at.time) {
                     true => DUPLICATE,
                     false => Verdict::guess(Outcome::Duplicate),
                 };
@@ -91,10 +103,10 @@ impl Engine {
             Unconfirmed::Duplicate => Outcome::Duplicate,
             Unconfirmed::Fresh => Outcome::Fresh,
         };
-        match self.window.check(digest, at) {
+        match self.window.check_at(digest, at) {
             Outcome::Duplicate => DUPLICATE,
             Outcome::Fresh => {
-                history.insert(digest, at);
+                history.insert(digest, at.time);
                 Verdict::guess(outcome)
             }
         }
@@ -105,7 +117,7 @@ impl Engine {
     pub(crate) fn check_batch(
         &self,
         mut digests: impl Iterator<Item = Digest>,
-        at: Timestamp,
+        at: Reading,
         verdicts: &mut Vec<Verdict>,
     ) {
         verdicts.clear();
@@ -136,7 +148,7 @@ impl Engine {
         history: &History,
         digests: &mut impl Iterator<Item = Digest>,
         chunk: &mut Chunk,
-        at: Timestamp,
+        at: Reading,
         verdicts: &mut Vec<Verdict>,
         counts: &mut Counts,
     ) {
@@ -154,7 +166,7 @@ impl Engine {
             known |= u64::from(look.seen) << i;
         }
         let fresh = self.window.check_chunk(chunk, !known, at);
-        let now = history.tick(at);
+        let now = history.tick(at.time);
         bits(fresh).for_each(|i| history.insert_looked(&looks[i], now));
 
         let start = verdicts.len();
@@ -171,7 +183,7 @@ impl Engine {
 
     pub(crate) fn stats(&self) -> Stats {
         let at = self.now();
-        let window = self.window.stats(at);
+        let window = self.window.stats(at.time);
         let history = self.history.as_ref().map(History::stats);
         let counts = self.counters.sum();
         Stats {
@@ -182,15 +194,15 @@ impl Engine {
             bytes: size_of_val(self) + Counters::BYTES + window.bytes + history.as_ref().map_or(0, |h| h.bytes),
             window,
             history,
-            at,
+            at: at.time,
         }
     }
 
     /// The time, when a caller does not give it.
     #[inline(always)]
-    pub(crate) fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Reading {
         // Relaxed: of two simultaneous calls, either may be the first.
-        if self.keeps_stream_time.load(Ordering::Relaxed) { self.window.latest() } else { self.clock.now() }
+        if self.keeps_stream_time.load(Ordering::Relaxed) { self.window.latest().into() } else { self.clock.now() }
     }
 
     /// From now on time is what callers give.

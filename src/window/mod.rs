@@ -27,6 +27,7 @@ pub(crate) use self::slot::scale;
 use self::slot::{SLOTS, Tag};
 use self::table::{Table, lines_for};
 use self::tick::Moment;
+use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::{Error, Outcome, Timestamp};
 use std::time::Duration;
@@ -120,14 +121,14 @@ impl Window {
         Window { refresh_on_duplicate, ..self }
     }
 
-    /// For a clock whose readings may lag behind the true time.
-    pub(crate) fn clock_lag(self, lag: Duration) -> Self {
-        Window { ticks: self.ticks.with_lag(lag), ..self }
-    }
-
     /// Whether the digest was seen within the window; if not, it is from now on.
     #[inline]
     pub fn check(&self, digest: Digest, at: Timestamp) -> Outcome {
+        self.check_at(digest, at.into())
+    }
+
+    #[inline]
+    pub(crate) fn check_at(&self, digest: Digest, at: Reading) -> Outcome {
         let id = self.place(digest);
         loop {
             let tick = self.table.agree(self.ticks.at(at));
@@ -147,7 +148,7 @@ impl Window {
         for digests in digests.chunks(CHUNK) {
             chunk.clear();
             digests.iter().for_each(|&digest| self.stage(&mut chunk, digest));
-            let fresh = self.check_chunk(&mut chunk, !0, at);
+            let fresh = self.check_chunk(&mut chunk, !0, at.into());
             outcomes.extend((0..chunk.len()).map(|i| match fresh >> i & 1 {
                 0 => Outcome::Duplicate,
                 _ => Outcome::Fresh,
@@ -163,7 +164,7 @@ impl Window {
 
     /// Checks those digests of a chunk that are in `todo`; the set of those that are fresh.
     #[inline]
-    pub(crate) fn check_chunk(&self, chunk: &mut Chunk, todo: u64, at: Timestamp) -> u64 {
+    pub(crate) fn check_chunk(&self, chunk: &mut Chunk, todo: u64, at: Reading) -> u64 {
         let (mut fresh, mut todo) = (0, todo);
         loop {
             let tick = self.table.agree(self.ticks.at(at));
@@ -205,7 +206,7 @@ impl Window {
 
     /// What the window holds and has counted. Reads the whole table.
     pub fn stats(&self, at: Timestamp) -> WindowStats {
-        let moment = self.table.moment(self.table.agree_at_rest(self.ticks.at(at)));
+        let moment = self.table.moment(self.table.agree_at_rest(self.ticks.at(at.into())));
         let live = self.table.live(&moment);
         let slots = (self.table.lines() * SLOTS) as f64;
         let tally = &self.table.tally;
@@ -244,7 +245,7 @@ impl Window {
 
     #[inline(always)]
     fn moment(&self, at: Timestamp) -> Moment {
-        self.table.moment(self.table.agree(self.ticks.at(at)))
+        self.table.moment(self.table.agree(self.ticks.at(at.into())))
     }
 }
 

@@ -222,7 +222,7 @@ fn a_broken_line_is_repaired_counted_and_remembers() {
 fn a_caller_that_was_overtaken_starts_over_with_the_others_time() {
     for kernel in kernels() {
         let window = small(2, kernel, false);
-        let stalled = window.ticks.at(Timestamp::from_secs(1_000));
+        let stalled = window.ticks.at(Timestamp::from_secs(1_000).into());
         window.table.agree(stalled);
         // Time goes on while the caller stalls: one id is accepted soon, another when the first has expired.
         assert_eq!(window.check(digest(1), Timestamp::from_secs(1_010)), Outcome::Fresh);

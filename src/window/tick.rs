@@ -1,5 +1,6 @@
 //! Time as the window's slots hold it: ten bits of ticks. Pure.
 
+use crate::clock::Reading;
 use crate::{Error, Timestamp};
 use std::time::Duration;
 
@@ -92,8 +93,6 @@ pub(crate) struct Ticks {
     pub(crate) nanos: u64,
     /// Ticks a window.
     pub(crate) window: u64,
-    /// Nanoseconds by which the clock may lag.
-    lag: u64,
     /// Divides by `nanos`.
     reciprocal: Reciprocal,
 }
@@ -142,20 +141,15 @@ impl Ticks {
         let window = window.as_nanos() as u64;
         let longer = ROUND_TICKS.partition_point(|&tick| tick <= window / 100);
         let nanos = ROUND_TICKS[longer - 1];
-        Ok(Ticks { nanos, window: window.div_ceil(nanos), lag: 0, reciprocal: Reciprocal::of(nanos) })
+        Ok(Ticks { nanos, window: window.div_ceil(nanos), reciprocal: Reciprocal::of(nanos) })
     }
 
-    /// The same for a clock that may lag by `lag`: entries are stamped as if by the latest time that it may be.
-    pub(crate) fn with_lag(self, lag: Duration) -> Self {
-        Ticks { lag: (lag.as_nanos() as u64).min(self.nanos), ..self }
-    }
-
-    /// A time in ticks. An entry of time t is live at t' if `at(t').now < at(t).stamp + window`: whenever t' - t < W + lag,
-    /// and never once t' - t >= W + lag + 2 ticks. (Clock readings: true times differ from them by the lag at most.)
+    /// A time in ticks. An entry of time t is live at t' if `at(t').now < at(t).stamp + window`: whenever t' - t < W + lag, and
+    /// never once t' - t >= W + lag + 2 ticks. (Readings; in truth both may be later by up to the lag.)
     #[inline(always)]
-    pub(crate) fn at(&self, time: Timestamp) -> Tick {
-        let now = self.reciprocal.divide(time.as_nanos());
-        let rest = time.as_nanos() - now * self.nanos + self.lag;
+    pub(crate) fn at(&self, reading: Reading) -> Tick {
+        let now = self.reciprocal.divide(reading.time.as_nanos());
+        let rest = reading.time.as_nanos() - now * self.nanos + reading.lag_nanos;
         Tick { now, stamp: now + u64::from(rest > 0) + u64::from(rest > self.nanos) }
     }
 
@@ -313,14 +307,15 @@ mod tests {
         fn nothing_is_forgotten_before_w_nor_remembered_after_w_and_two_ticks(
             window in 100..1_u64 << 55, lag in 0..1_000_000_u64, accepted in 0..1_u64 << 60, elapsed in 0..1_u64 << 56,
         ) {
-            let ticks = Ticks::of_window(Duration::from_nanos(window)).unwrap().with_lag(Duration::from_nanos(lag));
-            let stamp = ticks.at(Timestamp::from_nanos(accepted)).stamp;
-            let now = ticks.at(Timestamp::from_nanos(accepted + elapsed)).now;
+            let ticks = Ticks::of_window(Duration::from_nanos(window)).unwrap();
+            let lag = lag.min(ticks.nanos);
+            let at = |nanos| ticks.at(Reading { time: Timestamp::from_nanos(nanos), lag_nanos: lag });
+            let (stamp, now) = (at(accepted).stamp, at(accepted + elapsed).now);
             let live = now < stamp + ticks.window;
-            if elapsed < window + ticks.lag {
+            if elapsed < window + lag {
                 prop_assert!(live);
             }
-            if elapsed >= window + 2 * ticks.nanos + ticks.lag {
+            if elapsed >= window + 2 * ticks.nanos + lag {
                 prop_assert!(!live);
             }
         }

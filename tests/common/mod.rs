@@ -1,0 +1,49 @@
+//! What the tests share: real traces, and the exact answers.
+#![allow(dead_code, reason = "every test binary uses a part of it")]
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+
+/// Where the traces are: `HAPAX_DATA`, or beside the checkout.
+pub fn data(file: &str) -> Option<PathBuf> {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data");
+    let folder = std::env::var_os("HAPAX_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
+    let path = folder.join(file);
+    if !path.exists() {
+        println!("SKIPPED: no {} (HAPAX_DATA says where the traces are)", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+/// The lines of a compressed file.
+pub fn lines(path: &PathBuf) -> impl Iterator<Item = String> {
+    let file = std::fs::File::open(path).expect("the trace can be opened");
+    let decoder = zstd::Decoder::new(file).expect("the trace is compressed with zstd");
+    BufReader::new(decoder).lines().map(|line| line.expect("the trace can be read"))
+}
+
+/// A trace's times, in milliseconds, and ids: the first two columns.
+pub fn trace(path: &PathBuf, ms_a_unit: u64) -> Vec<(u64, String)> {
+    let row = |line: String| {
+        let mut columns = line.split('\t');
+        let time: u64 = columns.next().unwrap().parse().expect("the first column is a time");
+        (time * ms_a_unit, columns.next().expect("the second column is the id").to_string())
+    };
+    lines(path).skip(1).map(row).collect()
+}
+
+/// How many ids are fresh, exactly: not accepted (or, if duplicates refresh, not seen) within the last `window_ms`.
+pub fn exact_fresh(rows: &[(u64, String)], window_ms: u64, refresh: bool) -> u64 {
+    let mut accepted = HashMap::new();
+    let mut fresh = 0;
+    for (now, id) in rows {
+        let duplicate = accepted.get(id).is_some_and(|then| now - then < window_ms);
+        fresh += u64::from(!duplicate);
+        if refresh || !duplicate {
+            accepted.insert(id, *now);
+        }
+    }
+    fresh
+}
