@@ -3,6 +3,7 @@
 //! Everything about raw memory is in this file; the tiers see slices of atomics.
 
 use crate::Error;
+#[cfg(not(loom))]
 use std::io;
 
 /// A fixed number of `T`s, all zero to begin with.
@@ -29,6 +30,7 @@ pub(crate) unsafe trait Zeroed: Default + Sync {}
 pub(crate) const LINE_BYTES: usize = 64;
 
 /// The size of a huge page on x86-64 and on most AArch64 systems; elsewhere only an alignment.
+#[cfg(not(loom))]
 const HUGE_PAGE: usize = 2 << 20;
 
 #[cfg(not(loom))]
@@ -117,6 +119,7 @@ pub(crate) fn prefetch<T>(line: &T) {
 }
 
 /// Best effort: a system without huge pages says no, and works all the same.
+#[cfg(not(loom))]
 fn advise_huge_pages(map: &memmap2::MmapMut, offset: usize, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes > 0 {
@@ -127,6 +130,7 @@ fn advise_huge_pages(map: &memmap2::MmapMut, offset: usize, bytes: usize) {
 }
 
 /// Makes the pages present now, so that no check pays for one and lack of memory shows here.
+#[cfg(not(loom))]
 fn populate(map: &mut memmap2::MmapMut, offset: usize, bytes: usize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     match map.advise_range(memmap2::Advice::PopulateWrite, offset, bytes) {
@@ -147,6 +151,7 @@ fn populate(map: &mut memmap2::MmapMut, offset: usize, bytes: usize) -> io::Resu
 ///
 /// Linux promises more memory than there is, and kills when the promise is called in; an engine that cannot be had should
 /// be an error instead.
+#[cfg(not(loom))]
 fn available_bytes() -> Option<usize> {
     #[cfg(target_os = "linux")]
     {
@@ -158,7 +163,7 @@ fn available_bytes() -> Option<usize> {
     None
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(loom)))]
 fn meminfo_bytes(meminfo: &str, key: &str) -> Option<usize> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -166,7 +171,7 @@ fn meminfo_bytes(meminfo: &str, key: &str) -> Option<usize> {
 }
 
 /// Limit minus use of this process's control group (version 2), where there is one.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(loom)))]
 fn cgroup_headroom() -> Option<usize> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;

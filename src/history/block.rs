@@ -61,7 +61,7 @@ const ODD: [u64; WORDS] = [0x9e37_79b9_7f4a_7c15, 0xbb67_ae85_84ca_a73b, 0x3c6e_
 #[inline(always)]
 fn pair(mark: u64) -> (usize, usize) {
     const PAIRS: [(usize, usize); 6] = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
-    PAIRS[((mark & 0xffff_ffff) * 6 >> 32) as usize]
+    PAIRS[(((mark & 0xffff_ffff) * 6) >> 32) as usize]
 }
 
 /// `n` bits of a word, 1 to 8, drawn with replacement.

@@ -1,9 +1,9 @@
 //! Which way of looking at lines a window uses: decided once, when it is built.
 
 use super::batch::{self, Chunk, Decided};
-use super::line::{LineMemory, Overtaken, Place};
+use super::line::{Overtaken, Place};
 use super::table::Table;
-use super::tick::{Moment, Tick};
+use super::tick::Tick;
 use crate::Outcome;
 
 /// A way of looking at lines. All give the same answers.
@@ -49,9 +49,10 @@ impl Kernel {
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod vector {
     use super::super::avx2::{self, Avx2};
-    use super::super::line::{self, Lost};
+    use super::super::line::{self, LineMemory, Lost};
     use super::super::slot::{Key, SLOTS, Slot};
     use super::super::table::Line;
+    use super::super::tick::Moment;
     use super::super::view::View;
     use super::*;
     use crate::memory::prefetch;

@@ -300,7 +300,7 @@ impl Patience {
 
     fn invalid_view<M: LineMemory>(&mut self, memory: &M, line: usize) {
         self.0 += 1;
-        if self.0 % Self::LOOKS_MAX == 0 {
+        if self.0.is_multiple_of(Self::LOOKS_MAX) {
             repair(memory, line);
         } else {
             spin_loop();

@@ -9,6 +9,8 @@ mod batch;
 mod forget;
 mod kernel;
 mod line;
+#[cfg(all(test, loom))]
+mod models;
 mod slot;
 mod sweep;
 mod table;

@@ -75,7 +75,7 @@ impl Tag {
     /// and the sum of both lines is odd modulo `lines`, so no line is its own alternate.
     #[inline(always)]
     pub(crate) fn alternate(self, line: usize, lines: usize) -> usize {
-        debug_assert!(lines % 2 == 0 && line < lines);
+        debug_assert!(lines.is_multiple_of(2) && line < lines);
         let sum = scale(self.0, lines) | 1;
         if sum >= line { sum - line } else { sum + lines - line }
     }
@@ -92,6 +92,7 @@ impl Key {
     pub(crate) const NONE: Key = Key(0);
 
     /// What vectors compare with: a slot matches if it differs from the first in no bit of the second.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(crate) fn terms(self) -> (u64, u64) {
         (self.0, KEY)
     }
@@ -129,6 +130,12 @@ impl Slot {
     /// This slot with everything removed but the lap.
     pub(crate) fn swept(self) -> Self {
         Slot(self.0 & LAP_FIELD)
+    }
+
+    /// This slot without its flag, which only a mutant does.
+    #[cfg(all(test, loom))]
+    pub(crate) fn without_flag(self) -> Self {
+        Slot(self.0 & !SPILLED)
     }
 
     /// This slot with another lap.
@@ -188,6 +195,7 @@ impl Slot {
     }
 
     /// The bits that vectors test: `spilled`, `away`.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(crate) const FLAGS: (u64, u64) = (SPILLED, AWAY);
 }
 

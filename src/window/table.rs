@@ -53,7 +53,7 @@ pub(crate) fn lines_for(capacity: usize) -> Option<usize> {
 impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
     /// A table of `lines` lines, an even number.
     pub(crate) fn new(lines: usize, window_ticks: u64) -> Result<Self, Error> {
-        assert!(lines % 2 == 0 && SLOTS <= self::SLOTS && LAP_BITS <= self::LAP_BITS);
+        assert!(lines.is_multiple_of(2) && SLOTS <= self::SLOTS && LAP_BITS <= self::LAP_BITS);
         Ok(Table {
             lines: Lines::new(lines, "window")?,
             sweeps: Sweeps::new(lines),
@@ -80,6 +80,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
         no_earlier_than(tick, self.latest.load(Ordering::Relaxed))
     }
 
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(crate) fn as_lines(&self) -> &[Line<SLOTS>] {
         &self.lines

@@ -116,7 +116,7 @@ impl Reciprocal {
 
     #[inline(always)]
     fn divide(self, number: u64) -> u64 {
-        (u128::from(number) * u128::from(self.factor) >> self.shift) as u64
+        ((u128::from(number) * u128::from(self.factor)) >> self.shift) as u64
     }
 }
 
@@ -218,6 +218,7 @@ impl Moment {
     }
 
     /// What [`age`](Self::age) computes, for those who compute it with vectors: `base - slot & mask`.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(crate) fn age_terms(&self) -> (u64, u64) {
         (self.base, TICK_MASK)
     }
