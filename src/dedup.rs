@@ -41,9 +41,9 @@ pub struct Dedup {
     digester: Digester,
 }
 
-/// An id whose digest is known, and whose memory is on its way.
+/// An id whose digest is known, and whose memory may be on its way.
 ///
-/// Made by [`Dedup::prepare`]; for the engine that made it, and the scope of that handle.
+/// Made by [`Dedup::prepare`] and [`Dedup::digest`]; for the engine that made it, and the scope of that handle.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "preparing an id does not check it"]
 pub struct Prepared(Digest);
@@ -136,6 +136,38 @@ impl Dedup {
         self.engine.keep_stream_time();
         let digests = ids.into_iter().map(|id| self.digester.digest(id));
         self.engine.check_batch(digests, at.into(), verdicts);
+    }
+
+    /// Checks many ids that were prepared, in order, with one reading of the clock; see [`check_batch`](Dedup::check_batch).
+    pub fn check_batch_prepared<I>(&self, ids: I, verdicts: &mut Vec<Verdict>)
+    where
+        I: IntoIterator<Item = Prepared>,
+    {
+        self.engine.check_batch(ids.into_iter().map(|id| id.0), self.engine.now(), verdicts);
+    }
+
+    /// Checks many ids that were prepared, at a time that the caller gives; see [`check_at`](Dedup::check_at).
+    pub fn check_batch_prepared_at<I>(&self, ids: I, at: Timestamp, verdicts: &mut Vec<Verdict>)
+    where
+        I: IntoIterator<Item = Prepared>,
+    {
+        self.engine.keep_stream_time();
+        self.engine.check_batch(ids.into_iter().map(|id| id.0), at.into(), verdicts);
+    }
+
+    /// Digests an id for another thread to check, which is then spared that part of the work.
+    ///
+    /// ```
+    /// let dedup = hapax::Dedup::builder().build()?;
+    /// let ids: Vec<_> = ["a", "b", "a"].map(|id| dedup.digest(id)).into();
+    /// let mut verdicts = Vec::new();
+    /// std::thread::scope(|scope| scope.spawn(|| dedup.check_batch_prepared(ids, &mut verdicts)).join()).unwrap();
+    /// assert!(verdicts[2].is_duplicate());
+    /// # Ok::<(), hapax::Error>(())
+    /// ```
+    #[inline]
+    pub fn digest(&self, id: impl AsRef<[u8]>) -> Prepared {
+        Prepared(self.digester.digest(id))
     }
 
     /// Digests an id and asks for the memory that its check will need, without waiting for it.

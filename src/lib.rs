@@ -9,6 +9,8 @@ mod history;
 mod key;
 mod memory;
 mod stats;
+#[cfg(feature = "bench")]
+pub mod strategy;
 mod sync;
 mod verdict;
 mod window;

@@ -1,0 +1,31 @@
+//! `DashMap`: the standard hash table, in shards with a lock each.
+
+use super::Id;
+use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD};
+use dashmap::{DashMap, Entry};
+
+pub(super) type Accepted<K> = DashMap<K, u32, Hasher>;
+
+impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
+    const NAME: &'static str = "DashMap";
+
+    fn new(ids: usize, threads: usize) -> Self {
+        let shards = (threads * SHARDS_PER_THREAD).next_power_of_two();
+        DashMap::with_capacity_and_hasher_and_shard_amount(ids, Hasher::default(), shards)
+    }
+
+    #[inline(always)]
+    fn accept(&self, id: &I, now: Moment) -> bool {
+        match self.entry(id.key()) {
+            Entry::Occupied(mut entry) => now.renew(entry.get_mut()),
+            Entry::Vacant(entry) => {
+                entry.insert(now.stamp());
+                true
+            }
+        }
+    }
+
+    fn purge(&self, now: Moment) {
+        self.retain(|_, accepted| now.is_live(*accepted));
+    }
+}

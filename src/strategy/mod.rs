@@ -1,0 +1,198 @@
+//! Ways to deduplicate, ours and others', behind one trait, so that they can be compared on the same stream of ids.
+//!
+//! To add one, implement [`Strategy`] in a file of its own, and name it in `strategies!` at the end of this one: tests and benchmarks
+//! find it there. For a concurrent map it takes three functions: implement `Map` (see `expiring.rs`, `scc.rs`), and `Expiring` does
+//! the rest.
+
+mod blooms;
+mod dashmap;
+mod expiring;
+mod hapax;
+mod id;
+mod moka;
+mod mutex;
+mod papaya;
+mod quick_cache;
+mod scc;
+#[cfg(test)]
+mod tests;
+
+pub use self::id::Id;
+
+use self::expiring::Expiring;
+use self::hapax::{Hapax, HapaxHistory};
+use crate::{Error, Timestamp};
+use std::time::Duration;
+
+/// A way to tell new ids from ids seen before.
+///
+/// ```
+/// use hapax::strategy::{Plan, Strategy};
+/// use hapax::{Error, Timestamp};
+/// use std::sync::Mutex;
+/// use std::time::Duration;
+///
+/// /// Knows only the id that it saw last.
+/// struct LastId(Mutex<Option<u64>>);
+///
+/// impl Strategy<u64> for LastId {
+///     const NAME: &'static str = "last id";
+///
+///     fn new(_plan: &Plan) -> Result<Self, Error> {
+///         Ok(LastId(Mutex::new(None)))
+///     }
+///
+///     fn check(&self, id: &u64, _now: Timestamp) -> bool {
+///         self.0.lock().unwrap().replace(*id) != Some(*id)
+///     }
+/// }
+///
+/// let strategy = LastId::new(&Plan { window: Duration::from_secs(60), live: 1, threads: 1 })?;
+/// assert!(strategy.check(&17, Timestamp::from_secs(0)));
+/// assert!(!strategy.check(&17, Timestamp::from_secs(1)));
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # What is expected of it
+///
+/// - An id accepted at t is a duplicate at every t' with t' - t < W, and fresh again once t' - t >= W + 2 W / 100. A duplicate does not
+///   extend its id's stay.
+/// - Of any number of threads that check one id, exactly one is told that it is fresh.
+/// - It is built before the clock starts, and whatever else it does (expiry, cleaning) happens in calls, or in threads of its own, while
+///   the clock runs.
+///
+/// Where it falls short of that, [`allowance`](Strategy::allowance) says by how much.
+pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
+    /// What it is called in tables.
+    const NAME: &'static str;
+
+    /// Whether [`check_batch`](Strategy::check_batch) is more than a loop.
+    const BATCHES: bool = false;
+
+    /// Whether it forgets. If not, it is used for no more ids than are live at a time.
+    const EXPIRES: bool = true;
+
+    /// Builds it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`], if it can tell before the system kills somebody.
+    fn new(plan: &Plan) -> Result<Self, Error>;
+
+    /// Whether the id is fresh. If so, it is remembered from now on.
+    fn check(&self, id: &I, now: Timestamp) -> bool;
+
+    /// Checks ids in order. `fresh` is cleared, and then holds one answer for each id.
+    #[inline(always)]
+    fn check_batch<'a>(&self, ids: impl Iterator<Item = &'a I>, now: Timestamp, fresh: &mut Vec<bool>) {
+        fresh.clear();
+        fresh.extend(ids.map(|id| self.check(id, now)));
+    }
+
+    /// Called by every thread whenever it has come to a new hundredth of the window: the place for upkeep.
+    fn advance(&self, now: Timestamp) {
+        let _ = now;
+    }
+
+    /// How many of its answers may be wrong.
+    fn allowance() -> Allowance {
+        Allowance::NONE
+    }
+
+    /// Ids that had to go before their time, if it counts them.
+    fn evicted_live(&self) -> Option<u64> {
+        None
+    }
+
+    /// Ids that it holds now, if that is not for the stream to decide.
+    fn held(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// What a strategy is to be built for.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// How long an id is remembered.
+    pub window: Duration,
+    /// Ids within a window, at most.
+    pub live: usize,
+    /// Threads that use it at the same time.
+    pub threads: usize,
+}
+
+/// How many answers may be wrong, as shares of those that were right to give.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance {
+    /// Of duplicates, those that are told to be fresh.
+    pub missed: f64,
+    /// Of fresh ids, those that are told to be duplicates.
+    pub invented: f64,
+}
+
+impl Allowance {
+    /// Every answer is right.
+    pub const NONE: Allowance = Allowance { missed: 0.0, invented: 0.0 };
+}
+
+/// The rate of all filters in the comparison.
+pub const FALSE_POSITIVE_RATE: f64 = 1e-3;
+
+/// What is known of a strategy without building it.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed {
+    /// [`Strategy::NAME`].
+    pub name: &'static str,
+    /// [`Strategy::BATCHES`].
+    pub batches: bool,
+    /// [`Strategy::EXPIRES`].
+    pub expires: bool,
+    /// [`Strategy::allowance`].
+    pub allowance: Allowance,
+}
+
+impl Listed {
+    fn of<I: Id + ?Sized, S: Strategy<I>>() -> Self {
+        Listed { name: S::NAME, batches: S::BATCHES, expires: S::EXPIRES, allowance: S::allowance() }
+    }
+}
+
+/// Something to do with a strategy, whichever it is.
+pub trait Visitor<I: Id + ?Sized> {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<S: Strategy<I>>(self) -> Self::Output;
+}
+
+macro_rules! strategies {
+    ($($strategy:ty,)*) => {
+        /// All strategies, ours first.
+        pub fn listed<I: Id + ?Sized>() -> Vec<Listed> {
+            vec![$(Listed::of::<I, $strategy>()),*]
+        }
+
+        /// Visits the strategy of this name, if there is one.
+        pub fn visit<I: Id + ?Sized, V: Visitor<I>>(name: &str, visitor: V) -> Option<V::Output> {
+            $(if name == <$strategy as Strategy<I>>::NAME {
+                return Some(visitor.visit::<$strategy>());
+            })*
+            None
+        }
+    };
+}
+
+strategies! {
+    Hapax<false>,
+    Hapax<true>,
+    Expiring<dashmap::Accepted<I::Key>>,
+    Expiring<mutex::Accepted<I::Key>>,
+    Expiring<papaya::Accepted<I::Key>>,
+    Expiring<scc::Accepted<I::Key>>,
+    Expiring<quick_cache::Accepted<I::Owned>>,
+    moka::Moka<I::Owned>,
+    HapaxHistory,
+    blooms::Fast,
+    blooms::Locked<I>,
+}

@@ -1,0 +1,65 @@
+//! `moka`: a cache that expires entries by itself, on its own clock.
+
+use super::expiring::Hasher;
+use super::{Allowance, Id, Plan, Strategy};
+use crate::{Error, Timestamp};
+use moka::sync::Cache;
+use std::time::{Duration, Instant};
+
+/// The only strategy that cannot be given the time of the stream.
+///
+/// Its time to live is the real time that a window's checks take, as far as a short calibration can tell, so only about the right
+/// number of ids is live: [`held`](Strategy::held) counts them. When the machine stalls for most of that time, redeliveries are missed.
+pub struct Moka<K>(Cache<K, (), Hasher>);
+
+impl<K: std::hash::Hash + Eq + Send + Sync + 'static> Moka<K> {
+    fn with_time_to_live(time: Duration, ids: usize) -> Self {
+        let cache = Cache::builder().initial_capacity(ids).time_to_live(time);
+        Moka(cache.build_with_hasher(Hasher::default()))
+    }
+}
+
+impl<I: Id + ?Sized> Strategy<I> for Moka<I::Owned> {
+    const NAME: &'static str = "moka";
+
+    fn new(plan: &Plan) -> Result<Self, Error> {
+        Ok(Self::with_time_to_live(window_time::<I>(plan), plan.live))
+    }
+
+    #[inline(always)]
+    fn check(&self, id: &I, _now: Timestamp) -> bool {
+        self.0.entry_by_ref(id).or_insert(()).is_fresh()
+    }
+
+    fn allowance() -> Allowance {
+        Allowance { missed: 1.0, ..Allowance::NONE }
+    }
+
+    fn held(&self) -> Option<u64> {
+        Some(self.0.entry_count())
+    }
+}
+
+/// The real time in which as many ids are accepted as are live.
+///
+/// Measured over a smaller cache in its steady state: filled once, then filled again while the first ids expire.
+fn window_time<I: Id + ?Sized>(plan: &Plan) -> Duration {
+    const SMALLER: u32 = 8;
+    let ids = (plan.live as u64 / u64::from(SMALLER)).max(1);
+    let fill = |cache: &Moka<I::Owned>, start: u64| {
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            for thread in 0..plan.threads as u64 {
+                let own = (start..start + ids).skip(thread as usize).step_by(plan.threads);
+                scope.spawn(move || own.for_each(|n| drop(cache.0.entry(I::numbered(n)).or_insert(()))));
+            }
+        });
+        begun.elapsed()
+    };
+    let unlimited = Moka::with_time_to_live(Duration::from_secs(3600), ids as usize);
+    let guess = fill(&unlimited, 0);
+    drop(unlimited);
+    let limited = Moka::with_time_to_live(guess, ids as usize);
+    fill(&limited, 0);
+    fill(&limited, ids) * SMALLER
+}

@@ -1,0 +1,31 @@
+//! `scc::HashMap`: buckets of a few entries with a lock each.
+
+use super::Id;
+use super::expiring::{Hasher, Map, Moment};
+use scc::HashMap;
+use scc::hash_map::Entry;
+
+pub(super) type Accepted<K> = HashMap<K, u32, Hasher>;
+
+impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
+    const NAME: &'static str = "scc";
+
+    fn new(ids: usize, _threads: usize) -> Self {
+        HashMap::with_capacity_and_hasher(ids, Hasher::default())
+    }
+
+    #[inline(always)]
+    fn accept(&self, id: &I, now: Moment) -> bool {
+        match self.entry_sync(id.key()) {
+            Entry::Occupied(mut entry) => now.renew(entry.get_mut()),
+            Entry::Vacant(entry) => {
+                entry.insert_entry(now.stamp());
+                true
+            }
+        }
+    }
+
+    fn purge(&self, now: Moment) {
+        self.retain_sync(|_, accepted| now.is_live(*accepted));
+    }
+}
