@@ -1,0 +1,288 @@
+//! The command line.
+
+use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Debug, Parser)]
+#[command(name = "hapax", version, about = "Has this id been seen before?", arg_required_else_help = true)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print the first line with each id
+    Filter(Box<FilterArgs>),
+    /// Print a completion script for a shell
+    Completions { shell: clap_complete::Shell },
+    /// Print the manual page of hapax, or of one of its commands
+    Man { command: Option<String> },
+}
+
+const FILTER_HELP: &str = "\
+Exit codes:
+  0  done (also when whoever reads the output closes it)
+  1  a file could not be read, or the output not be written
+  2  the options make no sense
+  3  a line is not what the options say it is (see --on-bad and --missing)
+  4  done, but ids had to be forgotten before their time, so some duplicates may have passed
+
+Examples:
+  hapax filter events.log
+  hapax filter --json /id --time-json /at --time-format rfc3339 --window 10m events.jsonl.zst
+  hapax filter --column order_id --delimiter , orders.csv
+  kafkacat … | hapax filter --regex 'id=(\\w+)' --window 1h --capacity 5000000";
+
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Reads lines and prints the first sighting of each id within the window.\n\n\
+        Input is read from files, or from standard input (also as `-`), of any size in constant memory; gzip and zstd are \
+        recognized by content. Lines end with LF or CRLF and are printed as they are; an id never includes the line's end.",
+    after_help = FILTER_HELP
+)]
+pub struct FilterArgs {
+    /// Files to read one after the other; `-` is standard input
+    pub files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub id: IdArgs,
+
+    #[command(flatten)]
+    pub time: TimeArgs,
+
+    #[command(flatten)]
+    pub format: FormatArgs,
+
+    /// For how long an id is remembered (like 10m or 36h); without it, for the whole input
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "What is remembered")]
+    pub window: Option<Duration>,
+
+    /// How many ids are within a window at most; without it, as many as the input can have, up to 1 GiB of memory
+    #[arg(long, value_name = "IDS", value_parser = capacity, help_heading = "What is remembered")]
+    pub capacity: Option<usize>,
+
+    /// Remember ids beyond the window in a Bloom filter: for how long, with which false-positive rate and, unless the input's size
+    /// tells, for how many ids in that time (like 24h:1e-6 or 24h:1e-6:50000000)
+    #[arg(long, value_name = "HORIZON:RATE[:IDS]", value_parser = history, requires = "window",
+          help_heading = "What is remembered")]
+    pub history: Option<History>,
+
+    /// What a line is whose id only the history knows, which may be mistaken
+    #[arg(long, value_name = "OUTCOME", requires = "history", help_heading = "What is remembered")]
+    pub unconfirmed: Option<Unconfirmed>,
+
+    /// Let a duplicate extend its id's stay, so that the window slides
+    #[arg(long, requires = "window", help_heading = "What is remembered")]
+    pub refresh_on_duplicate: bool,
+
+    /// Print the duplicates instead
+    #[arg(long, conflicts_with = "mark", help_heading = "What is printed")]
+    pub duplicates: bool,
+
+    /// Print every line, after a column that says fresh or duplicate and which tier decided: `fresh:window`,
+    /// `duplicate:history?` (with `?` for a guess)
+    #[arg(long, help_heading = "What is printed")]
+    pub mark: bool,
+
+    /// Print counts to standard error at the end, as a table or as JSON
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table",
+          help_heading = "What is printed")]
+    pub stats: Option<StatsFormat>,
+
+    /// Do not show progress (it is shown on standard error when that is a terminal and standard output is none)
+    #[arg(long, help_heading = "What is printed")]
+    pub no_progress: bool,
+
+    /// What to do with a line whose id is missing or blank
+    #[arg(long, value_name = "ACTION", default_value = "error", help_heading = "What can go wrong")]
+    pub missing: Missing,
+
+    /// What to do with a line that is malformed, or too long
+    #[arg(long, value_name = "ACTION", default_value = "error", help_heading = "What can go wrong")]
+    pub on_bad: OnBad,
+
+    /// The longest line, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = clap::value_parser!(u32).range(1..=1 << 30),
+          help_heading = "What can go wrong")]
+    pub line_bytes_max: u32,
+}
+
+/// Where the id is. Without any of these it is the whole line.
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+pub struct IdArgs {
+    /// The id is this field, counted from 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Where the id is")]
+    pub field: Option<u32>,
+    /// The id is the column of this name in the header
+    #[arg(long, value_name = "NAME", help_heading = "Where the id is")]
+    pub column: Option<String>,
+    /// Lines are JSON, and the id is the string, number or boolean at this pointer (RFC 6901, like /message/id)
+    #[arg(long, value_name = "POINTER", value_parser = pointer, help_heading = "Where the id is")]
+    pub json: Option<String>,
+    /// The id is what the group `id` of this regular expression captures, or else its first group, or else the whole match
+    #[arg(long, value_name = "REGEX", help_heading = "Where the id is")]
+    pub regex: Option<String>,
+}
+
+/// Where the time of the event is. Without any of these, the time of arrival counts.
+#[derive(Debug, clap::Args)]
+pub struct TimeArgs {
+    /// The time is this field, counted from 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), group = "time",
+          help_heading = "Where the time is (otherwise: when a line arrives)")]
+    pub time_field: Option<u32>,
+    /// The time is the column of this name in the header
+    #[arg(long, value_name = "NAME", group = "time", help_heading = "Where the time is (otherwise: when a line arrives)")]
+    pub time_column: Option<String>,
+    /// Lines are JSON, and the time is at this pointer
+    #[arg(long, value_name = "POINTER", value_parser = pointer, group = "time",
+          help_heading = "Where the time is (otherwise: when a line arrives)")]
+    pub time_json: Option<String>,
+    /// The time is what the group `time` of this regular expression captures, or else its first group, or else the whole match
+    #[arg(long, value_name = "REGEX", group = "time", help_heading = "Where the time is (otherwise: when a line arrives)")]
+    pub time_regex: Option<String>,
+    /// How the time is written: as a number of units since 1970, fractions allowed, or as in RFC 3339
+    #[arg(long, value_name = "FORMAT", requires = "time", default_value = "rfc3339",
+          help_heading = "Where the time is (otherwise: when a line arrives)")]
+    pub time_format: TimeFormat,
+}
+
+/// How lines are divided into fields.
+#[derive(Debug, clap::Args)]
+pub struct FormatArgs {
+    /// What is between fields: one character, or \t
+    #[arg(long, value_name = "CHAR", default_value = "\\t", value_parser = byte, help_heading = "How lines are divided")]
+    pub delimiter: u8,
+    /// What fields are quoted with, doubled within (RFC 4180): one character, or `none`; default: " if the delimiter is , or ;
+    #[arg(long, value_name = "CHAR", value_parser = quote, help_heading = "How lines are divided")]
+    pub quote: Option<Quote>,
+    /// The first line of each file is a header: it is no event, and printed once
+    #[arg(long, help_heading = "How lines are divided")]
+    pub header: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum TimeFormat {
+    S,
+    Ms,
+    Us,
+    Ns,
+    Rfc3339,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Missing {
+    /// Stop
+    Error,
+    /// Print the line
+    Pass,
+    /// Drop the line
+    Drop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum OnBad {
+    /// Stop
+    Error,
+    /// Drop the line, and count it
+    Skip,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Unconfirmed {
+    Duplicate,
+    Fresh,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum StatsFormat {
+    Table,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Quote {
+    None,
+    With(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct History {
+    pub horizon: Duration,
+    pub false_positive_rate: f64,
+    pub ids: Option<usize>,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let signed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}; a duration looks like 10m or 1h 30m"))?;
+    Duration::try_from(signed).map_err(|_| "a duration cannot be negative".to_string())
+}
+
+fn capacity(text: &str) -> Result<usize, String> {
+    text.replace('_', "").parse().map_err(|e| format!("{e}"))
+}
+
+fn history(text: &str) -> Result<History, String> {
+    let mut parts = text.split(':');
+    let (Some(horizon), Some(rate)) = (parts.next(), parts.next()) else {
+        return Err("it looks like 24h:1e-6 or 24h:1e-6:50000000".to_string());
+    };
+    let ids = parts.next().map(capacity).transpose()?;
+    if parts.next().is_some() {
+        return Err("there is something after the number of ids".to_string());
+    }
+    let false_positive_rate = rate.parse().map_err(|e| format!("the rate {rate}: {e}"))?;
+    Ok(History { horizon: duration(horizon)?, false_positive_rate, ids })
+}
+
+fn pointer(text: &str) -> Result<String, String> {
+    match text.is_empty() || text.starts_with('/') {
+        true => Ok(text.to_string()),
+        false => Err("a JSON pointer begins with /".to_string()),
+    }
+}
+
+fn byte(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        _ if text == "\\t" => Ok(b'\t'),
+        [byte] if !matches!(byte, b'\n' | b'\r') => Ok(*byte),
+        _ => Err("it must be a single byte, and not the end of a line".to_string()),
+    }
+}
+
+fn quote(text: &str) -> Result<Quote, String> {
+    match text {
+        "none" => Ok(Quote::None),
+        _ => byte(text).map(Quote::With),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn values_are_understood() {
+        assert_eq!(duration("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert!(duration("-1s").is_err() && duration("10").is_err() && duration("").is_err());
+        let horizon = Duration::from_secs(86_400);
+        assert_eq!(history("24h:1e-6"), Ok(History { horizon, false_positive_rate: 1e-6, ids: None }));
+        assert_eq!(history("24h:0.01:5_000").unwrap().ids, Some(5_000));
+        assert!(history("24h").is_err() && history("24h:x").is_err() && history("24h:0.1:1:2").is_err());
+        assert_eq!((byte("\\t"), byte(",")), (Ok(b'\t'), Ok(b',')));
+        assert!(byte("").is_err() && byte("ab").is_err() && byte("\n").is_err());
+        assert_eq!((quote("none"), quote("'")), (Ok(Quote::None), Ok(Quote::With(b'\''))));
+        assert!(pointer("/a/0").is_ok() && pointer("").is_ok() && pointer("a").is_err());
+    }
+}

@@ -1,0 +1,62 @@
+//! How the command can end, other than well.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Why the command ends early, or with something to say.
+#[derive(Debug)]
+pub enum Failure {
+    /// Options that make no sense (together, or for this input).
+    Usage(String),
+    /// A file could not be read, or output not be written.
+    Io(String),
+    /// A line that is not what the options say it is.
+    BadInput(String),
+    /// All is done, but ids had to be forgotten before their time.
+    Forgotten(String),
+    /// Whoever read our output has had enough of it.
+    ClosedPipe,
+}
+
+impl Failure {
+    pub const IO: u8 = 1;
+    pub const USAGE: u8 = 2; // as clap has it
+    pub const BAD_INPUT: u8 = 3;
+    pub const FORGOTTEN: u8 = 4;
+
+    pub fn input(path: &Path, error: impl Display) -> Self {
+        Failure::Io(format!("{}: {error}", path.display()))
+    }
+
+    pub fn output(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
+            _ => Failure::Io(format!("standard output: {error}")),
+        }
+    }
+
+    pub fn message(&self) -> Option<&str> {
+        match self {
+            Failure::Usage(text) | Failure::Io(text) | Failure::BadInput(text) | Failure::Forgotten(text) => Some(text),
+            Failure::ClosedPipe => None,
+        }
+    }
+
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Failure::Usage(_) => ExitCode::from(Self::USAGE),
+            Failure::Io(_) => ExitCode::from(Self::IO),
+            Failure::BadInput(_) => ExitCode::from(Self::BAD_INPUT),
+            Failure::Forgotten(_) => ExitCode::from(Self::FORGOTTEN),
+            Failure::ClosedPipe => ExitCode::SUCCESS,
+        }
+    }
+}
+
+impl From<hapax::Error> for Failure {
+    fn from(error: hapax::Error) -> Self {
+        Failure::Usage(error.to_string())
+    }
+}

@@ -1,0 +1,287 @@
+//! Input as blocks of whole lines, decompressed.
+
+use crate::failure::Failure;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A file of the command line.
+#[derive(Clone, Debug)]
+pub struct Source {
+    path: PathBuf,
+}
+
+/// How a file's content is compressed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Source {
+    pub fn new(path: PathBuf) -> Self {
+        Source { path }
+    }
+
+    /// How the file is called in messages.
+    pub fn name(&self) -> &Path {
+        if self.is_stdin() { Path::new("standard input") } else { &self.path }
+    }
+
+    pub fn is_stdin(&self) -> bool {
+        self.path == Path::new("-")
+    }
+
+    /// Opens the file as it is, without decompressing.
+    pub fn open(&self) -> Result<File, Failure> {
+        let file = if self.is_stdin() { stdin() } else { File::open(&self.path) };
+        let file = file.map_err(|e| Failure::input(self.name(), e))?;
+        if file.metadata().is_ok_and(|meta| meta.is_dir()) {
+            return Err(Failure::input(self.name(), "it is a directory"));
+        }
+        Ok(file)
+    }
+
+    /// Opens the file, and counts what is read of it before decompressing.
+    pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, Failure> {
+        decompress(Counted { file: self.open()?, bytes_read }).map_err(|e| Failure::input(self.name(), e))
+    }
+}
+
+/// Standard input without std's buffer and lock.
+fn stdin() -> io::Result<File> {
+    #[cfg(unix)]
+    return std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned().map(File::from);
+    #[cfg(windows)]
+    return std::os::windows::io::AsHandle::as_handle(&io::stdin()).try_clone_to_owned().map(File::from);
+}
+
+/// Counts bytes as they are read.
+struct Counted {
+    file: File,
+    bytes_read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read(buffer)?;
+        self.bytes_read.fetch_add(n as u64, Relaxed);
+        Ok(n)
+    }
+}
+
+impl Compression {
+    /// What content that begins so is compressed with.
+    pub fn of(beginning: &[u8]) -> io::Result<Self> {
+        let refuse = |name| Err(io::Error::other(format!("it is compressed with {name}, which is not supported (gzip and zstd are)")));
+        match beginning {
+            [0x1f, 0x8b, ..] => Ok(Compression::Gzip),
+            // A frame, or a skippable frame.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Ok(Compression::Zstd),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => refuse("xz"),
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, ..] => refuse("bzip2"),
+            _ => Ok(Compression::None),
+        }
+    }
+}
+
+/// Decompresses what is compressed, by content.
+pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read + Send>> {
+    // As much as it takes to tell; a pipe may give less than that at once.
+    let mut input = input;
+    let mut beginning = Vec::with_capacity(8);
+    input.by_ref().take(8).read_to_end(&mut beginning)?;
+    let compression = Compression::of(&beginning)?;
+    let whole = io::Cursor::new(beginning).chain(input);
+    Ok(match compression {
+        Compression::None => Box::new(whole),
+        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(buffered(whole))),
+        Compression::Zstd => Box::new(zstd::Decoder::with_buffer(buffered(whole))?),
+    })
+}
+
+fn buffered<R: Read>(input: R) -> impl BufRead {
+    BufReader::with_capacity(256 << 10, input)
+}
+
+/// Cuts input into blocks of whole lines.
+pub struct Blocks {
+    input: Box<dyn Read + Send>,
+    /// The beginning of a line whose end was not read yet.
+    rest: Vec<u8>,
+    line_bytes_max: usize,
+    /// Whether the rest of a line that is too long is still to be skipped.
+    skipping: bool,
+    ended: bool,
+}
+
+/// What the next block is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Block {
+    /// Whole lines, each with its end.
+    Lines,
+    /// A line that is longer than allowed, and was skipped.
+    TooLong,
+    End,
+}
+
+/// Enough to make a system call cheap, and little enough to stay in a core's cache.
+const BLOCK_BYTES: usize = 256 << 10;
+
+impl Blocks {
+    pub fn new(input: Box<dyn Read + Send>, line_bytes_max: usize) -> Self {
+        Blocks { input, rest: Vec::new(), line_bytes_max, skipping: false, ended: false }
+    }
+
+    /// Reads the next block into a buffer, whose memory is reused. The last line gets an end if it has none.
+    pub fn next(&mut self, block: &mut Vec<u8>) -> io::Result<Block> {
+        block.clear();
+        std::mem::swap(block, &mut self.rest);
+        // Where no end of a line was looked for yet.
+        let mut looked = 0;
+        while !self.ended {
+            let before = block.len();
+            let room = BLOCK_BYTES.saturating_sub(before).max(BLOCK_BYTES / 4);
+            block.resize(before + room, 0);
+            let n = read_some(&mut self.input, &mut block[before..])?;
+            block.truncate(before + n);
+            self.ended = n == 0;
+            if self.skipping {
+                self.skip(block);
+                continue;
+            }
+            if let Some(end) = memchr::memrchr(b'\n', &block[looked..]) {
+                self.rest.extend_from_slice(&block[looked + end + 1..]);
+                block.truncate(looked + end + 1);
+                return Ok(Block::Lines);
+            }
+            looked = block.len();
+            if looked > self.line_bytes_max {
+                self.skipping = true;
+                block.clear();
+                return Ok(Block::TooLong);
+            }
+        }
+        if block.is_empty() {
+            return Ok(Block::End);
+        }
+        // More whole lines may be in the rest of the block before.
+        if !block.ends_with(b"\n") {
+            block.push(b'\n');
+        }
+        Ok(Block::Lines)
+    }
+
+    /// Drops what belongs to the line that is too long.
+    fn skip(&mut self, block: &mut Vec<u8>) {
+        match memchr::memchr(b'\n', block) {
+            Some(end) => {
+                block.drain(..=end);
+                self.skipping = false;
+            }
+            None => block.clear(),
+        }
+    }
+}
+
+fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match input.read(buffer) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// Gives its bytes a few at a time.
+    struct Trickle(io::Cursor<Vec<u8>>, usize);
+
+    impl Read for Trickle {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let n = buffer.len().min(self.1);
+            self.0.read(&mut buffer[..n])
+        }
+    }
+
+    fn blocks(input: &[u8], at_once: usize, line_bytes_max: usize) -> (Vec<u8>, usize) {
+        let input = Box::new(Trickle(io::Cursor::new(input.to_vec()), at_once));
+        let mut blocks = Blocks::new(input, line_bytes_max);
+        let (mut block, mut all, mut too_long) = (Vec::new(), Vec::new(), 0);
+        loop {
+            match blocks.next(&mut block).unwrap() {
+                Block::Lines => {
+                    assert!(block.ends_with(b"\n"));
+                    all.extend_from_slice(&block);
+                }
+                Block::TooLong => too_long += 1,
+                Block::End => return (all, too_long),
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_are_whole_lines_and_together_the_input() {
+        let long = [vec![b'x'; 3 * BLOCK_BYTES], b"\ny\n".to_vec()].concat();
+        for input in [&b""[..], b"a", b"a\n", b"a\nb", b"\n\n", b"a\r\nb\0\xff\n", &long] {
+            for at_once in [1, 2, 7, 1 << 20] {
+                if at_once < 7 && input.len() > BLOCK_BYTES {
+                    continue;
+                }
+                let (all, too_long) = blocks(input, at_once, usize::MAX);
+                let mut expected = input.to_vec();
+                if !input.is_empty() && !input.ends_with(b"\n") {
+                    expected.push(b'\n');
+                }
+                assert!(all == expected && too_long == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn lines_that_are_too_long_are_skipped_and_reported() {
+        let long = vec![b'x'; 2 * BLOCK_BYTES];
+        let input = [b"a\n", &long[..], b"\nb\n", &long[..], b"\n", &long[..]].concat();
+        for at_once in [1_000, 1 << 20] {
+            let (all, too_long) = blocks(&input, at_once, BLOCK_BYTES);
+            assert_eq!((all.as_slice(), too_long), (&b"a\nb\n"[..], 3));
+        }
+    }
+
+    #[test]
+    fn compression_is_recognized_by_content() {
+        let text = b"a\nb\n".repeat(1_000);
+        let gzip = |text: &[u8]| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            encoder.write_all(text).unwrap();
+            encoder.finish().unwrap()
+        };
+        let zstd = |text: &[u8]| zstd::encode_all(text, 3).unwrap();
+        for input in [
+            text.clone(),
+            gzip(&text),
+            [gzip(&text[..100]), gzip(&text[100..])].concat(),
+            zstd(&text),
+            [zstd(&text[..100]), zstd(&text[100..])].concat(),
+        ] {
+            for at_once in [1, 1 << 20] {
+                let mut output = Vec::new();
+                decompress(Trickle(io::Cursor::new(input.clone()), at_once)).unwrap().read_to_end(&mut output).unwrap();
+                assert!(output == text);
+            }
+        }
+        for cut in [gzip(&text), zstd(&text)] {
+            let input = io::Cursor::new(cut[..cut.len() - 10].to_vec());
+            assert!(decompress(input).unwrap().read_to_end(&mut Vec::new()).is_err(), "cut off");
+        }
+        assert!(decompress(&b"\xfd7zXZ\0..."[..]).err().unwrap().to_string().contains("xz"));
+        assert!(decompress(&b"\x1f"[..]).is_ok() && decompress(&b""[..]).is_ok());
+    }
+}

@@ -1,0 +1,184 @@
+//! The value at a pointer of a JSON document, without building the document.
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// A JSON pointer (RFC 6901), taken apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pointer(Vec<String>);
+
+impl Pointer {
+    /// A pointer that is empty or begins with a slash.
+    pub fn new(text: &str) -> Self {
+        Pointer(text.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect())
+    }
+
+    /// The text of the string, number or boolean there; nothing if there is null or nothing. Numbers are as they are written, so
+    /// that none loses digits.
+    pub fn find<'a>(&self, line: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, String> {
+        let mut document = serde_json::Deserializer::from_slice(line);
+        let found = At(&self.0).deserialize(&mut document).map_err(|e| e.to_string())?;
+        document.end().map_err(|e| e.to_string())?;
+        let Some(value) = found.map(RawValue::get) else { return Ok(None) };
+        match value.as_bytes()[0] {
+            b'n' => Ok(None),
+            b'"' => {
+                let text: Text = serde_json::from_str(value).map_err(|e| e.to_string())?;
+                Ok(Some(match text.0 {
+                    Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                    Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+                }))
+            }
+            b'{' => Err("the value at the pointer is an object".to_string()),
+            b'[' => Err("the value at the pointer is an array".to_string()),
+            _ => Ok(Some(Cow::Borrowed(value.as_bytes()))),
+        }
+    }
+}
+
+/// A string, borrowed if nothing in it is escaped.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'a> serde::Deserialize<'a> for Text<'a> {
+    fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Borrow;
+        impl<'a> Visitor<'a> for Borrow {
+            type Value = Text<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'a str) -> Result<Text<'a>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'a>, E> {
+                Ok(Text(Cow::Owned(text.to_string())))
+            }
+        }
+        deserializer.deserialize_str(Borrow)
+    }
+}
+
+/// Walks down to the value at the rest of a pointer.
+struct At<'p>(&'p [String]);
+
+impl<'de> DeserializeSeed<'de> for At<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        match self.0 {
+            [] => <&RawValue as serde::Deserialize>::deserialize(deserializer).map(Some),
+            _ => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for At<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(key) = map.next_key::<Text>()? {
+            // The last one of equal keys counts, as in most readers.
+            match key.0 == self.0[0] {
+                true => found = map.next_value_seed(At(&self.0[1..]))?,
+                false => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(found)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        // RFC 6901: no sign, no leading zeros.
+        let index = Some(&self.0[0]).filter(|token| *token == "0" || !token.starts_with(['0', '+']));
+        let index = index.and_then(|token| token.parse::<usize>().ok());
+        let mut found = None;
+        for i in 0.. {
+            let more = match index == Some(i) {
+                true => seq.next_element_seed(At(&self.0[1..]))?.map(|value| found = value),
+                false => seq.next_element::<IgnoredAny>()?.map(drop),
+            };
+            if more.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    // A pointer leads nowhere in a plain value.
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(pointer: &str, line: &str) -> Result<Option<String>, String> {
+        let text = |value: Cow<[u8]>| String::from_utf8(value.into_owned()).unwrap();
+        Pointer::new(pointer).find(line.as_bytes()).map(|found| found.map(text))
+    }
+
+    #[test]
+    fn values_are_found_and_kept_as_they_are_written() {
+        let line = r#" {"a": {"b": [10, "x\"y\u00e9", true, null, 12345678901234567890123, 1.0]}, "c/d~e": "f", "": 7, "a2": {}} "#;
+        for (pointer, value) in [
+            ("/a/b/0", "10"),
+            ("/a/b/1", "x\"yé"),
+            ("/a/b/2", "true"),
+            ("/a/b/4", "12345678901234567890123"),
+            ("/a/b/5", "1.0"),
+            ("/c~1d~0e", "f"),
+            ("/", "7"),
+        ] {
+            assert_eq!(find(pointer, line).unwrap().as_deref(), Some(value), "{pointer}");
+        }
+        for nothing in ["/a/b/3", "/a/b/6", "/a/b/00", "/a/b/+1", "/a/b/-", "/a/b/0/x", "/a/b/1/x", "/x", "/a/x/y"] {
+            assert_eq!(find(nothing, line), Ok(None), "{nothing}");
+        }
+        assert!(find("/a", line).unwrap_err().contains("object"));
+        assert!(find("/a/b", line).unwrap_err().contains("array"));
+        assert_eq!(find("", "\"whole\""), Ok(Some("whole".to_string())));
+        assert_eq!(find("/a", r#"{"a": 1, "a": 2}"#), Ok(Some("2".to_string())));
+        assert_eq!(find("/a", "5"), Ok(None));
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_wherever_it_is_wrong() {
+        for line in ["", "{", "{\"a\": 1", "{\"a\": 1} x", "{\"a\": 1, \"b\": }", "nonsense", "{\"a\": \"\u{1}\"}"] {
+            assert!(find("/a", line).is_err(), "{line}");
+        }
+        assert!(Pointer::new("/a").find(b"{\"a\": \"\xff\"}").is_err());
+        assert!(Pointer::new("/a").find(b"{\"b\": \"\xff\", \"a\": 1}").is_err());
+    }
+}

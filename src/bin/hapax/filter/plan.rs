@@ -1,0 +1,183 @@
+//! Before the first line: how large the engine must be.
+
+use super::input::{Compression, Source, decompress};
+use crate::args::{FilterArgs, Unconfirmed};
+use crate::failure::Failure;
+use hapax::Dedup;
+use std::fs::File;
+use std::io::Read;
+use std::time::Duration;
+
+/// What is known of the input beforehand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Size {
+    /// Bytes, as they lie there.
+    pub bytes: u64,
+    /// Lines, estimated.
+    pub lines: u64,
+}
+
+/// How the engine was made.
+pub struct Plan {
+    pub dedup: Dedup,
+    pub capacity: usize,
+    /// Whether the capacity was given, or what else it comes from.
+    pub capacity_from: &'static str,
+}
+
+/// Capacity if nothing is known of the input: 184 MB.
+const CAPACITY_UNKNOWN: usize = 10_000_000;
+
+/// The most that is allocated without being asked for: 1 GiB.
+const CAPACITY_UNASKED_MAX: usize = (1 << 30) / 37 * 2; // 18.5 bytes an id
+
+/// More room than the estimate needs, since it may be wrong, and a table that is not quite full forgets nothing.
+fn with_margin(lines: u64) -> usize {
+    (lines + lines / 7 + 10_000) as usize
+}
+
+impl Plan {
+    pub fn new(args: &FilterArgs, size: Option<Size>) -> Result<Self, Failure> {
+        let estimated = size.map(|size| with_margin(size.lines));
+        let (capacity, capacity_from) = match (args.capacity, estimated) {
+            (Some(capacity), _) => (capacity, "given"),
+            (None, Some(lines)) if lines > CAPACITY_UNASKED_MAX => (CAPACITY_UNASKED_MAX, "limited to 1 GiB"),
+            (None, Some(lines)) => (lines, "from the input's size"),
+            (None, None) => (CAPACITY_UNKNOWN, "the input's size being unknown"),
+        };
+        // Without a window time stands still, and any window will do.
+        let window = args.window.unwrap_or(Duration::from_secs(3600));
+        let mut builder =
+            Dedup::builder().window(window).capacity(capacity).refresh_on_duplicate(args.refresh_on_duplicate);
+        if let Some(history) = args.history {
+            let ids = history.ids.or(estimated).ok_or_else(|| {
+                Failure::Usage("--history needs a number of ids, since the input's size is unknown (like 24h:1e-6:50000000)".into())
+            })?;
+            builder = builder.history(history.horizon, history.false_positive_rate, ids).unconfirmed(match args.unconfirmed {
+                Some(Unconfirmed::Fresh) => hapax::Unconfirmed::Fresh,
+                Some(Unconfirmed::Duplicate) | None => hapax::Unconfirmed::Duplicate,
+            });
+        }
+        Ok(Plan { dedup: builder.build()?, capacity, capacity_from })
+    }
+}
+
+/// The size of the input, if all of it lies in files.
+pub fn size_of(sources: &[Source]) -> Option<Size> {
+    sources.iter().map(file_size).try_fold(Size { bytes: 0, lines: 0 }, |sum, size| {
+        let size = size?;
+        Some(Size { bytes: sum.bytes + size.bytes, lines: sum.lines + size.lines })
+    })
+}
+
+/// Looks at a few places of a file, which stays where it is. Nothing if it is no ordinary file, or cannot be read; reading it will
+/// say why.
+fn file_size(source: &Source) -> Option<Size> {
+    let file = source.open().ok()?;
+    let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
+    let bytes = meta.len();
+    let beginning = read_at(&file, 0, 8)?;
+    let lines = match Compression::of(&beginning).ok()? {
+        Compression::None => plain_lines(&file, bytes)?,
+        _ => compressed_lines(&file, bytes)?,
+    };
+    Some(Size { bytes, lines })
+}
+
+/// Lines of a file by the density of their ends in 16 places.
+fn plain_lines(file: &File, bytes: u64) -> Option<u64> {
+    const PLACES: u64 = 16;
+    const SAMPLE: usize = 64 << 10;
+    let places = (0..PLACES).map(|i| bytes / PLACES * i);
+    let samples: Vec<Vec<u8>> = places.map(|at| read_at(file, at, SAMPLE)).collect::<Option<_>>()?;
+    Some(extrapolate(samples.iter().map(|sample| (lines_in(sample), sample.len() as u64)), bytes))
+}
+
+/// Lines of a compressed file by what is in its beginning.
+fn compressed_lines(file: &File, bytes: u64) -> Option<u64> {
+    const SAMPLE: usize = 1 << 20;
+    let beginning = read_at(file, 0, SAMPLE)?;
+    let compressed = beginning.len() as u64;
+    let mut content = Vec::new();
+    // What is cut off at the end is an error, and no matter. Content that is all alike is not decompressed for ever.
+    let _ = decompress(std::io::Cursor::new(beginning)).ok()?.take(64 << 20).read_to_end(&mut content);
+    Some(extrapolate([(lines_in(&content), compressed)].into_iter(), bytes))
+}
+
+fn lines_in(sample: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', sample).count() as u64
+}
+
+/// The number of lines in so many bytes, given those in some samples and the bytes of these.
+fn extrapolate(samples: impl Iterator<Item = (u64, u64)>, bytes: u64) -> u64 {
+    let (lines, sampled) = samples.fold((0, 0), |sum, sample| (sum.0 + sample.0, sum.1 + sample.1));
+    (u128::from(lines) * u128::from(bytes) / u128::from(sampled.max(1))) as u64 + 1
+}
+
+/// Up to `len` bytes at a place, without moving the file's position, which standard input shares with its owner.
+fn read_at(file: &File, at: u64, len: usize) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; len];
+    let mut filled = 0;
+    while filled < len {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(file, &mut buffer[filled..], at + filled as u64);
+        #[cfg(windows)]
+        let read = std::os::windows::fs::FileExt::seek_read(file, &mut buffer[filled..], at + filled as u64);
+        match read {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(_) => return None,
+        }
+    }
+    buffer.truncate(filled);
+    Some(buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::path::PathBuf;
+
+    /// A file that is gone when the test is.
+    struct Temporary(PathBuf);
+
+    impl Temporary {
+        fn new(name: &str, content: &[u8]) -> Self {
+            let path = std::env::temp_dir().join(format!("hapax-plan-{}-{name}", std::process::id()));
+            File::create(&path).unwrap().write_all(content).unwrap();
+            Temporary(path)
+        }
+
+        fn size(&self) -> Option<Size> {
+            size_of(&[Source::new(self.0.clone())])
+        }
+    }
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn the_number_of_lines_is_about_right() {
+        let text: String = (0..400_000).map(|i| format!("{i:01$}\n", 10 + i % 30)).collect();
+        let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
+        for (name, content) in [("plain", text.as_bytes()), ("zstd", &zstd)] {
+            let size = Temporary::new(name, content).size().unwrap();
+            assert_eq!(size.bytes, content.len() as u64);
+            assert!((320_000..=480_000).contains(&size.lines), "{name}: {size:?}");
+            assert!(with_margin(size.lines) > size.lines as usize);
+        }
+        assert_eq!(Temporary::new("empty", b"").size(), Some(Size { bytes: 0, lines: 1 }));
+        assert_eq!(Temporary::new("short", b"a\nb\n").size(), Some(Size { bytes: 4, lines: 3 }));
+    }
+
+    #[test]
+    fn what_is_no_file_has_no_size() {
+        let missing = Source::new(PathBuf::from("/nowhere/nothing"));
+        assert_eq!(size_of(&[missing]), None);
+        assert_eq!(size_of(&[Source::new(std::env::temp_dir())]), None);
+    }
+}

@@ -1,0 +1,52 @@
+//! Progress on a terminal.
+
+use super::plan::Size;
+use super::report::Counts;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+/// Shows how far the command is, or nothing.
+pub struct Progress {
+    bar: ProgressBar,
+    bytes_read: Arc<AtomicU64>,
+    start: Instant,
+}
+
+impl Progress {
+    /// On standard error if that is a terminal, and the output does not go there, too.
+    pub fn new(wanted: bool, size: Option<Size>, bytes_read: Arc<AtomicU64>) -> Self {
+        let shown = wanted && std::io::stderr().is_terminal() && !std::io::stdout().is_terminal();
+        let bar = match (shown, size) {
+            (false, _) => ProgressBar::hidden(),
+            (true, Some(size)) => ProgressBar::new(size.bytes).with_style(style("{bar:30} {percent}%  {msg}  {eta} left")),
+            (true, None) => ProgressBar::new_spinner().with_style(style("{spinner} {bytes}  {msg}")),
+        };
+        Progress { bar, bytes_read, start: Instant::now() }
+    }
+
+    pub fn update(&self, counts: &Counts) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        let seconds = self.start.elapsed().as_secs_f64().max(1e-3);
+        let checked = counts.checked().max(1);
+        self.bar.set_message(format!(
+            "{} lines  {:.1} M lines/s  {:.1} % duplicates",
+            counts.lines,
+            counts.lines as f64 / seconds / 1e6,
+            100.0 * counts.duplicates() as f64 / checked as f64,
+        ));
+        self.bar.set_position(self.bytes_read.load(Relaxed));
+    }
+
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is valid")
+}
