@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::stats::Stats;
 use crate::{Tier, Timestamp, Verdict};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Tells whether an id was seen before.
 ///
@@ -235,6 +236,11 @@ impl Dedup {
             history.clear();
         }
         self.engine.window.clear(self.engine.now().time);
+    }
+
+    /// The grain of time: how much longer than the window it may remember an id, at most twice. At most a hundredth of the window.
+    pub fn tick(&self) -> Duration {
+        self.engine.window.tick()
     }
 
     /// What the engine has counted and what it holds, of all scopes. Reads the window's whole memory: 10 to 20 ms for 10 million ids.

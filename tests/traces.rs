@@ -2,21 +2,9 @@
 
 mod common;
 
+use common::PUBLISHED;
 use hapax::{Dedup, Int, Timestamp};
 use std::time::Duration;
-
-/// A trace, how many milliseconds its times count, and published answers: window in seconds, fresh, fresh if duplicates refresh.
-type Published = (&'static str, u64, &'static [(u64, u64, u64)]);
-
-const PUBLISHED: [Published; 3] = [
-    (
-        "bitcoin_blocks/trace.tsv.zst",
-        1,
-        &[(1, 70_102, 70_102), (60, 54_541, 54_541), (600, 54_486, 54_486), (3_600, 54_446, 54_446)],
-    ),
-    ("helium_lorawan/trace_b.tsv.zst", 1, &[(15, 20_348, 20_347), (300, 20_289, 20_287), (1_800, 20_109, 20_109)]),
-    ("loramob/trace.tsv.zst", 1_000, &[(60, 32_847, 32_847), (600, 32_779, 32_779)]),
-];
 
 #[test]
 fn real_traces_get_the_exact_answers() {

@@ -7,6 +7,7 @@
 mod avx2;
 mod batch;
 mod forget;
+mod fuzzing;
 mod kernel;
 mod line;
 #[cfg(all(test, loom))]
@@ -85,7 +86,7 @@ pub struct WindowStats {
     pub evicted_live: u64,
     /// No digest younger than this has been evicted for a window's time: W, unless `evicted_live` has grown.
     pub effective_window: Duration,
-    /// The grain of time: how much longer than W a digest may be remembered, at most twice.
+    /// The grain of time; see [`Window::tick`].
     pub tick: Duration,
     /// Lines that were found broken and repaired. Takes a thread that stalls while half a million ids go by.
     pub repaired_lines: u64,
@@ -233,6 +234,11 @@ impl Window {
     /// The length of the window.
     pub fn duration(&self) -> Duration {
         self.duration
+    }
+
+    /// The grain of time: how much longer than W a digest may be remembered, at most twice. At most W / 100.
+    pub fn tick(&self) -> Duration {
+        self.ticks.tick()
     }
 
     /// The latest time that was given to a call, rounded up to the end of its tick.

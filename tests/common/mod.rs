@@ -5,6 +5,19 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
+/// A trace, how many milliseconds its times count, and published answers: window in seconds, fresh, fresh if duplicates refresh.
+pub type Published = (&'static str, u64, &'static [(u64, u64, u64)]);
+
+pub const PUBLISHED: [Published; 3] = [
+    (
+        "bitcoin_blocks/trace.tsv.zst",
+        1,
+        &[(1, 70_102, 70_102), (60, 54_541, 54_541), (600, 54_486, 54_486), (3_600, 54_446, 54_446)],
+    ),
+    ("helium_lorawan/trace_b.tsv.zst", 1, &[(15, 20_348, 20_347), (300, 20_289, 20_287), (1_800, 20_109, 20_109)]),
+    ("loramob/trace.tsv.zst", 1_000, &[(60, 32_847, 32_847), (600, 32_779, 32_779)]),
+];
+
 /// Where the traces are: `HAPAX_DATA`, or beside the checkout.
 pub fn data(file: &str) -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data");

@@ -111,56 +111,56 @@ pub struct FilterArgs {
 
 /// Where the id is. Without any of these it is the whole line.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Where the id is")]
 #[group(multiple = false)]
 pub struct IdArgs {
     /// The id is this field, counted from 1
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Where the id is")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub field: Option<u32>,
     /// The id is the column of this name in the header
-    #[arg(long, value_name = "NAME", help_heading = "Where the id is")]
+    #[arg(long, value_name = "NAME")]
     pub column: Option<String>,
     /// Lines are JSON, and the id is the string, number or boolean at this pointer (RFC 6901, like /message/id)
-    #[arg(long, value_name = "POINTER", value_parser = pointer, help_heading = "Where the id is")]
+    #[arg(long, value_name = "POINTER", value_parser = pointer)]
     pub json: Option<String>,
     /// The id is what the group `id` of this regular expression captures, or else its first group, or else the whole match
-    #[arg(long, value_name = "REGEX", help_heading = "Where the id is")]
+    #[arg(long, value_name = "REGEX")]
     pub regex: Option<String>,
 }
 
 /// Where the time of the event is. Without any of these, the time of arrival counts.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Where the time is (otherwise: when a line arrives)")]
 pub struct TimeArgs {
     /// The time is this field, counted from 1
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), group = "time",
-          help_heading = "Where the time is (otherwise: when a line arrives)")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), group = "time", requires = "window")]
     pub time_field: Option<u32>,
     /// The time is the column of this name in the header
-    #[arg(long, value_name = "NAME", group = "time", help_heading = "Where the time is (otherwise: when a line arrives)")]
+    #[arg(long, value_name = "NAME", group = "time", requires = "window")]
     pub time_column: Option<String>,
     /// Lines are JSON, and the time is at this pointer
-    #[arg(long, value_name = "POINTER", value_parser = pointer, group = "time",
-          help_heading = "Where the time is (otherwise: when a line arrives)")]
+    #[arg(long, value_name = "POINTER", value_parser = pointer, group = "time", requires = "window")]
     pub time_json: Option<String>,
     /// The time is what the group `time` of this regular expression captures, or else its first group, or else the whole match
-    #[arg(long, value_name = "REGEX", group = "time", help_heading = "Where the time is (otherwise: when a line arrives)")]
+    #[arg(long, value_name = "REGEX", group = "time", requires = "window")]
     pub time_regex: Option<String>,
     /// How the time is written: as a number of units since 1970, fractions allowed, or as in RFC 3339
-    #[arg(long, value_name = "FORMAT", requires = "time", default_value = "rfc3339",
-          help_heading = "Where the time is (otherwise: when a line arrives)")]
+    #[arg(long, value_name = "FORMAT", requires = "time", default_value = "rfc3339")]
     pub time_format: TimeFormat,
 }
 
 /// How lines are divided into fields.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "How lines are divided")]
 pub struct FormatArgs {
     /// What is between fields: one character, or \t
-    #[arg(long, value_name = "CHAR", default_value = "\\t", value_parser = byte, help_heading = "How lines are divided")]
+    #[arg(long, value_name = "CHAR", default_value = "\\t", value_parser = byte)]
     pub delimiter: u8,
     /// What fields are quoted with, doubled within (RFC 4180): one character, or `none`; default: " if the delimiter is , or ;
-    #[arg(long, value_name = "CHAR", value_parser = quote, help_heading = "How lines are divided")]
+    #[arg(long, value_name = "CHAR", value_parser = quote)]
     pub quote: Option<Quote>,
     /// The first line of each file is a header: it is no event, and printed once
-    #[arg(long, help_heading = "How lines are divided")]
+    #[arg(long)]
     pub header: bool,
 }
 

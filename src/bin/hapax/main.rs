@@ -12,12 +12,13 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
-        Command::Filter(options) => filter::run(&options),
-        Command::Completions { shell } => print(|out| {
-            clap_complete::generate(shell, &mut Args::command(), "hapax", out);
-            Ok(())
-        }),
-        Command::Man { command } => print(|out| man_page(command.as_deref(), out)),
+        Command::Filter(options) => filter::run(*options),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "hapax", &mut script);
+            print(&script)
+        }
+        Command::Man { command } => man_page(command.as_deref()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -30,21 +31,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn print(text: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Result<(), Failure> {
-    let mut page = Vec::new();
-    text(&mut page).and_then(|()| std::io::stdout().write_all(&page)).map_err(Failure::output)
+fn print(page: &[u8]) -> Result<(), Failure> {
+    std::io::stdout().write_all(page).map_err(Failure::output)
 }
 
 /// The manual page of `hapax`, or of one of its commands.
-fn man_page(command: Option<&str>, out: &mut Vec<u8>) -> std::io::Result<()> {
+fn man_page(command: Option<&str>) -> Result<(), Failure> {
     let mut hapax = Args::command();
     hapax.build();
-    let page = match command {
+    let of = match command {
         None => hapax,
-        Some(name) => match hapax.find_subcommand(name) {
-            Some(command) => command.clone(),
-            None => return Err(std::io::Error::other(format!("there is no command `{name}`"))),
-        },
+        Some(name) => {
+            let command = hapax.find_subcommand(name).cloned();
+            command.ok_or_else(|| Failure::Usage(format!("there is no command `{name}`")))?
+        }
     };
-    clap_mangen::Man::new(page).render(out)
+    let mut page = Vec::new();
+    clap_mangen::Man::new(of).render(&mut page).map_err(Failure::output)?;
+    print(&page)
 }

@@ -87,12 +87,16 @@ mod tests {
         let engine = || Dedup::builder().window(Duration::from_secs(10)).capacity(1_000).seed(1).build().unwrap();
         let (single, batched) = (engine(), engine());
         // A tick is 100 ms: times that share one, lie on the edge of one, go back, and jump.
-        let millis = [0, 1, 99, 100, 100, 101, 50, 199, 200, 200, 150, 201, 9_999, 10_000, 10_050, 10_099, 10_100, 10_101, 3, 20_200];
+        let millis = [
+            0, 1, 99, 100, 100, 101, 50, 199, 200, 200, 150, 201, 9_999, 10_000, 10_050, 10_099, 10_100, 10_101, 3,
+            20_200,
+        ];
         for step in 1..5 {
-            let events: Vec<_> = millis.iter().enumerate().map(|(i, ms)| (i / step % 3, *ms + 40_000 * step as u64)).collect();
-            let mut batch = Batch::default();
-            batch.ids = events.iter().map(|(id, _)| batched.digest(id.to_le_bytes())).collect();
-            batch.times = events.iter().map(|(_, ms)| Timestamp::from_millis(*ms)).collect();
+            let events: Vec<_> =
+                millis.iter().enumerate().map(|(i, ms)| (i / step % 3, *ms + 40_000 * step as u64)).collect();
+            let ids = events.iter().map(|(id, _)| batched.digest(id.to_le_bytes())).collect();
+            let times = events.iter().map(|(_, ms)| Timestamp::from_millis(*ms)).collect();
+            let mut batch = Batch { ids, times, ..Batch::default() };
             let mut checker = Checker::new(batched.clone(), Time::Event);
             checker.check(&mut batch);
             let one_by_one: Vec<_> =

@@ -23,15 +23,24 @@ enum Place {
     Line,
     Field(usize),
     /// A column whose number is known once the file's header was read.
-    Column { name: String, number: usize },
+    Column {
+        name: String,
+        number: usize,
+    },
     Json(Pointer),
-    Regex { regex: Regex, group: usize },
+    Regex {
+        regex: Regex,
+        group: usize,
+    },
 }
 
 /// What a line holds.
 #[derive(Debug, PartialEq)]
 pub enum Extracted<'a> {
-    Event { id: Cow<'a, [u8]>, at: Option<Timestamp> },
+    Event {
+        id: Cow<'a, [u8]>,
+        at: Option<Timestamp>,
+    },
     /// The id is missing, or blank.
     Missing,
 }
@@ -39,15 +48,16 @@ pub enum Extracted<'a> {
 impl Extractor {
     pub fn new(args: &FilterArgs) -> Result<Self, Failure> {
         let (id, time, format) = (&args.id, &args.time, &args.format);
-        let place = |field: Option<u32>, column: &Option<String>, json: &Option<String>, regex: &Option<String>, group| {
-            Ok(match (field, column, json, regex) {
-                (Some(number), ..) => Some(Place::Field(number as usize)),
-                (_, Some(name), ..) => Some(Place::Column { name: name.clone(), number: 0 }),
-                (_, _, Some(pointer), _) => Some(Place::Json(Pointer::new(pointer))),
-                (.., Some(regex)) => Some(Place::regex(regex, group)?),
-                _ => None,
-            })
-        };
+        let place =
+            |field: Option<u32>, column: &Option<String>, json: &Option<String>, regex: &Option<String>, group| {
+                Ok::<_, Failure>(match (field, column, json, regex) {
+                    (Some(number), ..) => Some(Place::Field(number as usize)),
+                    (_, Some(name), ..) => Some(Place::Column { name: name.clone(), number: 0 }),
+                    (_, _, Some(pointer), _) => Some(Place::Json(Pointer::new(pointer))),
+                    (.., Some(regex)) => Some(Place::regex(regex, group)?),
+                    _ => None,
+                })
+            };
         let time_place = place(time.time_field, &time.time_column, &time.time_json, &time.time_regex, "time")?;
         let quote = match (format.quote, format.delimiter) {
             (Some(Quote::With(quote)), delimiter) if quote == delimiter => {
@@ -64,9 +74,9 @@ impl Extractor {
         })
     }
 
-    /// Whether the id is the whole line, and nothing else is wanted.
-    pub fn takes_whole_lines(&self) -> bool {
-        matches!(self.id, Place::Line) && self.time.is_none()
+    /// Whether lines say when they happened.
+    pub fn has_time(&self) -> bool {
+        self.time.is_some()
     }
 
     /// Whether a file must begin with a header.
@@ -198,9 +208,19 @@ mod tests {
 
     #[test]
     fn columns_are_found_by_name_in_each_file() {
-        let mut extractor =
-            extractor(&["--column", "id", "--window", "1m", "--time-column", "at", "--time-format", "s", "--delimiter", ","])
-                .unwrap();
+        let mut extractor = extractor(&[
+            "--column",
+            "id",
+            "--window",
+            "1m",
+            "--time-column",
+            "at",
+            "--time-format",
+            "s",
+            "--delimiter",
+            ",",
+        ])
+        .unwrap();
         assert!(extractor.needs_header());
         for (header, line) in [("\u{feff}id,at", "x,5"), ("at,\"id\"", "5,x")] {
             extractor.read_header(header.as_bytes()).unwrap();

@@ -17,6 +17,9 @@ pub struct Unbalanced {
     pub problem: &'static str,
 }
 
+/// A field, and what follows its delimiter, if one does.
+type Split<'a> = (Cow<'a, [u8]>, Option<&'a [u8]>);
+
 impl Dialect {
     /// The fields of a line, in order.
     pub fn split<'a>(self, line: &'a [u8]) -> impl Iterator<Item = Result<Cow<'a, [u8]>, Unbalanced>> {
@@ -50,18 +53,20 @@ impl Dialect {
             return Ok(Some(self.unquoted(rest).0));
         }
         // All of them: quotes that do not match make the whole line doubtful.
-        self.split(line).enumerate().try_fold(None, |found, (i, field)| field.map(|field| found.or((i + 1 == n).then_some(field))))
+        self.split(line)
+            .enumerate()
+            .try_fold(None, |found, (i, field)| field.map(|field| found.or((i + 1 == n).then_some(field))))
     }
 
-    fn unquoted(self, line: &[u8]) -> (Cow<'_, [u8]>, Option<&[u8]>) {
+    fn unquoted(self, line: &[u8]) -> Split<'_> {
         match memchr::memchr(self.delimiter, line) {
             Some(end) => (Cow::Borrowed(&line[..end]), Some(&line[end + 1..])),
             None => (Cow::Borrowed(line), None),
         }
     }
 
-    /// A field whose opening quote has been read, and what follows its delimiter.
-    fn quoted<'a>(self, line: &'a [u8], quote: u8) -> Result<(Cow<'a, [u8]>, Option<&'a [u8]>), &'static str> {
+    /// A field whose opening quote has been read.
+    fn quoted<'a>(self, line: &'a [u8], quote: u8) -> Result<Split<'a>, &'static str> {
         let mut content: Cow<'a, [u8]> = Cow::Borrowed(b"");
         let mut rest = line;
         loop {
@@ -127,6 +132,6 @@ mod tests {
             assert_eq!(nth(dialect, &line, 3), Some(b"".to_vec()));
             assert_eq!(nth(dialect, &line, 4), None);
         }
-        assert_eq!(nth(CSV, r#"x,"a ""b"",c""#, 2), Some(br#"a "b",c"#.to_vec()));
+        assert_eq!(nth(CSV, r#"x,"a ""b"",c",y"#, 2), Some(br#"a "b",c"#.to_vec()));
     }
 }

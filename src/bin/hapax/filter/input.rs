@@ -73,28 +73,54 @@ impl Read for Counted {
     }
 }
 
+/// How content begins: the least and the greatest value of each byte.
+type Signature = (Result<Compression, &'static str>, &'static [u8], &'static [u8]);
+
+const SIGNATURES: [Signature; 5] = [
+    (Ok(Compression::Gzip), b"\x1f\x8b", b"\x1f\x8b"),
+    (Ok(Compression::Zstd), b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd"),
+    // A frame to be skipped.
+    (Ok(Compression::Zstd), b"\x50\x2a\x4d\x18", b"\x5f\x2a\x4d\x18"),
+    (Err("xz"), b"\xfd7zXZ\0", b"\xfd7zXZ\0"),
+    (Err("bzip2"), b"BZh11AY", b"BZh91AY"),
+];
+
 impl Compression {
-    /// What content that begins so is compressed with.
-    pub fn of(beginning: &[u8]) -> io::Result<Self> {
-        let refuse = |name| Err(io::Error::other(format!("it is compressed with {name}, which is not supported (gzip and zstd are)")));
-        match beginning {
-            [0x1f, 0x8b, ..] => Ok(Compression::Gzip),
-            // A frame, or a skippable frame.
-            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Ok(Compression::Zstd),
-            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => refuse("xz"),
-            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, ..] => refuse("bzip2"),
-            _ => Ok(Compression::None),
+    /// What content is compressed with that begins so; nothing if it takes more to tell.
+    pub fn of(beginning: &[u8]) -> io::Result<Option<Self>> {
+        let mut told = Some(Compression::None);
+        for (compression, least, greatest) in SIGNATURES {
+            let bounds = least.iter().zip(greatest);
+            if !beginning.iter().zip(bounds).all(|(byte, (least, greatest))| (least..=greatest).contains(&byte)) {
+                continue;
+            }
+            if beginning.len() < least.len() {
+                told = None;
+                continue;
+            }
+            return compression.map(Some).map_err(|name| {
+                io::Error::other(format!("it is compressed with {name}, which is not supported (gzip and zstd are)"))
+            });
         }
+        Ok(told)
     }
 }
 
 /// Decompresses what is compressed, by content.
 pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read + Send>> {
-    // As much as it takes to tell; a pipe may give less than that at once.
     let mut input = input;
-    let mut beginning = Vec::with_capacity(8);
-    input.by_ref().take(8).read_to_end(&mut beginning)?;
-    let compression = Compression::of(&beginning)?;
+    let mut beginning = Vec::new();
+    // No more than it takes to tell: the first line of a pipe is not to wait for the second.
+    let compression = loop {
+        let told = Compression::of(&beginning)?;
+        let read = match told {
+            Some(told) => break told,
+            None => input.by_ref().take(1).read_to_end(&mut beginning)?,
+        };
+        if read == 0 {
+            break Compression::None;
+        }
+    };
     let whole = io::Cursor::new(beginning).chain(input);
     Ok(match compression {
         Compression::None => Box::new(whole),

@@ -24,8 +24,8 @@ pub struct Batch {
     pub times: Vec<Timestamp>,
     /// Their verdicts, once they are checked.
     pub verdicts: Vec<Verdict>,
-    /// Lines dropped because they are malformed or too long.
-    pub bad: u64,
+    /// Lines that were dropped while they were read, as too long.
+    pub too_long: u64,
 }
 
 /// What becomes of a line that is not checked.
@@ -37,8 +37,10 @@ pub enum Unchecked {
     DropMissing,
     /// The first header is printed.
     Header,
-    /// A bad line, or another header.
-    Drop,
+    /// Those of other files are not.
+    OtherHeader,
+    /// A bad line is dropped.
+    Bad,
 }
 
 impl Batch {
@@ -47,15 +49,32 @@ impl Batch {
         self.unchecked.clear();
         self.ids.clear();
         self.times.clear();
-        self.bad = 0;
+        self.verdicts.clear();
+        self.too_long = 0;
     }
 }
 
+/// Where batches come from, and where they go.
+pub struct Channels {
+    pub empty: Receiver<Batch>,
+    /// Full ones, or why there are no more.
+    pub full: SyncSender<Result<Batch, Failure>>,
+}
+
+/// What becomes of lines that cannot be checked.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    missing: Missing,
+    on_bad: OnBad,
+    line_bytes_max: usize,
+    has_header: bool,
+}
+
 /// Reads files into batches.
-pub struct Parser<'a> {
-    args: &'a FilterArgs,
+pub struct Parser {
+    rules: Rules,
     extractor: Extractor,
-    dedup: &'a Dedup,
+    dedup: Dedup,
     /// Whether the next line is a file's header.
     at_header: bool,
     header_printed: bool,
@@ -84,61 +103,62 @@ impl From<Failure> for Stop {
     }
 }
 
-impl<'a> Parser<'a> {
-    pub fn new(args: &'a FilterArgs, extractor: Extractor, dedup: &'a Dedup) -> Self {
-        Parser { args, extractor, dedup, at_header: false, header_printed: false, line_number: 1 }
+impl Parser {
+    pub fn new(args: &FilterArgs, extractor: Extractor, dedup: Dedup) -> Self {
+        let rules = Rules {
+            missing: args.missing,
+            on_bad: args.on_bad,
+            line_bytes_max: args.line_bytes_max as usize,
+            has_header: args.format.header || extractor.needs_header(),
+        };
+        Parser { rules, extractor, dedup, at_header: false, header_printed: false, line_number: 1 }
     }
 
-    /// Reads all files. Empty batches come from `empty`; full ones, or why there are no more, go to `full`.
-    pub fn run(
-        mut self,
-        sources: &[Source],
-        bytes_read: &Arc<AtomicU64>,
-        empty: &Receiver<Batch>,
-        full: &SyncSender<Result<Batch, Failure>>,
-    ) {
+    /// Reads all files.
+    pub fn run(mut self, sources: &[Source], bytes_read: &Arc<AtomicU64>, channels: &Channels) {
         for source in sources {
-            match self.read(source, bytes_read.clone(), empty, full) {
+            match self.read(source, bytes_read.clone(), channels) {
                 Ok(()) => {}
                 Err(Stop::Gone) => return,
                 Err(Stop::Failure(failure)) => {
-                    let _ = full.send(Err(failure)); // whoever has gone away needs no reason
+                    let _ = channels.full.send(Err(failure)); // whoever has gone away needs no reason
                     return;
                 }
             }
         }
     }
 
-    fn read(
-        &mut self,
-        source: &Source,
-        bytes_read: Arc<AtomicU64>,
-        empty: &Receiver<Batch>,
-        full: &SyncSender<Result<Batch, Failure>>,
-    ) -> Result<(), Stop> {
-        let mut blocks = Blocks::new(source.read(bytes_read)?, self.args.line_bytes_max as usize);
-        self.at_header = self.args.format.header || self.extractor.needs_header();
+    fn read(&mut self, source: &Source, bytes_read: Arc<AtomicU64>, channels: &Channels) -> Result<(), Stop> {
+        let mut blocks = Blocks::new(source.read(bytes_read)?, self.rules.line_bytes_max);
+        self.at_header = self.rules.has_header;
         self.line_number = 1;
+        let mut batch = channels.empty.recv().map_err(|_| Gone)?;
         loop {
-            let mut batch = empty.recv().map_err(|_| Gone)?;
             batch.clear();
-            let block = blocks.next(&mut batch.bytes).map_err(|e| Failure::input(source.name(), e))?;
-            let parsed = match block {
+            let parsed = match blocks.next(&mut batch.bytes).map_err(|e| Failure::input(source.name(), e))? {
                 Block::End => return Ok(()),
                 Block::Lines => self.parse(&mut batch),
-                Block::TooLong => {
-                    let bad = self.bad(&mut batch, self.too_long());
-                    self.line_number += 1;
-                    bad.map(drop)
-                }
+                Block::TooLong => self.too_long(&mut batch),
             };
             // What comes before a bad line is still done.
-            full.send(Ok(batch)).map_err(|_| Gone)?;
+            channels.full.send(Ok(batch)).map_err(|_| Gone)?;
             parsed.map_err(|bad| {
                 let (file, line) = (source.name().display(), bad.line_number);
                 Failure::BadInput(format!("{file}, line {line}: {}", bad.reason))
             })?;
+            batch = channels.empty.recv().map_err(|_| Gone)?;
         }
+    }
+
+    /// A line that did not become part of a block.
+    fn too_long(&mut self, batch: &mut Batch) -> Result<(), BadLine> {
+        if self.at_header {
+            return Err(self.bad_line(self.longer_than_allowed()));
+        }
+        self.bad(self.longer_than_allowed())?;
+        self.line_number += 1;
+        batch.too_long += 1;
+        Ok(())
     }
 
     /// Finds the lines of a batch, and their ids. If a line is bad and that is an error, what comes before it stays.
@@ -163,14 +183,14 @@ impl<'a> Parser<'a> {
         // Never skipped: with a bad header every line of the file is bad.
         self.extractor.read_header(line).map_err(|reason| self.bad_line(reason))?;
         let first = !std::mem::replace(&mut self.header_printed, true);
-        Ok(if first { Unchecked::Header } else { Unchecked::Drop })
+        Ok(if first { Unchecked::Header } else { Unchecked::OtherHeader })
     }
 
     /// Digests a line's id. What becomes of the line if it is not checked.
     #[inline]
     fn line(&self, line: &[u8], batch: &mut Batch) -> Result<Option<Unchecked>, BadLine> {
-        if line.len() > self.args.line_bytes_max as usize {
-            return self.bad(batch, self.too_long()).map(Some);
+        if line.len() > self.rules.line_bytes_max {
+            return self.bad(self.longer_than_allowed()).map(Some);
         }
         match self.extractor.extract(line) {
             Ok(Extracted::Event { id, at }) => {
@@ -178,27 +198,24 @@ impl<'a> Parser<'a> {
                 batch.times.extend(at);
                 Ok(None)
             }
-            Ok(Extracted::Missing) => match self.args.missing {
+            Ok(Extracted::Missing) => match self.rules.missing {
                 Missing::Error => Err(self.bad_line("the id is missing or blank (see --missing)".to_string())),
                 Missing::Pass => Ok(Some(Unchecked::Pass)),
                 Missing::Drop => Ok(Some(Unchecked::DropMissing)),
             },
-            Err(reason) => self.bad(batch, reason).map(Some),
+            Err(reason) => self.bad(reason).map(Some),
         }
     }
 
-    fn bad(&self, batch: &mut Batch, reason: String) -> Result<Unchecked, BadLine> {
-        match self.args.on_bad {
+    fn bad(&self, reason: String) -> Result<Unchecked, BadLine> {
+        match self.rules.on_bad {
             OnBad::Error => Err(self.bad_line(reason)),
-            OnBad::Skip => {
-                batch.bad += 1;
-                Ok(Unchecked::Drop)
-            }
+            OnBad::Skip => Ok(Unchecked::Bad),
         }
     }
 
-    fn too_long(&self) -> String {
-        format!("it is longer than {} bytes (see --line-bytes-max)", self.args.line_bytes_max)
+    fn longer_than_allowed(&self) -> String {
+        format!("it is longer than {} bytes (see --line-bytes-max)", self.rules.line_bytes_max)
     }
 
     fn bad_line(&self, reason: String) -> BadLine {

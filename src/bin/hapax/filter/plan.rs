@@ -51,12 +51,17 @@ impl Plan {
             Dedup::builder().window(window).capacity(capacity).refresh_on_duplicate(args.refresh_on_duplicate);
         if let Some(history) = args.history {
             let ids = history.ids.or(estimated).ok_or_else(|| {
-                Failure::Usage("--history needs a number of ids, since the input's size is unknown (like 24h:1e-6:50000000)".into())
+                Failure::Usage(
+                    "--history needs a number of ids, since the input's size is unknown (like 24h:1e-6:50000000)"
+                        .into(),
+                )
             })?;
-            builder = builder.history(history.horizon, history.false_positive_rate, ids).unconfirmed(match args.unconfirmed {
-                Some(Unconfirmed::Fresh) => hapax::Unconfirmed::Fresh,
-                Some(Unconfirmed::Duplicate) | None => hapax::Unconfirmed::Duplicate,
-            });
+            builder = builder.history(history.horizon, history.false_positive_rate, ids).unconfirmed(
+                match args.unconfirmed {
+                    Some(Unconfirmed::Fresh) => hapax::Unconfirmed::Fresh,
+                    Some(Unconfirmed::Duplicate) | None => hapax::Unconfirmed::Duplicate,
+                },
+            );
         }
         Ok(Plan { dedup: builder.build()?, capacity, capacity_from })
     }
@@ -78,7 +83,7 @@ fn file_size(source: &Source) -> Option<Size> {
     let bytes = meta.len();
     let beginning = read_at(&file, 0, 8)?;
     let lines = match Compression::of(&beginning).ok()? {
-        Compression::None => plain_lines(&file, bytes)?,
+        None | Some(Compression::None) => plain_lines(&file, bytes)?,
         _ => compressed_lines(&file, bytes)?,
     };
     Some(Size { bytes, lines })
@@ -162,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_number_of_lines_is_about_right() {
-        let text: String = (0..400_000).map(|i| format!("{i:01$}\n", 10 + i % 30)).collect();
+        let text: String = (0..400_000).map(|i| format!("{i:width$}\n", width = 10 + i % 30)).collect();
         let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
         for (name, content) in [("plain", text.as_bytes()), ("zstd", &zstd)] {
             let size = Temporary::new(name, content).size().unwrap();

@@ -11,7 +11,9 @@ pub enum Wanted {
     Fresh,
     Duplicates,
     /// All, after a column that ends with this delimiter.
-    Marked { delimiter: u8 },
+    Marked {
+        delimiter: u8,
+    },
 }
 
 /// Prints batches.
@@ -46,7 +48,7 @@ impl<W: Write> Printer<W> {
                 Fate::Checked(verdict) => verdict.outcome() == wanted,
                 Fate::Unchecked(Unchecked::Header) => true,
                 Fate::Unchecked(Unchecked::Pass) => wanted == Outcome::Fresh,
-                Fate::Unchecked(Unchecked::Drop | Unchecked::DropMissing) => false,
+                Fate::Unchecked(Unchecked::DropMissing | Unchecked::OtherHeader | Unchecked::Bad) => false,
             };
             if !is_wanted {
                 continue;
@@ -66,7 +68,7 @@ impl<W: Write> Printer<W> {
                 Fate::Checked(verdict) => mark_of(verdict),
                 Fate::Unchecked(Unchecked::Header) => "verdict",
                 Fate::Unchecked(Unchecked::Pass) => "missing",
-                Fate::Unchecked(Unchecked::Drop | Unchecked::DropMissing) => continue,
+                Fate::Unchecked(Unchecked::DropMissing | Unchecked::OtherHeader | Unchecked::Bad) => continue,
             };
             self.page.extend_from_slice(mark.as_bytes());
             self.page.push(delimiter);

@@ -21,7 +21,9 @@ impl Progress {
         let shown = wanted && std::io::stderr().is_terminal() && !std::io::stdout().is_terminal();
         let bar = match (shown, size) {
             (false, _) => ProgressBar::hidden(),
-            (true, Some(size)) => ProgressBar::new(size.bytes).with_style(style("{bar:30} {percent}%  {msg}  {eta} left")),
+            (true, Some(size)) => {
+                ProgressBar::new(size.bytes).with_style(style("{bar:30} {percent}%  {msg}  {eta} left"))
+            }
             (true, None) => ProgressBar::new_spinner().with_style(style("{spinner} {bytes}  {msg}")),
         };
         Progress { bar, bytes_read, start: Instant::now() }
@@ -32,12 +34,12 @@ impl Progress {
             return;
         }
         let seconds = self.start.elapsed().as_secs_f64().max(1e-3);
-        let checked = counts.checked().max(1);
+        let checked = counts.checked.max(1);
         self.bar.set_message(format!(
             "{} lines  {:.1} M lines/s  {:.1} % duplicates",
             counts.lines,
             counts.lines as f64 / seconds / 1e6,
-            100.0 * counts.duplicates() as f64 / checked as f64,
+            100.0 * counts.duplicates as f64 / checked as f64,
         ));
         self.bar.set_position(self.bytes_read.load(Relaxed));
     }

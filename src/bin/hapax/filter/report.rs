@@ -1,11 +1,11 @@
 //! After the last line: what there is to say.
 
-use super::check::Time;
 use super::parse::{Batch, Unchecked};
 use super::plan::Plan;
 use crate::args::StatsFormat;
 use crate::failure::Failure;
-use hapax::Stats;
+use hapax::{Stats, Verdict};
+use std::fmt::Write;
 use std::time::Duration;
 
 /// Lines, by what became of them.
@@ -15,30 +15,127 @@ pub struct Counts {
     pub headers: u64,
     pub bad: u64,
     pub missing: u64,
-    pub fresh: u64,
-    pub duplicates_by_window: u64,
-    pub duplicates_by_history: u64,
+    pub checked: u64,
+    pub duplicates: u64,
 }
 
 impl Counts {
     /// Adds a batch that was checked.
     pub fn add(&mut self, batch: &Batch) {
-        self.lines += batch.ends.len() as u64 + batch.lines_too_long;
-        self.bad += batch.bad;
+        self.lines += batch.ends.len() as u64 + batch.too_long;
+        self.bad += batch.too_long;
         for (_, unchecked) in &batch.unchecked {
             match unchecked {
                 Unchecked::Pass | Unchecked::DropMissing => self.missing += 1,
                 Unchecked::Header | Unchecked::OtherHeader => self.headers += 1,
-                Unchecked::Bad => {}
+                Unchecked::Bad => self.bad += 1,
             }
+        }
+        self.checked += batch.verdicts.len() as u64;
+        self.duplicates +=
+            batch.verdicts.iter().copied().filter(|verdict| Verdict::is_duplicate(*verdict)).count() as u64;
+    }
+}
+
+/// All that can be said at the end.
+pub struct Report<'a> {
+    pub counts: Counts,
+    pub stats: Stats,
+    pub plan: &'a Plan,
+    pub window: Option<Duration>,
+    pub elapsed: Duration,
+}
+
+impl Report<'_> {
+    /// The failure that it is to have forgotten ids early, if some were.
+    pub fn forgotten_early(&self) -> Option<Failure> {
+        let forgotten = self.stats.window.evicted_live;
+        if forgotten == 0 {
+            return None;
+        }
+        let (capacity, from) = (self.plan.capacity, self.plan.capacity_from);
+        Some(Failure::Forgotten(format!(
+            "{forgotten} ids had to be forgotten before their time, and duplicates of them may have passed: there is room for {capacity} \
+             ids within a window ({from}); a larger --capacity helps"
+        )))
+    }
+
+    pub fn text(&self, format: StatsFormat) -> String {
+        match format {
+            StatsFormat::Table => self.table(),
+            StatsFormat::Json => self.json(),
         }
     }
 
-    pub fn checked(&self) -> u64 {
-        self.fresh + self.duplicates()
+    fn table(&self) -> String {
+        let Report { counts, stats, plan, .. } = self;
+        let mut table = String::new();
+        let mut row =
+            |name: &str, value: String| writeln!(table, "{name:<28}{value}").expect("a string takes everything");
+        row("lines", counts.lines.to_string());
+        row("  headers", counts.headers.to_string());
+        row("  bad", counts.bad.to_string());
+        row("  without id", counts.missing.to_string());
+        row("  fresh", stats.fresh.to_string());
+        if stats.history.is_some() {
+            row("    known to the history?", stats.fresh_unconfirmed.to_string());
+        }
+        row("  duplicates", format!("{} ({:.2} %)", counts.duplicates, self.percent_duplicates()));
+        row("    by the window", stats.duplicates_by_window.to_string());
+        if stats.history.is_some() {
+            row("    by the history, guessed", stats.duplicates_by_history.to_string());
+        }
+        row("ids forgotten early", stats.window.evicted_live.to_string());
+        match self.window {
+            None => row("window", "the whole input".to_string()),
+            Some(window) => {
+                row("window", format!("{window:?}, in ticks of {:?}", stats.window.tick));
+                row("effective window", format!("{:?}", stats.window.effective_window));
+            }
+        }
+        row("capacity", format!("{} ids ({})", plan.capacity, plan.capacity_from));
+        row("false duplicates, window", format!("{:.1e} of checks", stats.window.false_duplicate_rate));
+        if let Some(history) = &stats.history {
+            row("false duplicates, history", format!("{:.1e} of checks", history.false_positive_rate));
+        }
+        row("memory", format!("{} MB for ids", stats.bytes.div_ceil(1_000_000)));
+        row("time", format!("{:.2} s, {:.2} M lines/s", self.elapsed.as_secs_f64(), self.lines_per_second() / 1e6));
+        table.truncate(table.trim_end().len());
+        table
     }
 
-    pub fn duplicates(&self) -> u64 {
-        self.duplicates_by_window + self.duplicates_by_history
+    fn json(&self) -> String {
+        let Report { counts, stats, plan, .. } = self;
+        serde_json::json!({
+            "lines": counts.lines,
+            "headers": counts.headers,
+            "bad": counts.bad,
+            "missing": counts.missing,
+            "fresh": stats.fresh,
+            "fresh_unconfirmed": stats.fresh_unconfirmed,
+            "duplicates": counts.duplicates,
+            "duplicates_by_window": stats.duplicates_by_window,
+            "duplicates_by_history": stats.duplicates_by_history,
+            "forgotten_early": stats.window.evicted_live,
+            "window_seconds": self.window.map(|window| window.as_secs_f64()),
+            "tick_seconds": self.window.map(|_| stats.window.tick.as_secs_f64()),
+            "effective_window_seconds": self.window.map(|_| stats.window.effective_window.as_secs_f64()),
+            "capacity": plan.capacity,
+            "capacity_from": plan.capacity_from,
+            "false_duplicate_rate_window": stats.window.false_duplicate_rate,
+            "false_positive_rate_history": stats.history.as_ref().map(|history| history.false_positive_rate),
+            "memory_bytes": stats.bytes,
+            "elapsed_seconds": self.elapsed.as_secs_f64(),
+            "lines_per_second": self.lines_per_second(),
+        })
+        .to_string()
+    }
+
+    fn percent_duplicates(&self) -> f64 {
+        100.0 * self.counts.duplicates as f64 / self.counts.checked.max(1) as f64
+    }
+
+    fn lines_per_second(&self) -> f64 {
+        self.counts.lines as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 }

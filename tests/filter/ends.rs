@@ -1,0 +1,79 @@
+//! How the command ends.
+
+use crate::{filter, run};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+
+#[test]
+fn a_closed_pipe_is_a_quiet_end_even_while_input_goes_on() {
+    let mut child = filter(&["--stats"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdin.write_all(b"first\n").unwrap();
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "first\n", "lines are printed as they come");
+    drop(stdout);
+    // The end is noticed with the next line; from then on nobody reads.
+    let unread = (0_u64..).find(|i| stdin.write_all(format!("{i}\n").as_bytes()).is_err());
+    assert!(unread.is_some());
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!((child.wait().unwrap().code(), errors.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn ids_that_are_forgotten_early_are_counted_and_the_end_is_another_one() {
+    let input: String = (0..100_000).map(|i| format!("{i}\n")).collect();
+    let output = run(filter(&["--capacity", "1000", "--stats=json"]), input.as_bytes());
+    assert_eq!(output.stdout, input.as_bytes());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let (stats, message) = errors.split_once('\n').unwrap();
+    let stats: serde_json::Value = serde_json::from_str(stats).unwrap();
+    let forgotten = stats["forgotten_early"].as_u64().unwrap();
+    // The least table that there is has room for some thousands.
+    assert!((80_000..100_000).contains(&forgotten), "{stats}");
+    assert!(message.starts_with(&format!("hapax: {forgotten} ids")) && message.contains("--capacity"), "{message}");
+    assert_eq!(output.status.code(), Some(4));
+}
+
+#[test]
+fn completions_and_manual_pages_are_generated() {
+    let hapax = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_hapax")).args(words).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(hapax(&["completions", shell]).contains("refresh-on-duplicate"), "{shell}");
+    }
+    assert!(hapax(&["man"]).contains("hapax\\-filter"));
+    let page = hapax(&["man", "filter"]);
+    assert!(page.contains(".TH") && page.contains("refresh\\-on\\-duplicate"));
+    assert!(page.contains("Exit codes") && hapax(&["filter", "--help"]).contains("Exit codes"));
+}
+
+/// 1 GB, when asked for: `HAPAX_LARGE=1 cargo test --features cli --test filter -- --nocapture constant`.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_is_constant() {
+    let bytes: usize = match std::env::var_os("HAPAX_LARGE") {
+        Some(_) => 1 << 30,
+        None => {
+            println!("SKIPPED: 1 GB of input takes HAPAX_LARGE=1; 64 MB instead");
+            64 << 20
+        }
+    };
+    // Address space is limited, which counts even what is never touched.
+    let mut command = Command::new("sh");
+    let script = "ulimit -v 500000; exec \"$0\" filter --capacity 100000 --stats=json";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_hapax")]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let lines: String = (0..50_000).map(|i| format!("{i:0100}\n")).collect();
+    let repeated = bytes / lines.len();
+    let output = run(command, &lines.repeat(repeated).into_bytes());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(output.stdout == lines.as_bytes());
+    let stats: serde_json::Value = serde_json::from_str(&errors).unwrap();
+    assert_eq!(stats["lines"], 50_000 * repeated);
+}

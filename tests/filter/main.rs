@@ -1,0 +1,43 @@
+//! The command, from outside.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bytes;
+mod ends;
+mod traces;
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+/// `hapax filter` with these options.
+fn filter(options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hapax"));
+    command.arg("filter").args(options).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs a command on this input.
+fn run(mut command: Command, input: &[u8]) -> Output {
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("the command starts");
+    let mut stdin = child.stdin.take().expect("it was piped");
+    std::thread::scope(|scope| {
+        // The command may end before it has read everything.
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output().expect("the command ends")
+    })
+}
+
+/// What is printed for this input, without any failure.
+fn printed(options: &[&str], input: &[u8]) -> Vec<u8> {
+    let output = run(filter(options), input);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{options:?}: {} {errors}", output.status);
+    output.stdout
+}
+
+/// Every command in `golden/`, with what it prints and how it ends. `TRYCMD=overwrite` writes what they print now; read the difference.
+#[test]
+fn golden() {
+    trycmd::TestCases::new().case("tests/filter/golden/*.md");
+}
