@@ -44,11 +44,7 @@ impl Case {
 
     pub fn from_args(args: &[String]) -> Option<Self> {
         let [strategy, mode, live, threads, kind, seed] = args else { return None };
-        let setting = Setting {
-            live: live.parse().ok()?,
-            threads: threads.parse().ok()?,
-            kind: kind.parse().ok()?,
-        };
+        let setting = Setting { live: live.parse().ok()?, threads: threads.parse().ok()?, kind: kind.parse().ok()? };
         let mode = if *mode == Mode::Batched.to_string() { Mode::Batched } else { Mode::Single };
         Some(Case { strategy: strategy.clone(), mode, setting, seed: seed.parse().ok()? })
     }

@@ -1,5 +1,6 @@
 //! Compares strategies: each on the same steady-state stream of ids, in a process of its own, with its answers checked.
 
+mod answers;
 mod case;
 mod drive;
 mod options;

@@ -26,14 +26,14 @@ pub fn print_comparison(comparison: &Comparison) {
     let Setting { live, threads, kind } = comparison.setting;
     println!("\n{live} live ids, {kind}, {threads} thread{}", if threads == 1 { "" } else { "s" });
     println!(
-        "\n{:<30}{:<9}{:>8}{:>18}{:>8}{:>8}{:>9}{:>10}{:>8}{:>8}",
+        "\n{:<30}{:<9}{:>8}{:>18}{:>9}{:>8}{:>9}{:>10}{:>9}{:>10}",
         "", "", "ns/id", "", "M ids/s", "B/id", "x rival", "roofline", "missed", "invented"
     );
     comparison.rows.iter().filter(|row| row.strategy.expires).for_each(|row| print_row(comparison, row));
     println!("\nFilters, filled from empty");
     comparison.rows.iter().filter(|row| !row.strategy.expires).for_each(|row| print_row(comparison, row));
     println!();
-    comparison.rows.iter().for_each(print_end);
+    comparison.rows.iter().for_each(|row| print_end(comparison.setting.live, row));
 }
 
 fn print_row(comparison: &Comparison, row: &Results) {
@@ -45,7 +45,7 @@ fn print_row(comparison: &Comparison, row: &Results) {
     let each = || row.runs.iter().map(Measurement::nanos_per_id);
     let (fastest, slowest) = (each().fold(f64::MAX, f64::min), each().fold(0.0, f64::max));
     let spread = format!("[{fastest:.1} {slowest:.1}]");
-    print!("{name:<30}{:<9}{nanos:>8.1}{spread:>18}{:>8.1}", row.mode, 1e3 / nanos);
+    print!("{name:<30}{:<9}{nanos:>8.1}{spread:>18}{:>9.1}", row.mode, 1e3 / nanos);
     if row.is_roofline() {
         println!("{:>8}{:>9}{:>9.0}%", "", "", percent(comparison.roofline_nanos(), nanos));
         return;
@@ -54,7 +54,7 @@ fn print_row(comparison: &Comparison, row: &Results) {
     let rival = rival.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"));
     let bytes = row.bytes_per_id().unwrap_or(0.0);
     print!("{bytes:>8.1}{rival:>9}{:>9.0}%", percent(comparison.roofline_nanos(), nanos));
-    println!("{:>8}{:>8}", row.sum(|run| run.missed), row.sum(|run| run.invented));
+    println!("{:>9}{:>10}", row.sum(|run| run.missed), row.sum(|run| run.invented));
 }
 
 fn percent(roofline: Option<f64>, nanos: f64) -> f64 {
@@ -62,13 +62,18 @@ fn percent(roofline: Option<f64>, nanos: f64) -> f64 {
 }
 
 /// What a strategy knew at the end.
-fn print_end(row: &Results) {
+fn print_end(live: usize, row: &Results) {
     let (asked, wrong) = (row.sum(|run| run.asked), row.sum(|run| run.wrong));
-    if asked == 0 {
+    let held = row.median(|run| run.held as f64).filter(|&held| held != 0.0 && held != live as f64);
+    if asked == 0 && held.is_none() {
+        return;
+    }
+    print!("{:<30}{:<9}", row.strategy.name, row.mode);
+    if let Some(held) = held {
+        println!("on its own clock: {held:.0} ids were live at the end");
         return;
     }
     let share = wrong as f64 / asked as f64;
-    print!("{:<30}{:<9}", row.strategy.name, row.mode);
     if !row.strategy.expires {
         let (fresh, invented) = (row.sum(|run| run.fresh), row.sum(|run| run.invented));
         let filling = invented as f64 / fresh as f64;

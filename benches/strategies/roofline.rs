@@ -82,7 +82,7 @@ fn add_to_lines<const IN_FLIGHT: usize>(lines: &[Line], numbers: &[u64]) {
     for chunk in numbers.chunks(IN_FLIGHT) {
         let mut places = [0; IN_FLIGHT];
         for (place, &number) in places.iter_mut().zip(chunk) {
-            *place = (u128::from(number) * lines.len() as u128 >> 64) as usize;
+            *place = ((u128::from(number) * lines.len() as u128) >> 64) as usize;
             prefetch(&lines[*place]);
         }
         for (&place, &number) in places.iter().zip(chunk) {

@@ -128,6 +128,11 @@ impl<B: Ids> Stream<B> {
         stream
     }
 
+    /// The id at a place.
+    pub fn id(&self, place: usize) -> &B::Id {
+        self.ids.range(place..place + 1).next().expect("it is one id")
+    }
+
     /// The places of a tick's ids.
     pub fn tick(&self, tick: usize) -> Range<usize> {
         self.ticks(tick..tick + 1)
@@ -159,6 +164,6 @@ impl Random {
     /// A number below `end`.
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        (u128::from(mix(self.0)) * u128::from(end) >> 64) as u64
+        ((u128::from(mix(self.0)) * u128::from(end)) >> 64) as u64
     }
 }

@@ -41,8 +41,10 @@ impl<I: Id + ?Sized> Strategy<I> for Locked<I> {
     const EXPIRES: bool = false;
 
     fn new(plan: &Plan) -> Result<Self, Error> {
-        let filter = Bloom::new_for_fp_rate(plan.live, FALSE_POSITIVE_RATE);
-        Ok(Mutex::new(filter.expect("the system has randomness")))
+        let mut filter = Bloom::new_for_fp_rate(plan.live, FALSE_POSITIVE_RATE).expect("the system has randomness");
+        // Its memory is only promised so far, and it is filled from empty: no page is to be fetched while the clock runs.
+        filter.clear();
+        Ok(Mutex::new(filter))
     }
 
     #[inline(always)]

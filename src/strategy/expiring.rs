@@ -50,8 +50,8 @@ pub struct Expiring<M> {
 }
 
 /// How often expired entries are removed. Each purge reads the whole map, and the map has room for the ids of the time between two
-/// of them on top of those of a window. Measured with `DashMap` at 10 M live ids: see benches/README.md.
-const PURGES_PER_WINDOW: u32 = 2;
+/// of them on top of those of a window. The fastest of what was measured: see benches/README.md.
+const PURGES_PER_WINDOW: u32 = 1;
 
 /// How a map's times are rounded: to a power of two of nanoseconds, at most 2^-16 of the window, so that 32 bits hold a time, and
 /// no check divides.

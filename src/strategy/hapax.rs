@@ -1,7 +1,15 @@
 //! This crate: its window, its window with a history behind it, and its history alone.
 
 use super::{Allowance, FALSE_POSITIVE_RATE, Id, Plan, Strategy};
-use crate::{Dedup, Digest, Digester, Error, History, Outcome, Timestamp};
+use crate::{Dedup, Digest, Digester, Error, History, Outcome, Timestamp, Verdict};
+use std::cell::RefCell;
+
+// What a caller of batches keeps from one to the next; the trait has no place for it.
+thread_local! {
+    static VERDICTS: RefCell<Vec<Verdict>> = const { RefCell::new(Vec::new()) };
+    static DIGESTS: RefCell<Vec<Digest>> = const { RefCell::new(Vec::new()) };
+    static OUTCOMES: RefCell<Vec<Outcome>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The engine, with a history of two windows or without one.
 pub struct Hapax<const WITH_HISTORY: bool>(Dedup);
@@ -26,10 +34,11 @@ impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTOR
 
     #[inline(always)]
     fn check_batch<'a>(&self, ids: impl Iterator<Item = &'a I>, now: Timestamp, fresh: &mut Vec<bool>) {
-        let mut verdicts = Vec::new();
-        self.0.check_batch_at(ids.map(Id::bytes), now, &mut verdicts);
-        fresh.clear();
-        fresh.extend(verdicts.iter().map(|verdict| verdict.is_fresh()));
+        VERDICTS.with_borrow_mut(|verdicts| {
+            self.0.check_batch_at(ids.map(Id::bytes), now, verdicts);
+            fresh.clear();
+            fresh.extend(verdicts.iter().map(|verdict| verdict.is_fresh()));
+        });
     }
 
     fn allowance() -> Allowance {
@@ -66,11 +75,15 @@ impl<I: Id + ?Sized> Strategy<I> for HapaxHistory {
 
     #[inline(always)]
     fn check_batch<'a>(&self, ids: impl Iterator<Item = &'a I>, now: Timestamp, fresh: &mut Vec<bool>) {
-        let digests: Vec<Digest> = ids.map(|id| self.digester.digest(id.bytes())).collect();
-        let mut outcomes = Vec::new();
-        self.history.check_batch(&digests, now, &mut outcomes);
-        fresh.clear();
-        fresh.extend(outcomes.iter().map(|&outcome| outcome == Outcome::Fresh));
+        DIGESTS.with_borrow_mut(|digests| {
+            digests.clear();
+            digests.extend(ids.map(|id| self.digester.digest(id.bytes())));
+            OUTCOMES.with_borrow_mut(|outcomes| {
+                self.history.check_batch(digests, now, outcomes);
+                fresh.clear();
+                fresh.extend(outcomes.iter().map(|&outcome| outcome == Outcome::Fresh));
+            });
+        });
     }
 
     fn allowance() -> Allowance {

@@ -36,6 +36,7 @@ impl<I: Id + ?Sized> Strategy<I> for Moka<I::Owned> {
     }
 
     fn held(&self) -> Option<u64> {
+        self.0.run_pending_tasks(); // without which it may be far behind
         Some(self.0.entry_count())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Id;
 use super::expiring::{Hasher, Map, Moment};
-use papaya::{Compute, Guard, HashMap, Operation};
+use papaya::{Compute, Guard, HashMap, Operation, ResizeMode};
 
 pub(super) type Accepted<K> = HashMap<K, u32, Hasher>;
 
@@ -11,7 +11,10 @@ impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const BATCHES: bool = true;
 
     fn new(ids: usize, _threads: usize) -> Self {
-        HashMap::with_capacity_and_hasher(ids, Hasher::default())
+        // Removed entries keep their places until the table is copied, which it therefore often is: all at once, as its
+        // documentation advises where throughput counts.
+        let builder = HashMap::builder().capacity(ids).hasher(Hasher::default());
+        builder.resize_mode(ResizeMode::Blocking).build()
     }
 
     #[inline(always)]
