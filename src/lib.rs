@@ -1,19 +1,92 @@
-//! hapax
+//! Has this id been seen before? An answer in the consumer's own process, millions of times a second.
+//!
+//! Message brokers deliver at least once. hapax tells a consumer which deliveries are repetitions, without a lock, an allocation or a
+//! round trip, in an amount of memory that is fixed when the engine is built.
+//!
+//! ```
+//! use hapax::Dedup;
+//! use std::time::Duration;
+//!
+//! let dedup = Dedup::builder().window(Duration::from_secs(600)).capacity(100_000).build()?;
+//!
+//! for message_id in ["m-1", "m-2", "m-1"] {
+//!     if dedup.check(message_id).is_fresh() {
+//!         // Handle the message: it is the first with this id in ten minutes.
+//!     }
+//! }
+//! assert_eq!(dedup.stats().duplicates_by_window, 1);
+//! # Ok::<(), hapax::Error>(())
+//! ```
+//!
+//! # The life of an id
+//!
+//! ```text
+//! id bytes ─► Digest ─► Window ─► History
+//!              keyed     exact     Bloom filter
+//!              128 bits  recent    long, a guess
+//! ```
+//!
+//! - A [`Digest`] is made of the id with a secret seed, so ids are any byte strings of any length, and nobody can choose two that are
+//!   taken for one another. [`Int`] makes an id of a number, [`Key`] one of several parts.
+//! - The [`Window`] knows what was accepted within the last W. It is a table of cache lines: one line and one compare-and-swap a check.
+//! - The [`History`], if there is one, remembers much longer, and may be mistaken at a rate that is chosen. It is asked about ids that
+//!   the window does not know. A [`Verdict`] says who decided, and whether that was a guess.
+//!
+//! [`Dedup`] is all of that together. Each tier can also be used alone.
+//!
+//! # In batches, if possible
+//!
+//! At ten million live ids the table is in main memory, and what a check costs is the wait for its cache line. In a batch these waits
+//! overlap, which makes a check five times as fast.
+//!
+//! ```
+//! # let dedup = hapax::Dedup::builder().build()?;
+//! let mut verdicts = Vec::new(); // used again and again
+//! dedup.check_batch(["a", "b", "a"], &mut verdicts);
+//! assert!(verdicts[0].is_fresh() && verdicts[2].is_duplicate());
+//! # Ok::<(), hapax::Error>(())
+//! ```
+//!
+//! Where ids come one by one, [`Dedup::prepare`] on receipt and [`Dedup::check_prepared`] after decoding overlap as well.
+//!
+//! # Time
+//!
+//! By default, the time of arrival counts, read from a cheap monotonic [`Clock`]. With [`Dedup::check_at`] the caller says when each
+//! event happened: from then on the window is measured in stream time, the largest time seen so far, and the same input gets the same
+//! answers at every run. Tests use a [`ManualClock`].
+//!
+//! # What to rely on
+//!
+//! - Of any number of threads that check one id within the window, exactly one is told that it is fresh.
+//! - An id accepted at t is a duplicate at every t' with t' - t < W. The window remembers it for at most two ticks longer, with a tick
+//!   of at most W / 100.
+//! - Exceptions are rare, stated and counted: at the rated capacity one or two ids in a million are forgotten before their time
+//!   ([`WindowStats::evicted_live`]); two ids are taken for one another once in 2 x 10^13 checks.
+//! - Nothing is remembered across restarts, and nothing is shared between processes.
+//! - Once an engine is built, no call fails, waits or allocates (but for the buffers that a caller passes in).
+
+mod error;
+mod verdict;
+
 mod clock;
+mod digest;
+mod key;
+
+mod window;
+
+mod history;
+
 mod config;
 mod dedup;
-mod digest;
 mod engine;
-mod error;
-mod history;
-mod key;
-mod memory;
 mod stats;
+
+mod memory;
+mod sync;
+
 #[cfg(feature = "bench")]
 pub mod strategy;
-mod sync;
-mod verdict;
-mod window;
+
 pub use clock::{Clock, ManualClock, MonotonicClock, Timestamp};
 pub use config::{Builder, Unconfirmed};
 pub use dedup::{Dedup, Forgotten, Prepared};
@@ -24,3 +97,7 @@ pub use key::{Int, Key};
 pub use stats::Stats;
 pub use verdict::{Certainty, Outcome, Tier, Verdict};
 pub use window::{Window, WindowStats};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,38 @@
+//! A window that knows, and a history behind it that guesses: what to do about the guesses is a choice.
+//!
+//! `cargo run --example long_memory`
+
+use hapax::{Certainty, Dedup, Int, ManualClock, Unconfirmed, Verdict};
+use std::time::Duration;
+
+fn main() -> Result<(), hapax::Error> {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let clock = ManualClock::default();
+    let dedup = Dedup::builder()
+        .window(10 * MINUTE)
+        .capacity(100_000)
+        .history(24 * 60 * MINUTE, 1e-3, 200_000)
+        .unconfirmed(Unconfirmed::Fresh)
+        .clock(clock.clone())
+        .build()?;
+
+    let mut verdicts = Vec::new();
+    dedup.check_batch((0..100_000_u64).map(Int::from), &mut verdicts);
+    clock.advance(60 * MINUTE);
+
+    // Beyond the window: all of these were seen, and the history says so.
+    let guessed = |verdict: &&Verdict| verdict.certainty() == Certainty::Guess;
+    dedup.check_batch((0..100_000_u64).map(Int::from), &mut verdicts);
+    let found = verdicts.iter().filter(guessed).count();
+
+    // New ones: the history is mistaken about a few. The policy lets them pass, and a caller may look closer at just these.
+    dedup.check_batch((100_000..200_000_u64).map(Int::from), &mut verdicts);
+    let mistaken = verdicts.iter().filter(guessed).count();
+
+    let history = dedup.stats().history.expect("it was asked for");
+    println!("of 100000 ids from an hour ago the history knows {found}");
+    println!("of 100000 new ids it believes to know {mistaken}; {:.1e} of new ids at the moment", history.false_positive_rate);
+    assert_eq!(found, 100_000);
+    assert!(mistaken < 200);
+    Ok(())
+}
