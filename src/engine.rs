@@ -92,24 +92,28 @@ impl Engine {
     /// Checks an id that the history may have seen: a recent duplicate, which the window knows; or one from beyond the window, or a
     /// coincidence, which nobody here can tell apart.
     fn check_known(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
-        let outcome = match self.unconfirmed {
-            // A duplicate must leave no trace in the window, or it would extend its id's stay.
-            Unconfirmed::Duplicate if !self.refresh_on_duplicate => {
-                return match self.window.contains(digest, at.time) {
-                    true => DUPLICATE,
-                    false => Verdict::guess(Outcome::Duplicate),
-                };
-            }
-            Unconfirmed::Duplicate => Outcome::Duplicate,
-            Unconfirmed::Fresh => Outcome::Fresh,
-        };
+        // A duplicate must leave no trace in the window, or it would extend its id's stay.
+        if self.unconfirmed == Unconfirmed::Duplicate && !self.refresh_on_duplicate {
+            return match self.window.contains(digest, at.time) {
+                true => DUPLICATE,
+                false => self.unconfirmed(),
+            };
+        }
         match self.window.check_at(digest, at) {
             Outcome::Duplicate => DUPLICATE,
             Outcome::Fresh => {
                 history.insert(digest, at.time);
-                Verdict::guess(outcome)
+                self.unconfirmed()
             }
         }
+    }
+
+    /// What the history's "maybe" becomes.
+    fn unconfirmed(&self) -> Verdict {
+        Verdict::guess(match self.unconfirmed {
+            Unconfirmed::Duplicate => Outcome::Duplicate,
+            Unconfirmed::Fresh => Outcome::Fresh,
+        })
     }
 
     /// Checks ids in order, a chunk at a time.
@@ -165,17 +169,32 @@ impl Engine {
             *look = history.look(digest);
             known |= u64::from(look.seen) << i;
         }
+        let evicted = self.window.evicted_live();
         let fresh = self.window.check_chunk(chunk, !known, at);
         let now = history.tick(at.time);
-        bits(fresh).for_each(|i| history.insert_looked(&looks[i], now));
+        let mut again = 0;
+        if self.window.evicted_live() == evicted {
+            bits(fresh).for_each(|i| history.insert_looked(&looks[i], now));
+        } else {
+            // An id may have been accepted, evicted and accepted again in this chunk: since the history was asked.
+            for i in bits(fresh) {
+                let look = history.look(staged[i]);
+                again |= u64::from(look.seen) << i;
+                history.insert_looked(&look, now);
+            }
+        }
+        let fresh = fresh & !again;
 
         let start = verdicts.len();
         extend(verdicts, staged.len(), fresh, FRESH_BY_HISTORY);
         counts.add(FRESH_BY_HISTORY, fresh.count_ones().into());
-        counts.add(DUPLICATE, staged.len() as u64 - u64::from((known | fresh).count_ones()));
+        counts.add(DUPLICATE, staged.len() as u64 - u64::from((known | again | fresh).count_ones()));
         // Equal ids are known or not known together, so these do not overtake others.
-        for i in bits(known) {
-            let verdict = self.check_known(history, staged[i], at);
+        for i in bits(known | again) {
+            let verdict = match again >> i & 1 {
+                0 => self.check_known(history, staged[i], at),
+                _ => self.unconfirmed(),
+            };
             verdicts[start + i] = verdict;
             counts.add(verdict, 1);
         }

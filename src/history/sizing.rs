@@ -4,6 +4,7 @@
 //! not the rate of the mean load (Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007).
 
 use super::block::{Shape, WORDS};
+use std::sync::OnceLock;
 
 /// Bits in a word.
 const BITS: usize = 64;
@@ -37,12 +38,12 @@ impl Size {
 
 /// The mean number of ids a block at which one generation has this false-positive rate.
 fn load_at(shape: Shape, rate: f64) -> f64 {
-    let full = full_words(shape.bits);
+    let full = known_full_words(shape.bits);
     let (mut low, mut high) = (0.0, LOAD_MAX as f64);
     // Down to 2^-40 of the range: less than an id in a history of 10^12.
     for _ in 0..40 {
         let middle = (low + high) / 2.0;
-        if rate_at(shape, middle, &full) < rate { low = middle } else { high = middle }
+        if rate_at(shape, middle, full) < rate { low = middle } else { high = middle }
     }
     low
 }
@@ -70,6 +71,12 @@ fn poisson(mean: f64) -> Vec<f64> {
         probabilities.push(next(&probabilities[n - 1], n));
     }
     probabilities
+}
+
+/// [`full_words`], computed once: it takes milliseconds.
+fn known_full_words(bits: u32) -> &'static [f64] {
+    static KNOWN: [OnceLock<Vec<f64>>; 8] = [const { OnceLock::new() }; 8];
+    KNOWN[bits as usize - 1].get_or_init(|| full_words(bits))
 }
 
 /// For every number of ids with bits in a word: the probability that `bits` bits drawn at random are all set there.

@@ -36,7 +36,7 @@ const _: () = assert!(cfg!(loom) || size_of::<Line<SLOTS>>() == LINE_BYTES);
 pub(crate) struct Table<const SLOTS: usize = { self::SLOTS }, const LAP_BITS: u32 = { self::LAP_BITS }> {
     lines: Lines<Line<SLOTS>>,
     sweeps: Sweeps,
-    /// The latest tick at which anybody was here.
+    /// The latest time at which anybody was here, as [`Tick::pack`] has it.
     latest: AtomicU64,
     limits: Limits,
     window_ticks: u64,
@@ -69,15 +69,16 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
     pub(crate) fn agree(&self, tick: Tick) -> Tick {
         // Relaxed: whoever inserts at a tick has raised `latest` to it before, and publishes both with the insertion.
         let latest = self.latest.load(Ordering::Relaxed);
-        if tick.now > latest {
-            self.latest.fetch_max(tick.now, Ordering::Relaxed);
+        let packed = tick.pack();
+        if packed > latest {
+            self.latest.fetch_max(packed, Ordering::Relaxed);
         }
-        no_earlier_than(tick, latest)
+        Tick::unpack(packed.max(latest))
     }
 
     /// The same for a caller that only reads: it does not set the time for others.
     pub(crate) fn agree_at_rest(&self, tick: Tick) -> Tick {
-        no_earlier_than(tick, self.latest.load(Ordering::Relaxed))
+        Tick::unpack(tick.pack().max(self.latest.load(Ordering::Relaxed)))
     }
 
     #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -106,22 +107,12 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
 
     /// The latest tick at which anybody was here.
     pub(crate) fn latest(&self) -> u64 {
-        self.latest.load(Ordering::Relaxed)
+        Tick::unpack(self.latest.load(Ordering::Relaxed)).now
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.lines.bytes() + self.sweeps.bytes() + size_of_val(self)
     }
-}
-
-/// Time does not run backwards: a time earlier than the latest counts as the latest.
-#[inline(always)]
-fn no_earlier_than(tick: Tick, latest: u64) -> Tick {
-    if tick.now >= latest {
-        return tick;
-    }
-    // Within its tick the latest time is not known: rounded up, it may have been stamped one later.
-    Tick { now: latest, stamp: tick.stamp.max(latest + 1) }
 }
 
 impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for Table<SLOTS, LAP_BITS> {
@@ -181,7 +172,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for Table<SLOTS, LAP_BI
     #[inline(always)]
     fn overtaken(&self, moment: &Moment) -> bool {
         // Relaxed, after the acquire of a view: whoever wrote an entry that the view shows has raised `latest` before.
-        self.latest.load(Ordering::Relaxed) > moment.tick.now + GRACE
+        self.latest() > moment.tick.now + GRACE
     }
 
     fn repaired(&self) {

@@ -129,6 +129,20 @@ pub(crate) struct Tick {
     pub(crate) stamp: u64,
 }
 
+impl Tick {
+    /// In one word, in the order of time: of two times in one tick, the later one may be stamped later.
+    #[inline(always)]
+    pub(crate) fn pack(self) -> u64 {
+        debug_assert!(self.stamp - self.now <= 2);
+        self.now << 2 | (self.stamp - self.now)
+    }
+
+    #[inline(always)]
+    pub(crate) fn unpack(word: u64) -> Self {
+        Tick { now: word >> 2, stamp: (word >> 2) + (word & 3) }
+    }
+}
+
 impl Ticks {
     pub(crate) const WINDOW_MIN: Duration = Duration::from_nanos(100);
     pub(crate) const WINDOW_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);

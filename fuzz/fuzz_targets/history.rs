@@ -1,0 +1,19 @@
+//! The engine with a history against a model. The body is shared with `tests/fuzz_corpus.rs`.
+#![cfg_attr(fuzzing, no_main)]
+
+#[path = "../../tests/common/decode.rs"]
+#[allow(dead_code, reason = "others use the rest")]
+mod decode;
+#[path = "../../tests/common/model.rs"]
+mod model;
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    decode::fuzz(decode::Tiers::WindowAndHistory, bytes);
+});
+
+/// So that this compiles, and is linted, without `cargo fuzz`, which makes the main function.
+#[cfg(not(fuzzing))]
+fn main() {
+    decode::fuzz(decode::Tiers::WindowAndHistory, &[]);
+}

@@ -1,0 +1,4 @@
+//! Where a fuzz target gets at the bits. Nothing in an ordinary build.
+
+#[cfg(any(all(test, not(loom)), fuzzing))]
+mod lines;

@@ -1,0 +1,243 @@
+//! Slots of any bits, and lines of any slots: what the fuzz target `line` does.
+//!
+//! Nothing here may panic or run forever, both ways of looking at lines must do the same, and what holds of any line
+//! whatever must hold.
+
+use super::super::kernel::Kernel;
+use super::super::line::LineMemory;
+use super::super::slot::{LAP_BITS, SLOTS, Slot, Tag, scale};
+use super::super::table::Table;
+use super::super::tick::{Moment, Ticks};
+use super::super::view::View;
+use super::super::{Window, forget};
+use crate::digest::Digest;
+use crate::sync::Ordering;
+use crate::{Outcome, Timestamp};
+use std::time::Duration;
+
+#[cfg(test)]
+#[path = "../../../tests/common/corpus.rs"]
+mod corpus;
+
+const LAP_MASK: u64 = (1 << LAP_BITS) - 1;
+
+#[cfg(fuzzing)]
+impl Window {
+    /// What the fuzz target `line` does with its input.
+    #[doc(hidden)]
+    pub fn fuzz_lines(bytes: &[u8]) {
+        let _ = fuzz(bytes);
+    }
+}
+
+/// The bytes are: a configuration, the lines' content, and operations on them. What is missing ends the run. Whether there was
+/// a run.
+fn fuzz(bytes: &[u8]) -> Option<()> {
+    let bytes = &mut bytes.iter().copied();
+    let flags = bytes.next()?;
+    let now = 512 + u64::from(bytes.next()?) * 64;
+    let lines = if flags & 1 == 0 { 2 } else { 4 };
+    let windows = kernels().map(|kernel| window(lines, kernel, flags & 2 != 0));
+    for at in 0..lines * SLOTS {
+        let slot = slot(bytes, now)?;
+        fields(slot, now, windows[0].moment(seconds(now)));
+        for window in &windows {
+            window.table.line(at / SLOTS)[at % SLOTS].store(slot.0, Ordering::Relaxed);
+        }
+    }
+    looks(&windows[0], now);
+    let mut now = now;
+    while let Some(()) = step(&windows, &mut now, bytes) {}
+    Some(())
+}
+
+/// The portable way, and the best that this processor can do (which may be the same).
+fn kernels() -> [Kernel; 2] {
+    [Kernel::Portable, Kernel::best()]
+}
+
+/// A window of 100 ticks of a second.
+fn window(lines: usize, kernel: Kernel, refresh_on_duplicate: bool) -> Window {
+    let duration = Duration::from_secs(100);
+    let ticks = Ticks::of_window(duration).expect("the window is valid");
+    let table = Table::new(lines, ticks.window).expect("a page of memory");
+    Window { table, ticks, duration, refresh_on_duplicate, kernel }
+}
+
+fn seconds(now: u64) -> Timestamp {
+    Timestamp::from_secs(now)
+}
+
+/// Few different tags, spread over the range.
+fn mark(byte: u8) -> u64 {
+    u64::from(byte % 8 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// An id at home in one of four lines (or two).
+fn id(byte: u8) -> Digest {
+    Digest { place: u64::from(byte) << 62, mark: mark(byte >> 2) }
+}
+
+/// Any slot, or one that may well be found in a window: few tags, ticks and laps around one value.
+fn slot(bytes: &mut impl Iterator<Item = u8>, now: u64) -> Option<Slot> {
+    let kind = bytes.next()?;
+    let (age, lap) = (u64::from(bytes.next()?), u64::from(bytes.next()?));
+    if kind & 0x80 != 0 {
+        let bits = kind.wrapping_mul(31);
+        return Some(Slot(u64::from_le_bytes(std::array::from_fn(|i| bytes.next().unwrap_or(bits ^ i as u8)))));
+    }
+    let tag = if kind & 0x40 != 0 { 0 } else { mark(kind) >> 18 << 18 };
+    let (away, spilled) = (u64::from(kind) >> 3 & 1, u64::from(kind) >> 4 & 1);
+    let tick = now.wrapping_sub(age) & 1023;
+    Some(Slot(tag | away << 17 | tick << 7 | spilled << 6 | lap & 63))
+}
+
+/// A slot's fields as the table in `slot` has them, in its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fields {
+    tag: u64,
+    away: u64,
+    tick: u64,
+    spilled: u64,
+    lap: u64,
+}
+
+impl Fields {
+    fn of(Slot(bits): Slot) -> Self {
+        let field = |low: u32, len: u32| bits >> low & ((1 << len) - 1);
+        Fields { tag: field(18, 46), away: field(17, 1), tick: field(7, 10), spilled: field(6, 1), lap: field(0, 6) }
+    }
+}
+
+/// Every way to take a slot apart and to change it, against the table.
+fn fields(slot: Slot, now: u64, moment: Moment) {
+    let was = Fields::of(slot);
+    let stamp = moment.tick.stamp & 1023;
+    let key = Tag::of(slot.0);
+    assert_eq!(slot.tag().is_none(), was.tag == 0);
+    assert_eq!(slot.is_vacant(), was.tag == 0);
+    assert!(slot.tag().is_none_or(|tag| tag == key) && key.at_home() != key.away());
+    assert_eq!((slot.is_away(), slot.spilled()), (was.away == 1, was.spilled == 1));
+    assert_eq!(slot.lap(LAP_MASK), was.lap);
+    assert_eq!(slot.matches(key.at_home()), was.tag != 0 && was.away == 0);
+    assert_eq!(slot.matches(key.away()), was.tag != 0 && was.away == 1);
+
+    // Ages run from -16 to 1007: ten bits.
+    let age = (now + 16).wrapping_sub(was.tick) & 1023;
+    assert_eq!(moment.age_ticks(slot.0), age.saturating_sub(16));
+    assert_eq!(moment.is_live(slot.0), age < 116);
+    assert_eq!(slot.keep(&moment), was.tag != 0 && age < 118);
+    assert_eq!(slot.carries(&moment), was.spilled == 1 && (was.away == 1 || age < 120));
+    assert!(!slot.keep(&moment) || moment.not_older_than(slot.0).is_live(slot.0));
+
+    let changed = |slot: Slot, fields: Fields| assert_eq!(Fields::of(slot), fields);
+    changed(slot.tombstone(), Fields { tag: 0, ..was });
+    changed(slot.swept(), Fields { tag: 0, away: 0, tick: 0, spilled: 0, ..was });
+    changed(slot.with_lap(was.lap ^ 63), Fields { lap: was.lap ^ 63, ..was });
+    changed(slot.refreshed(&moment), Fields { tick: stamp, ..was });
+    changed(slot.moved_away(), Fields { away: 1, spilled: 0, lap: 0, ..was });
+    changed(slot.moved_away().inserted(true, was.lap), Fields { away: 1, spilled: 1, ..was });
+    changed(Slot::vacant(&moment), Fields { tag: 0, away: 0, tick: stamp, spilled: 0, lap: 0 });
+    let tag = if was.tag == 0 { 1 } else { was.tag };
+    let accepted = Slot::accepted(key, &moment).inserted(was.spilled == 1, was.lap);
+    changed(accepted, Fields { tag, away: 0, tick: stamp, spilled: was.spilled, lap: was.lap });
+    assert!(moment.is_live(accepted.0) && accepted.keep(&moment));
+
+    let lines = 2 * (1 + (slot.0 as usize >> 7) % 1_000_000);
+    let home = scale(slot.0.rotate_left(17), lines);
+    let alternate = key.alternate(home, lines);
+    assert!(alternate < lines && alternate != home && key.alternate(alternate, lines) == home);
+}
+
+/// A look at each line for each id: what is seen is what is there.
+fn looks(window: &Window, now: u64) {
+    let moment = window.moment(seconds(now));
+    for line in 0..window.table.lines() {
+        let slots = content(window, line);
+        for tag in (0..8).map(|byte| Tag::of(mark(byte))) {
+            for key in [tag.at_home(), tag.away()] {
+                let view = window.table.view(line, key, &moment);
+                assert_eq!(view.hit, slots.iter().any(|slot| slot.matches(key) && moment.is_live(slot.0)));
+                assert_eq!(view.spilled, slots.iter().any(|slot| slot.carries(&moment)));
+                assert_eq!(view.valid, View::is_ring(&slots, LAP_MASK));
+                assert!(view.ring.head < SLOTS && view.ring.lap <= LAP_MASK);
+            }
+        }
+    }
+}
+
+fn content(window: &Window, line: usize) -> [Slot; SLOTS] {
+    std::array::from_fn(|slot| window.table.load(line, slot))
+}
+
+/// One operation, on both windows, which must stay the same.
+fn step(windows: &[Window; 2], now: &mut u64, bytes: &mut impl Iterator<Item = u8>) -> Option<()> {
+    let op = bytes.next()?;
+    let byte = bytes.next()?;
+    let at = seconds(*now);
+    match op % 8 {
+        0..=2 => same(windows, |window| check(window, id(byte), at)),
+        3 => {
+            let ids: Vec<_> = (0..1 + byte % 70).map_while(|_| bytes.next()).map(id).collect();
+            same(windows, |window| check_batch(window, &ids, at));
+        }
+        4 => same(windows, |window| window.contains(id(byte), at)),
+        5 => same(windows, |window| forget_one(window, id(byte), at)),
+        6 if op >> 3 == 0 => same(windows, |window| clear(window, at)),
+        6 => same(windows, |window| window.stats(at)),
+        _ => *now += u64::from(byte) << (op >> 3 & 7),
+    }
+    for line in 0..windows[0].table.lines() {
+        same(windows, |window| content(window, line));
+    }
+    Some(())
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(windows: &[Window; 2], act: impl Fn(&Window) -> T) {
+    let [portable, best] = windows.each_ref().map(act);
+    assert_eq!(portable, best, "the two ways of looking at lines differ");
+}
+
+fn check(window: &Window, id: Digest, at: Timestamp) -> Outcome {
+    let known = window.contains(id, at);
+    let outcome = window.check(id, at);
+    assert_eq!(outcome == Outcome::Duplicate, known, "a check and a look disagree");
+    assert!(window.contains(id, at), "not found just after it was checked");
+    if outcome == Outcome::Fresh {
+        let slots = content(window, window.place(id).line);
+        assert!(View::is_ring(&slots, LAP_MASK), "an insertion has left no ring: {slots:?}");
+    }
+    outcome
+}
+
+fn check_batch(window: &Window, ids: &[Digest], at: Timestamp) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    window.check_batch(ids, at, &mut outcomes);
+    assert_eq!(outcomes.len(), ids.len());
+    outcomes
+}
+
+fn forget_one(window: &Window, id: Digest, at: Timestamp) -> bool {
+    let moment = || window.moment(at);
+    let remembered = forget::forget(&window.table, window.place(id), moment, window.refresh_on_duplicate);
+    assert!(!window.contains(id, at), "found just after it was forgotten");
+    remembered
+}
+
+fn clear(window: &Window, at: Timestamp) {
+    window.clear(at);
+    assert_eq!(window.stats(at).live, 0);
+    let lines = 0..window.table.lines();
+    assert!(lines.flat_map(|line| content(window, line)).all(Slot::is_vacant));
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_corpus_of_the_fuzz_target_line() {
+        let mut runs = 0;
+        let files = super::corpus::replay("line", |bytes| runs += usize::from(super::fuzz(bytes).is_some()));
+        println!("{files} files, {runs} runs");
+        assert!(files == 0 || runs > 0, "a corpus without a run has been outgrown by the format");
+    }
+}

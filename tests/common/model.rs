@@ -1,0 +1,329 @@
+//! The engine against a model: maps with times. Time is a manual clock's, and it runs wild.
+
+use hapax::{Certainty, Dedup, Forgotten, Int, ManualClock, Prepared, Stats, Tier, Timestamp, Unconfirmed, Verdict};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// How the engine is built.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    pub window: Duration,
+    pub tick: Duration,
+    pub refresh: bool,
+    /// The policy, if there is a history.
+    pub history: Option<Unconfirmed>,
+    pub horizon: Duration,
+    /// Whether so many ids share a line that some are moved and some evicted.
+    pub crowded: bool,
+}
+
+impl Config {
+    /// What `crowded` counts on: which ids share a line depends on the seed.
+    pub const SEED: u64 = 7;
+
+    fn build(&self, clock: &ManualClock) -> Dedup {
+        let mut builder = Dedup::builder()
+            .window(self.window)
+            .capacity(1_000)
+            .clock(clock.clone())
+            .refresh_on_duplicate(self.refresh)
+            .seed(Self::SEED);
+        if let Some(unconfirmed) = self.history {
+            // A rate so low that no coincidence disturbs.
+            builder = builder.history(self.horizon, 1e-12, 1_000).unconfirmed(unconfirmed);
+        }
+        builder.build().expect("these options are valid")
+    }
+}
+
+/// How ids are checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    /// At a time that the caller gives: the clock's.
+    pub at: bool,
+    pub prepared: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Op {
+    Check(How, u64),
+    Batch(How, Vec<u64>),
+    /// For a later check.
+    Prepare(u64),
+    Contains(u64),
+    Forget(u64),
+    Clear,
+    /// Moves the clock by nanoseconds; backwards, too.
+    Advance(i64),
+    Stats,
+}
+
+/// Within the time that something must be remembered, within the grain beyond it, or after that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Age {
+    Must,
+    May,
+    Gone,
+}
+
+/// What the engine must know: since when each id is remembered by the window, and since when by the history.
+struct Model {
+    config: Config,
+    /// The time of this call, and the latest of any call, in nanoseconds.
+    given: u64,
+    latest: u64,
+    window: HashMap<u64, u64>,
+    history: HashMap<u64, u64>,
+    /// Ids that the window has forgotten although it must know them.
+    missed: u64,
+    /// The age of the youngest id that this call has missed.
+    youngest_missed: u64,
+    checks: u64,
+}
+
+fn nanos(duration: Duration) -> u64 {
+    duration.as_nanos() as u64
+}
+
+impl Model {
+    fn new(config: Config) -> Self {
+        Model {
+            config,
+            given: 0,
+            latest: 0,
+            window: HashMap::new(),
+            history: HashMap::new(),
+            missed: 0,
+            youngest_missed: u64::MAX,
+            checks: 0,
+        }
+    }
+
+    /// A call begins.
+    fn call(&mut self, at: Timestamp) {
+        self.given = at.as_nanos();
+        self.latest = self.latest.max(self.given);
+    }
+
+    /// What an engine without a clock takes for the time of a call: the end of the latest tick.
+    fn end_of_latest_tick(&self) -> Timestamp {
+        let tick = nanos(self.config.tick);
+        Timestamp::from_nanos((self.latest / tick + 1).saturating_mul(tick) - 1)
+    }
+
+    fn elapsed(&self, since: u64) -> u64 {
+        self.latest.saturating_sub(since)
+    }
+
+    fn in_window(&self, id: u64) -> Age {
+        let (window, tick) = (nanos(self.config.window), nanos(self.config.tick));
+        match self.window.get(&id).map(|since| self.elapsed(*since)) {
+            Some(age) if age < window => Age::Must,
+            Some(age) if age < window + 2 * tick => Age::May,
+            _ => Age::Gone,
+        }
+    }
+
+    fn in_history(&self, id: u64) -> Age {
+        match self.history.get(&id) {
+            Some(since) if self.elapsed(*since) < nanos(self.config.horizon) => Age::Must,
+            // A generation is followed by one more, each as long as the horizon and at least as long as traffic pauses: forever.
+            Some(_) => Age::May,
+            None => Age::Gone,
+        }
+    }
+
+    fn miss(&mut self, id: u64) {
+        let since = self.window.remove(&id).expect("what must be known was accepted");
+        self.missed += 1;
+        self.youngest_missed = self.youngest_missed.min(self.elapsed(since));
+    }
+
+    fn judge(&mut self, id: u64, verdict: Verdict) {
+        let by_window = verdict.is_duplicate() && verdict.tier() == Tier::Window;
+        match self.in_window(id) {
+            Age::Must if !by_window => self.miss(id),
+            Age::Gone => assert!(!by_window, "{id}: {verdict:?}, though the window has forgotten it"),
+            Age::Must | Age::May => {}
+        }
+        if !by_window {
+            self.judge_without_window(id, verdict);
+        }
+        if verdict.is_fresh() || self.config.refresh {
+            self.window.insert(id, self.latest);
+        }
+        // A refresh by the window is the window's affair only.
+        if verdict.is_fresh() || (self.config.refresh && !by_window) {
+            self.history.insert(id, self.given);
+        }
+        self.checks += 1;
+    }
+
+    fn judge_without_window(&self, id: u64, verdict: Verdict) {
+        let guess = verdict.certainty() == Certainty::Guess;
+        match (self.config.history, self.in_history(id)) {
+            (Some(_), Age::Must) => assert!(guess, "{id}: {verdict:?}, though the history knows it"),
+            (Some(_), Age::May) => {}
+            (Some(_), Age::Gone) | (None, _) => {
+                assert!(verdict.is_fresh() && !guess, "{id}: {verdict:?} without reason")
+            }
+        }
+        if guess {
+            assert_eq!(verdict.is_fresh(), self.config.history == Some(Unconfirmed::Fresh));
+        }
+        assert_eq!(verdict.tier() == Tier::History, self.config.history.is_some());
+    }
+
+    fn judge_contains(&mut self, id: u64, found: Option<Tier>) {
+        match (self.in_window(id), found) {
+            (Age::Must | Age::May, Some(Tier::Window)) => return,
+            (Age::Must, _) => self.miss(id),
+            (Age::May, _) => {}
+            (Age::Gone, _) => assert_ne!(found, Some(Tier::Window), "{id} should be forgotten"),
+        }
+        match (self.config.history, self.in_history(id)) {
+            (Some(_), Age::Must) => assert_eq!(found, Some(Tier::History), "{id}"),
+            (Some(_), Age::May) => {}
+            (Some(_), Age::Gone) | (None, _) => assert_eq!(found, None, "{id}"),
+        }
+    }
+
+    fn judge_forgotten(&mut self, id: u64, forgotten: Forgotten) {
+        self.window.remove(&id);
+        match (self.config.history, self.in_history(id)) {
+            (Some(_), Age::Must) => assert_eq!(forgotten, Forgotten::ExceptByHistory, "{id}"),
+            (Some(_), Age::May) => {}
+            (Some(_), Age::Gone) | (None, _) => assert_eq!(forgotten, Forgotten::Entirely, "{id}"),
+        }
+    }
+
+    fn judge_stats(&self, stats: &Stats) {
+        let count =
+            |counts: fn(Age) -> bool| self.window.keys().filter(|id| counts(self.in_window(**id))).count() as u64;
+        let (must, may) = (count(|age| age == Age::Must), count(|age| age != Age::Gone));
+        let window = &stats.window;
+        assert_eq!((stats.checks(), window.repaired_lines, window.tick), (self.checks, 0, self.config.tick));
+        assert!(window.live + window.evicted_live >= must, "{} live, {must} must be: {stats:?}", window.live);
+        // A refreshed id may be in both of its lines.
+        if !(self.config.refresh && self.config.crowded) {
+            assert!(window.live <= may, "{} live, at most {may} may be", window.live);
+        }
+        let (missed, evicted) = (self.missed, window.evicted_live);
+        assert!(missed <= evicted, "{missed} ids were forgotten early, {evicted} of them counted");
+        assert!(evicted == 0 || self.config.crowded, "{evicted} evicted without need");
+        assert!(evicted > 0 || window.effective_window == self.config.window, "{stats:?}");
+        let youngest = Duration::from_nanos(self.youngest_missed);
+        assert!(youngest >= window.effective_window, "forgotten after {youngest:?}: {stats:?}");
+    }
+}
+
+/// An engine and its model.
+struct Both {
+    dedup: Dedup,
+    clock: ManualClock,
+    /// Whether the engine has been given a time.
+    keeps_stream_time: bool,
+    prepared: HashMap<u64, Prepared>,
+    verdicts: Vec<Verdict>,
+    model: Model,
+}
+
+impl Both {
+    fn call(&mut self, how: How) -> Timestamp {
+        self.keeps_stream_time |= how.at;
+        let now = hapax::Clock::now(&self.clock);
+        let at = if self.keeps_stream_time && !how.at { self.model.end_of_latest_tick() } else { now };
+        self.model.call(at);
+        at
+    }
+
+    fn prepared(&mut self, id: u64) -> Prepared {
+        let dedup = &self.dedup;
+        self.prepared.remove(&id).unwrap_or_else(|| dedup.digest(Int::from(id)))
+    }
+
+    fn check(&mut self, how: How, id: u64) {
+        let at = self.call(how);
+        let verdict = match (how.prepared, how.at) {
+            (false, false) => self.dedup.check(Int::from(id)),
+            (false, true) => self.dedup.check_at(Int::from(id), at),
+            (true, false) => {
+                let prepared = self.prepared(id);
+                self.dedup.check_prepared(prepared)
+            }
+            (true, true) => {
+                let prepared = self.prepared(id);
+                self.dedup.check_prepared_at(prepared, at)
+            }
+        };
+        self.model.judge(id, verdict);
+    }
+
+    fn check_batch(&mut self, how: How, ids: &[u64]) {
+        let at = self.call(how);
+        let ints = ids.iter().map(|id| Int::from(*id));
+        let prepared: Vec<_> = ids.iter().filter(|_| how.prepared).map(|id| self.prepared(*id)).collect();
+        let verdicts = &mut self.verdicts;
+        match (how.prepared, how.at) {
+            (false, false) => self.dedup.check_batch(ints, verdicts),
+            (false, true) => self.dedup.check_batch_at(ints, at, verdicts),
+            (true, false) => self.dedup.check_batch_prepared(prepared, verdicts),
+            (true, true) => self.dedup.check_batch_prepared_at(prepared, at, verdicts),
+        }
+        assert_eq!(verdicts.len(), ids.len());
+        ids.iter().zip(verdicts).for_each(|(id, verdict)| self.model.judge(*id, *verdict));
+    }
+
+    fn step(&mut self, op: &Op) {
+        match op {
+            Op::Check(how, id) => self.check(*how, *id),
+            Op::Batch(how, ids) => self.check_batch(*how, ids),
+            Op::Prepare(id) => {
+                self.prepared.insert(*id, self.dedup.prepare(Int::from(*id)));
+            }
+            Op::Contains(id) => {
+                self.call(How::default());
+                self.model.judge_contains(*id, self.dedup.contains(Int::from(*id)));
+            }
+            Op::Forget(id) => {
+                self.call(How::default());
+                self.model.judge_forgotten(*id, self.dedup.forget(Int::from(*id)));
+                assert_ne!(self.dedup.contains(Int::from(*id)), Some(Tier::Window), "{id} was forgotten");
+            }
+            Op::Clear => {
+                self.call(How::default());
+                self.dedup.clear();
+                self.model.window.clear();
+                self.model.history.clear();
+            }
+            Op::Advance(by) => {
+                let now = hapax::Clock::now(&self.clock).as_nanos();
+                self.clock.set(Timestamp::from_nanos(now.saturating_add_signed(*by)));
+            }
+            Op::Stats => {
+                // A call, so that what the window counts as live is judged at the same time.
+                let _ = (self.call(How::default()), self.dedup.contains([]));
+                self.model.judge_stats(&self.dedup.stats());
+            }
+        }
+        if self.model.youngest_missed != u64::MAX {
+            self.model.judge_stats(&self.dedup.stats());
+            self.model.youngest_missed = u64::MAX;
+        }
+    }
+}
+
+/// Runs the operations on both, and panics where they disagree. What the engine has counted in the end.
+pub fn run(config: Config, ops: &[Op]) -> Stats {
+    let clock = ManualClock::new();
+    let mut both = Both {
+        dedup: config.build(&clock),
+        clock,
+        keeps_stream_time: false,
+        prepared: HashMap::new(),
+        verdicts: Vec::new(),
+        model: Model::new(config),
+    };
+    ops.iter().chain([&Op::Stats]).for_each(|op| both.step(op));
+    both.dedup.stats()
+}
