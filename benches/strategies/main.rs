@@ -5,6 +5,7 @@ mod case;
 mod drive;
 mod options;
 mod pace;
+mod picture;
 mod report;
 mod resident;
 mod results;
@@ -45,10 +46,23 @@ fn main() -> ExitCode {
         comparisons.push(comparison);
     }
     targets::print(&comparisons);
+    if let Err(error) = draw(&options, &comparisons) {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
     match report::print_wrong_answers(&comparisons) {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+fn draw(options: &Options, comparisons: &[Comparison]) -> Result<(), String> {
+    let Some(path) = &options.picture else { return Ok(()) };
+    let of_one_thread = comparisons.iter().filter(|comparison| comparison.setting.threads == 1);
+    // Of equally large ones the first.
+    let largest = of_one_thread.rev().max_by_key(|comparison| comparison.setting.live);
+    let comparison = largest.ok_or("a picture takes a comparison of one thread")?;
+    std::fs::write(path, picture::draw(comparison)).map_err(|e| format!("{path}: {e}"))
 }
 
 /// Measures a case and prints what came of it, for [`measure_apart`] to read.

@@ -15,6 +15,7 @@ cargo bench --features bench --bench strategies -- [OPTIONS]
   --only TEXT       only strategies with TEXT in their names
   --seed N          of the stream of ids                      [random]
   --huge-pages      glibc's malloc asks for huge pages, too (hapax always does)
+  --picture FILE    draws the largest comparison of one thread, as SVG
   --quick           100,000 ids, one round
   --help
 ";
@@ -29,6 +30,7 @@ pub struct Options {
     pub only: String,
     pub seed: u64,
     pub huge_pages: bool,
+    pub picture: Option<String>,
     pub help: bool,
 }
 
@@ -43,6 +45,7 @@ impl Options {
             only: String::new(),
             seed: random(),
             huge_pages: false,
+            picture: None,
             help: false,
         };
         // `cargo test --all-targets` runs benchmarks, too, and passes nothing; `cargo bench` passes `--bench`.
@@ -59,6 +62,7 @@ impl Options {
                 "--rounds" => options.rounds = number(value()?)?,
                 "--only" => options.only.clone_from(value()?),
                 "--seed" => options.seed = number(value()?)?,
+                "--picture" => options.picture = Some(value()?.clone()),
                 "--huge-pages" => options.huge_pages = true,
                 "--quick" => (options.live, options.rounds) = (vec![100_000], 1),
                 "--help" => options.help = true,
