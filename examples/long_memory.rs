@@ -31,7 +31,10 @@ fn main() -> Result<(), hapax::Error> {
 
     let history = dedup.stats().history.expect("it was asked for");
     println!("of 100000 ids from an hour ago the history knows {found}");
-    println!("of 100000 new ids it believes to know {mistaken}; {:.1e} of new ids at the moment", history.false_positive_rate);
+    println!(
+        "of 100000 new ids it believes to know {mistaken}; {:.1e} of new ids at the moment",
+        history.false_positive_rate
+    );
     assert_eq!(found, 100_000);
     assert!(mistaken < 200);
     Ok(())

@@ -129,7 +129,8 @@ impl Dedup {
         self.engine.check_batch(digests, self.engine.now(), verdicts);
     }
 
-    /// Checks many ids at a time that the caller gives; see [`check_at`](Dedup::check_at).
+    /// Checks many ids at a time that the caller gives; see [`check_at`](Dedup::check_at). An empty batch tells the engine what time it
+    /// is, like a watermark.
     pub fn check_batch_at<I>(&self, ids: I, at: Timestamp, verdicts: &mut Vec<Verdict>)
     where
         I: IntoIterator<Item: AsRef<[u8]>>,

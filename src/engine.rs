@@ -118,81 +118,98 @@ impl Engine {
 
     /// Checks ids in order, a chunk at a time.
     #[inline]
-    pub(crate) fn check_batch(
-        &self,
-        mut digests: impl Iterator<Item = Digest>,
-        at: Reading,
-        verdicts: &mut Vec<Verdict>,
-    ) {
+    pub(crate) fn check_batch(&self, digests: impl Iterator<Item = Digest>, at: Reading, verdicts: &mut Vec<Verdict>) {
         verdicts.clear();
         verdicts.reserve(digests.size_hint().0);
-        let mut chunk = Chunk::new();
+        // Even if there is nothing to check, the caller has said what time it is.
+        self.window.advance(at);
         let mut counts = Counts::default();
-        loop {
-            chunk.clear();
-            match &self.history {
-                None => {
-                    digests.by_ref().take(CHUNK).for_each(|digest| self.window.stage(&mut chunk, digest));
-                    let fresh = self.window.check_chunk(&mut chunk, !0, at);
-                    extend(verdicts, chunk.len(), fresh, FRESH_BY_WINDOW);
-                    counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
-                    counts.add(DUPLICATE, chunk.len() as u64 - u64::from(fresh.count_ones()));
-                }
-                Some(history) => self.check_chunk_with(history, &mut digests, &mut chunk, at, verdicts, &mut counts),
-            }
-            if !chunk.is_full() {
-                break;
-            }
+        match &self.history {
+            None => self.window.check_chunks(digests, at, |len, fresh| {
+                extend(verdicts, len, fresh, FRESH_BY_WINDOW);
+                counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
+                counts.add(DUPLICATE, len as u64 - u64::from(fresh.count_ones()));
+            }),
+            Some(history) => self.check_batch_with(history, digests, at, verdicts, &mut counts),
         }
         self.counters.add(counts);
     }
 
-    fn check_chunk_with(
+    /// The same with a history. While one chunk is decided, the memory that the next one will need is asked for: first the window's lines,
+    /// then the history's blocks.
+    #[inline]
+    fn check_batch_with(
         &self,
         history: &History,
-        digests: &mut impl Iterator<Item = Digest>,
-        chunk: &mut Chunk,
+        digests: impl Iterator<Item = Digest>,
         at: Reading,
         verdicts: &mut Vec<Verdict>,
         counts: &mut Counts,
     ) {
-        let mut staged = [Digest::from(0); CHUNK];
-        for (slot, digest) in staged.iter_mut().zip(digests) {
-            *slot = digest;
+        let mut digests = digests.fuse();
+        let (mut staged, mut next) = (&mut Staged::new(), &mut Staged::new());
+        for digest in digests.by_ref().take(CHUNK) {
+            staged.add(&self.window, digest);
             history.prefetch(digest);
-            self.window.stage(chunk, digest);
         }
-        let staged = &staged[..chunk.len()];
-        let mut looks = [Look::default(); CHUNK];
-        let mut known = 0;
-        for (i, (look, &digest)) in looks.iter_mut().zip(staged).enumerate() {
-            *look = history.look(digest);
-            known |= u64::from(look.seen) << i;
+        while staged.chunk.len() > 0 {
+            next.chunk.clear();
+            let mut known = 0;
+            for i in 0..staged.chunk.len() {
+                if let Some(digest) = digests.next() {
+                    next.add(&self.window, digest);
+                }
+                staged.looks[i] = history.look(staged.digests[i]);
+                known |= u64::from(staged.looks[i].seen) << i;
+            }
+            let mut ahead = next.digests().iter();
+            let meanwhile = || {
+                if let Some(&digest) = ahead.next() {
+                    history.prefetch(digest);
+                }
+            };
+            self.check_staged(history, staged, known, at, (verdicts, counts), meanwhile);
+            std::mem::swap(&mut staged, &mut next);
         }
+    }
+
+    /// Decides a chunk that the history has looked at, and knows the ids of `known` from. `meanwhile` is called once for each id.
+    #[inline(always)]
+    fn check_staged(
+        &self,
+        history: &History,
+        Staged { chunk, digests, looks }: &mut Staged,
+        known: u64,
+        at: Reading,
+        (verdicts, counts): (&mut Vec<Verdict>, &mut Counts),
+        mut meanwhile: impl FnMut(),
+    ) {
         let evicted = self.window.evicted_live();
-        let fresh = self.window.check_chunk(chunk, !known, at);
+        let fresh = self.window.check_chunk(chunk, !known, at, || ());
+        // An id may have been accepted, evicted and accepted again in this chunk: since the history was asked.
+        let outdated = self.window.evicted_live() != evicted;
         let now = history.tick(at.time);
         let mut again = 0;
-        if self.window.evicted_live() == evicted {
-            bits(fresh).for_each(|i| history.insert_looked(&looks[i], now));
-        } else {
-            // An id may have been accepted, evicted and accepted again in this chunk: since the history was asked.
-            for i in bits(fresh) {
-                let look = history.look(staged[i]);
-                again |= u64::from(look.seen) << i;
-                history.insert_looked(&look, now);
+        for i in 0..chunk.len() {
+            meanwhile();
+            if fresh >> i & 1 != 0 {
+                if outdated {
+                    looks[i] = history.look(digests[i]);
+                    again |= u64::from(looks[i].seen) << i;
+                }
+                history.insert_looked(&looks[i], now);
             }
         }
         let fresh = fresh & !again;
 
         let start = verdicts.len();
-        extend(verdicts, staged.len(), fresh, FRESH_BY_HISTORY);
+        extend(verdicts, chunk.len(), fresh, FRESH_BY_HISTORY);
         counts.add(FRESH_BY_HISTORY, fresh.count_ones().into());
-        counts.add(DUPLICATE, staged.len() as u64 - u64::from((known | again | fresh).count_ones()));
+        counts.add(DUPLICATE, chunk.len() as u64 - u64::from((known | again | fresh).count_ones()));
         // Equal ids are known or not known together, so these do not overtake others.
         for i in bits(known | again) {
             let verdict = match again >> i & 1 {
-                0 => self.check_known(history, staged[i], at),
+                0 => self.check_known(history, digests[i], at),
                 _ => self.unconfirmed(),
             };
             verdicts[start + i] = verdict;
@@ -230,6 +247,32 @@ impl Engine {
         if !self.keeps_stream_time.load(Ordering::Relaxed) {
             self.keeps_stream_time.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+/// A chunk on its way through both tiers.
+struct Staged {
+    chunk: Chunk,
+    digests: [Digest; CHUNK],
+    /// What the history has shown.
+    looks: [Look; CHUNK],
+}
+
+impl Staged {
+    fn new() -> Self {
+        Staged { chunk: Chunk::new(), digests: [Digest::from(0); CHUNK], looks: [Look::default(); CHUNK] }
+    }
+
+    /// Adds a digest, if there is room for it, and asks for its line of the window.
+    #[inline(always)]
+    fn add(&mut self, window: &Window, digest: Digest) {
+        self.digests[self.chunk.len()] = digest;
+        window.stage(&mut self.chunk, digest);
+    }
+
+    #[inline(always)]
+    fn digests(&self) -> &[Digest] {
+        &self.digests[..self.chunk.len()]
     }
 }
 

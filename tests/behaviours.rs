@@ -101,6 +101,14 @@ fn a_late_event_counts_from_the_largest_time_seen_not_from_its_own() {
 }
 
 #[test]
+fn an_empty_batch_advances_stream_time() {
+    let (dedup, _) = engine(|b| b);
+    assert!(dedup.check_at("a", Timestamp::from_secs(10)).is_fresh());
+    dedup.check_batch_at([""; 0], Timestamp::from_secs(100), &mut Vec::new());
+    assert_eq!(dedup.stats().window.live, 0);
+}
+
+#[test]
 fn stream_time_replaces_the_clock() {
     let (dedup, clock) = engine(|b| b);
     assert!(dedup.check_at("a", Timestamp::from_secs(10)).is_fresh());

@@ -132,12 +132,13 @@ fn rows(options: &Options, kind: Kind) -> Vec<Results> {
         Kind::U64 => listed::<u64>(),
         Kind::Text => listed::<str>(),
     };
+    let is_wanted = |strategy: &Listed| options.only.iter().any(|text| strategy.name.contains(text));
     let mut rows = Vec::new();
     for (name, _) in roofline::NAMES {
         let roofline = Listed { name, batches: true, expires: true, allowance: hapax::strategy::Allowance::NONE };
         rows.push(Results::new(roofline, Mode::Batched));
     }
-    for strategy in strategies.into_iter().filter(|strategy| strategy.name.contains(&options.only)) {
+    for strategy in strategies.into_iter().filter(is_wanted) {
         if strategy.batches {
             rows.push(Results::new(strategy, Mode::Batched));
         }

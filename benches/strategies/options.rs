@@ -12,7 +12,7 @@ cargo bench --features bench --bench strategies -- [OPTIONS]
   --threads N,N,…   threads that share one strategy           [1,2]
   --ids KIND,…      u64, text (UUIDs of 36 characters)        [u64,text]
   --rounds N        runs of each case, of which the median    [3]
-  --only TEXT       only strategies with TEXT in their names
+  --only TEXT,…     only strategies with one of these in their names
   --seed N          of the stream of ids                      [random]
   --huge-pages      glibc's malloc asks for huge pages, too (hapax always does)
   --picture FILE    draws the largest comparison of one thread, as SVG
@@ -27,7 +27,7 @@ pub struct Options {
     pub threads: Vec<usize>,
     pub kinds: Vec<Kind>,
     pub rounds: usize,
-    pub only: String,
+    pub only: Vec<String>,
     pub seed: u64,
     pub huge_pages: bool,
     pub picture: Option<String>,
@@ -42,7 +42,7 @@ impl Options {
             threads: vec![1, 2],
             kinds: vec![Kind::U64, Kind::Text],
             rounds: 3,
-            only: String::new(),
+            only: vec![String::new()],
             seed: random(),
             huge_pages: false,
             picture: None,
@@ -60,7 +60,7 @@ impl Options {
                 "--threads" => options.threads = list(value()?)?,
                 "--ids" => options.kinds = list(value()?)?,
                 "--rounds" => options.rounds = number(value()?)?,
-                "--only" => options.only.clone_from(value()?),
+                "--only" => options.only = list(value()?)?,
                 "--seed" => options.seed = number(value()?)?,
                 "--picture" => options.picture = Some(value()?.clone()),
                 "--huge-pages" => options.huge_pages = true,

@@ -20,9 +20,11 @@ pub(crate) struct Shape {
 /// The bits of an id, in some words of a generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    /// Which word, and the bits there. The first `len` of them count.
-    words: [(usize, u64); WORDS],
-    len: usize,
+    /// The bits in each word that has some. The first `len` of them count.
+    bits: [u64; WORDS],
+    /// Which words these are.
+    words: [u8; WORDS],
+    len: u8,
 }
 
 impl Pattern {
@@ -32,25 +34,27 @@ impl Pattern {
         // Block numbers are made of the high bits of `place`; its low bits, and all of `mark`, are free. Each word gets a mix
         // of both, the best of which is in the high bits of the product.
         let base = (digest.mark ^ digest.place.rotate_left(32)).wrapping_add(digest.place);
-        let word = |i: usize| bits(base.wrapping_mul(ODD[i]) ^ digest.mark.rotate_left(23 * i as u32), shape.bits);
+        let random = |i: usize| base.wrapping_mul(ODD[i]) ^ digest.mark.rotate_left(23 * i as u32);
         if shape.words == WORDS {
-            Pattern { words: std::array::from_fn(|i| (i, word(i))), len: WORDS }
+            let all = std::array::from_fn(|i| bits(random(i), shape.bits));
+            Pattern { bits: all, words: [0, 1, 2, 3], len: WORDS as u8 }
         } else {
             let (first, second) = pair(digest.mark);
-            Pattern { words: [(first, word(0)), (second, word(1)), (0, 0), (0, 0)], len: 2 }
+            let two = [bits(random(0), shape.bits), bits(random(1), shape.bits), 0, 0];
+            Pattern { bits: two, words: [first, second, 0, 0], len: 2 }
         }
     }
 
     /// The words that have bits of the pattern, and these bits.
     #[inline(always)]
-    pub(crate) fn words(&self) -> &[(usize, u64)] {
-        &self.words[..self.len]
+    pub(crate) fn words(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.words.iter().map(|word| usize::from(*word)).zip(self.bits).take(usize::from(self.len))
     }
 
     /// Whether a generation, given its words, has all bits of the pattern.
     #[inline(always)]
     pub(crate) fn is_in(&self, generation: impl Fn(usize) -> u64) -> bool {
-        self.words().iter().fold(0, |missing, &(i, bits)| missing | (bits & !generation(i))) == 0
+        self.words().fold(0, |missing, (i, bits)| missing | (bits & !generation(i))) == 0
     }
 }
 
@@ -59,8 +63,8 @@ const ODD: [u64; WORDS] = [0x9e37_79b9_7f4a_7c15, 0xbb67_ae85_84ca_a73b, 0x3c6e_
 
 /// One of the six pairs of words, by the low bits (the patterns are made of high ones).
 #[inline(always)]
-fn pair(mark: u64) -> (usize, usize) {
-    const PAIRS: [(usize, usize); 6] = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
+fn pair(mark: u64) -> (u8, u8) {
+    const PAIRS: [(u8, u8); 6] = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
     PAIRS[(((mark & 0xffff_ffff) * 6) >> 32) as usize]
 }
 
@@ -96,8 +100,8 @@ mod tests {
             let mut uses = [[0_u32; 64]; WORDS];
             for id in 0_u64..40_000 {
                 let pattern = Pattern::of(digester.digest(id.to_le_bytes()), shape);
-                assert_eq!(pattern.words().len(), words);
-                for &(word, bits) in pattern.words() {
+                assert_eq!(pattern.words().count(), words);
+                for (word, bits) in pattern.words() {
                     assert!((1..=n).contains(&bits.count_ones()));
                     uses[word].iter_mut().enumerate().for_each(|(i, uses)| *uses += (bits >> i & 1) as u32);
                 }
@@ -116,9 +120,9 @@ mod tests {
         let shape = Shape { words: 2, bits: 4 };
         let pattern = Pattern::of(Digest::from(0x1234_5678_9abc_def0_u128 << 40), shape);
         let mut words = [0x00ff_0000_ff00_00ff; WORDS];
-        pattern.words().iter().for_each(|&(i, bits)| words[i] |= bits);
+        pattern.words().for_each(|(i, bits)| words[i] |= bits);
         assert!(pattern.is_in(|i| words[i]));
-        for &(i, bits) in pattern.words() {
+        for (i, bits) in pattern.words() {
             for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
                 assert!(!pattern.is_in(|j| if i == j { words[j] & !(1 << bit) } else { words[j] }));
             }

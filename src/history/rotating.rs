@@ -163,10 +163,15 @@ impl History {
         outcomes.clear();
         outcomes.reserve(digests.len());
         let now = self.tick(at);
-        for digests in digests.chunks(CHUNK) {
-            digests.iter().for_each(|&digest| self.prefetch(digest));
-            outcomes.extend(digests.iter().map(|&digest| self.check_at_tick(digest, now)));
-        }
+        // Each digest's memory is asked for while a chunk of others is checked.
+        digests.iter().take(CHUNK).for_each(|&digest| self.prefetch(digest));
+        let mut ahead = digests.iter().skip(CHUNK);
+        outcomes.extend(digests.iter().map(|&digest| {
+            if let Some(&digest) = ahead.next() {
+                self.prefetch(digest);
+            }
+            self.check_at_tick(digest, now)
+        }));
     }
 
     /// Whether the digest may have been seen within the horizon. `false` is certain.
@@ -207,9 +212,10 @@ impl History {
     #[inline(always)]
     pub(crate) fn insert_looked(&self, look: &Look, now: u64) {
         let current = self.current(look.index / SHARD_BLOCKS, now);
-        for &(word, bits) in look.pattern.words() {
+        let generation = &self.blocks[look.index].0[current];
+        for (word, bits) in look.pattern.words() {
             // Relaxed: see `look`.
-            self.blocks[look.index].0[current][word].fetch_or(bits, Ordering::Relaxed);
+            generation[word].fetch_or(bits, Ordering::Relaxed);
         }
     }
 

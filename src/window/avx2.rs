@@ -15,8 +15,12 @@ pub(crate) struct Avx2(());
 impl Avx2 {
     /// The proof, if there is one.
     pub(crate) fn detect() -> Option<Self> {
-        // BMI1 (trailing zeros, lowest bit) comes with AVX2 in every processor so far; asked for all the same.
-        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1")).then_some(Avx2(()))
+        // The others (trailing zeros, shifts) come with AVX2 in every processor so far; asked for all the same.
+        let has_all = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt");
+        has_all.then_some(Avx2(()))
     }
 }
 
@@ -24,7 +28,7 @@ impl Avx2 {
 ///
 /// The slots are read as by eight relaxed loads in some order; the caller adds the acquire fence.
 #[inline]
-#[target_feature(enable = "avx2,bmi1")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
 pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
     const LAP_MASK: u64 = (1 << LAP_BITS) - 1;
     let (low, high) = load(line);
@@ -110,46 +114,4 @@ fn any_top_bit(lanes: __m256i) -> bool {
 #[target_feature(enable = "avx2")]
 fn top_bits(lanes: __m256i) -> u32 {
     _mm256_movemask_pd(_mm256_castsi256_pd(lanes)) as u32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::window::slot::Tag;
-    use crate::window::tick::{Limits, Tick};
-    use proptest::prelude::*;
-
-    #[repr(align(64))]
-    struct Line([AtomicU64; SLOTS]);
-
-    /// Slots with few tags and laps around one value, so that hits, rings and flags occur.
-    fn slots() -> impl Strategy<Value = [u64; SLOTS]> {
-        let slot = (0..4_u64, any::<u64>(), 0..4_u64).prop_map(|(tag, bits, lap)| tag << 18 | bits & 0x3ffc0 | lap);
-        prop_oneof![proptest::array::uniform8(slot), proptest::array::uniform8(any::<u64>())]
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4096))]
-        #[test]
-        fn it_sees_what_the_portable_way_sees(slots in slots(), ring in 0..9_usize, now in 0..1_u64 << 62, tag in 1..4_u64, away: bool) {
-            let Some(_) = Avx2::detect() else {
-                println!("SKIPPED: this processor has no AVX2");
-                return Ok(());
-            };
-            let mut slots = slots;
-            if ring < 9 {
-                // Mostly valid rings.
-                for (i, slot) in slots.iter_mut().enumerate() {
-                    *slot = *slot & !63 | (now & 63).wrapping_sub(u64::from(i >= ring)) & 63;
-                }
-            }
-            let moment = Moment::new(Tick { now, stamp: now }, Limits::of_window(100 + now % 151));
-            let tag = Tag::of(tag << 18);
-            let key = if away { tag.away() } else { tag.at_home() };
-            let line = Line(slots.map(AtomicU64::new));
-            // SAFETY: `detect` has said that the processor has AVX2.
-            let seen = unsafe { view(&line.0, key, &moment) };
-            prop_assert_eq!(seen, View::of(&slots.map(Slot), key, &moment, 63));
-        }
-    }
 }

@@ -61,10 +61,6 @@ impl Chunk {
         self.len
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.len == CHUNK
-    }
-
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
@@ -73,12 +69,23 @@ impl Chunk {
     ///
     /// First a look at every line, then all insertions, then one by one what could not be decided so. Looking changes nothing,
     /// so two equal ids are both found absent; then the second insertion fails, because the first has changed the slot.
+    ///
+    /// `meanwhile` is called with every look: the place to ask for a line of the next chunk. So requests to the memory are spread
+    /// over the work, and do not wait for each other.
     #[inline(always)]
-    pub(crate) fn check<M: LineMemory>(&mut self, memory: &M, todo: u64, tick: Tick, refresh: bool) -> Decided {
+    pub(crate) fn check<M: LineMemory>(
+        &mut self,
+        memory: &M,
+        todo: u64,
+        tick: Tick,
+        refresh: bool,
+        mut meanwhile: impl FnMut(),
+    ) -> Decided {
         let moment = &memory.moment(tick);
         let ids = &self.ids[..self.len];
         let (mut insert, mut undecided) = (0, 0);
         for (i, (&id, insertion)) in ids.iter().zip(&mut self.insertions).enumerate() {
+            meanwhile();
             let look = look(memory, id, moment, refresh);
             *insertion = look.insertion;
             insert |= u64::from(look.insert) << i;

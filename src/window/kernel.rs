@@ -12,16 +12,24 @@ pub(crate) enum Kernel {
     Portable,
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     Avx2(super::avx2::Avx2),
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    Avx512(super::avx512::Avx512),
 }
 
 impl Kernel {
+    /// Those that this processor can do, the fastest first.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        let vectors =
+            [super::avx512::Avx512::detect().map(Kernel::Avx512), super::avx2::Avx2::detect().map(Kernel::Avx2)];
+        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+        let vectors = [];
+        vectors.into_iter().flatten().chain([Kernel::Portable])
+    }
+
     /// The fastest one that this processor can do.
     pub(crate) fn best() -> Self {
-        #[cfg(all(target_arch = "x86_64", not(loom)))]
-        if let Some(avx2) = super::avx2::Avx2::detect() {
-            return Kernel::Avx2(avx2);
-        }
-        Kernel::Portable
+        Self::all().next().unwrap_or(Kernel::Portable)
     }
 
     #[inline(always)]
@@ -29,26 +37,43 @@ impl Kernel {
         match self {
             Kernel::Portable => batch::check_one(table, id, tick, refresh),
             #[cfg(all(target_arch = "x86_64", not(loom)))]
-            // SAFETY: an `Avx2` exists only if the processor has AVX2 and BMI1.
-            Kernel::Avx2(avx2) => unsafe { vector::check_one(avx2, table, id, tick, refresh) },
+            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
+            Kernel::Avx2(avx2) => unsafe { vector::avx2::check_one(avx2, table, id, tick, refresh) },
+            #[cfg(all(target_arch = "x86_64", not(loom)))]
+            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled for.
+            Kernel::Avx512(avx512) => unsafe { vector::avx512::check_one(avx512, table, id, tick, refresh) },
         }
     }
 
+    /// See [`Chunk::check`].
     #[inline(always)]
-    pub(crate) fn check_chunk(self, table: &Table, chunk: &mut Chunk, todo: u64, tick: Tick, refresh: bool) -> Decided {
+    pub(crate) fn check_chunk(
+        self,
+        table: &Table,
+        chunk: &mut Chunk,
+        todo: u64,
+        (tick, refresh): (Tick, bool),
+        meanwhile: impl FnMut(),
+    ) -> Decided {
         match self {
-            Kernel::Portable => chunk.check(table, todo, tick, refresh),
+            Kernel::Portable => chunk.check(table, todo, tick, refresh, meanwhile),
             #[cfg(all(target_arch = "x86_64", not(loom)))]
-            // SAFETY: an `Avx2` exists only if the processor has AVX2 and BMI1.
-            Kernel::Avx2(avx2) => unsafe { vector::check_chunk(avx2, table, chunk, todo, tick, refresh) },
+            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
+            Kernel::Avx2(avx2) => unsafe {
+                vector::avx2::check_chunk(avx2, table, chunk, todo, (tick, refresh), meanwhile)
+            },
+            #[cfg(all(target_arch = "x86_64", not(loom)))]
+            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled for.
+            Kernel::Avx512(avx512) => unsafe {
+                vector::avx512::check_chunk(avx512, table, chunk, todo, (tick, refresh), meanwhile)
+            },
         }
     }
 }
 
-// Functions that may use AVX2 are compiled as a whole for it; what they inline is, too.
+/// Functions that may use vectors are compiled as a whole for them; what they inline is, too.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod vector {
-    use super::super::avx2::{self, Avx2};
     use super::super::line::{self, LineMemory, Lost};
     use super::super::slot::{Key, SLOTS, Slot};
     use super::super::table::Line;
@@ -56,59 +81,107 @@ mod vector {
     use super::super::view::View;
     use super::*;
     use crate::memory::prefetch;
-    use crate::sync::{Ordering, fence};
+    use crate::sync::{AtomicU64, Ordering, fence};
 
-    #[target_feature(enable = "avx2,bmi1")]
-    pub(super) fn check_one(
-        avx2: Avx2,
-        table: &Table,
-        id: Place,
-        tick: Tick,
-        refresh: bool,
-    ) -> Result<Outcome, Overtaken> {
-        batch::check_one(&VectorTable::new(table, avx2), id, tick, refresh)
+    /// The proof that a processor has some vectors, and what they are good for.
+    trait Vectors: Copy {
+        fn view(self, line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View;
+        fn check_thoroughly(
+            self,
+            table: &VectorTable<Self>,
+            id: Place,
+            tick: Tick,
+            refresh: bool,
+        ) -> Result<Outcome, Overtaken>;
     }
 
-    #[target_feature(enable = "avx2,bmi1")]
-    pub(super) fn check_chunk(
-        avx2: Avx2,
-        table: &Table,
-        chunk: &mut Chunk,
-        todo: u64,
-        tick: Tick,
-        refresh: bool,
-    ) -> Decided {
-        chunk.check(&VectorTable::new(table, avx2), todo, tick, refresh)
+    macro_rules! vectors {
+        ($module:ident, $proof:ident, $features:literal) => {
+            pub(super) mod $module {
+                use super::super::super::$module::{self as vectors, $proof};
+                use super::*;
+
+                #[target_feature(enable = $features)]
+                pub(in super::super) fn check_one(
+                    proof: $proof,
+                    table: &Table,
+                    id: Place,
+                    tick: Tick,
+                    refresh: bool,
+                ) -> Result<Outcome, Overtaken> {
+                    batch::check_one(&VectorTable::new(table, proof), id, tick, refresh)
+                }
+
+                #[target_feature(enable = $features)]
+                pub(in super::super) fn check_chunk(
+                    proof: $proof,
+                    table: &Table,
+                    chunk: &mut Chunk,
+                    todo: u64,
+                    (tick, refresh): (Tick, bool),
+                    meanwhile: impl FnMut(),
+                ) -> Decided {
+                    chunk.check(&VectorTable::new(table, proof), todo, tick, refresh, meanwhile)
+                }
+
+                #[target_feature(enable = $features)]
+                fn check_thoroughly(
+                    table: &VectorTable<$proof>,
+                    id: Place,
+                    tick: Tick,
+                    refresh: bool,
+                ) -> Result<Outcome, Overtaken> {
+                    line::check(table, id, &table.moment(tick), refresh)
+                }
+
+                impl Vectors for $proof {
+                    #[inline(always)]
+                    fn view(self, line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
+                        // SAFETY: `self` exists only if the processor has what the function is compiled for.
+                        unsafe { vectors::view(line, key, moment) }
+                    }
+
+                    #[inline(always)]
+                    fn check_thoroughly(
+                        self,
+                        table: &VectorTable<Self>,
+                        id: Place,
+                        tick: Tick,
+                        refresh: bool,
+                    ) -> Result<Outcome, Overtaken> {
+                        // SAFETY: `self` exists only if the processor has what the function is compiled for.
+                        unsafe { check_thoroughly(table, id, tick, refresh) }
+                    }
+                }
+            }
+        };
     }
 
-    #[target_feature(enable = "avx2,bmi1")]
-    fn check_thoroughly(table: &VectorTable, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
-        line::check(table, id, &table.moment(tick), refresh)
-    }
+    vectors!(avx2, Avx2, "avx2,bmi1,bmi2,lzcnt");
+    vectors!(avx512, Avx512, "avx512f,avx512dq,bmi1,bmi2,lzcnt");
 
-    /// A table that is looked at with AVX2.
-    struct VectorTable<'a> {
+    /// A table that is looked at with vectors.
+    struct VectorTable<'a, V> {
         table: &'a Table,
         /// The table's, at hand.
         lines: &'a [Line<SLOTS>],
-        _proof: Avx2,
+        vectors: V,
     }
 
-    impl<'a> VectorTable<'a> {
+    impl<'a, V> VectorTable<'a, V> {
         #[inline(always)]
-        fn new(table: &'a Table, proof: Avx2) -> Self {
-            VectorTable { table, lines: table.as_lines(), _proof: proof }
+        fn new(table: &'a Table, vectors: V) -> Self {
+            VectorTable { table, lines: table.as_lines(), vectors }
         }
     }
 
-    impl LineMemory for VectorTable<'_> {
+    impl<V: Vectors> LineMemory for VectorTable<'_, V> {
         const SLOTS: usize = <Table>::SLOTS;
         const LAP_MASK: u64 = <Table>::LAP_MASK;
 
         #[inline(always)]
         fn view(&self, line: usize, key: Key, moment: &Moment) -> View {
-            // SAFETY: this table holds an `Avx2`, which exists only if the processor has AVX2 and BMI1.
-            let view = unsafe { avx2::view(&self.lines[line].0, key, moment) };
+            let view = self.vectors.view(&self.lines[line].0, key, moment);
             // As in the portable view.
             fence(Ordering::Acquire);
             view
@@ -160,8 +233,56 @@ mod vector {
 
         #[inline(always)]
         fn check_thoroughly(&self, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
-            // SAFETY: this table holds an `Avx2`, which exists only if the processor has AVX2 and BMI1.
-            unsafe { check_thoroughly(self, id, tick, refresh) }
+            self.vectors.check_thoroughly(self, id, tick, refresh)
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::super::super::slot::Tag;
+        use super::super::super::tick::Limits;
+        use super::super::super::{avx2::Avx2, avx512::Avx512};
+        use super::*;
+        use proptest::prelude::*;
+
+        #[repr(align(64))]
+        struct Line([AtomicU64; SLOTS]);
+
+        /// Slots with few tags and laps around one value, so that hits, rings and flags occur.
+        fn slots() -> impl Strategy<Value = [u64; SLOTS]> {
+            let slot = (0..4_u64, any::<u64>(), 0..4_u64).prop_map(|(tag, bits, lap)| tag << 18 | bits & 0x3ffc0 | lap);
+            prop_oneof![proptest::array::uniform8(slot), proptest::array::uniform8(any::<u64>())]
+        }
+
+        fn view_of(vectors: Option<impl Vectors>, line: &Line, key: Key, moment: &Moment) -> Option<View> {
+            Some(vectors?.view(&line.0, key, moment))
+        }
+
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases(4096))]
+            #[test]
+            fn vectors_see_what_the_portable_way_sees(
+                slots in slots(), ring in 0..9_usize, now in 0..1_u64 << 62, tag in 1..4_u64, away: bool
+            ) {
+                let mut slots = slots;
+                if ring < 9 {
+                    // Mostly valid rings.
+                    for (i, slot) in slots.iter_mut().enumerate() {
+                        *slot = *slot & !63 | (now & 63).wrapping_sub(u64::from(i >= ring)) & 63;
+                    }
+                }
+                let moment = Moment::new(Tick { now, stamp: now }, Limits::of_window(100 + now % 151));
+                let tag = Tag::of(tag << 18);
+                let key = if away { tag.away() } else { tag.at_home() };
+                let line = Line(slots.map(AtomicU64::new));
+                let portable = View::of(&slots.map(Slot), key, &moment, 63);
+                for seen in [view_of(Avx2::detect(), &line, key, &moment), view_of(Avx512::detect(), &line, key, &moment)] {
+                    match seen {
+                        Some(seen) => prop_assert_eq!(seen, portable),
+                        None => println!("SKIPPED: this processor has not all of AVX2 and AVX-512"),
+                    }
+                }
+            }
         }
     }
 }

@@ -5,6 +5,8 @@
 
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod avx2;
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+mod avx512;
 mod batch;
 mod forget;
 mod fuzzing;
@@ -21,6 +23,7 @@ mod tests;
 mod tick;
 mod view;
 
+use self::batch::Decided;
 pub(crate) use batch::{CHUNK, Chunk, bits};
 pub(crate) use tick::Ticks;
 
@@ -133,6 +136,7 @@ impl Window {
     #[inline]
     pub(crate) fn check_at(&self, digest: Digest, at: Reading) -> Outcome {
         let id = self.place(digest);
+        self.table.prefetch(id.line);
         loop {
             let tick = self.table.agree(self.ticks.at(at));
             match self.kernel.check_one(&self.table, id, tick, self.refresh_on_duplicate) {
@@ -147,15 +151,40 @@ impl Window {
     pub fn check_batch(&self, digests: &[Digest], at: Timestamp, outcomes: &mut Vec<Outcome>) {
         outcomes.clear();
         outcomes.reserve(digests.len());
-        let mut chunk = Chunk::new();
-        for digests in digests.chunks(CHUNK) {
-            chunk.clear();
-            digests.iter().for_each(|&digest| self.stage(&mut chunk, digest));
-            let fresh = self.check_chunk(&mut chunk, !0, at.into());
-            outcomes.extend((0..chunk.len()).map(|i| match fresh >> i & 1 {
+        self.check_chunks(digests.iter().copied(), at.into(), |len, fresh| {
+            outcomes.extend((0..len).map(|i| match fresh >> i & 1 {
                 0 => Outcome::Duplicate,
                 _ => Outcome::Fresh,
             }));
+        });
+    }
+
+    /// It is no earlier than this.
+    #[inline(always)]
+    pub(crate) fn advance(&self, at: Reading) {
+        self.table.agree(self.ticks.at(at));
+    }
+
+    /// Checks digests in order; `decided` gets the size of each chunk of them, and the set of those that are fresh.
+    #[inline(always)]
+    pub(crate) fn check_chunks(
+        &self,
+        digests: impl Iterator<Item = Digest>,
+        at: Reading,
+        mut decided: impl FnMut(usize, u64),
+    ) {
+        let mut digests = digests.fuse();
+        let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
+        digests.by_ref().take(CHUNK).for_each(|digest| self.stage(chunk, digest));
+        while chunk.len() > 0 {
+            next.clear();
+            let fresh = self.check_chunk(chunk, !0, at, || {
+                if let Some(digest) = digests.next() {
+                    self.stage(next, digest);
+                }
+            });
+            decided(chunk.len(), fresh);
+            std::mem::swap(&mut chunk, &mut next);
         }
     }
 
@@ -165,19 +194,32 @@ impl Window {
         chunk.stage(&self.table, self.place(digest));
     }
 
-    /// Checks those digests of a chunk that are in `todo`; the set of those that are fresh.
-    #[inline]
-    pub(crate) fn check_chunk(&self, chunk: &mut Chunk, todo: u64, at: Reading) -> u64 {
+    /// Checks those digests of a chunk that are in `todo`; the set of those that are fresh. `meanwhile` is called once for each digest
+    /// of the chunk.
+    #[inline(always)]
+    pub(crate) fn check_chunk(&self, chunk: &mut Chunk, todo: u64, at: Reading, meanwhile: impl FnMut()) -> u64 {
+        let decided = self.decide(chunk, todo, at, meanwhile);
+        match decided.overtaken {
+            0 => decided.fresh,
+            overtaken => decided.fresh | self.check_overtaken(chunk, overtaken, at),
+        }
+    }
+
+    #[inline(always)]
+    fn decide(&self, chunk: &mut Chunk, todo: u64, at: Reading, meanwhile: impl FnMut()) -> Decided {
+        let tick = self.table.agree(self.ticks.at(at));
+        self.kernel.check_chunk(&self.table, chunk, todo, (tick, self.refresh_on_duplicate), meanwhile)
+    }
+
+    #[cold]
+    fn check_overtaken(&self, chunk: &mut Chunk, todo: u64, at: Reading) -> u64 {
         let (mut fresh, mut todo) = (0, todo);
-        loop {
-            let tick = self.table.agree(self.ticks.at(at));
-            let decided = self.kernel.check_chunk(&self.table, chunk, todo, tick, self.refresh_on_duplicate);
+        while todo != 0 {
+            let decided = self.decide(chunk, todo, at, || ());
             fresh |= decided.fresh;
             todo = decided.overtaken;
-            if todo == 0 {
-                return fresh;
-            }
         }
+        fresh
     }
 
     /// Asks for the memory that a check of this digest will need, without waiting for it.

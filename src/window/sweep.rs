@@ -6,7 +6,7 @@
 //! however long the window lay idle.
 
 use super::slot::Slot;
-use super::tick::{SWEEP_EVERY, SWEEP_KEEPS, SinceSweep};
+use super::tick::{SWEEP_EVERY, SinceSweep};
 use crate::sync::{AtomicU64, Ordering};
 use std::ops::Range;
 
@@ -32,13 +32,13 @@ impl Sweeps {
         now < self.due[line / SHARD_LINES].load(Ordering::Acquire)
     }
 
-    /// Sweeps a line's shard if it is due. `slots` gives the slots of a run of lines.
+    /// Sweeps a line's shard if it is due. `lines` gives a run of lines.
     #[cold]
-    pub(crate) fn sweep<'a, S: Iterator<Item = &'a AtomicU64>>(
+    pub(crate) fn sweep<'a, const SLOTS: usize, L: Iterator<Item = &'a [AtomicU64; SLOTS]>>(
         &self,
         line: usize,
         now: u64,
-        slots: impl FnOnce(Range<usize>) -> S,
+        lines: impl FnOnce(Range<usize>) -> L,
     ) {
         let shard = line / SHARD_LINES;
         let due = &self.due[shard];
@@ -48,9 +48,9 @@ impl Sweeps {
         }
         if seen != 0 {
             let ages = SinceSweep::new(seen - SWEEP_EVERY, now);
-            for slot in slots(shard * SHARD_LINES..(shard + 1) * SHARD_LINES) {
-                clear_if_old(slot, ages, || due.load(Ordering::Relaxed) == seen);
-            }
+            let still_due = || due.load(Ordering::Relaxed) == seen;
+            let lines = lines(shard * SHARD_LINES..(shard + 1) * SHARD_LINES);
+            lines.filter(|line| has_old(line, ages)).flatten().for_each(|slot| clear_if_old(slot, ages, still_due));
         }
         // Release: partner of the acquire in `is_ready`. If it fails, another has swept.
         let _ = due.compare_exchange(seen, now + SWEEP_EVERY, Ordering::Release, Ordering::Relaxed);
@@ -67,6 +67,18 @@ impl Sweeps {
     }
 }
 
+/// Whether there may be something to clear. In a window that is in use next to no line has anything, so this is what a sweep costs: it
+/// has no branches.
+#[inline(always)]
+fn has_old<const SLOTS: usize>(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
+    // Relaxed: only to find out where to look again.
+    let old = line.each_ref().map(|slot| {
+        let slot = Slot(slot.load(Ordering::Relaxed));
+        ages.is_old(slot.0) & (slot != slot.swept())
+    });
+    old.iter().fold(false, |any, old| any | old)
+}
+
 /// Clears a slot whose entry, flag and tick nobody needs any more.
 #[inline(always)]
 fn clear_if_old(slot: &AtomicU64, ages: SinceSweep, still_due: impl Fn() -> bool) {
@@ -75,7 +87,7 @@ fn clear_if_old(slot: &AtomicU64, ages: SinceSweep, still_due: impl Fn() -> bool
         // if we see that insertion, `still_due` sees the new `due` as well.
         let old = Slot(slot.load(Ordering::Acquire));
         let used = old != old.swept();
-        if !used || ages.age_ticks(old.0) < SWEEP_KEEPS || !still_due() {
+        if !used || !ages.is_old(old.0) || !still_due() {
             return;
         }
         // Relaxed: it publishes nothing that `due` does not. It fails if the slot has changed: an equal entry inserted since

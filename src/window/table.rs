@@ -164,7 +164,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for Table<SLOTS, LAP_BI
         if !self.is_ready(line, moment) {
             self.sweeps.sweep(line, moment.tick.now, |lines| {
                 let end = lines.end.min(self.lines.len());
-                self.lines[lines.start..end].iter().flat_map(|line| &line.0)
+                self.lines[lines.start..end].iter().map(|line| &line.0)
             });
         }
     }

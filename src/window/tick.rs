@@ -278,6 +278,13 @@ impl SinceSweep {
         let after_earliest = (slot.wrapping_sub(self.earliest) & TICK_MASK) >> TICK_SHIFT; // nothing below to borrow
         self.oldest_ticks.saturating_sub(after_earliest)
     }
+
+    /// Whether a slot is as old as what a sweep clears.
+    #[inline(always)]
+    pub(crate) fn is_old(&self, slot: u64) -> bool {
+        // As `age_ticks(slot) >= SWEEP_KEEPS`, without branches.
+        slot.wrapping_sub(self.earliest) & TICK_MASK <= (self.oldest_ticks - SWEEP_KEEPS) << TICK_SHIFT
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,84 @@
+//! A look at a line with AVX-512: the whole line in one register, comparisons in mask registers. Same results as [`View::of`].
+//!
+//! Unsafe for the same reason as `avx2`.
+
+use super::slot::{Key, LAP_BITS, SLOTS, Slot};
+use super::tick::Moment;
+use super::view::View;
+use crate::sync::AtomicU64;
+use std::arch::x86_64::*;
+
+/// Proof that this processor has AVX-512, and does not slow down when it is used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    /// The proof, if there is one.
+    pub(crate) fn detect() -> Option<Self> {
+        // VBMI2 came with Ice Lake and Zen 4. Processors before these lower their clock for 512-bit operations.
+        let has_all = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vbmi2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt");
+        has_all.then_some(Avx512(()))
+    }
+}
+
+/// Looks at a line.
+///
+/// The slots are read as by eight relaxed loads in some order; the caller adds the acquire fence.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
+pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
+    const LAP_MASK: u64 = (1 << LAP_BITS) - 1;
+    let slots = load(line);
+    let (want, key_mask) = key.terms();
+    let (base, age_mask) = moment.age_terms();
+
+    let age = _mm512_and_si512(_mm512_sub_epi64(splat(base), slots), splat(age_mask));
+    let matches = _mm512_testn_epi64_mask(_mm512_xor_si512(slots, splat(want)), splat(key_mask));
+    let hit = _mm512_mask_cmplt_epu64_mask(matches, age, splat(moment.limits.live));
+    let counts =
+        _mm512_test_epi64_mask(slots, splat(Slot::FLAGS.1)) | _mm512_cmplt_epu64_mask(age, splat(moment.limits.carry));
+    let spilled = _mm512_mask_test_epi64_mask(counts, slots, splat(Slot::FLAGS.0));
+
+    let low = _mm512_castsi512_si128(slots);
+    let lag = _mm512_sub_epi64(_mm512_broadcastq_epi64(low), slots);
+    let newest = _mm512_testn_epi64_mask(lag, splat(LAP_MASK));
+    let far = _mm512_test_epi64_mask(lag, splat(LAP_MASK - 1));
+
+    View::new::<SLOTS>(
+        hit != 0,
+        spilled != 0,
+        u32::from(newest),
+        far == 0,
+        _mm_cvtsi128_si64(low) as u64 & LAP_MASK,
+        LAP_MASK,
+    )
+}
+
+/// Reads the eight slots.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load(line: &[AtomicU64; SLOTS]) -> __m512i {
+    let slots;
+    // SAFETY: as in `avx2::load`: the reference makes the 64 bytes readable, lines are aligned to 64 bytes, and `asm!` may do what
+    // the hardware does while others write: read every aligned 8-byte lane in one piece.
+    unsafe {
+        std::arch::asm!(
+            "vmovdqa64 {slots}, [{line}]",
+            line = in(reg) line,
+            slots = out(zmm_reg) slots,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    slots
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn splat(bits: u64) -> __m512i {
+    _mm512_set1_epi64(bits as i64)
+}
