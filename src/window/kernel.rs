@@ -23,7 +23,7 @@ impl Kernel {
         let vectors =
             [super::avx512::Avx512::detect().map(Kernel::Avx512), super::avx2::Avx2::detect().map(Kernel::Avx2)];
         #[cfg(not(all(target_arch = "x86_64", not(loom))))]
-        let vectors = [];
+        let vectors: [Option<Self>; 0] = [];
         vectors.into_iter().flatten().chain([Kernel::Portable])
     }
 
