@@ -65,6 +65,8 @@
 //! - Nothing is remembered across restarts, and nothing is shared between processes.
 //! - Once an engine is built, no call fails, waits or allocates (but for the buffers that a caller passes in).
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod error;
 mod verdict;
 

@@ -5,8 +5,8 @@ use crate::results::{Comparison, Results};
 use std::fmt::Write;
 
 const WIDTH: usize = 760;
-const BARS_AT: usize = 250;
-const BAR_WIDTH_MAX: f64 = 330.0;
+const BARS_AT: usize = 270;
+const BAR_WIDTH_MAX: f64 = 320.0;
 const ROW_HEIGHT: usize = 26;
 const TOP: usize = 56;
 
@@ -62,5 +62,5 @@ fn bar(row: &Results) -> Option<(String, f64, bool)> {
         Mode::Batched => format!("{name}, batched"),
         Mode::Single => name.to_string(),
     };
-    Some((label, row.nanos_per_id()?, row.is_ours()))
+    Some((label.replace('<', "&lt;"), row.nanos_per_id()?, row.is_ours()))
 }
