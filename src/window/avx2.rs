@@ -3,7 +3,7 @@
 //! The unsafe part of the window. Whether the processor can do this is decided once, when a table is built.
 
 use super::slot::{Key, LAP_BITS, SLOTS, Slot};
-use super::tick::Moment;
+use super::tick::{Moment, SinceSweep};
 use super::view::View;
 use crate::sync::AtomicU64;
 use std::arch::x86_64::*;
@@ -65,6 +65,21 @@ pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View
 }
 
 const _: () = assert!(Slot::FLAGS.0 << 57 == 1 << 63 && Slot::FLAGS.1 << 46 == 1 << 63);
+
+/// Whether a line has something for a sweep to clear; see `sweep::has_old`.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+pub(crate) fn has_old(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
+    let (low, high) = load(line);
+    let (earliest, mask, old) = ages.terms();
+    let unused_or_young = |slots| {
+        let after = _mm256_and_si256(_mm256_sub_epi64(slots, splat(earliest)), splat(mask));
+        let unused = _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ LAP_BITS as i32 }>(slots), _mm256_setzero_si256());
+        _mm256_or_si256(unused, _mm256_cmpgt_epi64(after, splat(old)))
+    };
+    let all = _mm256_and_si256(unused_or_young(low), unused_or_young(high));
+    top_bits(all) != 0b1111
+}
 
 /// Reads the eight slots.
 #[inline]

@@ -3,7 +3,7 @@
 //! Unsafe for the same reason as `avx2`.
 
 use super::slot::{Key, LAP_BITS, SLOTS, Slot};
-use super::tick::Moment;
+use super::tick::{Moment, SinceSweep};
 use super::view::View;
 use crate::sync::AtomicU64;
 use std::arch::x86_64::*;
@@ -57,6 +57,17 @@ pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View
         _mm_cvtsi128_si64(low) as u64 & LAP_MASK,
         LAP_MASK,
     )
+}
+
+/// Whether a line has something for a sweep to clear; see `sweep::has_old`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
+pub(crate) fn has_old(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
+    let slots = load(line);
+    let (earliest, mask, old) = ages.terms();
+    let after = _mm512_and_si512(_mm512_sub_epi64(slots, splat(earliest)), splat(mask));
+    let used = _mm512_test_epi64_mask(slots, splat(!((1 << LAP_BITS) - 1)));
+    _mm512_mask_cmple_epu64_mask(used, after, splat(old)) != 0
 }
 
 /// Reads the eight slots.

@@ -77,7 +77,7 @@ mod vector {
     use super::super::line::{self, LineMemory, Lost};
     use super::super::slot::{Key, SLOTS, Slot};
     use super::super::table::Line;
-    use super::super::tick::Moment;
+    use super::super::tick::{Moment, SinceSweep};
     use super::super::view::View;
     use super::*;
     use crate::memory::prefetch;
@@ -86,6 +86,7 @@ mod vector {
     /// The proof that a processor has some vectors, and what they are good for.
     trait Vectors: Copy {
         fn view(self, line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View;
+        fn has_old(self, line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool;
         fn check_thoroughly(
             self,
             table: &VectorTable<Self>,
@@ -139,6 +140,12 @@ mod vector {
                     fn view(self, line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
                         // SAFETY: `self` exists only if the processor has what the function is compiled for.
                         unsafe { vectors::view(line, key, moment) }
+                    }
+
+                    #[inline(always)]
+                    fn has_old(self, line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
+                        // SAFETY: `self` exists only if the processor has what the function is compiled for.
+                        unsafe { vectors::has_old(line, ages) }
                     }
 
                     #[inline(always)]
@@ -214,7 +221,7 @@ mod vector {
 
         #[inline(always)]
         fn ready(&self, line: usize, moment: &Moment) {
-            self.table.ready(line, moment);
+            self.table.ready_by(line, moment, |line, ages| self.vectors.has_old(line, ages));
         }
 
         #[inline(always)]
@@ -240,6 +247,7 @@ mod vector {
     #[cfg(test)]
     mod tests {
         use super::super::super::slot::Tag;
+        use super::super::super::sweep;
         use super::super::super::tick::Limits;
         use super::super::super::{avx2::Avx2, avx512::Avx512};
         use super::*;
@@ -254,15 +262,22 @@ mod vector {
             prop_oneof![proptest::array::uniform8(slot), proptest::array::uniform8(any::<u64>())]
         }
 
-        fn view_of(vectors: Option<impl Vectors>, line: &Line, key: Key, moment: &Moment) -> Option<View> {
-            Some(vectors?.view(&line.0, key, moment))
+        fn agree(vectors: Option<impl Vectors>, line: &Line, key: Key, moment: &Moment, ages: SinceSweep) {
+            let Some(vectors) = vectors else {
+                println!("SKIPPED: this processor has not all of AVX2 and AVX-512");
+                return;
+            };
+            let slots = line.0.each_ref().map(|slot| Slot(slot.load(Ordering::Relaxed)));
+            assert_eq!(vectors.view(&line.0, key, moment), View::of(&slots, key, moment, 63));
+            assert_eq!(vectors.has_old(&line.0, ages), sweep::has_old(&line.0, ages));
         }
 
         proptest! {
             #![proptest_config(ProptestConfig::with_cases(4096))]
             #[test]
             fn vectors_see_what_the_portable_way_sees(
-                slots in slots(), ring in 0..9_usize, now in 0..1_u64 << 62, tag in 1..4_u64, away: bool
+                slots in slots(), ring in 0..9_usize, now in 0..1_u64 << 62, tag in 1..4_u64, away: bool,
+                idle in prop_oneof![0..2_000_u64, any::<u64>()]
             ) {
                 let mut slots = slots;
                 if ring < 9 {
@@ -275,13 +290,9 @@ mod vector {
                 let tag = Tag::of(tag << 18);
                 let key = if away { tag.away() } else { tag.at_home() };
                 let line = Line(slots.map(AtomicU64::new));
-                let portable = View::of(&slots.map(Slot), key, &moment, 63);
-                for seen in [view_of(Avx2::detect(), &line, key, &moment), view_of(Avx512::detect(), &line, key, &moment)] {
-                    match seen {
-                        Some(seen) => prop_assert_eq!(seen, portable),
-                        None => println!("SKIPPED: this processor has not all of AVX2 and AVX-512"),
-                    }
-                }
+                let ages = SinceSweep::new(now.saturating_sub(idle), now);
+                agree(Avx2::detect(), &line, key, &moment, ages);
+                agree(Avx512::detect(), &line, key, &moment, ages);
             }
         }
     }

@@ -32,13 +32,15 @@ impl Sweeps {
         now < self.due[line / SHARD_LINES].load(Ordering::Acquire)
     }
 
-    /// Sweeps a line's shard if it is due. `lines` gives a run of lines.
+    /// Sweeps a line's shard if it is due. `lines` gives a run of lines, `has_old` tells whether there may be something to clear in
+    /// one: next to nowhere in a window that is in use, so that is what a sweep costs.
     #[cold]
     pub(crate) fn sweep<'a, const SLOTS: usize, L: Iterator<Item = &'a [AtomicU64; SLOTS]>>(
         &self,
         line: usize,
         now: u64,
         lines: impl FnOnce(Range<usize>) -> L,
+        has_old: impl Fn(&[AtomicU64; SLOTS], SinceSweep) -> bool,
     ) {
         let shard = line / SHARD_LINES;
         let due = &self.due[shard];
@@ -67,10 +69,9 @@ impl Sweeps {
     }
 }
 
-/// Whether there may be something to clear. In a window that is in use next to no line has anything, so this is what a sweep costs: it
-/// has no branches.
+/// Whether a line has something to clear. Without branches.
 #[inline(always)]
-fn has_old<const SLOTS: usize>(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
+pub(crate) fn has_old<const SLOTS: usize>(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
     // Relaxed: only to find out where to look again.
     let old = line.each_ref().map(|slot| {
         let slot = Slot(slot.load(Ordering::Relaxed));

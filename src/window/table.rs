@@ -2,13 +2,14 @@
 
 use super::line::{LineMemory, Lost};
 use super::slot::{Key, LAP_BITS, SLOTS, Slot};
-use super::sweep::{SHARD_LINES, Sweeps};
+use super::sweep::{self, SHARD_LINES, Sweeps};
 use super::tally::Tally;
-use super::tick::{GRACE, Limits, Moment, Tick};
+use super::tick::{GRACE, Limits, Moment, SinceSweep, Tick};
 use super::view::View;
 use crate::Error;
 use crate::memory::{LINE_BYTES, Lines, Zeroed, prefetch};
 use crate::sync::{AtomicU64, Ordering, fence};
+use std::ops::Range;
 
 /// The share of slots that live ids take at the rated capacity: 18.4 bytes an id, and about 1.5 ids in a million lost before
 /// their time.
@@ -92,6 +93,23 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
         &self.lines[line].0
     }
 
+    /// Sweeps the line's shard if it is not ready, given a way to tell whether there is something to clear in a line.
+    #[inline(always)]
+    pub(crate) fn ready_by(
+        &self,
+        line: usize,
+        moment: &Moment,
+        has_old: impl Fn(&[AtomicU64; SLOTS], SinceSweep) -> bool,
+    ) {
+        if !self.sweeps.is_ready(line, moment.tick.now) {
+            let lines = |range: Range<usize>| {
+                let end = range.end.min(self.lines.len());
+                self.lines[range.start..end].iter().map(|line| &line.0)
+            };
+            self.sweeps.sweep(line, moment.tick.now, lines, has_old);
+        }
+    }
+
     /// Entries that are live at a moment, counted one by one. An entry that is being moved may be counted twice.
     pub(crate) fn live(&self, moment: &Moment) -> u64 {
         let live_in = |(shard, lines): (usize, &[Line<SLOTS>])| {
@@ -161,12 +179,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for Table<SLOTS, LAP_BI
 
     #[inline(always)]
     fn ready(&self, line: usize, moment: &Moment) {
-        if !self.is_ready(line, moment) {
-            self.sweeps.sweep(line, moment.tick.now, |lines| {
-                let end = lines.end.min(self.lines.len());
-                self.lines[lines.start..end].iter().map(|line| &line.0)
-            });
-        }
+        self.ready_by(line, moment, sweep::has_old);
     }
 
     #[inline(always)]

@@ -262,13 +262,17 @@ pub(crate) struct SinceSweep {
     earliest: u64,
     /// The age of that tick.
     oldest_ticks: u64,
+    /// How long after the earliest tick those came that are to be cleared, at most; as bits of a slot.
+    old: u64,
 }
 
 impl SinceSweep {
     pub(crate) fn new(swept: u64, now: u64) -> Self {
+        let since_ticks = now.saturating_sub(swept);
         SinceSweep {
             earliest: swept.wrapping_sub(SWEEP_KEEPS) << TICK_SHIFT,
-            oldest_ticks: now.saturating_sub(swept) + SWEEP_KEEPS,
+            oldest_ticks: since_ticks.saturating_add(SWEEP_KEEPS),
+            old: since_ticks.min((1 << TICK_BITS) - 1) << TICK_SHIFT,
         }
     }
 
@@ -279,11 +283,16 @@ impl SinceSweep {
         self.oldest_ticks.saturating_sub(after_earliest)
     }
 
-    /// Whether a slot is as old as what a sweep clears.
+    /// Whether a slot is as old as what a sweep clears: SWEEP_KEEPS or more.
     #[inline(always)]
     pub(crate) fn is_old(&self, slot: u64) -> bool {
-        // As `age_ticks(slot) >= SWEEP_KEEPS`, without branches.
-        slot.wrapping_sub(self.earliest) & TICK_MASK <= (self.oldest_ticks - SWEEP_KEEPS) << TICK_SHIFT
+        slot.wrapping_sub(self.earliest) & TICK_MASK <= self.old
+    }
+
+    /// What vectors compute with: a slot is old if, less the first, what remains in the second is at most the third.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    pub(crate) fn terms(&self) -> (u64, u64, u64) {
+        (self.earliest, TICK_MASK, self.old)
     }
 }
 
@@ -358,7 +367,9 @@ mod tests {
             let written = swept.wrapping_add_signed(offset);
             let now = swept + since;
             let slot = stamp_bits(written) | 0x5a;
-            prop_assert_eq!(SinceSweep::new(swept, now).age_ticks(slot), now.saturating_sub(written));
+            let ages = SinceSweep::new(swept, now);
+            prop_assert_eq!(ages.age_ticks(slot), now.saturating_sub(written));
+            prop_assert_eq!(ages.is_old(slot), now.saturating_sub(written) >= SWEEP_KEEPS);
         }
     }
 }
