@@ -42,6 +42,7 @@ impl Source {
         if file.metadata().is_ok_and(|meta| meta.is_dir()) {
             return Err(Failure::input(self.name(), "it is a directory"));
         }
+        enlarge_pipe(&file);
         Ok(file)
     }
 
@@ -49,6 +50,15 @@ impl Source {
     pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, Failure> {
         decompress(Counted { file: self.open()?, bytes_read }).map_err(|e| Failure::input(self.name(), e))
     }
+}
+
+/// Makes room for some blocks in a pipe: with the 64 KiB of a new one, its two ends spend half of their time waking each other. Does
+/// nothing where there is no pipe, or no room to be had.
+pub fn enlarge_pipe(file: &File) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::pipe::fcntl_setpipe_size(file, 1 << 20);
+    #[cfg(not(target_os = "linux"))]
+    let _ = file;
 }
 
 /// Standard input without std's buffer and lock.

@@ -46,7 +46,9 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
     let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
     let parser = Parser::new(&args, extractor, plan.dedup.clone());
     let checker = Checker::new(plan.dedup.clone(), time);
-    let mut printer = Printer::new(print::stdout().map_err(Failure::output)?, wanted(&args));
+    let output = print::stdout().map_err(Failure::output)?;
+    input::enlarge_pipe(&output);
+    let mut printer = Printer::new(output, wanted(&args));
     let mut counts = Counts::default();
     let done = Stages::start(parser, checker, sources, bytes_read).run(|batch| {
         counts.add(batch);
