@@ -94,7 +94,7 @@ impl Builder {
         Builder { refresh_on_duplicate, ..self }
     }
 
-    /// Where to read the time. Default: [`MonotonicClock`].
+    /// Where to read the time. Default: [`MonotonicClock`](crate::MonotonicClock).
     pub fn clock(self, clock: impl Clock) -> Self {
         Builder { clock: Some(Box::new(clock)), ..self }
     }
