@@ -184,34 +184,22 @@ impl Engine {
         (verdicts, counts): (&mut Vec<Verdict>, &mut Counts),
         mut meanwhile: impl FnMut(),
     ) {
-        let evicted = self.window.evicted_live();
         let fresh = self.window.check_chunk(chunk, !known, at, || ());
-        // An id may have been accepted, evicted and accepted again in this chunk: since the history was asked.
-        let outdated = self.window.evicted_live() != evicted;
         let now = history.tick(at.time);
-        let mut again = 0;
-        for i in 0..chunk.len() {
+        for (i, look) in looks[..chunk.len()].iter().enumerate() {
             meanwhile();
             if fresh >> i & 1 != 0 {
-                if outdated {
-                    looks[i] = history.look(digests[i]);
-                    again |= u64::from(looks[i].seen) << i;
-                }
-                history.insert_looked(&looks[i], now);
+                history.insert_looked(look, now);
             }
         }
-        let fresh = fresh & !again;
 
         let start = verdicts.len();
         extend(verdicts, chunk.len(), fresh, FRESH_BY_HISTORY);
         counts.add(FRESH_BY_HISTORY, fresh.count_ones().into());
-        counts.add(DUPLICATE, chunk.len() as u64 - u64::from((known | again | fresh).count_ones()));
+        counts.add(DUPLICATE, chunk.len() as u64 - u64::from((known | fresh).count_ones()));
         // Equal ids are known or not known together, so these do not overtake others.
-        for i in bits(known | again) {
-            let verdict = match again >> i & 1 {
-                0 => self.check_known(history, digests[i], at),
-                _ => self.unconfirmed(),
-            };
+        for i in bits(known) {
+            let verdict = self.check_known(history, digests[i], at);
             verdicts[start + i] = verdict;
             counts.add(verdict, 1);
         }

@@ -283,12 +283,6 @@ impl Window {
         self.ticks.tick()
     }
 
-    /// See [`WindowStats::evicted_live`].
-    #[inline(always)]
-    pub(crate) fn evicted_live(&self) -> u64 {
-        self.table.tally.evicted_live()
-    }
-
     /// The latest time that was given to a call, rounded up to the end of its tick.
     pub(crate) fn latest(&self) -> Timestamp {
         self.ticks.end_of(self.table.latest())

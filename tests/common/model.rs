@@ -72,8 +72,9 @@ struct Model {
     /// The time of this call, and the latest of any call, in nanoseconds.
     given: u64,
     latest: u64,
+    calls: u64,
     window: HashMap<u64, u64>,
-    history: HashMap<u64, u64>,
+    history: HashMap<u64, (u64, u64)>,
     /// Ids that the window has forgotten although it must know them.
     missed: u64,
     /// The age of the youngest id that this call has missed.
@@ -91,6 +92,7 @@ impl Model {
             config,
             given: 0,
             latest: 0,
+            calls: 0,
             window: HashMap::new(),
             history: HashMap::new(),
             missed: 0,
@@ -103,6 +105,7 @@ impl Model {
     fn call(&mut self, at: Timestamp) {
         self.given = at.as_nanos();
         self.latest = self.latest.max(self.given);
+        self.calls += 1;
     }
 
     /// What an engine without a clock takes for the time of a call: the end of the latest tick.
@@ -126,7 +129,8 @@ impl Model {
 
     fn in_history(&self, id: u64) -> Age {
         match self.history.get(&id) {
-            Some(since) if self.elapsed(*since) < nanos(self.config.horizon) => Age::Must,
+            // A batch asks the history about some ids at once, so an id that was accepted and evicted among them is not known yet.
+            Some((since, call)) if self.elapsed(*since) < nanos(self.config.horizon) && *call < self.calls => Age::Must,
             // A generation is followed by one more, each as long as the horizon and at least as long as traffic pauses: forever.
             Some(_) => Age::May,
             None => Age::Gone,
@@ -154,7 +158,7 @@ impl Model {
         }
         // A refresh by the window is the window's affair only.
         if verdict.is_fresh() || (self.config.refresh && !by_window) {
-            self.history.insert(id, self.given);
+            self.history.insert(id, (self.given, self.calls));
         }
         self.checks += 1;
     }
