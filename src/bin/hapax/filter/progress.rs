@@ -22,7 +22,7 @@ impl Progress {
         let bar = match (shown, size) {
             (false, _) => ProgressBar::hidden(),
             (true, Some(size)) => {
-                ProgressBar::new(size.bytes).with_style(style("{bar:30} {percent}%  {msg}  {eta} left"))
+                ProgressBar::new(size.bytes).with_style(style("{bar:20} {bytes} of {total_bytes}  {msg}  {eta} left"))
             }
             (true, None) => ProgressBar::new_spinner().with_style(style("{spinner} {bytes}  {msg}")),
         };
