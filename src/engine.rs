@@ -251,7 +251,7 @@ impl Staged {
         Staged { chunk: Chunk::new(), digests: [Digest::from(0); CHUNK], looks: [Look::default(); CHUNK] }
     }
 
-    /// Adds a digest, if there is room for it, and asks for its line of the window.
+    /// Adds a digest to a chunk that is not full, and asks for its line of the window.
     #[inline(always)]
     fn add(&mut self, window: &Window, digest: Digest) {
         self.digests[self.chunk.len()] = digest;

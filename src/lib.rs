@@ -37,7 +37,7 @@
 //! # In batches, if possible
 //!
 //! At ten million live ids the table is in main memory, and what a check costs is the wait for its cache line. In a batch these waits
-//! overlap, which makes a check five times as fast.
+//! overlap, which makes a check four to five times as fast.
 //!
 //! ```
 //! # let dedup = hapax::Dedup::builder().build()?;

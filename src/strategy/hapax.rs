@@ -48,7 +48,7 @@ impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTOR
     }
 
     fn evicted_live(&self) -> Option<u64> {
-        Some(self.0.stats().window.evicted_live)
+        Some(self.0.evicted_live())
     }
 }
 

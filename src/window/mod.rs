@@ -283,6 +283,11 @@ impl Window {
         self.ticks.tick()
     }
 
+    /// Digests that had to go before their time; see [`WindowStats::evicted_live`].
+    pub fn evicted_live(&self) -> u64 {
+        self.table.tally.evicted_live()
+    }
+
     /// The latest time that was given to a call, rounded up to the end of its tick.
     pub(crate) fn latest(&self) -> Timestamp {
         self.ticks.end_of(self.table.latest())

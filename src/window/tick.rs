@@ -130,11 +130,14 @@ pub(crate) struct Tick {
 }
 
 impl Tick {
+    /// The latest tick that fits in a word with what it rounds up to: with ticks of 1 ns, time stands still from 2116 on.
+    const NOW_MAX: u64 = (1 << 62) - 1;
+
     /// In one word, in the order of time: of two times in one tick, the later one may be stamped later.
     #[inline(always)]
     pub(crate) fn pack(self) -> u64 {
         debug_assert!(self.stamp - self.now <= 2);
-        self.now << 2 | (self.stamp - self.now)
+        self.now.min(Self::NOW_MAX) << 2 | (self.stamp - self.now)
     }
 
     #[inline(always)]
@@ -360,6 +363,18 @@ mod tests {
             prop_assert_eq!(moment.age_ticks(slot), age.max(0) as u64);
             prop_assert_eq!(moment.age(slot) < moment.limits.live, age < window as i64);
             prop_assert_eq!(moment.age(slot) < moment.limits.keep, age < (window + GRACE) as i64);
+        }
+
+        #[test]
+        fn packed_ticks_are_in_the_order_of_time(now in 0..1_u64 << 63, later in 0..1_u64 << 63, up in 0..3_u64) {
+            let tick = |now| Tick { now, stamp: now + up };
+            let (earlier, later) = (now.min(later), now.max(later));
+            prop_assert!(tick(earlier).pack() <= tick(later).pack());
+            let exact = Tick { now, stamp: now };
+            prop_assert!(exact.pack() <= tick(now).pack());
+            if now <= Tick::NOW_MAX {
+                prop_assert_eq!(Tick::unpack(tick(now).pack()), tick(now));
+            }
         }
 
         #[test]

@@ -23,6 +23,30 @@ fn a_closed_pipe_is_a_quiet_end_even_while_input_goes_on() {
 }
 
 #[test]
+fn there_may_be_any_number_of_files() {
+    let folder = std::env::temp_dir().join(format!("hapax-many-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let names: Vec<_> = (0..50).map(|i| folder.join(i.to_string())).collect();
+    names.iter().enumerate().for_each(|(i, name)| std::fs::write(name, format!("{}\n", i % 30)).unwrap());
+    let output = filter(&[]).args(&names).output().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let expected: String = (0..30).map(|i| format!("{i}\n")).collect();
+    assert!(output.status.success() && output.stdout == expected.as_bytes());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_named_pipe_is_read_to_its_end() {
+    let path = std::env::temp_dir().join(format!("hapax-pipe-{}", std::process::id()));
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let mut writer = Command::new("sh").args(["-c", "seq 1 100000 > \"$0\""]).arg(&path).spawn().unwrap();
+    let output = filter(&[path.to_str().unwrap()]).output().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(writer.wait().unwrap().success() && output.status.success());
+    assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), 100_000);
+}
+
+#[test]
 fn ids_that_are_forgotten_early_are_counted_and_the_end_is_another_one() {
     let input: String = (0..100_000).map(|i| format!("{i}\n")).collect();
     let output = run(filter(&["--capacity", "1000", "--stats=json"]), input.as_bytes());

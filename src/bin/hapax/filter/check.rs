@@ -19,7 +19,7 @@ pub enum Time {
 pub struct Checker {
     dedup: Dedup,
     time: Time,
-    tick_nanos: u128,
+    tick_nanos: u64,
     /// The latest time so far.
     stream_time: Timestamp,
     verdicts: Vec<Verdict>,
@@ -27,7 +27,7 @@ pub struct Checker {
 
 impl Checker {
     pub fn new(dedup: Dedup, time: Time) -> Self {
-        let tick_nanos = dedup.tick().as_nanos();
+        let tick_nanos = dedup.tick().as_nanos() as u64;
         Checker { dedup, time, tick_nanos, stream_time: Timestamp::default(), verdicts: Vec::new() }
     }
 
@@ -63,9 +63,9 @@ impl Checker {
     }
 
     /// Times are rounded down and up to ticks; two with the same result are the same.
-    fn grain(&self, time: Timestamp) -> (u128, bool) {
-        let nanos = u128::from(time.as_nanos());
-        (nanos / self.tick_nanos, nanos % self.tick_nanos == 0)
+    fn grain(&self, time: Timestamp) -> (u64, bool) {
+        let nanos = time.as_nanos();
+        (nanos / self.tick_nanos, nanos.is_multiple_of(self.tick_nanos))
     }
 }
 

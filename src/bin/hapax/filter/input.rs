@@ -35,6 +35,11 @@ impl Source {
         self.path == Path::new("-")
     }
 
+    /// Whether it is an ordinary file, which can be opened twice. A named pipe's writer takes a first reader's going for the end.
+    pub fn is_file(&self) -> bool {
+        self.is_stdin() || self.path.is_file()
+    }
+
     /// Opens the file as it is, without decompressing.
     pub fn open(&self) -> Result<File, Failure> {
         let file = if self.is_stdin() { stdin() } else { File::open(&self.path) };

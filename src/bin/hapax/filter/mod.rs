@@ -56,13 +56,13 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
         printer.print(batch)
     });
     progress.finish();
-    let report =
-        Report { counts, stats: plan.dedup.stats(), plan: &plan, window: args.window, elapsed: start.elapsed() };
     // A closed pipe has had what it wanted, and its owner may not want to hear more.
     if let (Some(format), false) = (args.stats, matches!(done, Err(Failure::ClosedPipe))) {
+        let elapsed = start.elapsed();
+        let report = Report { counts, stats: plan.dedup.stats(), plan: &plan, window: args.window, elapsed };
         eprintln!("{}", report.text(format));
     }
-    done.and_then(|()| report.forgotten_early().map_or(Ok(()), Err))
+    done.and_then(|()| report::forgotten_early(&plan).map_or(Ok(()), Err))
 }
 
 fn sources(args: &FilterArgs) -> Vec<Source> {

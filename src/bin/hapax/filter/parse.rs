@@ -80,6 +80,8 @@ pub struct Parser {
     header_printed: bool,
     /// The number of the next line in its file.
     line_number: u64,
+    /// An empty batch that the end of a file has left.
+    spare: Option<Batch>,
 }
 
 /// Whoever wants batches has gone away, and says why himself.
@@ -111,7 +113,7 @@ impl Parser {
             line_bytes_max: args.line_bytes_max as usize,
             has_header: args.format.header || extractor.needs_header(),
         };
-        Parser { rules, extractor, dedup, at_header: false, header_printed: false, line_number: 1 }
+        Parser { rules, extractor, dedup, at_header: false, header_printed: false, line_number: 1, spare: None }
     }
 
     /// Reads all files.
@@ -132,11 +134,17 @@ impl Parser {
         let mut blocks = Blocks::new(source.read(bytes_read)?, self.rules.line_bytes_max);
         self.at_header = self.rules.has_header;
         self.line_number = 1;
-        let mut batch = channels.empty.recv().map_err(|_| Gone)?;
         loop {
+            let mut batch = match self.spare.take() {
+                Some(batch) => batch,
+                None => channels.empty.recv().map_err(|_| Gone)?,
+            };
             batch.clear();
             let parsed = match blocks.next(&mut batch.bytes).map_err(|e| Failure::input(source.name(), e))? {
-                Block::End => return Ok(()),
+                Block::End => {
+                    self.spare = Some(batch);
+                    return Ok(());
+                }
                 Block::Lines => self.parse(&mut batch),
                 Block::TooLong => self.too_long(&mut batch),
             };
@@ -146,7 +154,6 @@ impl Parser {
                 let (file, line) = (source.name().display(), bad.line_number);
                 Failure::BadInput(format!("{file}, line {line}: {}", bad.reason))
             })?;
-            batch = channels.empty.recv().map_err(|_| Gone)?;
         }
     }
 

@@ -78,7 +78,7 @@ pub fn size_of(sources: &[Source]) -> Option<Size> {
 /// Looks at a few places of a file, which stays where it is. Nothing if it is no ordinary file, or cannot be read; reading it will
 /// say why.
 fn file_size(source: &Source) -> Option<Size> {
-    let file = source.open().ok()?;
+    let file = source.is_file().then(|| source.open().ok())??;
     let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
     let bytes = meta.len();
     let beginning = read_at(&file, 0, 8)?;

@@ -37,6 +37,17 @@ impl Counts {
     }
 }
 
+/// The failure that it is to have forgotten ids early, if some were.
+pub fn forgotten_early(plan: &Plan) -> Option<Failure> {
+    let (forgotten, capacity, from) = (plan.dedup.evicted_live(), plan.capacity, plan.capacity_from);
+    (forgotten > 0).then(|| {
+        Failure::Forgotten(format!(
+            "{forgotten} ids had to be forgotten before their time, and duplicates of them may have passed: there is room for {capacity} \
+             ids within a window ({from}); a larger --capacity helps"
+        ))
+    })
+}
+
 /// All that can be said at the end.
 pub struct Report<'a> {
     pub counts: Counts,
@@ -47,19 +58,6 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// The failure that it is to have forgotten ids early, if some were.
-    pub fn forgotten_early(&self) -> Option<Failure> {
-        let forgotten = self.stats.window.evicted_live;
-        if forgotten == 0 {
-            return None;
-        }
-        let (capacity, from) = (self.plan.capacity, self.plan.capacity_from);
-        Some(Failure::Forgotten(format!(
-            "{forgotten} ids had to be forgotten before their time, and duplicates of them may have passed: there is room for {capacity} \
-             ids within a window ({from}); a larger --capacity helps"
-        )))
-    }
-
     pub fn text(&self, format: StatsFormat) -> String {
         match format {
             StatsFormat::Table => self.table(),
