@@ -84,7 +84,11 @@ mod engine;
 mod stats;
 
 mod memory;
+mod rules;
 mod sync;
+
+#[cfg(explore)]
+mod explore;
 
 #[cfg(feature = "bench")]
 pub mod strategy;

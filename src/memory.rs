@@ -3,19 +3,19 @@
 //! Everything about raw memory is in this file; the tiers see slices of atomics.
 
 use crate::Error;
-#[cfg(not(loom))]
+#[cfg(not(modelled))]
 use std::io;
 
 /// A fixed number of `T`s, all zero to begin with.
 pub(crate) struct Lines<T> {
-    #[cfg(not(loom))]
+    #[cfg(not(modelled))]
     items: *const T,
-    #[cfg(not(loom))]
+    #[cfg(not(modelled))]
     len: usize,
     /// Owns what `items` points to.
-    #[cfg(not(loom))]
+    #[cfg(not(modelled))]
     _map: memmap2::MmapRaw,
-    #[cfg(loom)]
+    #[cfg(modelled)]
     items: Vec<T>,
 }
 
@@ -30,10 +30,10 @@ pub(crate) unsafe trait Zeroed: Default + Sync {}
 pub(crate) const LINE_BYTES: usize = 64;
 
 /// The size of a huge page on x86-64 and on most AArch64 systems; elsewhere only an alignment.
-#[cfg(not(loom))]
+#[cfg(not(modelled))]
 const HUGE_PAGE: usize = 2 << 20;
 
-#[cfg(not(loom))]
+#[cfg(not(modelled))]
 impl<T: Zeroed> Lines<T> {
     /// Memory for `len` items, present (not merely promised) when this returns.
     pub(crate) fn new(len: usize, tier: &'static str) -> Result<Self, Error> {
@@ -75,13 +75,13 @@ impl<T: Zeroed> Lines<T> {
 }
 
 // SAFETY: Lines owns its memory, and hands out only shared references to items that are Sync (trait Zeroed).
-#[cfg(not(loom))]
+#[cfg(not(modelled))]
 unsafe impl<T: Zeroed> Send for Lines<T> {}
 // SAFETY: as for Send.
-#[cfg(not(loom))]
+#[cfg(not(modelled))]
 unsafe impl<T: Zeroed> Sync for Lines<T> {}
 
-#[cfg(loom)]
+#[cfg(modelled)]
 impl<T: Zeroed> Lines<T> {
     pub(crate) fn new(len: usize, _tier: &'static str) -> Result<Self, Error> {
         Ok(Lines { items: (0..len).map(|_| T::default()).collect() })
@@ -119,7 +119,7 @@ pub(crate) fn prefetch<T>(line: &T) {
 }
 
 /// Best effort: a system without huge pages says no, and works all the same.
-#[cfg(not(loom))]
+#[cfg(not(modelled))]
 fn advise_huge_pages(map: &memmap2::MmapMut, offset: usize, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes > 0 {
@@ -130,7 +130,7 @@ fn advise_huge_pages(map: &memmap2::MmapMut, offset: usize, bytes: usize) {
 }
 
 /// Makes the pages present now, so that no check pays for one and lack of memory shows here.
-#[cfg(not(loom))]
+#[cfg(not(modelled))]
 fn populate(map: &mut memmap2::MmapMut, offset: usize, bytes: usize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     match map.advise_range(memmap2::Advice::PopulateWrite, offset, bytes) {
@@ -151,7 +151,7 @@ fn populate(map: &mut memmap2::MmapMut, offset: usize, bytes: usize) -> io::Resu
 ///
 /// Linux promises more memory than there is, and kills when the promise is called in; an engine that cannot be had should
 /// be an error instead.
-#[cfg(not(loom))]
+#[cfg(not(modelled))]
 fn available_bytes() -> Option<usize> {
     #[cfg(target_os = "linux")]
     {
@@ -163,7 +163,7 @@ fn available_bytes() -> Option<usize> {
     None
 }
 
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", not(modelled)))]
 fn meminfo_bytes(meminfo: &str, key: &str) -> Option<usize> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -171,7 +171,7 @@ fn meminfo_bytes(meminfo: &str, key: &str) -> Option<usize> {
 }
 
 /// Limit minus use of this process's control group (version 2), where there is one.
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", not(modelled)))]
 fn cgroup_headroom() -> Option<usize> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -182,7 +182,7 @@ fn cgroup_headroom() -> Option<usize> {
     Some(read("memory.max")?.saturating_sub(read("memory.current")?))
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::sync::{AtomicU64, Ordering};

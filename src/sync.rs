@@ -1,8 +1,9 @@
-//! The one file that imports atomics: std's in a build, loom's in a model (`--cfg loom`).
+//! The one file that imports atomics: std's in a build, those of a model under `--cfg modelled` and one of `--cfg loom`,
+//! `--cfg shuttle`, `--cfg explore`.
 
 pub(crate) use std::sync::atomic::Ordering;
 
-#[cfg(not(loom))]
+#[cfg(not(modelled))]
 pub(crate) use std::{
     hint::spin_loop,
     sync::atomic::{AtomicU64, fence},
@@ -14,5 +15,35 @@ pub(crate) use loom::{
     sync::atomic::{AtomicU64, fence},
 };
 
+#[cfg(shuttle)]
+pub(crate) use shuttle::{
+    hint::spin_loop,
+    sync::atomic::{AtomicU64, fence},
+};
+
+#[cfg(explore)]
+pub(crate) use crate::explore::{AtomicU64, fence, spin_loop};
+
 /// For what is no part of a protocol (counters, clocks), so that a model need not explore it.
 pub(crate) use std::sync::atomic::{AtomicBool as StdAtomicBool, AtomicU64 as StdAtomicU64};
+
+/// Reads words one after the other, Relaxed, in an order that nobody promises: vectors may read in any, models read in both.
+#[inline(always)]
+pub(crate) fn load_each<const N: usize>(words: &[AtomicU64; N]) -> [u64; N] {
+    #[cfg(modelled)]
+    if crate::rules::reads_backward() {
+        let mut seen = [0; N];
+        for i in (0..N).rev() {
+            seen[i] = words[i].load(Ordering::Relaxed);
+        }
+        return seen;
+    }
+    words.each_ref().map(|word| word.load(Ordering::Relaxed))
+}
+
+/// Completes a sequentially consistent access where a model does not know them: loom has such fences only.
+#[inline(always)]
+pub(crate) fn complete_seq_cst() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}

@@ -81,7 +81,7 @@ struct Block([[AtomicU64; WORDS]; 2]);
 // SAFETY: an array of atomics and nothing else: all-zero bytes are a value, there is nothing to drop, and it is Sync.
 unsafe impl Zeroed for Block {}
 
-const _: () = assert!(cfg!(loom) || size_of::<Block>() == LINE_BYTES);
+const _: () = assert!(cfg!(modelled) || size_of::<Block>() == LINE_BYTES);
 
 /// Blocks in a shard: 64 KiB of them.
 const SHARD_BLOCKS: usize = 1024;

@@ -7,6 +7,7 @@ use super::line::{LineMemory, Overtaken, Place};
 use super::slot::{Slot, Tag};
 use super::tick::{Moment, Tick};
 use crate::Outcome;
+use crate::rules::{Rule, obeys};
 
 /// The most ids that are looked up together: as many as there are bits in a set of them. More than the misses that a core
 /// can have under way (measured: 32 are no faster).
@@ -93,7 +94,7 @@ impl Chunk {
         }
         insert &= todo;
         undecided &= todo;
-        if memory.overtaken(moment) {
+        if memory.overtaken(moment) && obeys(Rule::Overtaken) {
             return Decided { fresh: 0, overtaken: insert | undecided };
         }
 
@@ -134,7 +135,7 @@ fn look<M: LineMemory>(memory: &M, id: Place, moment: &Moment, refresh: bool) ->
     let unchanged = view.ring.lap.wrapping_sub(old.lap(M::LAP_MASK)) & M::LAP_MASK == 1;
     Look {
         duplicate: ready & view.hit & !refresh,
-        insert: ready & view.valid & unchanged & !(view.hit | view.spilled | old.keep(moment)),
+        insert: ready & view.valid & unchanged & obeys(Rule::Ring) & !(view.hit | view.spilled | old.keep(moment)),
         insertion: Insertion { slot: view.ring.head, old },
     }
 }
@@ -147,7 +148,8 @@ pub(crate) fn check_one<M: LineMemory>(memory: &M, id: Place, tick: Tick, refres
     if look.duplicate {
         return Ok(Outcome::Duplicate);
     }
-    if look.insert && !memory.overtaken(moment) && look.insertion.commit(memory, id, moment) {
+    let overtaken = memory.overtaken(moment) && obeys(Rule::Overtaken);
+    if look.insert && !overtaken && look.insertion.commit(memory, id, moment) {
         return Ok(Outcome::Fresh);
     }
     memory.check_thoroughly(id, tick, refresh)

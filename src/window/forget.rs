@@ -8,6 +8,7 @@
 use super::line::{LineMemory, Overtaken, Place, push_vacancy};
 use super::slot::{Key, Slot};
 use super::tick::Moment;
+use crate::rules::{Rule, obeys};
 
 /// Forgets an id. Whether it was remembered.
 ///
@@ -30,14 +31,14 @@ pub(crate) fn forget<M: LineMemory>(memory: &M, id: Place, moment: impl Fn() -> 
             }
             None => !away,
         };
-        if relocatable {
+        if relocatable && obeys(Rule::ForgetVacancy) {
             insert_vacancy(memory, alternate, &moment);
             away |= remove(memory, alternate, id.tag.away()).is_some();
         }
         // With refresh, a check that found the id away may be about to insert it at home, on a view from before. That it is not
         // found anywhere does not rule that out: the check may have displaced the entry that it found.
         let refreshable = away || (at_home.is_none() && !home_is_outdated);
-        if !(refresh && refreshable) {
+        if !(refresh && refreshable && obeys(Rule::ForgetHomeVacancy)) {
             return remembered;
         }
         insert_vacancy(memory, id.line, &moment);

@@ -1,4 +1,4 @@
 //! Where a fuzz target gets at the bits. Nothing in an ordinary build.
 
-#[cfg(any(all(test, not(loom)), fuzzing))]
+#[cfg(any(all(test, not(modelled)), fuzzing))]
 mod lines;

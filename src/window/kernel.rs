@@ -2,7 +2,7 @@
 
 use super::batch::{self, Chunk, Decided};
 use super::line::{Overtaken, Place};
-use super::table::Table;
+use super::table::TableMemory;
 use super::tick::Tick;
 use crate::Outcome;
 
@@ -10,19 +10,19 @@ use crate::Outcome;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kernel {
     Portable,
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[cfg(all(target_arch = "x86_64", not(modelled)))]
     Avx2(super::avx2::Avx2),
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[cfg(all(target_arch = "x86_64", not(modelled)))]
     Avx512(super::avx512::Avx512),
 }
 
 impl Kernel {
     /// Those that this processor can do, the fastest first.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        #[cfg(all(target_arch = "x86_64", not(modelled)))]
         let vectors =
             [super::avx512::Avx512::detect().map(Kernel::Avx512), super::avx2::Avx2::detect().map(Kernel::Avx2)];
-        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+        #[cfg(not(all(target_arch = "x86_64", not(modelled))))]
         let vectors: [Option<Self>; 0] = [];
         vectors.into_iter().flatten().chain([Kernel::Portable])
     }
@@ -33,13 +33,19 @@ impl Kernel {
     }
 
     #[inline(always)]
-    pub(crate) fn check_one(self, table: &Table, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
+    pub(crate) fn check_one(
+        self,
+        table: &TableMemory<'_>,
+        id: Place,
+        tick: Tick,
+        refresh: bool,
+    ) -> Result<Outcome, Overtaken> {
         match self {
             Kernel::Portable => batch::check_one(table, id, tick, refresh),
-            #[cfg(all(target_arch = "x86_64", not(loom)))]
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
             // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
             Kernel::Avx2(avx2) => unsafe { vector::avx2::check_one(avx2, table, id, tick, refresh) },
-            #[cfg(all(target_arch = "x86_64", not(loom)))]
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
             // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled for.
             Kernel::Avx512(avx512) => unsafe { vector::avx512::check_one(avx512, table, id, tick, refresh) },
         }
@@ -49,7 +55,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn check_chunk(
         self,
-        table: &Table,
+        table: &TableMemory<'_>,
         chunk: &mut Chunk,
         todo: u64,
         (tick, refresh): (Tick, bool),
@@ -57,12 +63,12 @@ impl Kernel {
     ) -> Decided {
         match self {
             Kernel::Portable => chunk.check(table, todo, tick, refresh, meanwhile),
-            #[cfg(all(target_arch = "x86_64", not(loom)))]
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
             // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
             Kernel::Avx2(avx2) => unsafe {
                 vector::avx2::check_chunk(avx2, table, chunk, todo, (tick, refresh), meanwhile)
             },
-            #[cfg(all(target_arch = "x86_64", not(loom)))]
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
             // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled for.
             Kernel::Avx512(avx512) => unsafe {
                 vector::avx512::check_chunk(avx512, table, chunk, todo, (tick, refresh), meanwhile)
@@ -72,15 +78,13 @@ impl Kernel {
 }
 
 /// Functions that may use vectors are compiled as a whole for them; what they inline is, too.
-#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod vector {
     use super::super::line::{self, LineMemory, Lost};
     use super::super::slot::{Key, SLOTS, Slot};
-    use super::super::table::Line;
     use super::super::tick::{Moment, SinceSweep};
     use super::super::view::View;
     use super::*;
-    use crate::memory::prefetch;
     use crate::sync::{AtomicU64, Ordering, fence};
 
     /// The proof that a processor has some vectors, and what they are good for.
@@ -89,7 +93,7 @@ mod vector {
         fn has_old(self, line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool;
         fn check_thoroughly(
             self,
-            table: &VectorTable<Self>,
+            table: &VectorMemory<Self>,
             id: Place,
             tick: Tick,
             refresh: bool,
@@ -105,29 +109,29 @@ mod vector {
                 #[target_feature(enable = $features)]
                 pub(in super::super) fn check_one(
                     proof: $proof,
-                    table: &Table,
+                    table: &TableMemory<'_>,
                     id: Place,
                     tick: Tick,
                     refresh: bool,
                 ) -> Result<Outcome, Overtaken> {
-                    batch::check_one(&VectorTable::new(table, proof), id, tick, refresh)
+                    batch::check_one(&VectorMemory { table: *table, vectors: proof }, id, tick, refresh)
                 }
 
                 #[target_feature(enable = $features)]
                 pub(in super::super) fn check_chunk(
                     proof: $proof,
-                    table: &Table,
+                    table: &TableMemory<'_>,
                     chunk: &mut Chunk,
                     todo: u64,
                     (tick, refresh): (Tick, bool),
                     meanwhile: impl FnMut(),
                 ) -> Decided {
-                    chunk.check(&VectorTable::new(table, proof), todo, tick, refresh, meanwhile)
+                    chunk.check(&VectorMemory { table: *table, vectors: proof }, todo, tick, refresh, meanwhile)
                 }
 
                 #[target_feature(enable = $features)]
                 fn check_thoroughly(
-                    table: &VectorTable<$proof>,
+                    table: &VectorMemory<$proof>,
                     id: Place,
                     tick: Tick,
                     refresh: bool,
@@ -151,7 +155,7 @@ mod vector {
                     #[inline(always)]
                     fn check_thoroughly(
                         self,
-                        table: &VectorTable<Self>,
+                        table: &VectorMemory<Self>,
                         id: Place,
                         tick: Tick,
                         refresh: bool,
@@ -168,27 +172,18 @@ mod vector {
     vectors!(avx512, Avx512, "avx512f,avx512dq,bmi1,bmi2,lzcnt");
 
     /// A table that is looked at with vectors.
-    struct VectorTable<'a, V> {
-        table: &'a Table,
-        /// The table's, at hand.
-        lines: &'a [Line<SLOTS>],
+    struct VectorMemory<'a, V> {
+        table: TableMemory<'a>,
         vectors: V,
     }
 
-    impl<'a, V> VectorTable<'a, V> {
-        #[inline(always)]
-        fn new(table: &'a Table, vectors: V) -> Self {
-            VectorTable { table, lines: table.as_lines(), vectors }
-        }
-    }
-
-    impl<V: Vectors> LineMemory for VectorTable<'_, V> {
-        const SLOTS: usize = <Table>::SLOTS;
-        const LAP_MASK: u64 = <Table>::LAP_MASK;
+    impl<V: Vectors> LineMemory for VectorMemory<'_, V> {
+        const SLOTS: usize = <TableMemory>::SLOTS;
+        const LAP_MASK: u64 = <TableMemory>::LAP_MASK;
 
         #[inline(always)]
         fn view(&self, line: usize, key: Key, moment: &Moment) -> View {
-            let view = self.vectors.view(&self.lines[line].0, key, moment);
+            let view = self.vectors.view(self.table.line(line), key, moment);
             // As in the portable view.
             fence(Ordering::Acquire);
             view
@@ -196,12 +191,12 @@ mod vector {
 
         #[inline(always)]
         fn lines(&self) -> usize {
-            self.lines.len()
+            self.table.lines()
         }
 
         #[inline(always)]
         fn load(&self, line: usize, slot: usize) -> Slot {
-            Slot(self.lines[line].0[slot].load(Ordering::Acquire))
+            self.table.load(line, slot)
         }
 
         #[inline(always)]
@@ -211,7 +206,7 @@ mod vector {
 
         #[inline(always)]
         fn prefetch(&self, line: usize) {
-            prefetch(&self.lines[line]);
+            self.table.prefetch(line);
         }
 
         #[inline(always)]

@@ -14,6 +14,7 @@ use super::slot::{Key, SLOTS, Slot, Tag};
 use super::tick::{Moment, Tick};
 use super::view::{Ring, View};
 use crate::Outcome;
+use crate::rules::{Rule, obeys};
 use crate::sync::spin_loop;
 
 /// What the protocol needs of the memory that it runs on.
@@ -102,6 +103,7 @@ pub(crate) fn check<M: LineMemory>(
     let mut patience = Patience::new();
     memory.ready(id.line, moment);
     loop {
+        let away_before = !obeys(Rule::HomeFirst) && is_away(memory, id, moment);
         let view = memory.view(id.line, id.tag.at_home(), moment);
         if view.hit {
             if !refresh || refresh_at_home(memory, id, moment) {
@@ -113,18 +115,16 @@ pub(crate) fn check<M: LineMemory>(
         // The home line first, then the alternate, never the other way round: an entry is written there before it is
         // overwritten here, so a caller who misses it here finds it there.
         if view.spilled {
-            let alternate = id.tag.alternate(id.line, memory.lines());
-            memory.ready(alternate, moment);
-            if memory.view(alternate, id.tag.away(), moment).hit {
-                let current = |entry: Slot| entry.matches(id.tag.away()) && !is_older(entry, moment);
-                if !refresh || (0..M::SLOTS).any(|slot| current(memory.load(alternate, slot))) {
+            let is_away = if obeys(Rule::HomeFirst) { is_away(memory, id, moment) } else { away_before };
+            if is_away {
+                if !refresh || is_current_away(memory, id, moment) {
                     return Ok(Outcome::Duplicate);
                 }
                 // Known, and to be remembered from now on: a new entry at home does that.
                 outcome = Outcome::Duplicate;
             }
         }
-        if !view.valid {
+        if !view.valid && obeys(Rule::ValidView) {
             patience.invalid_view(memory, id.line);
             continue;
         }
@@ -140,16 +140,25 @@ pub(crate) fn check<M: LineMemory>(
 pub(crate) fn contains<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> Result<bool, Overtaken> {
     memory.ready(id.line, moment);
     let view = memory.view(id.line, id.tag.at_home(), moment);
-    let mut found = view.hit;
-    if !found && view.spilled {
-        let alternate = id.tag.alternate(id.line, memory.lines());
-        memory.ready(alternate, moment);
-        found = memory.view(alternate, id.tag.away(), moment).hit;
-    }
+    let found = view.hit || (view.spilled && is_away(memory, id, moment));
     if !found && memory.overtaken(moment) {
         return Err(Overtaken);
     }
     Ok(found)
+}
+
+/// Whether the id is in its alternate line.
+fn is_away<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> bool {
+    let alternate = id.tag.alternate(id.line, memory.lines());
+    memory.ready(alternate, moment);
+    memory.view(alternate, id.tag.away(), moment).hit
+}
+
+/// Whether the id is in its alternate line with a tick that is not before now.
+fn is_current_away<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> bool {
+    let alternate = id.tag.alternate(id.line, memory.lines());
+    let is_current = |entry: Slot| entry.matches(id.tag.away()) && !is_older(entry, moment);
+    (0..M::SLOTS).any(|slot| is_current(memory.load(alternate, slot)))
 }
 
 /// Moves the tick of an id's entry at home to now; false if it is not there any more.
@@ -158,7 +167,8 @@ fn refresh_at_home<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> boo
         let entry = memory.load(id.line, slot);
         if entry.matches(id.tag.at_home()) && moment.is_live(entry.0) {
             // Only ever to a later tick: a caller whose clock is behind must not shorten what another has lengthened.
-            return !is_older(entry, moment) || memory.replace(id.line, slot, entry, entry.refreshed(moment), None);
+            let is_current = !is_older(entry, moment) && obeys(Rule::RefreshLater);
+            return is_current || memory.replace(id.line, slot, entry, entry.refreshed(moment), None);
         }
     }
     false
@@ -172,31 +182,49 @@ fn is_older(entry: Slot, moment: &Moment) -> bool {
 /// Inserts an entry at the head of a line's ring, if the line still is as the view showed it. What must be kept and stood
 /// there moves to its alternate line first.
 fn push<M: LineMemory>(memory: &M, line: usize, ring: Ring, entry: Slot, moment: &Moment, chain: &Chain) -> Pushed {
+    let ring = if obeys(Rule::Ring) { ring } else { first_free(memory, line, ring, moment) };
     let victim = memory.load(line, ring.head);
-    if ring.lap.wrapping_sub(victim.lap(M::LAP_MASK)) & M::LAP_MASK != 1 {
+    if ring.lap.wrapping_sub(victim.lap(M::LAP_MASK)) & M::LAP_MASK != 1 && obeys(Rule::VictimLap) {
         return Pushed::Stale;
     }
-    let mut spilled = victim.carries(moment);
+    let mut spilled = victim.carries(moment) && obeys(Rule::InheritFlag);
+    let mut moved_late = None;
     let mut lost = None;
     if victim.keep(moment) {
         // An entry moves once. (`tag` is there: what is kept is not vacant.)
-        let home_tag = victim.tag().filter(|_| !victim.is_away()); // an entry moves once
+        let home_tag = victim.tag().filter(|_| !victim.is_away());
         match home_tag.and_then(|tag| Some((tag, chain.extend(memory, line, tag)?))) {
-            Some((tag, longer)) => {
-                relocate(memory, (victim, tag), (line, ring.head), moment, &longer);
-                spilled = true;
+            Some((tag, longer)) if obeys(Rule::Relocate) => {
+                match obeys(Rule::RelocateFirst) {
+                    true => relocate(memory, (victim, tag), (line, ring.head), moment, &longer),
+                    false => moved_late = Some((tag, longer)),
+                }
+                spilled |= obeys(Rule::Flag);
             }
+            Some(_) => (),
+            None if !moment.is_live(victim.0) && !obeys(Rule::CountKept) => (),
             None => lost = Some(Lost::now(victim, moment)),
         }
     }
-    if memory.overtaken(moment) {
+    if memory.overtaken(moment) && obeys(Rule::Overtaken) {
         return Pushed::Overtaken;
     }
     let entry = entry.inserted(spilled, ring.lap);
-    match memory.replace(line, ring.head, victim, entry, lost) {
-        true => Pushed::Done,
-        false => Pushed::Stale,
+    if !memory.replace(line, ring.head, victim, entry, lost) {
+        return Pushed::Stale;
     }
+    if let Some((tag, longer)) = moved_late {
+        relocate(memory, (victim, tag), (line, ring.head), moment, &longer);
+    }
+    Pushed::Done
+}
+
+/// What a protocol without a ring would do: insert into the first slot that holds nothing live, if there is one.
+#[cold]
+fn first_free<M: LineMemory>(memory: &M, line: usize, ring: Ring, moment: &Moment) -> Ring {
+    let mut slots = (0..M::SLOTS).map(|slot| (slot, memory.load(line, slot)));
+    let free = slots.find(|(_, entry)| !entry.keep(moment));
+    free.map_or(ring, |(head, entry)| Ring { head, lap: (entry.lap(M::LAP_MASK) + 1) & M::LAP_MASK })
 }
 
 /// Copies an entry to its alternate line, before it is overwritten where it is. Returns when it is there, or when its own
@@ -224,7 +252,8 @@ fn relocate<M: LineMemory>(
         }
         // After the view: if the entry is forgotten meanwhile, this finds its slot changed, or forgetting finds the view
         // outdated (see forget.rs).
-        if memory.load(from, slot) != entry {
+        let is_there = memory.load(from, slot) == entry;
+        if !is_there && obeys(Rule::SourceAgain) && obeys(Rule::RelocateFirst) {
             return;
         }
         match push(memory, to, view.ring, moved, moment, chain) {
@@ -292,7 +321,7 @@ struct Patience(u32);
 
 impl Patience {
     /// A view is invalid while others insert, so rarely twice in a row.
-    const LOOKS_MAX: u32 = if cfg!(loom) { 2 } else { 64 };
+    const LOOKS_MAX: u32 = if cfg!(modelled) { 2 } else { 64 };
 
     fn new() -> Self {
         Patience(0)
@@ -300,7 +329,7 @@ impl Patience {
 
     fn invalid_view<M: LineMemory>(&mut self, memory: &M, line: usize) {
         self.0 += 1;
-        if self.0.is_multiple_of(Self::LOOKS_MAX) {
+        if self.0.is_multiple_of(Self::LOOKS_MAX) && obeys(Rule::Repair) {
             repair(memory, line);
         } else {
             spin_loop();

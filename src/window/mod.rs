@@ -3,22 +3,23 @@
 //! [`slot`] and [`tick`] are the bits, [`view`] what a look at a line tells, [`line`] the protocol, [`table`] the memory that
 //! it runs on; [`batch`] is the common case of it, made fast.
 
-#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod avx2;
-#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod avx512;
 mod batch;
+mod common;
 mod forget;
 mod fuzzing;
 mod kernel;
 mod line;
-#[cfg(all(test, loom))]
+#[cfg(all(test, modelled))]
 mod models;
 mod slot;
 mod sweep;
 mod table;
 mod tally;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(modelled)))]
 mod tests;
 mod tick;
 mod view;
@@ -27,11 +28,12 @@ use self::batch::Decided;
 pub(crate) use batch::{CHUNK, Chunk, bits};
 pub(crate) use tick::Ticks;
 
+use self::common::Common;
 use self::kernel::Kernel;
 use self::line::{LineMemory, Overtaken, Place};
 pub(crate) use self::slot::scale;
 use self::slot::{SLOTS, Tag};
-use self::table::{Table, lines_for};
+use self::table::{Table, TableMemory};
 use self::tick::Moment;
 use crate::clock::Reading;
 use crate::digest::Digest;
@@ -73,6 +75,7 @@ use std::time::Duration;
 /// bucket as in cuckoo hashing; the ring in each line and the protocol are this crate's own.
 pub struct Window {
     table: Table,
+    common: Common,
     ticks: Ticks,
     duration: Duration,
     refresh_on_duplicate: bool,
@@ -99,6 +102,20 @@ pub struct WindowStats {
     pub false_duplicate_rate: f64,
 }
 
+/// The share of slots that live ids take at the rated capacity: 18.4 bytes an id, and about 1.5 ids in a million lost before
+/// their time.
+const RATED_LOAD: f64 = 0.4348;
+
+/// No table is smaller: the fewer lines, the shorter the stall in which a line's laps can wrap (see `slot`).
+const LINES_MIN: usize = 1024;
+
+/// Lines for a number of live ids.
+fn lines_for(capacity: usize) -> Option<usize> {
+    let lines = (capacity as f64 / (SLOTS as f64 * RATED_LOAD)).ceil();
+    // Beyond 2^53 an f64 no longer counts; no machine has that much memory.
+    (lines < (1_u64 << 53) as f64).then(|| (lines as usize).next_multiple_of(2).max(LINES_MIN))
+}
+
 impl Window {
     /// A window of this length for up to `capacity` live digests.
     ///
@@ -113,7 +130,8 @@ impl Window {
             Error::invalid("capacity", capacity, "the number of ids within a window, from 1 to 10^16")
         })?;
         Ok(Window {
-            table: Table::new(lines, ticks.window)?,
+            table: Table::new(lines)?,
+            common: Common::new(ticks.window),
             ticks,
             duration: window,
             refresh_on_duplicate: false,
@@ -136,10 +154,10 @@ impl Window {
     #[inline]
     pub(crate) fn check_at(&self, digest: Digest, at: Reading) -> Outcome {
         let id = self.place(digest);
-        self.table.prefetch(id.line);
+        self.memory().prefetch(id.line);
         loop {
-            let tick = self.table.agree(self.ticks.at(at));
-            match self.kernel.check_one(&self.table, id, tick, self.refresh_on_duplicate) {
+            let tick = self.common.agree(self.ticks.at(at));
+            match self.kernel.check_one(&self.memory(), id, tick, self.refresh_on_duplicate) {
                 Ok(outcome) => return outcome,
                 Err(Overtaken) => continue,
             }
@@ -162,7 +180,7 @@ impl Window {
     /// It is no earlier than this.
     #[inline(always)]
     pub(crate) fn advance(&self, at: Reading) {
-        self.table.agree(self.ticks.at(at));
+        self.common.agree(self.ticks.at(at));
     }
 
     /// Checks digests in order; `decided` gets the size of each chunk of them, and the set of those that are fresh.
@@ -191,7 +209,7 @@ impl Window {
     /// Adds a digest to a chunk that is not full, and asks for the memory that its check will need.
     #[inline(always)]
     pub(crate) fn stage(&self, chunk: &mut Chunk, digest: Digest) {
-        chunk.stage(&self.table, self.place(digest));
+        chunk.stage(&self.memory(), self.place(digest));
     }
 
     /// Checks those digests of a chunk that are in `todo`; the set of those that are fresh. `meanwhile` is called once for each digest
@@ -207,8 +225,8 @@ impl Window {
 
     #[inline(always)]
     fn decide(&self, chunk: &mut Chunk, todo: u64, at: Reading, meanwhile: impl FnMut()) -> Decided {
-        let tick = self.table.agree(self.ticks.at(at));
-        self.kernel.check_chunk(&self.table, chunk, todo, (tick, self.refresh_on_duplicate), meanwhile)
+        let tick = self.common.agree(self.ticks.at(at));
+        self.kernel.check_chunk(&self.memory(), chunk, todo, (tick, self.refresh_on_duplicate), meanwhile)
     }
 
     #[cold]
@@ -225,13 +243,13 @@ impl Window {
     /// Asks for the memory that a check of this digest will need, without waiting for it.
     #[inline(always)]
     pub fn prefetch(&self, digest: Digest) {
-        self.table.prefetch(self.place(digest).line);
+        self.memory().prefetch(self.place(digest).line);
     }
 
     /// Whether the digest was seen within the window. Changes nothing.
     pub fn contains(&self, digest: Digest, at: Timestamp) -> bool {
         loop {
-            if let Ok(found) = line::contains(&self.table, self.place(digest), &self.moment(at)) {
+            if let Ok(found) = line::contains(&self.memory(), self.place(digest), &self.moment(at)) {
                 return found;
             }
         }
@@ -239,22 +257,22 @@ impl Window {
 
     /// Forgets a digest; whether it was remembered. A check that begins after this has returned finds it fresh.
     pub fn forget(&self, digest: Digest, at: Timestamp) -> bool {
-        forget::forget(&self.table, self.place(digest), || self.moment(at), self.refresh_on_duplicate)
+        forget::forget(&self.memory(), self.place(digest), || self.moment(at), self.refresh_on_duplicate)
     }
 
     /// Forgets every digest that was accepted before the call. What is accepted meanwhile may be forgotten, too.
     ///
     /// Writes to the whole table: about a second for 10 million digests. Others go on meanwhile.
     pub fn clear(&self, at: Timestamp) {
-        forget::forget_all(&self.table, || self.moment(at));
+        forget::forget_all(&self.memory(), || self.moment(at));
     }
 
     /// What the window holds and has counted. Reads the whole table.
     pub fn stats(&self, at: Timestamp) -> WindowStats {
-        let moment = self.table.moment(self.table.agree_at_rest(self.ticks.at(at.into())));
-        let live = self.table.live(&moment);
+        let moment = self.common.moment(self.common.agree_at_rest(self.ticks.at(at.into())));
+        let live = self.table.live(&moment, self.ticks.window);
         let slots = (self.table.lines() * SLOTS) as f64;
-        let tally = &self.table.tally;
+        let tally = &self.common.tally;
         let effective_ticks = tally.effective_window_ticks(moment.tick.now);
         WindowStats {
             live,
@@ -285,12 +303,17 @@ impl Window {
 
     /// Digests that had to go before their time; see [`WindowStats::evicted_live`].
     pub fn evicted_live(&self) -> u64 {
-        self.table.tally.evicted_live()
+        self.common.tally.evicted_live()
     }
 
     /// The latest time that was given to a call, rounded up to the end of its tick.
     pub(crate) fn latest(&self) -> Timestamp {
-        self.ticks.end_of(self.table.latest())
+        self.ticks.end_of(self.common.latest())
+    }
+
+    #[inline(always)]
+    fn memory(&self) -> TableMemory<'_> {
+        self.table.memory(&self.common)
     }
 
     #[inline(always)]
@@ -300,7 +323,7 @@ impl Window {
 
     #[inline(always)]
     fn moment(&self, at: Timestamp) -> Moment {
-        self.table.moment(self.table.agree(self.ticks.at(at.into())))
+        self.common.moment(self.common.agree(self.ticks.at(at.into())))
     }
 }
 

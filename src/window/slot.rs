@@ -19,6 +19,7 @@
 //! would make that two million and the false duplicates 2e-13, a rate that shows at 10^7 checks a second.
 
 use super::tick::{Moment, TICK_BITS, TICK_SHIFT, stamp_bits};
+use crate::rules::{Rule, obeys};
 
 /// Slots in a line.
 pub(crate) const SLOTS: usize = 8;
@@ -92,7 +93,7 @@ impl Key {
     pub(crate) const NONE: Key = Key(0);
 
     /// What vectors compare with: a slot matches if it differs from the first in no bit of the second.
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[cfg(all(target_arch = "x86_64", not(modelled)))]
     pub(crate) fn terms(self) -> (u64, u64) {
         (self.0, KEY)
     }
@@ -130,12 +131,6 @@ impl Slot {
     /// This slot with everything removed but the lap.
     pub(crate) fn swept(self) -> Self {
         Slot(self.0 & LAP_FIELD)
-    }
-
-    /// This slot without its flag, which only a mutant does.
-    #[cfg(all(test, loom))]
-    pub(crate) fn without_flag(self) -> Self {
-        Slot(self.0 & !SPILLED)
     }
 
     /// This slot with another lap.
@@ -178,24 +173,27 @@ impl Slot {
 
     #[inline(always)]
     pub(crate) fn matches(self, key: Key) -> bool {
-        (self.0 ^ key.0) & KEY == 0
+        let key_bits = if obeys(Rule::MatchPlace) { KEY } else { TAG };
+        (self.0 ^ key.0) & key_bits == 0
     }
 
     /// Whether the entry must be moved rather than dropped.
     #[inline(always)]
     pub(crate) fn keep(self, moment: &Moment) -> bool {
-        !self.is_vacant() & (moment.age(self.0) < moment.limits.keep)
+        let limit = if obeys(Rule::KeepGrace) { moment.limits.keep } else { moment.limits.live };
+        !self.is_vacant() & (moment.age(self.0) < limit)
     }
 
     /// Whether `spilled` still counts. It must outlive what it protects. An entry that was displaced when this slot was
     /// written was not younger than the slot, unless the slot holds an away entry, which carries an older tick.
     #[inline(always)]
     pub(crate) fn carries(self, moment: &Moment) -> bool {
-        self.spilled() & (self.is_away() | (moment.age(self.0) < moment.limits.carry))
+        let limit = if obeys(Rule::FlagGrace) { moment.limits.carry } else { moment.limits.keep };
+        self.spilled() & ((self.is_away() & obeys(Rule::AwayFlag)) | (moment.age(self.0) < limit))
     }
 
     /// The bits that vectors test: `spilled`, `away`.
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[cfg(all(target_arch = "x86_64", not(modelled)))]
     pub(crate) const FLAGS: (u64, u64) = (SPILLED, AWAY);
 }
 

@@ -7,6 +7,7 @@
 
 use super::slot::Slot;
 use super::tick::{SWEEP_EVERY, SinceSweep};
+use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering};
 use std::ops::Range;
 
@@ -50,7 +51,7 @@ impl Sweeps {
         }
         if seen != 0 {
             let ages = SinceSweep::new(seen - SWEEP_EVERY, now);
-            let still_due = || due.load(Ordering::Relaxed) == seen;
+            let still_due = || due.load(Ordering::Relaxed) == seen || !obeys(Rule::SweepWhileDue);
             let lines = lines(shard * SHARD_LINES..(shard + 1) * SHARD_LINES);
             lines.filter(|line| has_old(line, ages)).flatten().for_each(|slot| clear_if_old(slot, ages, still_due));
         }

@@ -235,7 +235,7 @@ impl Moment {
     }
 
     /// What [`age`](Self::age) computes, for those who compute it with vectors: `base - slot & mask`.
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[cfg(all(target_arch = "x86_64", not(modelled)))]
     pub(crate) fn age_terms(&self) -> (u64, u64) {
         (self.base, TICK_MASK)
     }
@@ -293,7 +293,7 @@ impl SinceSweep {
     }
 
     /// What vectors compute with: a slot is old if, less the first, what remains in the second is at most the third.
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[cfg(all(target_arch = "x86_64", not(modelled)))]
     pub(crate) fn terms(&self) -> (u64, u64, u64) {
         (self.earliest, TICK_MASK, self.old)
     }

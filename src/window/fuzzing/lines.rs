@@ -3,6 +3,7 @@
 //! Nothing here may panic or run forever, all ways of looking at lines must do the same, and what holds of any line
 //! whatever must hold.
 
+use super::super::common::Common;
 use super::super::kernel::Kernel;
 use super::super::line::LineMemory;
 use super::super::slot::{LAP_BITS, SLOTS, Slot, Tag, scale};
@@ -43,7 +44,7 @@ fn fuzz(bytes: &[u8]) -> Option<()> {
         let slot = slot(bytes, now)?;
         fields(slot, now, windows[0].moment(seconds(now)));
         for window in &windows {
-            window.table.line(at / SLOTS)[at % SLOTS].store(slot.0, Ordering::Relaxed);
+            window.memory().line(at / SLOTS)[at % SLOTS].store(slot.0, Ordering::Relaxed);
         }
     }
     looks(&windows[0], now);
@@ -56,8 +57,8 @@ fn fuzz(bytes: &[u8]) -> Option<()> {
 fn window(lines: usize, kernel: Kernel, refresh_on_duplicate: bool) -> Window {
     let duration = Duration::from_secs(100);
     let ticks = Ticks::of_window(duration).expect("the window is valid");
-    let table = Table::new(lines, ticks.window).expect("a page of memory");
-    Window { table, ticks, duration, refresh_on_duplicate, kernel }
+    let (table, common) = (Table::new(lines).expect("a page of memory"), Common::new(ticks.window));
+    Window { table, common, ticks, duration, refresh_on_duplicate, kernel }
 }
 
 fn seconds(now: u64) -> Timestamp {
@@ -152,7 +153,7 @@ fn looks(window: &Window, now: u64) {
         let slots = content(window, line);
         for tag in (0..8).map(|byte| Tag::of(mark(byte))) {
             for key in [tag.at_home(), tag.away()] {
-                let view = window.table.view(line, key, &moment);
+                let view = window.memory().view(line, key, &moment);
                 assert_eq!(view.hit, slots.iter().any(|slot| slot.matches(key) && moment.is_live(slot.0)));
                 assert_eq!(view.spilled, slots.iter().any(|slot| slot.carries(&moment)));
                 assert_eq!(view.valid, View::is_ring(&slots, LAP_MASK));
@@ -163,7 +164,7 @@ fn looks(window: &Window, now: u64) {
 }
 
 fn content(window: &Window, line: usize) -> [Slot; SLOTS] {
-    std::array::from_fn(|slot| window.table.load(line, slot))
+    std::array::from_fn(|slot| window.memory().load(line, slot))
 }
 
 /// One operation, on all windows, which must stay the same.
@@ -215,7 +216,7 @@ fn check_batch(window: &Window, ids: &[Digest], at: Timestamp) -> Vec<Outcome> {
 
 fn forget_one(window: &Window, id: Digest, at: Timestamp) -> bool {
     let moment = || window.moment(at);
-    let remembered = forget::forget(&window.table, window.place(id), moment, window.refresh_on_duplicate);
+    let remembered = forget::forget(&window.memory(), window.place(id), moment, window.refresh_on_duplicate);
     assert!(!window.contains(id, at), "found just after it was forgotten");
     remembered
 }

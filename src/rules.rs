@@ -1,0 +1,115 @@
+//! The rules of the protocols, by name, so that a model can leave one out and show that it would notice. In a build all of them
+//! hold, and asking costs nothing.
+
+/// A rule that some answer depends on. What each is for: ARCHITECTURE.md, "The window's protocol".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(not(any(test, modelled)), expect(dead_code, reason = "only models name the rules that they leave out"))]
+pub(crate) enum Rule {
+    /// A view whose laps are no ring proves nothing.
+    ValidView,
+    /// The slot to be overwritten still has the lap that the view gave it.
+    VictimLap,
+    /// An insertion succeeds only if its slot has not changed.
+    Compare,
+    /// Insertions go to the head of the ring, not to the first slot that is free.
+    Ring,
+    /// What must be kept moves to its alternate line.
+    Relocate,
+    /// It moves before it is overwritten, not after.
+    RelocateFirst,
+    /// A relocation looks at its source again after it has looked at its target.
+    SourceAgain,
+    /// The newcomer is flagged if what it displaced has moved.
+    Flag,
+    /// The newcomer inherits the flag of what it displaced.
+    InheritFlag,
+    /// A flag on an away entry counts at any age.
+    AwayFlag,
+    /// A flag counts for a grace longer than what it protects.
+    FlagGrace,
+    /// The home line is looked at before the alternate.
+    HomeFirst,
+    /// Entries are kept for a grace longer than they are live.
+    KeepGrace,
+    /// What is dropped is counted if it must be kept, not only if it is live.
+    CountKept,
+    /// A match is tag and place.
+    MatchPlace,
+    /// Whoever is too far behind the others' time starts over.
+    Overtaken,
+    /// A refresh never makes an entry older.
+    RefreshLater,
+    /// Forgetting inserts a vacancy into the alternate line.
+    ForgetVacancy,
+    /// Forgetting inserts a vacancy into the home line where refreshing checks may be under way.
+    ForgetHomeVacancy,
+    /// A line that is never valid again is repaired.
+    Repair,
+    /// A shard is swept before it is used.
+    SweepFirst,
+    /// A sweep clears nothing once another has completed.
+    SweepWhileDue,
+    /// Looking at a line synchronizes with whoever wrote what it shows. (Only loom can tell.)
+    Acquire,
+    /// Older tables are looked at.
+    LookOlder,
+    /// Whoever inserted looks whether the table still is the newest.
+    NewestAgain,
+    /// That look is ordered after the insertion, and looks at older tables after the look at which is the newest. (Only loom can
+    /// tell.)
+    NewestInOrder,
+    /// Who inserts into a newer table as well does not count the entry that it left in the older one.
+    OwnEntry,
+    /// A table is retired only when a grace has passed since its last entry expired.
+    RetireLate,
+    /// Forgetting cleans newer tables before older ones, and the newest one again at the end.
+    ForgetNewestFirst,
+    /// Forgetting starts over if a table was started meanwhile.
+    ForgetAgain,
+    /// A table that is used again starts at another lap than it had before.
+    LapOfLife,
+    /// A generation of the history is cleared before it becomes the current one.
+    ClearFirst,
+    /// Only one caller clears a generation.
+    ClearOnce,
+}
+
+/// Whether the rule holds here: always, but for models.
+#[cfg(not(any(test, modelled)))]
+#[inline(always)]
+pub(crate) const fn obeys(_rule: Rule) -> bool {
+    true
+}
+
+#[cfg(any(test, modelled))]
+pub(crate) use self::models::*;
+
+#[cfg(any(test, modelled))]
+#[cfg_attr(not(modelled), expect(dead_code, reason = "ordinary tests leave out no rule"))]
+mod models {
+    use super::Rule;
+    use std::cell::Cell;
+
+    thread_local! {
+        static LEFT_OUT: Cell<Option<Rule>> = const { Cell::new(None) };
+        static BACKWARD: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(crate) fn obeys(rule: Rule) -> bool {
+        LEFT_OUT.get() != Some(rule)
+    }
+
+    /// From now on this thread (and what a model runs on it) does without a rule.
+    pub(crate) fn leave_out(rule: Option<Rule>) {
+        LEFT_OUT.set(rule);
+    }
+
+    /// Whether looks read the slots of a line from the last to the first.
+    pub(crate) fn reads_backward() -> bool {
+        BACKWARD.get()
+    }
+
+    pub(crate) fn read_backward(backward: bool) {
+        BACKWARD.set(backward);
+    }
+}
