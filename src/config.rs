@@ -39,6 +39,8 @@ pub enum Unconfirmed {
 pub struct Builder {
     window: Duration,
     capacity: usize,
+    max_memory_bytes: Option<usize>,
+    growth_thread: bool,
     history: Option<(Duration, f64, usize)>,
     unconfirmed: Option<Unconfirmed>,
     refresh_on_duplicate: bool,
@@ -52,6 +54,8 @@ impl Builder {
         Builder {
             window: Duration::from_secs(600),
             capacity: 1_000_000,
+            max_memory_bytes: None,
+            growth_thread: true,
             history: None,
             unconfirmed: None,
             refresh_on_duplicate: false,
@@ -66,15 +70,32 @@ impl Builder {
         Builder { window, ..self }
     }
 
-    /// How many ids are live within a window at most. Default: a million.
+    /// How many live ids the window has room for to begin with, at 18.4 bytes each. Default: a million.
     ///
-    /// Each takes 18.4 bytes. With more, the oldest go first, are counted ([`WindowStats::evicted_live`]), and
-    /// [`WindowStats::effective_window`] tells how long ids are remembered.
+    /// With more it grows, with fewer again it shrinks, to no less than this; see [`max_memory_bytes`](Builder::max_memory_bytes).
+    pub fn capacity(self, ids: usize) -> Self {
+        Builder { capacity: ids, ..self }
+    }
+
+    /// How much memory the window may take when it grows; at least what the capacity takes. Default: 1 GiB, or what the
+    /// capacity takes if that is more.
+    ///
+    /// It grows in steps of two to three times, each a table of its own; older ones are given back when all in them has expired. So
+    /// in the long run three fifths of this hold ids: 35 million in 1 GiB. With more, the oldest go first, are counted
+    /// ([`WindowStats::evicted_live`]), and [`WindowStats::effective_window`] tells how long ids are remembered. What the capacity
+    /// takes means that the window never grows. (A [`history`](Builder::history) comes on top, and does not grow.)
     ///
     /// [`WindowStats::evicted_live`]: crate::WindowStats::evicted_live
     /// [`WindowStats::effective_window`]: crate::WindowStats::effective_window
-    pub fn capacity(self, ids: usize) -> Self {
-        Builder { capacity: ids, ..self }
+    pub fn max_memory_bytes(self, bytes: usize) -> Self {
+        Builder { max_memory_bytes: Some(bytes), ..self }
+    }
+
+    /// Whether a thread gets memory ready when the window grows, and gives it back, so that no check waits for that. It lives only as
+    /// long as that takes. Without it, the caller that finds the window full does it, which takes up to a second for a GiB; the
+    /// answers are the same, and repeatable to the last evicted id. Default: a thread.
+    pub fn growth_thread(self, growth_thread: bool) -> Self {
+        Builder { growth_thread, ..self }
     }
 
     /// Remembers ids beyond the window, in a Bloom filter: up to `ids` within any `horizon`, which is no shorter than the
@@ -112,7 +133,7 @@ impl Builder {
         Builder { scope: Some(scope.into()), ..self }
     }
 
-    /// Builds the engine. All memory that it will ever use is allocated here.
+    /// Builds the engine, with all the memory that it starts with.
     ///
     /// # Errors
     ///
@@ -131,7 +152,8 @@ impl Builder {
             return Err(Error::invalid("unconfirmed", format_args!("{unconfirmed:?}"), expected));
         }
         let clock = EngineClock::new(self.clock, ticks.tick());
-        let window = Window::new(self.window, self.capacity)?.refresh_on_duplicate(self.refresh_on_duplicate);
+        let window = Window::with_growth(self.window, self.capacity, self.max_memory_bytes, self.growth_thread)?
+            .refresh_on_duplicate(self.refresh_on_duplicate);
         let history = self.history.map(|(horizon, rate, ids)| History::new(horizon, rate, ids)).transpose()?;
         let unscoped = self.seed.map_or_else(Digester::random, Digester::with_seed);
         let digester = self.scope.map_or_else(|| unscoped.clone(), |scope| unscoped.scoped(&scope));
@@ -155,6 +177,8 @@ impl std::fmt::Debug for Builder {
         f.debug_struct("Builder")
             .field("window", &self.window)
             .field("capacity", &self.capacity)
+            .field("max_memory_bytes", &self.max_memory_bytes)
+            .field("growth_thread", &self.growth_thread)
             .field("history", &self.history)
             .field("unconfirmed", &self.unconfirmed)
             .field("refresh_on_duplicate", &self.refresh_on_duplicate)

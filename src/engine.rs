@@ -148,21 +148,22 @@ impl Engine {
     ) {
         let mut digests = digests.fuse();
         let (mut staged, mut next) = (&mut Staged::new(), &mut Staged::new());
+        let newest = self.window.newest(&mut staged.chunk);
         for digest in digests.by_ref().take(CHUNK) {
-            staged.add(&self.window, digest);
+            staged.chunk.stage(&newest, digest);
             history.prefetch(digest);
         }
         while staged.chunk.len() > 0 {
-            next.chunk.clear();
+            let newest = self.window.newest(&mut next.chunk);
             let mut known = 0;
             for i in 0..staged.chunk.len() {
                 if let Some(digest) = digests.next() {
-                    next.add(&self.window, digest);
+                    next.chunk.stage(&newest, digest);
                 }
-                staged.looks[i] = history.look(staged.digests[i]);
+                staged.looks[i] = history.look(staged.chunk.digest(i));
                 known |= u64::from(staged.looks[i].seen) << i;
             }
-            let mut ahead = next.digests().iter();
+            let mut ahead = next.chunk.digests().iter();
             let meanwhile = || {
                 if let Some(&digest) = ahead.next() {
                     history.prefetch(digest);
@@ -178,7 +179,7 @@ impl Engine {
     fn check_staged(
         &self,
         history: &History,
-        Staged { chunk, digests, looks }: &mut Staged,
+        Staged { chunk, looks }: &mut Staged,
         known: u64,
         at: Reading,
         (verdicts, counts): (&mut Vec<Verdict>, &mut Counts),
@@ -199,7 +200,7 @@ impl Engine {
         counts.add(DUPLICATE, chunk.len() as u64 - u64::from((known | fresh).count_ones()));
         // Equal ids are known or not known together, so these do not overtake others.
         for i in bits(known) {
-            let verdict = self.check_known(history, digests[i], at);
+            let verdict = self.check_known(history, chunk.digest(i), at);
             verdicts[start + i] = verdict;
             counts.add(verdict, 1);
         }
@@ -241,26 +242,13 @@ impl Engine {
 /// A chunk on its way through both tiers.
 struct Staged {
     chunk: Chunk,
-    digests: [Digest; CHUNK],
     /// What the history has shown.
     looks: [Look; CHUNK],
 }
 
 impl Staged {
     fn new() -> Self {
-        Staged { chunk: Chunk::new(), digests: [Digest::from(0); CHUNK], looks: [Look::default(); CHUNK] }
-    }
-
-    /// Adds a digest to a chunk that is not full, and asks for its line of the window.
-    #[inline(always)]
-    fn add(&mut self, window: &Window, digest: Digest) {
-        self.digests[self.chunk.len()] = digest;
-        window.stage(&mut self.chunk, digest);
-    }
-
-    #[inline(always)]
-    fn digests(&self) -> &[Digest] {
-        &self.digests[..self.chunk.len()]
+        Staged { chunk: Chunk::new(), looks: [Look::default(); CHUNK] }
     }
 }
 

@@ -102,7 +102,7 @@ pub use history::{History, HistoryStats};
 pub use key::{Int, Key};
 pub use stats::Stats;
 pub use verdict::{Certainty, Outcome, Tier, Verdict};
-pub use window::{Window, WindowStats};
+pub use window::{TableStats, Window, WindowStats};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

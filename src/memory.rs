@@ -12,9 +12,11 @@ pub(crate) struct Lines<T> {
     items: *const T,
     #[cfg(not(modelled))]
     len: usize,
-    /// Owns what `items` points to.
+    /// Owns what `items` points to, `offset` bytes in.
     #[cfg(not(modelled))]
-    _map: memmap2::MmapRaw,
+    map: memmap2::MmapRaw,
+    #[cfg(not(modelled))]
+    offset: usize,
     #[cfg(modelled)]
     items: Vec<T>,
 }
@@ -57,7 +59,7 @@ impl<T: Zeroed> Lines<T> {
         let map = memmap2::MmapRaw::from(map);
         // SAFETY: the map is `reserve` bytes long, and the first multiple of HUGE_PAGE in it is at most HUGE_PAGE in.
         let items = unsafe { map.as_mut_ptr().add(offset) }.cast::<T>().cast_const();
-        Ok(Lines { items, len, _map: map })
+        Ok(Lines { items, len, map, offset })
     }
 
     #[inline(always)]
@@ -72,7 +74,25 @@ impl<T: Zeroed> Lines<T> {
     pub(crate) fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
+
+    /// Gives the memory back to the system, but not its addresses: who still reads sees zeros, who writes gets a page again. Only
+    /// Linux does that; elsewhere the memory stays, and so does what is in it.
+    pub(crate) fn release(&self) {
+        #[cfg(target_os = "linux")]
+        for start in (0..self.bytes()).step_by(RELEASED_AT_ONCE) {
+            let bytes = RELEASED_AT_ONCE.min(self.bytes() - start);
+            // SAFETY: the range is within the map. For whoever reads it, it is as if somebody stored zeros, which are a value of
+            // T (trait Zeroed), into atomics (T is Sync, and has nothing but atomics that could change).
+            let _ = unsafe {
+                self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, self.offset + start, bytes)
+            };
+        }
+    }
 }
+
+/// A system call frees no more than this, since others may have to wait for it.
+#[cfg(all(target_os = "linux", not(modelled)))]
+const RELEASED_AT_ONCE: usize = 32 << 20;
 
 // SAFETY: Lines owns its memory, and hands out only shared references to items that are Sync (trait Zeroed).
 #[cfg(not(modelled))]
@@ -94,6 +114,9 @@ impl<T: Zeroed> Lines<T> {
     pub(crate) fn bytes(&self) -> usize {
         self.items.len() * size_of::<T>()
     }
+
+    /// Models overwrite what is there by themselves.
+    pub(crate) fn release(&self) {}
 }
 
 impl<T: Zeroed> std::ops::Deref for Lines<T> {
@@ -132,6 +155,15 @@ fn advise_huge_pages(map: &memmap2::MmapMut, offset: usize, bytes: usize) {
 /// Makes the pages present now, so that no check pays for one and lack of memory shows here.
 #[cfg(not(modelled))]
 fn populate(map: &mut memmap2::MmapMut, offset: usize, bytes: usize) -> io::Result<()> {
+    // One at a time: others that map memory have to wait for a system call like this.
+    for start in (0..bytes).step_by(HUGE_PAGE) {
+        populate_at_once(map, offset + start, HUGE_PAGE.min(bytes - start))?;
+    }
+    Ok(())
+}
+
+#[cfg(not(modelled))]
+fn populate_at_once(map: &mut memmap2::MmapMut, offset: usize, bytes: usize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     match map.advise_range(memmap2::Advice::PopulateWrite, offset, bytes) {
         // A kernel older than 5.14 doesn't know the advice.
@@ -207,6 +239,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn released_memory_is_zero_and_can_be_used_again() {
+        let lines = Lines::<Line>::new(100_000, "window").unwrap();
+        let words = || lines.iter().flat_map(|line| &line.0);
+        words().for_each(|word| word.store(7, Ordering::Relaxed));
+        lines.release();
+        assert!(words().all(|word| word.swap(7, Ordering::Relaxed) == 0));
+        assert!(words().all(|word| word.load(Ordering::Relaxed) == 7));
     }
 
     #[test]

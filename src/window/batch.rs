@@ -3,10 +3,13 @@
 //! Ids whose line needs more than a look and a compare-and-swap (its entries have spilled, an entry must be moved, its shard
 //! must be swept, others interfered) go the long way, [`check_thoroughly`](LineMemory::check_thoroughly).
 
-use super::line::{LineMemory, Overtaken, Place};
+use super::line::{self, LineMemory, Overtaken, Place};
+use super::roster::Roster;
 use super::slot::{Slot, Tag};
+use super::tables;
 use super::tick::{Moment, Tick};
 use crate::Outcome;
+use crate::digest::Digest;
 use crate::rules::{Rule, obeys};
 
 /// The most ids that are looked up together: as many as there are bits in a set of them. More than the misses that a core
@@ -15,7 +18,10 @@ pub(crate) const CHUNK: usize = 64;
 
 /// Up to [`CHUNK`] ids on their way.
 pub(crate) struct Chunk {
+    digests: [Digest; CHUNK],
+    /// Where they live in the table that was the newest when they were staged.
     ids: [Place; CHUNK],
+    home: Roster,
     insertions: [Insertion; CHUNK],
     len: usize,
 }
@@ -47,22 +53,76 @@ impl Insertion {
 
 impl Chunk {
     pub(crate) fn new() -> Self {
-        Chunk { ids: [Place::default(); CHUNK], insertions: [Insertion::default(); CHUNK], len: 0 }
+        Chunk {
+            digests: [Digest::from(0); CHUNK],
+            ids: [Place::default(); CHUNK],
+            home: Roster::first(0),
+            insertions: [Insertion::default(); CHUNK],
+            len: 0,
+        }
     }
 
     /// Adds an id to a chunk that is not full, and asks for its line.
     #[inline(always)]
-    pub(crate) fn stage<M: LineMemory>(&mut self, memory: &M, id: Place) {
+    pub(crate) fn stage<M: LineMemory>(&mut self, memory: &M, digest: Digest) {
+        let id = tables::place(memory, digest);
+        self.digests[self.len] = digest;
         self.ids[self.len] = id;
         self.len += 1;
         memory.prefetch(id.line);
+    }
+
+    /// The roster whose newest table its ids were staged for.
+    #[inline(always)]
+    pub(crate) fn home(&self) -> Roster {
+        self.home
+    }
+
+    #[inline(always)]
+    pub(crate) fn digest(&self, i: usize) -> Digest {
+        self.digests[i]
+    }
+
+    #[inline(always)]
+    pub(crate) fn digests(&self) -> &[Digest] {
+        &self.digests[..self.len]
+    }
+
+    /// Stages the same ids for another table.
+    pub(crate) fn move_to<M: LineMemory>(&mut self, home: Roster, memory: &M) {
+        self.home = home;
+        for (id, &digest) in self.ids.iter_mut().zip(&self.digests[..self.len]) {
+            *id = tables::place(memory, digest);
+            memory.prefetch(id.line);
+        }
+    }
+
+    /// Which of its ids in `todo` are in a table that is not the newest.
+    #[inline(always)]
+    pub(crate) fn seen_in<M: LineMemory>(&self, memory: &M, todo: u64, tick: Tick) -> u64 {
+        let moment = &memory.moment(tick);
+        let place = |i: usize| tables::place(memory, self.digests[i]);
+        bits(todo).for_each(|i| memory.prefetch(place(i).line));
+        let (mut seen, mut undecided) = (0, 0);
+        for i in bits(todo) {
+            let id = place(i);
+            let ready = memory.is_ready(id.line, moment);
+            let view = memory.view(id.line, id.tag.at_home(), moment);
+            seen |= u64::from(ready & view.hit) << i;
+            undecided |= u64::from(!ready | (view.spilled & !view.hit)) << i;
+        }
+        bits(undecided).for_each(|i| memory.prefetch(place(i).tag.alternate(place(i).line, memory.lines())));
+        bits(undecided).for_each(|i| seen |= u64::from(line::contains(memory, place(i), moment)) << i);
+        seen
     }
 
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Empties it, for ids to be staged for the newest table of a roster.
+    pub(crate) fn clear(&mut self, home: Roster) {
+        self.home = home;
         self.len = 0;
     }
 

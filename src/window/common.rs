@@ -2,7 +2,8 @@
 
 use super::tally::Tally;
 use super::tick::{GRACE, Limits, Moment, Tick};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, StdAtomicU64};
+use std::sync::OnceLock;
 
 pub(crate) struct Common {
     /// The latest time at which anybody was here, as [`Tick::pack`] has it.
@@ -10,6 +11,47 @@ pub(crate) struct Common {
     limits: Limits,
     pub(crate) window_ticks: u64,
     pub(crate) tally: Tally,
+    pub(crate) bell: Bell,
+}
+
+/// Calls somebody to look after the tables: when more entries are displaced than in a table that is not full, and when it is time
+/// for something that was put off.
+pub(crate) struct Bell {
+    displaced: StdAtomicU64,
+    /// Rings when so many are displaced in the sample of lines …
+    displaced_max: StdAtomicU64,
+    /// … and from this tick on.
+    due: StdAtomicU64,
+    answer: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Bell {
+    /// Displacements are counted in one of so many lines: often enough, and no counter that all callers want.
+    pub(crate) const LINES_A_SAMPLE: usize = 16;
+
+    fn new() -> Self {
+        let never = || StdAtomicU64::new(u64::MAX);
+        Bell { displaced: StdAtomicU64::new(0), displaced_max: never(), due: never(), answer: OnceLock::new() }
+    }
+
+    /// Who answers, from now on.
+    pub(crate) fn connect(&self, answer: impl Fn() + Send + Sync + 'static) {
+        let _ = self.answer.set(Box::new(answer));
+    }
+
+    /// When to ring next.
+    pub(crate) fn set(&self, displaced_max: u64, due: u64) {
+        self.displaced.store(0, Ordering::Relaxed);
+        self.displaced_max.store(displaced_max, Ordering::Relaxed);
+        self.due.store(due, Ordering::Relaxed);
+    }
+
+    #[cold]
+    pub(crate) fn ring(&self) {
+        if let Some(answer) = self.answer.get() {
+            answer();
+        }
+    }
 }
 
 impl Common {
@@ -19,19 +61,32 @@ impl Common {
             limits: Limits::of_window(window_ticks),
             window_ticks,
             tally: Tally::new(window_ticks),
+            bell: Bell::new(),
         }
     }
 
     /// The tick of a caller, who from now on is among those that agree on the time: no earlier than any other's.
     #[inline(always)]
     pub(crate) fn agree(&self, tick: Tick) -> Tick {
-        // Relaxed: whoever inserts at a tick has raised `latest` to it before, and publishes both with the insertion.
-        let latest = self.latest.load(Ordering::Relaxed);
+        // Whoever inserts at a tick has raised `latest` to it before, and publishes both with the insertion. Acquire: partner of
+        // the release in `close`. (What others add is in the release sequence that it heads.)
+        let latest = self.latest.load(Ordering::Acquire);
         let packed = tick.pack();
         if packed > latest {
-            self.latest.fetch_max(packed, Ordering::Relaxed);
+            let latest = self.latest.fetch_max(packed, Ordering::Acquire).max(packed);
+            let tick = Tick::unpack(latest);
+            if tick.now >= self.bell.due.load(Ordering::Relaxed) {
+                self.bell.ring();
+            }
+            return tick;
         }
-        Tick::unpack(packed.max(latest))
+        Tick::unpack(latest)
+    }
+
+    /// The latest tick that anybody agreed on who has not seen what the caller did before. An atomic operation that changes nothing,
+    /// since only such a one certainly reads the latest value.
+    pub(crate) fn close(&self) -> Tick {
+        Tick::unpack(self.latest.fetch_max(0, Ordering::AcqRel))
     }
 
     /// The same for a caller that only reads: it does not set the time for others.
@@ -50,6 +105,16 @@ impl Common {
     pub(crate) fn overtaken(&self, moment: &Moment) -> bool {
         // Relaxed, after the acquire of a view: whoever wrote an entry that the view shows has raised `latest` before.
         self.latest() > moment.tick.now + GRACE
+    }
+
+    /// An entry that must be kept was displaced in a line.
+    pub(crate) fn displaced(&self, line: usize) {
+        if line.is_multiple_of(Bell::LINES_A_SAMPLE) {
+            let displaced = self.bell.displaced.fetch_add(1, Ordering::Relaxed);
+            if displaced >= self.bell.displaced_max.load(Ordering::Relaxed) {
+                self.bell.ring();
+            }
+        }
     }
 
     /// What ages are measured with at a tick.

@@ -51,6 +51,19 @@ impl Kernel {
         }
     }
 
+    /// See [`Chunk::seen_in`].
+    pub(crate) fn seen_in(self, table: &TableMemory<'_>, chunk: &Chunk, todo: u64, tick: Tick) -> u64 {
+        match self {
+            Kernel::Portable => chunk.seen_in(table, todo, tick),
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
+            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
+            Kernel::Avx2(avx2) => unsafe { vector::avx2::seen_in(avx2, table, chunk, todo, tick) },
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
+            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled for.
+            Kernel::Avx512(avx512) => unsafe { vector::avx512::seen_in(avx512, table, chunk, todo, tick) },
+        }
+    }
+
     /// See [`Chunk::check`].
     #[inline(always)]
     pub(crate) fn check_chunk(
@@ -130,13 +143,24 @@ mod vector {
                 }
 
                 #[target_feature(enable = $features)]
+                pub(in super::super) fn seen_in(
+                    proof: $proof,
+                    table: &TableMemory<'_>,
+                    chunk: &Chunk,
+                    todo: u64,
+                    tick: Tick,
+                ) -> u64 {
+                    chunk.seen_in(&VectorMemory { table: *table, vectors: proof }, todo, tick)
+                }
+
+                #[target_feature(enable = $features)]
                 fn check_thoroughly(
                     table: &VectorMemory<$proof>,
                     id: Place,
                     tick: Tick,
                     refresh: bool,
                 ) -> Result<Outcome, Overtaken> {
-                    line::check(table, id, &table.moment(tick), refresh)
+                    line::check(table, id, &table.moment(tick), refresh, || false)
                 }
 
                 impl Vectors for $proof {
@@ -226,6 +250,10 @@ mod vector {
 
         fn repaired(&self) {
             self.table.repaired();
+        }
+
+        fn displaced(&self, line: usize) {
+            self.table.displaced(line);
         }
 
         #[inline(always)]

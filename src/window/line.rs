@@ -42,6 +42,8 @@ pub(crate) trait LineMemory: Sized {
     fn overtaken(&self, moment: &Moment) -> bool;
     /// A broken line was repaired.
     fn repaired(&self);
+    /// An entry that must be kept stood where another was inserted: a sign that the table is full.
+    fn displaced(&self, line: usize);
 
     /// What ages are measured with at a tick.
     fn moment(&self, tick: Tick) -> Moment;
@@ -49,7 +51,7 @@ pub(crate) trait LineMemory: Sized {
     /// [`check`], compiled for this memory.
     #[inline(never)]
     fn check_thoroughly(&self, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
-        check(self, id, &self.moment(tick), refresh)
+        check(self, id, &self.moment(tick), refresh, || false)
     }
 }
 
@@ -93,12 +95,16 @@ enum Pushed {
 ///
 /// Of any number of callers with one id exactly one is told `Fresh`: an insertion is decided on a view that shows every
 /// entry of the line, and succeeds only if nothing was inserted since.
+///
+/// `known` tells whether the id is known elsewhere. It is asked after the look that the insertion is decided on, so that whoever
+/// forgets the id there and then inserts anything here finds it out or makes the insertion fail.
 #[inline(always)]
 pub(crate) fn check<M: LineMemory>(
     memory: &M,
     id: Place,
     moment: &Moment,
     refresh: bool,
+    known: impl Fn() -> bool,
 ) -> Result<Outcome, Overtaken> {
     let mut patience = Patience::new();
     memory.ready(id.line, moment);
@@ -128,6 +134,12 @@ pub(crate) fn check<M: LineMemory>(
             patience.invalid_view(memory, id.line);
             continue;
         }
+        if outcome == Outcome::Fresh && known() {
+            if !refresh {
+                return Ok(Outcome::Duplicate);
+            }
+            outcome = Outcome::Duplicate;
+        }
         match push(memory, id.line, view.ring, Slot::accepted(id.tag, moment), moment, &Chain::none()) {
             Pushed::Done => return Ok(outcome),
             Pushed::Stale => continue,
@@ -136,15 +148,12 @@ pub(crate) fn check<M: LineMemory>(
     }
 }
 
-/// Whether the id was seen within the window.
-pub(crate) fn contains<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> Result<bool, Overtaken> {
+/// Whether the id was seen within the window. A "no" is worth something only to a caller who is not overtaken afterwards.
+#[inline(always)]
+pub(crate) fn contains<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> bool {
     memory.ready(id.line, moment);
     let view = memory.view(id.line, id.tag.at_home(), moment);
-    let found = view.hit || (view.spilled && is_away(memory, id, moment));
-    if !found && memory.overtaken(moment) {
-        return Err(Overtaken);
-    }
-    Ok(found)
+    view.hit || (view.spilled && is_away(memory, id, moment))
 }
 
 /// Whether the id is in its alternate line.
@@ -191,6 +200,7 @@ fn push<M: LineMemory>(memory: &M, line: usize, ring: Ring, entry: Slot, moment:
     let mut moved_late = None;
     let mut lost = None;
     if victim.keep(moment) {
+        memory.displaced(line);
         // An entry moves once. (`tag` is there: what is kept is not vacant.)
         let home_tag = victim.tag().filter(|_| !victim.is_away());
         match home_tag.and_then(|tag| Some((tag, chain.extend(memory, line, tag)?))) {

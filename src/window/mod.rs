@@ -11,33 +11,43 @@ mod batch;
 mod common;
 mod forget;
 mod fuzzing;
+mod growth;
 mod kernel;
 mod line;
 #[cfg(all(test, modelled))]
 mod models;
+mod roster;
+mod sizes;
 mod slot;
+mod stats;
+mod survey;
 mod sweep;
 mod table;
+mod tables;
 mod tally;
 #[cfg(all(test, not(modelled)))]
 mod tests;
 mod tick;
 mod view;
 
-use self::batch::Decided;
 pub(crate) use batch::{CHUNK, Chunk, bits};
+pub use stats::{TableStats, WindowStats};
 pub(crate) use tick::Ticks;
 
-use self::common::Common;
+use self::growth::Growth;
 use self::kernel::Kernel;
-use self::line::{LineMemory, Overtaken, Place};
+use self::line::{LineMemory, Overtaken};
+use self::roster::Roster;
+use self::sizes::lines_for;
 pub(crate) use self::slot::scale;
-use self::slot::{SLOTS, Tag};
 use self::table::{Table, TableMemory};
-use self::tick::Moment;
+use self::tables::Tables;
+use self::tick::Tick;
 use crate::clock::Reading;
 use crate::digest::Digest;
+use crate::memory::LINE_BYTES;
 use crate::{Error, Outcome, Timestamp};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The window alone: has this digest been seen within the last W?
@@ -63,80 +73,70 @@ use std::time::Duration;
 /// - A digest accepted at t is a duplicate whenever t' - t < W, and never once t' - t >= W + 2 [ticks](WindowStats::tick).
 ///   Time does not run backwards: an earlier time than one already given counts as the latest given.
 /// - Unless it had to go before its time, which is counted ([`WindowStats::evicted_live`]): about 1.5 digests in a million at
-///   the rated capacity, 4 in ten thousand at 1.35 times that.
+///   the rated capacity; more when the window may not grow any more, or cannot as fast as digests come.
 /// - Two different digests are taken for one with a probability of 5e-14 a check.
+///
+/// # Growth
+///
+/// `capacity` is where the window starts. When its table is full it starts a larger one, and looks at the old one until everything
+/// in it has expired; when much less has come for three quarters of a window, a smaller one, so that memory goes back to the system
+/// within two windows. [`max_memory_bytes`](Window::max_memory_bytes) is where it ends. Nobody waits for that: a thread that
+/// lives as long as it takes gets the memory ready.
 ///
 /// # Cost
 ///
-/// 18.4 bytes of memory for each digest of the capacity, at least 64 KiB, all allocated by [`new`](Window::new). A check reads one
-/// cache line and writes one word with a compare-and-swap; one in ten reads a second line. No locks, no allocation, no thread.
+/// 18.4 bytes of memory for each digest of the capacity, at least 64 KiB. A check reads one cache line and writes one word with a
+/// compare-and-swap; one in ten reads a second line, and after growing, for one window, each reads a line of each older table. No
+/// locks, no allocation.
 ///
 /// Idea: set-associative buckets of a cache line each, as in MemC3 (Fan, Andersen, Kaminsky, NSDI 2013), with an alternate
-/// bucket as in cuckoo hashing; the ring in each line and the protocol are this crate's own.
+/// bucket as in cuckoo hashing; the ring in each line and the protocol are this crate's own. Tables that die as a whole: generations,
+/// as in log-structured stores.
 pub struct Window {
-    table: Table,
-    common: Common,
+    growth: Arc<Growth>,
     ticks: Ticks,
     duration: Duration,
     refresh_on_duplicate: bool,
     kernel: Kernel,
 }
 
-/// What a [`Window`] has counted, and what it holds.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct WindowStats {
-    /// Digests that are live. Counted one by one, by reading the whole table: 10 to 20 ms for 10 million digests.
-    pub live: u64,
-    /// Digests that had to go although they were, or for a caller with a slower clock might have been, live.
-    pub evicted_live: u64,
-    /// No digest younger than this has been evicted for a window's time: W, unless `evicted_live` has grown.
-    pub effective_window: Duration,
-    /// The grain of time; see [`Window::tick`].
-    pub tick: Duration,
-    /// Lines that were found broken and repaired. Takes a thread that stalls while half a million ids go by.
-    pub repaired_lines: u64,
-    /// Memory, in bytes.
-    pub bytes: usize,
-    /// The probability that a check of a new digest answers `Duplicate`, for as many digests as are live now.
-    pub false_duplicate_rate: f64,
-}
-
-/// The share of slots that live ids take at the rated capacity: 18.4 bytes an id, and about 1.5 ids in a million lost before
-/// their time.
-const RATED_LOAD: f64 = 0.4348;
-
-/// No table is smaller: the fewer lines, the shorter the stall in which a line's laps can wrap (see `slot`).
-const LINES_MIN: usize = 1024;
-
-/// Lines for a number of live ids.
-fn lines_for(capacity: usize) -> Option<usize> {
-    let lines = (capacity as f64 / (SLOTS as f64 * RATED_LOAD)).ceil();
-    // Beyond 2^53 an f64 no longer counts; no machine has that much memory.
-    (lines < (1_u64 << 53) as f64).then(|| (lines as usize).next_multiple_of(2).max(LINES_MIN))
-}
+/// What windows may take in memory, unless it is said otherwise.
+pub(crate) const MAX_MEMORY_BYTES: usize = 1 << 30;
 
 impl Window {
-    /// A window of this length for up to `capacity` live digests.
+    /// A window of this length that starts with room for `capacity` live digests, and may grow to 1 GiB.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidOption`] for a window outside 100 ns to 100 years or a capacity of 0; [`Error::OutOfMemory`] if the
     /// memory cannot be had.
     pub fn new(window: Duration, capacity: usize) -> Result<Self, Error> {
+        Self::with_growth(window, capacity, None, true)
+    }
+
+    /// A window that may grow up to a number of bytes (by default 1 GiB, or what `capacity` takes if that is more), with a
+    /// thread to get memory ready, or by the caller who finds that it must.
+    pub(crate) fn with_growth(
+        window: Duration,
+        capacity: usize,
+        max_memory_bytes: Option<usize>,
+        in_thread: bool,
+    ) -> Result<Self, Error> {
         let ticks = Ticks::of_window(window)?;
         let lines = (capacity > 0).then(|| lines_for(capacity)).flatten();
         let lines = lines.ok_or_else(|| {
             Error::invalid("capacity", capacity, "the number of ids within a window, from 1 to 10^16")
         })?;
-        Ok(Window {
-            table: Table::new(lines)?,
-            common: Common::new(ticks.window),
-            ticks,
-            duration: window,
-            refresh_on_duplicate: false,
-            kernel: Kernel::best(),
-        })
+        let first_bytes = lines.saturating_mul(LINE_BYTES);
+        if let Some(max) = max_memory_bytes
+            && max < first_bytes
+        {
+            let expected = format!("at least the {first_bytes} bytes that the capacity of {capacity} takes");
+            return Err(Error::invalid("max_memory_bytes", max, expected));
+        }
+        let budget_bytes = max_memory_bytes.unwrap_or(MAX_MEMORY_BYTES.max(first_bytes));
+        let growth = Growth::new(Table::new(lines)?, ticks.window, budget_bytes, in_thread);
+        Ok(Window { growth, ticks, duration: window, refresh_on_duplicate: false, kernel: Kernel::best() })
     }
 
     /// Whether a duplicate extends its digest's stay, so that the window slides: off unless it is asked for here.
@@ -153,15 +153,29 @@ impl Window {
 
     #[inline]
     pub(crate) fn check_at(&self, digest: Digest, at: Reading) -> Outcome {
-        let id = self.place(digest);
-        self.memory().prefetch(id.line);
-        loop {
-            let tick = self.common.agree(self.ticks.at(at));
-            match self.kernel.check_one(&self.memory(), id, tick, self.refresh_on_duplicate) {
-                Ok(outcome) => return outcome,
-                Err(Overtaken) => continue,
+        let tables = self.tables();
+        let roster = tables.roster();
+        let newest = tables.memory(roster.newest());
+        let id = tables::place(&newest, digest);
+        newest.prefetch(id.line);
+        let tick = self.tick_at(at);
+        // Once more: an entry must not be younger than the end of its table.
+        if roster.is_single() && roster == tables.roster() {
+            let checked = self.kernel.check_one(&newest, id, tick, self.refresh_on_duplicate);
+            match checked {
+                Ok(Outcome::Duplicate) if !self.refresh_on_duplicate => return Outcome::Duplicate,
+                Ok(outcome) if tables.is_current(roster) => return outcome,
+                Ok(Outcome::Fresh) => return self.check_across(digest, at, Some(roster)),
+                Ok(Outcome::Duplicate) | Err(Overtaken) => (),
             }
         }
+        self.check_across(digest, at, None)
+    }
+
+    /// Checks a digest in all tables, or in those that are newer than the newest one of `mine`, where this check has put it.
+    #[cold]
+    fn check_across(&self, digest: Digest, at: Reading, mine: Option<Roster>) -> Outcome {
+        self.tables().check(digest, self.refresh_on_duplicate, || self.tick_at(at), mine)
     }
 
     /// Checks many digests at one time, which is faster than one by one: `outcomes` is cleared and then holds one outcome for
@@ -180,7 +194,7 @@ impl Window {
     /// It is no earlier than this.
     #[inline(always)]
     pub(crate) fn advance(&self, at: Reading) {
-        self.common.agree(self.ticks.at(at));
+        self.tick_at(at);
     }
 
     /// Checks digests in order; `decided` gets the size of each chunk of them, and the set of those that are fresh.
@@ -193,12 +207,13 @@ impl Window {
     ) {
         let mut digests = digests.fuse();
         let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
-        digests.by_ref().take(CHUNK).for_each(|digest| self.stage(chunk, digest));
+        let newest = self.newest(chunk);
+        digests.by_ref().take(CHUNK).for_each(|digest| chunk.stage(&newest, digest));
         while chunk.len() > 0 {
-            next.clear();
+            let newest = self.newest(next);
             let fresh = self.check_chunk(chunk, !0, at, || {
                 if let Some(digest) = digests.next() {
-                    self.stage(next, digest);
+                    next.stage(&newest, digest);
                 }
             });
             decided(chunk.len(), fresh);
@@ -206,89 +221,96 @@ impl Window {
         }
     }
 
-    /// Adds a digest to a chunk that is not full, and asks for the memory that its check will need.
+    /// Empties a chunk; what its ids are to be staged for.
     #[inline(always)]
-    pub(crate) fn stage(&self, chunk: &mut Chunk, digest: Digest) {
-        chunk.stage(&self.memory(), self.place(digest));
+    pub(crate) fn newest(&self, chunk: &mut Chunk) -> TableMemory<'_> {
+        let roster = self.tables().roster();
+        chunk.clear(roster);
+        self.tables().memory(roster.newest())
     }
 
     /// Checks those digests of a chunk that are in `todo`; the set of those that are fresh. `meanwhile` is called once for each digest
     /// of the chunk.
     #[inline(always)]
-    pub(crate) fn check_chunk(&self, chunk: &mut Chunk, todo: u64, at: Reading, meanwhile: impl FnMut()) -> u64 {
-        let decided = self.decide(chunk, todo, at, meanwhile);
-        match decided.overtaken {
-            0 => decided.fresh,
-            overtaken => decided.fresh | self.check_overtaken(chunk, overtaken, at),
+    pub(crate) fn check_chunk(&self, chunk: &mut Chunk, todo: u64, at: Reading, mut meanwhile: impl FnMut()) -> u64 {
+        let tables = self.tables();
+        let tick = self.tick_at(at);
+        let roster = tables.roster();
+        if !roster.is_single() || roster != chunk.home() {
+            (0..chunk.len()).for_each(|_| meanwhile());
+            return self.check_chunk_across(chunk, todo, at);
         }
+        let newest = tables.memory(roster.newest());
+        let decided = self.kernel.check_chunk(&newest, chunk, todo, (tick, self.refresh_on_duplicate), meanwhile);
+        if decided.overtaken == 0 && tables.is_current(roster) {
+            return decided.fresh;
+        }
+        self.confirm(chunk, decided.fresh, at, roster) | self.check_chunk_across(chunk, decided.overtaken, at)
     }
 
-    #[inline(always)]
-    fn decide(&self, chunk: &mut Chunk, todo: u64, at: Reading, meanwhile: impl FnMut()) -> Decided {
-        let tick = self.common.agree(self.ticks.at(at));
-        self.kernel.check_chunk(&self.memory(), chunk, todo, (tick, self.refresh_on_duplicate), meanwhile)
-    }
-
+    /// The same when there are several tables, or the time or the tables have just changed.
     #[cold]
-    fn check_overtaken(&self, chunk: &mut Chunk, todo: u64, at: Reading) -> u64 {
-        let (mut fresh, mut todo) = (0, todo);
+    fn check_chunk_across(&self, chunk: &mut Chunk, todo: u64, at: Reading) -> u64 {
+        let tables = self.tables();
+        let (mut fresh, mut todo) = (0, todo & !0 >> (CHUNK - chunk.len().max(1)));
         while todo != 0 {
-            let decided = self.decide(chunk, todo, at, || ());
-            fresh |= decided.fresh;
+            let tick = self.tick_at(at);
+            let roster = tables.roster();
+            let newest = tables.memory(roster.newest());
+            if roster != chunk.home() {
+                chunk.move_to(roster, &newest);
+            }
+            if self.refresh_on_duplicate && !roster.is_single() {
+                let is_fresh = |i: usize| self.check_across(chunk.digest(i), at, None) == Outcome::Fresh;
+                return fresh | bits(todo).fold(0, |fresh, i| fresh | u64::from(is_fresh(i)) << i);
+            }
+            let mut seen = 0;
+            if !roster.is_single() {
+                tables.looks();
+                for older in roster.berths().skip(1) {
+                    seen |= self.kernel.seen_in(&tables.memory(older), chunk, todo & !seen, tick);
+                }
+            }
+            let refresh = self.refresh_on_duplicate;
+            let decided = self.kernel.check_chunk(&newest, chunk, todo & !seen, (tick, refresh), || ());
+            fresh |= self.confirm(chunk, decided.fresh, at, roster);
             todo = decided.overtaken;
         }
         fresh
     }
 
+    /// Digests of a chunk were inserted into the newest table of a roster: whether that decides.
+    #[inline(always)]
+    fn confirm(&self, chunk: &Chunk, inserted: u64, at: Reading, roster: Roster) -> u64 {
+        if self.tables().is_current(roster) {
+            return inserted;
+        }
+        let is_fresh = |i: usize| self.check_across(chunk.digest(i), at, Some(roster)) == Outcome::Fresh;
+        bits(inserted).fold(0, |fresh, i| fresh | u64::from(is_fresh(i)) << i)
+    }
+
     /// Asks for the memory that a check of this digest will need, without waiting for it.
     #[inline(always)]
     pub fn prefetch(&self, digest: Digest) {
-        self.memory().prefetch(self.place(digest).line);
+        let newest = self.tables().memory(self.tables().roster().newest());
+        newest.prefetch(tables::place(&newest, digest).line);
     }
 
     /// Whether the digest was seen within the window. Changes nothing.
     pub fn contains(&self, digest: Digest, at: Timestamp) -> bool {
-        loop {
-            if let Ok(found) = line::contains(&self.memory(), self.place(digest), &self.moment(at)) {
-                return found;
-            }
-        }
+        self.tables().contains(digest, || self.tick_at(at.into()))
     }
 
     /// Forgets a digest; whether it was remembered. A check that begins after this has returned finds it fresh.
     pub fn forget(&self, digest: Digest, at: Timestamp) -> bool {
-        forget::forget(&self.memory(), self.place(digest), || self.moment(at), self.refresh_on_duplicate)
+        self.tables().forget(digest, self.refresh_on_duplicate, || self.tick_at(at.into()))
     }
 
     /// Forgets every digest that was accepted before the call. What is accepted meanwhile may be forgotten, too.
     ///
-    /// Writes to the whole table: about a second for 10 million digests. Others go on meanwhile.
+    /// Writes to all tables: about a second for 10 million digests. Others go on meanwhile.
     pub fn clear(&self, at: Timestamp) {
-        forget::forget_all(&self.memory(), || self.moment(at));
-    }
-
-    /// What the window holds and has counted. Reads the whole table.
-    pub fn stats(&self, at: Timestamp) -> WindowStats {
-        let moment = self.common.moment(self.common.agree_at_rest(self.ticks.at(at.into())));
-        let live = self.table.live(&moment, self.ticks.window);
-        let slots = (self.table.lines() * SLOTS) as f64;
-        let tally = &self.common.tally;
-        let effective_ticks = tally.effective_window_ticks(moment.tick.now);
-        WindowStats {
-            live,
-            evicted_live: tally.evicted_live(),
-            effective_window: if effective_ticks == self.ticks.window {
-                self.duration
-            } else {
-                // Rounded down twice: what was evicted may have been accepted late in its tick, and evicted early in one.
-                self.ticks.tick() * (effective_ticks.saturating_sub(1) as u32)
-            },
-            tick: self.ticks.tick(),
-            repaired_lines: tally.repaired_lines(),
-            bytes: self.table.bytes(),
-            // As many comparisons as a line has live entries on average, each of 46 bits.
-            false_duplicate_rate: live as f64 / slots * SLOTS as f64 * (-46_f64).exp2(),
-        }
+        self.tables().forget_all(self.refresh_on_duplicate, || self.tick_at(at.into()));
     }
 
     /// The length of the window.
@@ -303,27 +325,23 @@ impl Window {
 
     /// Digests that had to go before their time; see [`WindowStats::evicted_live`].
     pub fn evicted_live(&self) -> u64 {
-        self.common.tally.evicted_live()
+        self.tables().common.tally.evicted_live()
     }
 
     /// The latest time that was given to a call, rounded up to the end of its tick.
     pub(crate) fn latest(&self) -> Timestamp {
-        self.ticks.end_of(self.common.latest())
+        self.ticks.end_of(self.tables().common.latest())
     }
 
     #[inline(always)]
-    fn memory(&self) -> TableMemory<'_> {
-        self.table.memory(&self.common)
+    fn tables(&self) -> &Tables {
+        &self.growth.tables
     }
 
+    /// What time it is for a caller: no earlier than for any other.
     #[inline(always)]
-    fn place(&self, digest: Digest) -> Place {
-        Place { line: scale(digest.place, self.table.lines()), tag: Tag::of(digest.mark) }
-    }
-
-    #[inline(always)]
-    fn moment(&self, at: Timestamp) -> Moment {
-        self.common.moment(self.common.agree(self.ticks.at(at.into())))
+    fn tick_at(&self, at: Reading) -> Tick {
+        self.tables().common.agree(self.ticks.at(at))
     }
 }
 
@@ -331,7 +349,7 @@ impl std::fmt::Debug for Window {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Window")
             .field("duration", &self.duration)
-            .field("lines", &self.table.lines())
+            .field("tables", &self.tables().roster().len())
             .field("kernel", &self.kernel)
             .finish_non_exhaustive()
     }

@@ -26,6 +26,11 @@ impl Sweeps {
         Sweeps { due: (0..shards).map(|_| AtomicU64::new(0)).collect() }
     }
 
+    /// As if no shard had ever been used.
+    pub(crate) fn restart(&self) {
+        self.due.iter().for_each(|due| due.store(0, Ordering::Relaxed));
+    }
+
     /// Whether a line can be used at this tick.
     #[inline(always)]
     pub(crate) fn is_ready(&self, line: usize, now: u64) -> bool {

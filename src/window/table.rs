@@ -40,6 +40,30 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
         Ok(Table { lines: Lines::new(lines, "window")?, sweeps: Sweeps::new(lines) })
     }
 
+    /// Returns the memory of a table that was retired. Who still looks at it sees vacancies.
+    pub(crate) fn release(&self) {
+        self.lines.release();
+        #[cfg(modelled)]
+        self.fill(Slot::default());
+    }
+
+    /// Makes a table that was retired ready for use, for the `life`th time (the first is 0).
+    ///
+    /// Its slots start at a lap of their own, so that a caller who has stalled since it was retired and means to overwrite a
+    /// slot that it saw unused cannot: unless it stalls through as many lives as there are laps.
+    pub(crate) fn revive(&self, life: u64) {
+        // Only while nobody writes: then the old ticks, of which some are long past, don't matter to sweeps.
+        self.sweeps.restart();
+        let lap = life & TableMemory::<SLOTS, LAP_BITS>::LAP_MASK;
+        self.fill(if obeys(Rule::LapOfLife) { Slot::default().with_lap(lap) } else { Slot::default() });
+    }
+
+    fn fill(&self, content: Slot) {
+        // Release: partner of the acquire fence in `view`. Whoever sees a slot filled sees that its table was retired before.
+        let slots = self.lines.iter().flat_map(|line| &line.0);
+        slots.for_each(|slot| slot.store(content.0, Ordering::Release));
+    }
+
     /// The table as the protocol sees it.
     #[inline(always)]
     pub(crate) fn memory<'a>(&'a self, common: &'a Common) -> TableMemory<'a, SLOTS, LAP_BITS> {
@@ -62,6 +86,18 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
             lines.iter().flat_map(|line| &line.0).filter(is_live).count() as u64
         };
         self.lines.chunks(SHARD_LINES).enumerate().map(live_in).sum()
+    }
+
+    /// Shows the ages of the slots of some lines, up to about so many, spread over the table; `None`: vacant.
+    pub(crate) fn sample(&self, lines: usize, now: u64, mut show: impl FnMut(Option<u64>)) {
+        let step = self.lines().div_ceil(lines);
+        for (at, line) in self.lines.iter().enumerate().step_by(step) {
+            let ages = self.sweeps.ages(at, now);
+            for slot in &line.0 {
+                let slot = Slot(slot.load(Ordering::Relaxed));
+                show((!slot.is_vacant()).then(|| ages.age_ticks(slot.0)));
+            }
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -138,9 +174,11 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for TableMemory<'_, SLO
     #[inline(always)]
     fn replace(&self, line: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool {
         let slot = &self.line(line)[slot];
-        // Release: partner of the acquire fence in `view`. Failure says nothing but that it failed.
+        // Release: partner of the acquire fence in `view`. Sequentially consistent, too: partner of the fence in `Tables::looks`,
+        // for whoever looks afterwards which table is the newest. Failure says nothing but that it failed.
+        let order = if obeys(Rule::NewestInOrder) { Ordering::SeqCst } else { Ordering::Release };
         let done = match obeys(Rule::Compare) {
-            true => slot.compare_exchange(old.0, new.0, Ordering::Release, Ordering::Relaxed).is_ok(),
+            true => slot.compare_exchange(old.0, new.0, order, Ordering::Relaxed).is_ok(),
             false => {
                 slot.store(new.0, Ordering::Release);
                 true
@@ -174,6 +212,10 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for TableMemory<'_, SLO
 
     fn repaired(&self) {
         self.common.tally.repaired();
+    }
+
+    fn displaced(&self, line: usize) {
+        self.common.displaced(line);
     }
 
     #[inline(always)]

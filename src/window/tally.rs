@@ -27,9 +27,14 @@ impl Tally {
         }
     }
 
-    #[cold]
     pub(crate) fn evicted(&self, lost: Lost) {
-        self.evicted_live.fetch_add(1, Ordering::Relaxed);
+        self.evicted_many(1, lost);
+    }
+
+    /// Many at once, of which `lost` was the youngest.
+    #[cold]
+    pub(crate) fn evicted_many(&self, entries: u64, lost: Lost) {
+        self.evicted_live.fetch_add(entries, Ordering::Relaxed);
         let epoch = self.epoch(lost.now);
         let mine = epoch << AGE_BITS | lost.age_ticks;
         let _ = self.youngest[(epoch % 2) as usize].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {

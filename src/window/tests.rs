@@ -11,8 +11,8 @@ const SECOND: u64 = 1_000_000_000;
 fn small(lines: usize, kernel: Kernel, refresh: bool) -> Window {
     let duration = Duration::from_secs(100);
     let ticks = Ticks::of_window(duration).unwrap();
-    let (table, common) = (Table::new(lines).unwrap(), Common::new(ticks.window));
-    Window { table, common, ticks, duration, refresh_on_duplicate: refresh, kernel }
+    let growth = Growth::new(Table::new(lines).unwrap(), ticks.window, 0, false);
+    Window { growth, ticks, duration, refresh_on_duplicate: refresh, kernel }
 }
 
 fn kernels() -> Vec<Kernel> {
@@ -121,7 +121,10 @@ fn run(window: &Window, ops: &[Op], refresh: bool) {
                     true => assert!(age.is_some_and(|age| age < 102 * SECOND)),
                     // An id that was evicted is missing here and shows as missed when it is checked.
                     false => {
-                        assert!(age.is_none_or(|age| age >= 100 * SECOND) || window.common.tally.evicted_live() > 0)
+                        assert!(
+                            age.is_none_or(|age| age >= 100 * SECOND)
+                                || window.tables().common.tally.evicted_live() > 0
+                        )
                     }
                 }
             }
@@ -138,9 +141,9 @@ fn run(window: &Window, ops: &[Op], refresh: bool) {
                 assert_eq!(window.stats(at).live, 0);
             }
         }
-        assert_eq!(window.common.tally.repaired_lines(), 0);
+        assert_eq!(window.tables().common.tally.repaired_lines(), 0);
         assert!(
-            model.missed <= window.common.tally.evicted_live(),
+            model.missed <= window.tables().common.tally.evicted_live(),
             "{} were missed, not all of them counted",
             model.missed
         );
@@ -163,7 +166,7 @@ proptest! {
             // Two shards, so that one can be idle while the other is not.
             let window = small(2 * sweep::SHARD_LINES, kernel, refresh);
             run(&window, &ops, refresh);
-            prop_assert_eq!(window.common.tally.evicted_live(), 0);
+            prop_assert_eq!(window.tables().common.tally.evicted_live(), 0);
         }
     }
 
@@ -190,7 +193,7 @@ proptest! {
 
 /// Sets a slot's content behind the protocol's back.
 fn set(window: &Window, line: usize, slot: usize, content: u64) {
-    window.memory().line(line)[slot].store(content, Ordering::Relaxed);
+    window.tables().memory(0).line(line)[slot].store(content, Ordering::Relaxed);
 }
 
 #[test]
@@ -202,7 +205,7 @@ fn a_broken_line_is_repaired_counted_and_remembers() {
         // What a caller leaves that wrote where the ring was 64 laps ago.
         for line in 0..2 {
             let slot = 5;
-            let entry = window.memory().load(line, slot);
+            let entry = window.tables().memory(0).load(line, slot);
             set(&window, line, slot, entry.with_lap(entry.lap(63) ^ 0b10_0000).0);
         }
         (0..12).for_each(|id| assert_eq!(window.check(digest(id), at), Outcome::Duplicate));
@@ -221,17 +224,25 @@ fn a_caller_that_was_overtaken_starts_over_with_the_others_time() {
     for kernel in kernels() {
         let window = small(2, kernel, false);
         let stalled = window.ticks.at(Timestamp::from_secs(1_000).into());
-        window.common.agree(stalled);
+        window.tables().common.agree(stalled);
         // Time goes on while the caller stalls: one id is accepted soon, another when the first has expired.
         assert_eq!(window.check(digest(1), Timestamp::from_secs(1_010)), Outcome::Fresh);
         assert_eq!(window.check(digest(2), Timestamp::from_secs(1_200)), Outcome::Fresh);
-        let check = |id| kernel.check_one(&window.memory(), window.place(digest(id)), stalled, false);
+        let check = |id| {
+            kernel.check_one(
+                &window.tables().memory(0),
+                tables::place(&window.tables().memory(0), digest(id)),
+                stalled,
+                false,
+            )
+        };
         assert_eq!(check(1), Ok(Outcome::Duplicate));
         assert_eq!(check(2), Err(Overtaken), "its tick is too far ahead to be read, which must not make it fresh");
         assert_eq!(check(3), Err(Overtaken));
         let mut chunk = Chunk::new();
-        (1..=3).for_each(|id| window.stage(&mut chunk, digest(id)));
-        let decided = kernel.check_chunk(&window.memory(), &mut chunk, !0, (stalled, false), || ());
+        let memory = window.tables().memory(0);
+        (1..=3).for_each(|id| chunk.stage(&memory, digest(id)));
+        let decided = kernel.check_chunk(&window.tables().memory(0), &mut chunk, !0, (stalled, false), || ());
         assert_eq!((decided.fresh, decided.overtaken), (0, 0b110));
         // As a caller would: with the time that the others have.
         assert_eq!(window.check(digest(3), Timestamp::from_secs(1_000)), Outcome::Fresh);

@@ -3,14 +3,14 @@
 //! Nothing here may panic or run forever, all ways of looking at lines must do the same, and what holds of any line
 //! whatever must hold.
 
-use super::super::common::Common;
+use super::super::growth::Growth;
 use super::super::kernel::Kernel;
-use super::super::line::LineMemory;
+use super::super::line::{LineMemory, Place};
 use super::super::slot::{LAP_BITS, SLOTS, Slot, Tag, scale};
 use super::super::table::Table;
 use super::super::tick::{Moment, Ticks};
 use super::super::view::View;
-use super::super::{Window, forget};
+use super::super::{Window, forget, tables};
 use crate::digest::Digest;
 use crate::sync::Ordering;
 use crate::{Outcome, Timestamp};
@@ -42,9 +42,9 @@ fn fuzz(bytes: &[u8]) -> Option<()> {
     let windows: Vec<_> = Kernel::all().map(|kernel| window(lines, kernel, flags & 2 != 0)).collect();
     for at in 0..lines * SLOTS {
         let slot = slot(bytes, now)?;
-        fields(slot, now, windows[0].moment(seconds(now)));
+        fields(slot, now, moment_of(&windows[0], seconds(now)));
         for window in &windows {
-            window.memory().line(at / SLOTS)[at % SLOTS].store(slot.0, Ordering::Relaxed);
+            window.tables().memory(0).line(at / SLOTS)[at % SLOTS].store(slot.0, Ordering::Relaxed);
         }
     }
     looks(&windows[0], now);
@@ -57,8 +57,16 @@ fn fuzz(bytes: &[u8]) -> Option<()> {
 fn window(lines: usize, kernel: Kernel, refresh_on_duplicate: bool) -> Window {
     let duration = Duration::from_secs(100);
     let ticks = Ticks::of_window(duration).expect("the window is valid");
-    let (table, common) = (Table::new(lines).expect("a page of memory"), Common::new(ticks.window));
-    Window { table, common, ticks, duration, refresh_on_duplicate, kernel }
+    let growth = Growth::new(Table::new(lines).expect("a page of memory"), ticks.window, 0, false);
+    Window { growth, ticks, duration, refresh_on_duplicate, kernel }
+}
+
+fn moment_of(window: &Window, at: Timestamp) -> Moment {
+    window.tables().common.moment(window.tick_at(at.into()))
+}
+
+fn place(window: &Window, id: Digest) -> Place {
+    tables::place(&window.tables().memory(0), id)
 }
 
 fn seconds(now: u64) -> Timestamp {
@@ -148,12 +156,12 @@ fn fields(slot: Slot, now: u64, moment: Moment) {
 
 /// A look at each line for each id: what is seen is what is there.
 fn looks(window: &Window, now: u64) {
-    let moment = window.moment(seconds(now));
-    for line in 0..window.table.lines() {
+    let moment = moment_of(window, seconds(now));
+    for line in 0..window.tables().table(0).lines() {
         let slots = content(window, line);
         for tag in (0..8).map(|byte| Tag::of(mark(byte))) {
             for key in [tag.at_home(), tag.away()] {
-                let view = window.memory().view(line, key, &moment);
+                let view = window.tables().memory(0).view(line, key, &moment);
                 assert_eq!(view.hit, slots.iter().any(|slot| slot.matches(key) && moment.is_live(slot.0)));
                 assert_eq!(view.spilled, slots.iter().any(|slot| slot.carries(&moment)));
                 assert_eq!(view.valid, View::is_ring(&slots, LAP_MASK));
@@ -164,7 +172,7 @@ fn looks(window: &Window, now: u64) {
 }
 
 fn content(window: &Window, line: usize) -> [Slot; SLOTS] {
-    std::array::from_fn(|slot| window.memory().load(line, slot))
+    std::array::from_fn(|slot| window.tables().memory(0).load(line, slot))
 }
 
 /// One operation, on all windows, which must stay the same.
@@ -184,7 +192,7 @@ fn step(windows: &[Window], now: &mut u64, bytes: &mut impl Iterator<Item = u8>)
         6 => same(windows, |window| window.stats(at)),
         _ => *now += u64::from(byte) << (op >> 3 & 7),
     }
-    for line in 0..windows[0].table.lines() {
+    for line in 0..windows[0].tables().table(0).lines() {
         same(windows, |window| content(window, line));
     }
     Some(())
@@ -201,7 +209,7 @@ fn check(window: &Window, id: Digest, at: Timestamp) -> Outcome {
     assert_eq!(outcome == Outcome::Duplicate, known, "a check and a look disagree");
     assert!(window.contains(id, at), "not found just after it was checked");
     if outcome == Outcome::Fresh {
-        let slots = content(window, window.place(id).line);
+        let slots = content(window, place(window, id).line);
         assert!(View::is_ring(&slots, LAP_MASK), "an insertion has left no ring: {slots:?}");
     }
     outcome
@@ -215,8 +223,8 @@ fn check_batch(window: &Window, ids: &[Digest], at: Timestamp) -> Vec<Outcome> {
 }
 
 fn forget_one(window: &Window, id: Digest, at: Timestamp) -> bool {
-    let moment = || window.moment(at);
-    let remembered = forget::forget(&window.memory(), window.place(id), moment, window.refresh_on_duplicate);
+    let moment = || moment_of(window, at);
+    let remembered = forget::forget(&window.tables().memory(0), place(window, id), moment, window.refresh_on_duplicate);
     assert!(!window.contains(id, at), "found just after it was forgotten");
     remembered
 }
@@ -224,7 +232,7 @@ fn forget_one(window: &Window, id: Digest, at: Timestamp) -> bool {
 fn clear(window: &Window, at: Timestamp) {
     window.clear(at);
     assert_eq!(window.stats(at).live, 0);
-    let lines = 0..window.table.lines();
+    let lines = 0..window.tables().table(0).lines();
     assert!(lines.flat_map(|line| content(window, line)).all(Slot::is_vacant));
 }
 

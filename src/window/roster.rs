@@ -1,0 +1,130 @@
+//! Which tables a window has, in one word: so a caller sees all of them at one moment, and sees whether that has changed. Pure.
+//!
+//! ```text
+//!  63        44 43   40 39                              0
+//! | starts 20  | len 4 | berths 10 x 4, the newest lowest |
+//! ```
+//!
+//! A berth is where a table can be; `starts` counts the tables that were started, modulo 2^20. Tables are started as the newest
+//! and retired as the oldest, so `starts` tells which of them are newer than any moment. A caller that stalls while a million
+//! tables are started, to the table, could be fooled.
+
+/// Where tables can be.
+pub(crate) const BERTHS: usize = 1 << BERTH_BITS;
+
+const BERTH_BITS: u32 = 4;
+const LEN_SHIFT: u32 = 40;
+const STARTS_SHIFT: u32 = 44;
+const LEN_MASK: u64 = (1 << (STARTS_SHIFT - LEN_SHIFT)) - 1;
+const BERTHS_MASK: u64 = (1 << LEN_SHIFT) - 1;
+const STARTS_MASK: u64 = (1 << (64 - STARTS_SHIFT)) - 1;
+
+/// The tables there are, from the newest to the oldest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Roster(pub(crate) u64);
+
+impl Roster {
+    /// The most tables that a roster names.
+    pub(crate) const LEN_MAX: usize = (LEN_SHIFT / BERTH_BITS) as usize;
+
+    /// The first table.
+    pub(crate) fn first(berth: usize) -> Self {
+        Roster(1 << LEN_SHIFT | berth as u64)
+    }
+
+    #[inline(always)]
+    pub(crate) fn newest(self) -> usize {
+        self.0 as usize % BERTHS
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_single(self) -> bool {
+        self.len() == 1
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(self) -> usize {
+        (self.0 >> LEN_SHIFT & LEN_MASK) as usize
+    }
+
+    /// All tables, the newest first.
+    pub(crate) fn berths(self) -> impl DoubleEndedIterator<Item = usize> {
+        (0..self.len() as u32).map(move |i| (self.0 >> (BERTH_BITS * i)) as usize % BERTHS)
+    }
+
+    pub(crate) fn oldest(self) -> usize {
+        self.berths().next_back().unwrap_or_else(|| self.newest())
+    }
+
+    /// How many tables, from the newest on, were started after `earlier` was read.
+    pub(crate) fn started_since(self, earlier: Self) -> usize {
+        let starts = (self.0 >> STARTS_SHIFT).wrapping_sub(earlier.0 >> STARTS_SHIFT) & STARTS_MASK;
+        self.len().min(starts as usize)
+    }
+
+    /// With one more table, unless there is no room for it, or it is there.
+    pub(crate) fn started(self, berth: usize) -> Option<Self> {
+        let has_room = self.len() < Self::LEN_MAX && self.berths().all(|other| other != berth);
+        let starts = (self.0 >> STARTS_SHIFT) + 1 & STARTS_MASK;
+        let berths = self.0 << BERTH_BITS & BERTHS_MASK | berth as u64;
+        has_room.then(|| Roster(starts << STARTS_SHIFT | (self.len() as u64 + 1) << LEN_SHIFT | berths))
+    }
+
+    /// Without the oldest table, unless it is the only one.
+    pub(crate) fn without_oldest(self) -> Option<Self> {
+        let len = self.len() as u32 - 1;
+        let berths = self.0 & ((1 << (BERTH_BITS * len)) - 1);
+        let starts = self.0 >> STARTS_SHIFT;
+        (len > 0).then_some(Roster(starts << STARTS_SHIFT | u64::from(len) << LEN_SHIFT | berths))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        #[test]
+        fn a_roster_is_a_queue(steps in proptest::collection::vec(proptest::option::of(0..BERTHS), 0..200)) {
+            let mut roster = Roster::first(3);
+            let mut model = VecDeque::from([3]);
+            let (mut rosters, mut starts) = (vec![roster], vec![0_usize]);
+            for step in steps {
+                let next = match step {
+                    Some(berth) => {
+                        let room = model.len() < Roster::LEN_MAX && !model.contains(&berth);
+                        prop_assert_eq!(roster.started(berth).is_some(), room);
+                        roster.started(berth).inspect(|_| model.push_front(berth))
+                    }
+                    None => {
+                        prop_assert_eq!(roster.without_oldest().is_some(), model.len() > 1);
+                        roster.without_oldest().inspect(|_| { model.pop_back(); })
+                    }
+                };
+                let started = usize::from(step.is_some() && next.is_some());
+                roster = next.unwrap_or(roster);
+                starts.iter_mut().for_each(|starts| *starts += started);
+                rosters.push(roster);
+                starts.push(0);
+                prop_assert_eq!(roster.berths().collect::<VecDeque<_>>(), model.clone());
+                prop_assert_eq!((roster.newest(), roster.oldest()), (model[0], model[model.len() - 1]));
+                prop_assert_eq!((roster.len(), roster.is_single()), (model.len(), model.len() == 1));
+                for (earlier, starts) in rosters.iter().zip(&starts) {
+                    prop_assert_eq!(roster.started_since(*earlier), model.len().min(*starts));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn starts_wrap() {
+        let mut roster = Roster::first(0);
+        for i in 0..STARTS_MASK {
+            roster = roster.started(1 + i as usize % 2).and_then(Roster::without_oldest).expect("there is room");
+        }
+        let wrapped = roster.started(5).expect("there is room");
+        assert_eq!((wrapped.newest(), wrapped.len(), wrapped.started_since(roster)), (5, 2, 1));
+    }
+}

@@ -1,0 +1,104 @@
+//! How large tables are: from the one that a window starts with to what its budget allows. Pure.
+
+use super::slot::SLOTS;
+use crate::memory::LINE_BYTES;
+
+/// The share of slots that live ids take at the rated capacity: 18.4 bytes an id, and about 1.5 ids in a million lost before
+/// their time.
+pub(crate) const RATED_LOAD: f64 = 0.4348;
+
+/// No table is smaller: the fewer lines, the shorter the stall in which a line's laps can wrap (see `slot`).
+const LINES_MIN: usize = 1024;
+
+/// As many sizes as there are pairs of berths: while a table of a size dies, another one of the same size can be started.
+pub(crate) const SIZES_MAX: usize = super::roster::BERTHS / 2;
+
+/// No size is more than this many times the one before, if that is possible with so few of them: each table is looked at as long
+/// as something in it is live.
+const RATIO_MAX: f64 = 3.0;
+
+/// The numbers of lines that a window's tables can have.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sizes(Vec<usize>);
+
+/// Lines for a number of live ids.
+pub(crate) fn lines_for(capacity: usize) -> Option<usize> {
+    let lines = (capacity as f64 / (SLOTS as f64 * RATED_LOAD)).ceil();
+    // Beyond 2^53 an f64 no longer counts; no machine has that much memory.
+    (lines < (1_u64 << 53) as f64).then(|| (lines as usize).next_multiple_of(2).max(LINES_MIN))
+}
+
+/// Live ids at the rated load.
+pub(crate) fn capacity_of(lines: usize) -> f64 {
+    lines as f64 * SLOTS as f64 * RATED_LOAD
+}
+
+impl Sizes {
+    /// From a first table on, in steps of equal ratio, so that one table of each size is within the budget: a window that grows
+    /// all the way within its own length needs all of them at once.
+    pub(crate) fn new(first_lines: usize, budget_bytes: usize) -> Self {
+        let budget_lines = (budget_bytes / LINE_BYTES) as f64;
+        let first = first_lines as f64;
+        // All tables together, in first tables.
+        let sum = |ratio: f64, steps: usize| (0..=steps).map(|i| ratio.powi(i as i32)).sum::<f64>();
+        let room = budget_lines / first;
+        let steps = (1..SIZES_MAX).find(|&steps| sum(RATIO_MAX, steps) >= room).unwrap_or(SIZES_MAX - 1);
+        let (mut low, mut high) = (1.0, room.max(1.0));
+        for _ in 0..100 {
+            let ratio = f64::midpoint(low, high);
+            if sum(ratio, steps) <= room { low = ratio } else { high = ratio }
+        }
+        let is_worth_it = low >= 1.25;
+        let larger = (1..=steps).filter(|_| is_worth_it).map(|i| (first * low.powi(i as i32)) as usize & !1);
+        Sizes(std::iter::once(first_lines).chain(larger).collect())
+    }
+
+    pub(crate) fn lines(&self, size: usize) -> usize {
+        self.0[size]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The smallest size for so many live ids; the largest if none suffices.
+    pub(crate) fn for_live(&self, live: f64) -> usize {
+        let smaller = self.0.partition_point(|&lines| capacity_of(lines) < live);
+        smaller.min(self.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_million_ids_in_a_gibibyte() {
+        let sizes = Sizes::new(lines_for(1_000_000).unwrap(), 1 << 30);
+        let capacities: Vec<_> = sizes.0.iter().map(|&lines| (capacity_of(lines) / 1e6).round()).collect();
+        assert_eq!(capacities, [1.0, 2.0, 6.0, 14.0, 35.0]);
+        assert_eq!((sizes.for_live(1e3), sizes.for_live(1.1e6), sizes.for_live(1e9)), (0, 1, 4));
+    }
+
+    proptest! {
+        #[test]
+        fn one_table_of_each_size_fits_and_few_sizes_use_most_of_it(
+            capacity in 1..100_000_000_usize, budget in 0..1_usize << 44
+        ) {
+            let first = lines_for(capacity).unwrap();
+            let sizes = Sizes::new(first, budget);
+            prop_assert_eq!(sizes.lines(0), first);
+            prop_assert!(sizes.len() <= SIZES_MAX);
+            prop_assert!(sizes.0.iter().all(|lines| lines.is_multiple_of(2)));
+            prop_assert!(sizes.0.windows(2).all(|pair| pair[0] < pair[1]));
+            let sum: usize = sizes.0.iter().map(|lines| lines * LINE_BYTES).sum();
+            prop_assert!(sizes.len() == 1 || sum <= budget, "{:?} take {}", sizes, sum);
+            if sizes.len() > 1 {
+                prop_assert!(sum as f64 > 0.99 * budget as f64, "{:?} take {}", sizes, sum);
+            } else {
+                prop_assert!((budget as f64) < 2.26 * (first * LINE_BYTES) as f64);
+            }
+        }
+    }
+}

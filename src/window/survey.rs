@@ -1,0 +1,65 @@
+//! When a window needs another table, and how large: decided on a survey of the newest one. Pure.
+
+use super::sizes::{RATED_LOAD, Sizes, capacity_of};
+
+/// A table with more of its slots taken has had enough: beyond this, and well beyond what it is rated for, losses grow fast.
+const FULL_LOAD: f64 = RATED_LOAD + 0.03;
+
+/// The share of the window that the rate of ids is measured over, to decide whether less memory would do. (What was started
+/// after so much of a window has died before two have passed.)
+pub(crate) const RECENTLY: f64 = 0.75;
+
+/// What a sample of the newest table's lines has shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Survey {
+    /// Which of the sizes it has.
+    pub(crate) size: usize,
+    /// The share of its slots that live entries take.
+    pub(crate) load: f64,
+    /// The share of its slots that were written within the last [`RECENTLY`] of the window.
+    pub(crate) recent: f64,
+    /// The share of a window that has passed since it was started.
+    pub(crate) age: f64,
+}
+
+impl Survey {
+    /// The size of the table to start now, if any.
+    pub(crate) fn wants(&self, sizes: &Sizes) -> Option<usize> {
+        if self.load > FULL_LOAD {
+            return (self.size + 1 < sizes.len()).then_some(self.size + 1);
+        }
+        // As many as will be live if they go on to come as they did; and half of the table empty, to begin with.
+        let recent = self.recent / RATED_LOAD * capacity_of(sizes.lines(self.size));
+        let size = sizes.for_live(2.0 * recent / RECENTLY);
+        (self.age >= RECENTLY && size < self.size).then_some(size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::window::sizes::lines_for;
+
+    #[test]
+    fn tables_grow_when_full_and_shrink_when_little_has_come_for_a_while() {
+        let sizes = Sizes::new(lines_for(1_000_000).unwrap(), 1 << 30);
+        let wants = |size, load, recent, age| Survey { size, load, recent, age }.wants(&sizes);
+        assert_eq!(wants(0, RATED_LOAD, RATED_LOAD * RECENTLY, 5.0), None);
+        assert_eq!(wants(0, 0.47, 0.3, 5.0), Some(1));
+        assert_eq!(wants(3, 0.47, 0.3, 0.01), Some(4));
+        assert_eq!(wants(4, 0.9, 0.6, 0.5), None, "there is no larger one");
+        assert_eq!(wants(4, 0.3, 0.001, 0.5), None, "too early to tell");
+        assert_eq!(wants(4, 0.3, 0.0, 0.75), Some(0));
+        assert_eq!(wants(4, 0.4, 0.4, 9.0), None);
+        // A steady rate for which a size is large enough is not one for which it is too large, nor the next one too small.
+        for size in 1..sizes.len() {
+            for load in 1..47 {
+                let load = f64::from(load) / 100.0;
+                let Some(smaller) = wants(size, load, load * RECENTLY, 3.0) else { continue };
+                let load = load * sizes.lines(size) as f64 / sizes.lines(smaller) as f64;
+                assert!(load <= RATED_LOAD / 1.99, "{load}");
+                assert_eq!(wants(smaller, load, load * RECENTLY, 3.0), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The tables of a window: ids go into the newest one, the older ones are only looked at until they have expired as a whole.
+//!
+//! | step | by |
+//! |------|----|
+//! | look at the newest table's line, then at the older tables, then insert into the newest | [`Tables::check`] |
+//! | … and look whether that still is the newest; if not, go on with the tables that are newer | [`Tables::check`] |
+//! | start a table | [`Tables::start`] |
+//! | retire the oldest one, when nothing in it can be live | [`Tables::retire`] |
+//!
+//! Why a look at the newest table is enough: ARCHITECTURE.md, "Growth".
+
+use super::common::Common;
+use super::forget;
+use super::line::{self, LineMemory, Overtaken, Place};
+use super::roster::{BERTHS, Roster};
+use super::slot::{LAP_BITS, SLOTS, Tag, scale};
+use super::table::{Table, TableMemory};
+use super::tick::{GRACE, Moment, Tick};
+use crate::digest::Digest;
+use crate::rules::{Rule, obeys};
+use crate::sync::{AtomicU64, Ordering, complete_seq_cst, fence};
+use crate::{Error, Outcome};
+use std::sync::OnceLock;
+
+/// Tables, and which of them are in use.
+pub(crate) struct Tables<const SLOTS: usize = { self::SLOTS }, const LAP_BITS: u32 = { self::LAP_BITS }> {
+    roster: AtomicU64,
+    berths: [Berth<SLOTS, LAP_BITS>; BERTHS],
+    pub(crate) common: Common,
+}
+
+/// Where a table can be. Once it is there, it stays: a caller may look at a table that was retired long ago.
+struct Berth<const SLOTS: usize, const LAP_BITS: u32> {
+    table: OnceLock<Table<SLOTS, LAP_BITS>>,
+    /// How often it was used before.
+    life: AtomicU64,
+    /// The tick when it was started.
+    started: AtomicU64,
+    /// The tick after which no entry was stamped that counts.
+    closed: AtomicU64,
+}
+
+/// What a table is and was, for those who look after the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) started: u64,
+    /// `None`: it is the newest.
+    pub(crate) closed: Option<u64>,
+}
+
+impl<const SLOTS: usize, const LAP_BITS: u32> Berth<SLOTS, LAP_BITS> {
+    fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Berth { table: OnceLock::new(), life: zero(), started: zero(), closed: zero() }
+    }
+}
+
+impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
+    /// With a first table, in the first berth.
+    pub(crate) fn new(first: Table<SLOTS, LAP_BITS>, window_ticks: u64) -> Self {
+        let tables = Tables {
+            roster: AtomicU64::new(Roster::first(0).0),
+            berths: std::array::from_fn(|_| Berth::new()),
+            common: Common::new(window_ticks),
+        };
+        let _ = tables.berths[0].table.set(first);
+        tables
+    }
+
+    /// The tables in use. A caller agrees on the tick first: then its entries are not younger than the tables' ends.
+    #[inline(always)]
+    pub(crate) fn roster(&self) -> Roster {
+        // Acquire: partner of the release in `start`. Sequentially consistent: partner of the one there, see `is_current`.
+        Roster(self.roster.load(Ordering::SeqCst))
+    }
+
+    /// Whether the tables in use are what they were, for whoever has inserted an entry.
+    #[inline(always)]
+    pub(crate) fn is_current(&self, roster: Roster) -> bool {
+        if obeys(Rule::NewestInOrder) {
+            complete_seq_cst();
+        }
+        // Sequentially consistent, after an insertion that is, too: if a caller has looked for our entry too early to see it, and saw
+        // that a table was started, then so do we. Its side is the fence in `looks`.
+        self.roster() == roster || !obeys(Rule::NewestAgain)
+    }
+
+    /// The table in a berth that some roster has named.
+    #[inline(always)]
+    pub(crate) fn table(&self, berth: usize) -> &Table<SLOTS, LAP_BITS> {
+        self.berths[berth].table.get().expect("a roster names only berths with a table")
+    }
+
+    #[inline(always)]
+    pub(crate) fn memory(&self, berth: usize) -> TableMemory<'_, SLOTS, LAP_BITS> {
+        self.table(berth).memory(&self.common)
+    }
+
+    /// Checks an id in all tables. `mine`: in the newest of these, the caller has inserted the id itself.
+    pub(crate) fn check(&self, id: Digest, refresh: bool, tick: impl Fn() -> Tick, mine: Option<Roster>) -> Outcome {
+        let mut mine = mine;
+        loop {
+            let moment = &self.common.moment(tick());
+            let roster = self.roster();
+            let newer = mine.map_or(roster.len(), |mine| roster.started_since(mine));
+            if newer == 0 {
+                return Outcome::Fresh;
+            }
+            let newest = self.memory(roster.newest());
+            let known = || self.is_in_older(roster, newer, id, moment);
+            match line::check(&newest, place(&newest, id), moment, refresh, known) {
+                Err(Overtaken) => continue,
+                Ok(Outcome::Duplicate) => return Outcome::Duplicate,
+                Ok(Outcome::Fresh) if self.is_current(roster) => return Outcome::Fresh,
+                Ok(Outcome::Fresh) => mine = obeys(Rule::OwnEntry).then_some(roster),
+            }
+        }
+    }
+
+    /// Whether an id is in one of the tables, the newest `among` of them, but not in the newest.
+    fn is_in_older(&self, roster: Roster, among: usize, id: Digest, moment: &Moment) -> bool {
+        if among == 1 || !obeys(Rule::LookOlder) {
+            return false;
+        }
+        self.looks();
+        roster.berths().take(among).skip(1).any(|berth| {
+            let memory = self.memory(berth);
+            line::contains(&memory, place(&memory, id), moment)
+        })
+    }
+
+    /// Before looks at older tables.
+    #[inline(always)]
+    pub(crate) fn looks(&self) {
+        // Partner of the sequentially consistent insertion and of the look at the roster after it (`is_current`): who inserts into
+        // an older table too late for us to see it, sees that there is a newer one, since we have seen that before.
+        if obeys(Rule::NewestInOrder) {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Whether an id was seen within the window.
+    pub(crate) fn contains(&self, id: Digest, tick: impl Fn() -> Tick) -> bool {
+        loop {
+            let moment = &self.common.moment(tick());
+            let is_in = |berth| {
+                let memory = self.memory(berth);
+                line::contains(&memory, place(&memory, id), moment)
+            };
+            let found = self.roster().berths().any(is_in);
+            if found || !self.common.overtaken(moment) {
+                return found;
+            }
+        }
+    }
+
+    /// Forgets an id; whether it was remembered. A check that begins when this has returned finds it fresh.
+    pub(crate) fn forget(&self, id: Digest, refresh: bool, tick: impl Fn() -> Tick) -> bool {
+        let moment = || self.common.moment(tick());
+        let mut remembered = false;
+        self.in_all_tables(refresh, |berth| {
+            let memory = self.memory(berth);
+            remembered |= forget::forget(&memory, place(&memory, id), moment, refresh);
+        });
+        remembered
+    }
+
+    /// Forgets all ids that were accepted before the call.
+    pub(crate) fn forget_all(&self, refresh: bool, tick: impl Fn() -> Tick) {
+        let moment = || self.common.moment(tick());
+        self.in_all_tables(refresh, |berth| forget::forget_all(&self.memory(berth), moment));
+    }
+
+    /// Forgets something in one table after the other, in the order in which nobody brings it back.
+    ///
+    /// - From the newest to the oldest: a caller that inserts into an older table too late looks at the newer ones after that; if it
+    ///   left its entry behind us, it finds them clean, inserts, and that counts as accepted after the forgetting.
+    /// - With refresh, the newest once more: a caller that found the id in an older table is about to insert it there.
+    /// - All over again if a table was started meanwhile, for the same reason.
+    fn in_all_tables(&self, refresh: bool, mut forget_in: impl FnMut(usize)) {
+        loop {
+            let roster = self.roster();
+            let mut visit = |berth| {
+                forget_in(berth);
+                // Partner of itself in a caller's second look: see above.
+                fence(Ordering::SeqCst);
+            };
+            match obeys(Rule::ForgetNewestFirst) {
+                true => roster.berths().for_each(&mut visit),
+                false => roster.berths().rev().for_each(&mut visit),
+            }
+            if refresh && !roster.is_single() && obeys(Rule::ForgetNewestFirst) {
+                visit(roster.newest());
+            }
+            if self.roster() == roster || !obeys(Rule::ForgetAgain) {
+                return;
+            }
+        }
+    }
+
+    /// Puts a table into a berth that is not in use: a new one, or the one that is there already.
+    ///
+    /// Only whoever looks after the tables may call this and what follows, and only one at a time.
+    pub(crate) fn prepare(&self, berth: usize, lines: usize) -> Result<(), Error> {
+        let Berth { table, life, .. } = &self.berths[berth];
+        match table.get() {
+            Some(table) => {
+                let lives = life.fetch_add(1, Ordering::Relaxed) + 1;
+                table.revive(lives);
+            }
+            None => drop(table.set(Table::new(lines)?)),
+        }
+        Ok(())
+    }
+
+    /// Makes a table that was prepared the newest; false if there are too many.
+    pub(crate) fn start(&self, berth: usize) -> bool {
+        let roster = self.roster();
+        let Some(next) = roster.started(berth) else {
+            return false;
+        };
+        self.berths[berth].started.store(self.common.latest(), Ordering::Relaxed);
+        // Release: partner of `roster`: who sees the table in the roster sees its lines. Sequentially consistent: see `is_current`.
+        self.roster.store(next.0, Ordering::SeqCst);
+        // Whoever agrees on a later tick sees the new roster. (And stamps are rounded up by two at most.)
+        let closed = self.common.close();
+        self.berths[roster.newest()].closed.store(closed.now.saturating_add(2), Ordering::Relaxed);
+        true
+    }
+
+    /// Retires the oldest table if it is not the only one and nothing in it is live for anybody, or `early`. Its berth.
+    ///
+    /// Whoever still looks at it then, with an older roster, is overtaken.
+    pub(crate) fn retire(&self, now: u64, early: bool) -> Option<usize> {
+        let roster = self.roster();
+        let oldest = roster.oldest();
+        let next = roster.without_oldest()?;
+        if !self.is_over(oldest, now) && !early {
+            return None;
+        }
+        self.roster.store(next.0, Ordering::SeqCst);
+        Some(oldest)
+    }
+
+    /// Whether the oldest table can be retired.
+    pub(crate) fn has_expired(&self, now: u64) -> bool {
+        let roster = self.roster();
+        !roster.is_single() && self.is_over(roster.oldest(), now)
+    }
+
+    /// Whether nothing in a table that is not the newest is live for anybody.
+    fn is_over(&self, berth: usize, now: u64) -> bool {
+        let grace = if obeys(Rule::RetireLate) { 2 * GRACE } else { 0 };
+        let closed = self.berths[berth].closed.load(Ordering::Relaxed);
+        now >= closed.saturating_add(self.common.window_ticks + grace)
+    }
+
+    pub(crate) fn times(&self, berth: usize) -> Times {
+        let Berth { started, closed, .. } = &self.berths[berth];
+        let is_newest = self.roster().newest() == berth;
+        Times { started: started.load(Ordering::Relaxed), closed: (!is_newest).then(|| closed.load(Ordering::Relaxed)) }
+    }
+}
+
+/// Where an id lives in a table.
+#[inline(always)]
+pub(crate) fn place<M: LineMemory>(memory: &M, id: Digest) -> Place {
+    Place { line: scale(id.place, memory.lines()), tag: Tag::of(id.mark) }
+}
