@@ -92,6 +92,8 @@ mod explore;
 
 #[cfg(feature = "bench")]
 pub mod strategy;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use clock::{Clock, ManualClock, MonotonicClock, Timestamp};
 pub use config::{Builder, Unconfirmed};

@@ -1,0 +1,276 @@
+//! The checker: is there, for each id, an order of its operations that explains every answer?
+
+use super::operation::{Interval, Operation};
+use super::search::{Configuration, Failed, Remainder, Search, Step};
+use super::state::{Effective, Specification, State};
+use super::subject::{Semantics, Time};
+use super::violation::{Reason, Report, Violation};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Whether a correct subject could have given this history; `evicted` is how many evictions it has counted.
+///
+/// Operations may come in any order, but for those of one thread.
+///
+/// ```
+/// use hapax::testing::{Event, Interval, Operation, Semantics, check_history};
+/// use hapax::Timestamp;
+/// use std::time::Duration;
+///
+/// let check = |thread, invoked, returned, event| Operation {
+///     id: 17,
+///     at: Timestamp::from_secs(1),
+///     interval: Interval { invoked, returned },
+///     thread,
+///     event,
+/// };
+/// let semantics = Semantics::of_window(Duration::from_secs(60));
+///
+/// // The second one overlaps the first, so it may have come before it.
+/// let history = [check(0, 1, 4, Event::Duplicate), check(1, 2, 3, Event::Fresh)];
+/// assert!(check_history(&history, &semantics, 0).is_ok());
+///
+/// // Two threads believe that the id is theirs.
+/// let history = [check(0, 1, 4, Event::Fresh), check(1, 2, 3, Event::Fresh)];
+/// let violation = check_history(&history, &semantics, 0).unwrap_err();
+/// println!("{violation}");
+/// ```
+///
+/// # Errors
+///
+/// [`Violation`] says which operations could not have been answered so.
+pub fn check_history(operations: &[Operation], semantics: &Semantics, evicted: u64) -> Result<Report, Box<Violation>> {
+    let mut checker = Checker::new(semantics);
+    checker.check(operations, evicted)?;
+    Ok(checker.report())
+}
+
+/// Checks a long history piece by piece.
+///
+/// A piece ends when no call is under way, and the next one begins after that: then what is known of each id is carried over, and
+/// the pieces together are checked as if they were one. (Calls that gave no answer may go on.)
+#[derive(Debug)]
+pub struct Checker {
+    semantics: Semantics,
+    spec: Specification,
+    /// What is known of the ids of earlier pieces.
+    known: HashMap<u64, Remainder>,
+    given: Given,
+    report: Report,
+}
+
+impl Checker {
+    /// A checker that has seen nothing yet.
+    pub fn new(semantics: &Semantics) -> Self {
+        Checker {
+            semantics: *semantics,
+            spec: Specification::new(semantics),
+            known: HashMap::new(),
+            given: Given::default(),
+            report: Report::default(),
+        }
+    }
+
+    /// What was checked and found right so far.
+    pub fn report(&self) -> Report {
+        self.report
+    }
+
+    /// Checks the next piece; `evicted` is how many evictions the subject has counted up to its end.
+    ///
+    /// # Errors
+    ///
+    /// [`Violation`] says which operations could not have been answered so. After that there is no going on.
+    pub fn check(&mut self, operations: &[Operation], evicted: u64) -> Result<(), Box<Violation>> {
+        let effective = effective_times(operations, self.semantics.time, &mut self.given);
+        let key = |i: usize| (operations[i].id, operations[i].interval.invoked, i);
+        let mut by_id: Vec<_> = (0..operations.len()).map(key).collect();
+        by_id.sort_unstable();
+
+        let mut search = Search::new(evicted > 0);
+        let mut steps = Vec::new();
+        for one_id in by_id.chunk_by(|a, b| a.0 == b.0) {
+            steps.clear();
+            steps.extend(one_id.iter().map(|&(_, _, i)| Step::new(&operations[i], effective[i])));
+            let mut walk = Walk::default();
+            self.check_id(one_id[0].0, &steps, &mut search, &mut walk, evicted).map_err(|reason| {
+                let (before, shown) = match reason {
+                    Reason::TooManyEvictions { .. } => walk.evicted(),
+                    _ => walk.failed(),
+                };
+                let rows = one_id[shown].iter().map(|&(_, _, i)| (operations[i], effective[i]));
+                let (operations, effective) = rows.unzip();
+                let id = one_id[0].0;
+                Box::new(Violation { id, reason, operations, semantics: self.semantics, before, effective })
+            })?;
+        }
+        operations.iter().for_each(|operation| self.report.count(operation.event));
+        self.report.counted_evictions = evicted;
+        Ok(())
+    }
+
+    /// Checks what was done to one id.
+    fn check_id(
+        &mut self,
+        id: u64,
+        steps: &[Step],
+        search: &mut Search,
+        walk: &mut Walk,
+        evicted: u64,
+    ) -> Result<(), Reason> {
+        let known = self.known.get(&id);
+        search.start(known).and_then(|()| walk.walk(search, &self.spec, steps)).map_err(|failed| match failed {
+            Failed::NoOrder => Reason::NoOrder,
+            Failed::TooMany => Reason::TooManyOrders,
+        })?;
+        let now = match self.semantics.time {
+            Time::LargestSoFar => self.given.told,
+            // Anything can come after that.
+            Time::AsGiven => 0,
+        };
+        let was_known = known.is_some();
+        let (remainder, evictions) = search.finish(&self.spec, now);
+        match remainder {
+            Some(remainder) => drop(self.known.insert(id, remainder)),
+            None if was_known => drop(self.known.remove(&id)),
+            None => {}
+        }
+        self.report.overlapping += walk.overlapping;
+        self.report.needed_evictions += u64::from(evictions);
+        match self.report.needed_evictions {
+            needed if needed > evicted => Err(Reason::TooManyEvictions { needed, counted: evicted }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Step {
+    fn new(operation: &Operation, effective: Effective) -> Self {
+        let Operation { interval: Interval { invoked, returned }, thread, event, .. } = *operation;
+        Step { invoked, returned, effective, thread, event, optional: operation.is_optional(), endless: false }
+    }
+}
+
+/// A way through one id's operations, and what to show of it if it ends early.
+#[derive(Default)]
+struct Walk {
+    overlapping: u64,
+    /// How far it has come.
+    reached: usize,
+    /// The last moment at which nothing was under way and something new was known of the id, and the one before that.
+    pause: Pause,
+    pause_before: Pause,
+    /// Where the last operations that only an eviction explains begin, and where they end.
+    evicting: Option<(Pause, usize)>,
+}
+
+/// A moment at which nothing was under way: before which operation, and what was possible.
+#[derive(Clone, Default)]
+struct Pause {
+    at: usize,
+    configurations: Vec<Configuration>,
+}
+
+impl Walk {
+    fn walk(&mut self, search: &mut Search, spec: &Specification, steps: &[Step]) -> Result<(), Failed> {
+        for (i, step) in steps.iter().enumerate() {
+            self.reached = i;
+            search.catch_up(spec, step.invoked)?;
+            let quiet = search.is_quiet();
+            if quiet {
+                self.pause(search, i);
+            }
+            self.overlapping += u64::from(search.overlaps(step.thread));
+            let alone = quiet && steps.get(i + 1).is_none_or(|next| next.invoked > step.returned);
+            self.reached = i + 1;
+            if alone { search.alone(spec, step)? } else { search.invoke(*step)? }
+        }
+        search.catch_up(spec, u64::MAX)?;
+        self.pause(search, steps.len());
+        Ok(())
+    }
+
+    /// Nothing is under way.
+    fn pause(&mut self, search: &Search, at: usize) {
+        let configurations = search.configurations();
+        if configurations == self.pause.configurations {
+            return;
+        }
+        std::mem::swap(&mut self.pause, &mut self.pause_before);
+        self.pause.at = at;
+        self.pause.configurations.clear();
+        self.pause.configurations.extend_from_slice(configurations);
+        let evictions = |pause: &Pause| pause.configurations.iter().map(|c| c.evictions).min();
+        if at > 0 && evictions(&self.pause) > evictions(&self.pause_before) {
+            self.evicting = Some((self.pause_before.clone(), at));
+        }
+    }
+
+    /// What to show when it has failed: what was possible before, and the operations since then. From where it was last learnt
+    /// something of the id: that is what the last operations contradict.
+    fn failed(&self) -> (Vec<State>, Range<usize>) {
+        let begin = if self.pause.at > 0 { &self.pause_before } else { &self.pause };
+        (begin.states(), begin.at..self.reached)
+    }
+
+    /// What to show when it took one eviction too many.
+    fn evicted(&self) -> (Vec<State>, Range<usize>) {
+        self.evicting.as_ref().map_or_else(|| self.failed(), |(pause, end)| (pause.states(), pause.at..*end))
+    }
+}
+
+impl Pause {
+    fn states(&self) -> Vec<State> {
+        self.configurations.iter().map(|configuration| configuration.state).collect()
+    }
+}
+
+/// The largest times that were given so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Given {
+    /// Those that the subject knows of: by checks that have returned.
+    told: u64,
+    /// Those that it may know of.
+    any: u64,
+}
+
+/// The time that counted for each operation: no less than what those had given that had returned before it was invoked, no more than
+/// what those had given that were invoked before it returned.
+pub(super) fn effective_times(operations: &[Operation], time: Time, given: &mut Given) -> Vec<Effective> {
+    let mut effective: Vec<_> = operations
+        .iter()
+        .map(|operation| operation.at.as_nanos())
+        .map(|at| Effective { earliest: at, latest: at })
+        .collect();
+    if time == Time::AsGiven {
+        return effective;
+    }
+    // These sorts find what is sorted already: each thread's.
+    let mut by_invoked: Vec<_> = (0..operations.len()).collect();
+    by_invoked.sort_by_key(|&i| operations[i].interval.invoked);
+    let mut by_returned: Vec<_> = (0..operations.len()).filter(|&i| !operations[i].is_optional()).collect();
+    by_returned.sort_by_key(|&i| operations[i].interval.returned);
+
+    let mut any = given.any;
+    let mut begun = by_invoked.iter().peekable();
+    for &i in &by_returned {
+        while let Some(&j) = begun.next_if(|&&j| operations[j].interval.invoked <= operations[i].interval.returned) {
+            any = any.max(operations[j].at.as_nanos());
+        }
+        effective[i].latest = any;
+    }
+    given.any = begun.fold(any, |any, &j| any.max(operations[j].at.as_nanos()));
+
+    let mut ended = by_returned.iter().filter(|&&i| operations[i].event.is_check()).peekable();
+    for &i in &by_invoked {
+        while let Some(&j) = ended.next_if(|&&j| operations[j].interval.returned < operations[i].interval.invoked) {
+            given.told = given.told.max(operations[j].at.as_nanos());
+        }
+        effective[i].earliest = effective[i].earliest.max(given.told);
+        if operations[i].is_optional() {
+            effective[i].latest = u64::MAX;
+        }
+    }
+    given.told = ended.fold(given.told, |told, &j| told.max(operations[j].at.as_nanos()));
+    effective
+}

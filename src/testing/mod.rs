@@ -1,0 +1,86 @@
+//! Is a strategy right when many threads use it at once? Record what it answers, and check that against what it should do.
+//!
+//! A [`Workload`] says what threads do, a [`Recorder`] notes what was answered and when, and a checker looks, for each id, for an order of
+//! the operations in which every answer is right. [`verify`] is all of that:
+//!
+//! ```
+//! use hapax::testing::{Semantics, Workload, verify};
+//! use hapax::Dedup;
+//! use std::time::Duration;
+//!
+//! let window = Duration::from_secs(60);
+//! let dedup = Dedup::builder().window(window).capacity(200_000).build()?;
+//!
+//! let workload = Workload { operations: 50_000, forgets: 2, ..Workload::of_window(window) };
+//! match verify(&dedup, &workload, &Semantics::of_window(window)) {
+//!     Ok(report) => println!("{report}"),
+//!     Err(violation) => panic!("seed {}: {violation}", workload.seed),
+//! }
+//! # Ok::<(), hapax::Error>(())
+//! ```
+//!
+//! For a strategy of your own implement [`Subject`], which takes one function; `examples/verify_your_own.rs` does, for one that is wrong.
+//! This is what being wrong looks like (two threads looked before either of them wrote):
+//!
+//! ```text
+//! id 9223372036854776256: in no order are these answers right
+//! (remembered for 60s, at most 1.2s longer; times in ns)
+//! before: not remembered
+//! thread      invoked     returned               at                          counts as  answer
+//!      0          107          107       2150400000           2150400000 to 2151999999  Fresh
+//!      1          107          108       2150400000           2150400000 to 2151999999  Fresh
+//! ```
+//!
+//! # What is guaranteed
+//!
+//! - What is rejected is wrong: there is no order of the operations, and no choice of the times that are not exactly known, in which all
+//!   answers are right. [`Reason::TooManyOrders`] is the exception, and says so.
+//! - What is accepted was right this time. A race that takes an interruption between two instructions shows once in a while, or not at
+//!   all; models that try all interleavings find it, and this finds what models leave out: real processors, compilers, and code that was
+//!   not written to be modelled. [`Report::overlapping`] says how much was really concurrent.
+//! - *Order.* Ids are independent of each other, so a history is linearizable if that of each id is (Herlihy and Wing, 1990). A call takes
+//!   effect at one moment between its invocation and its return; calls of one thread follow each other; of a batch, ids in their order.
+//! - *Time.* With [`Time::LargestSoFar`] an operation counts from a time between the largest that any check that had returned had
+//!   given, and the largest that any had given that was invoked before this one returned.
+//! - *No answer.* A call that gave none may take effect at any moment after it was invoked, or never.
+//! - *Evictions.* Each may explain one fresh answer that nothing else explains: [`Event::Evict`] in a history says of which id, and if it is
+//!   only counted ([`Subject::evicted`]), then the least number that explains all answers must not exceed the count.
+//!
+//! # Cost
+//!
+//! 40 bytes an operation, for a million at a time. Recording costs two fences a call. An operation that overlaps no other on its id takes one
+//! step of the checker, others a few; in the worst case it is exponential in how many overlap on one id, but what has the same
+//! effect is tried once.
+//!
+//! # Where the ideas come from
+//!
+//! The search for an order: Wing and Gong, *Testing and Verifying Concurrent Objects* (1993). Remembering what was tried, and deferring
+//! choices to returns: Lowe, *Testing for Linearizability* (2017). Parts that can be checked alone: Horn and Kroening, *Faster Linearizability
+//! Checking via P-compositionality* (2015). Knossos and Porcupine do the same for histories of distributed systems. The states with
+//! ranges of time, and the counted evictions, are this crate's own.
+
+#[cfg(test)]
+mod broken;
+mod check;
+#[cfg(test)]
+mod model;
+mod operation;
+mod pace;
+mod random;
+mod record;
+mod recorder;
+mod search;
+mod state;
+mod subject;
+#[cfg(test)]
+mod tests;
+mod violation;
+mod workload;
+
+pub use self::check::{Checker, check_history};
+pub use self::operation::{Event, Interval, Operation};
+pub use self::record::{record, verify};
+pub use self::recorder::{Recorder, Stamps};
+pub use self::subject::{Semantics, Subject, Time};
+pub use self::violation::{Reason, Report, Violation};
+pub use self::workload::{Call, Clocks, Workload};

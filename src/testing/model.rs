@@ -1,0 +1,125 @@
+//! Histories of a model that is right: each is accepted, and rejected when one answer is made impossible.
+
+use super::check::{Given, effective_times};
+use super::random::Random;
+use super::{Checker, Event, Interval, Operation, Semantics, Time, check_history};
+use crate::Timestamp;
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::time::Duration;
+
+const WINDOW: u64 = 1_000;
+const SLACK: u64 = 20;
+const THREADS: usize = 6;
+
+/// Which unusual things happen.
+#[derive(Clone, Copy, Debug)]
+struct Unusual {
+    refresh: bool,
+    forgets: bool,
+    evictions: bool,
+    silence: bool,
+}
+
+fn semantics(refresh_on_duplicate: bool) -> Semantics {
+    let (window, slack) = (Duration::from_nanos(WINDOW), Duration::from_nanos(SLACK));
+    Semantics { window, slack, refresh_on_duplicate, time: Time::LargestSoFar }
+}
+
+/// What a right subject answers to threads, each operation at a moment of its own within a longer interval; and how many evictions it
+/// has counted.
+fn history(seed: u64, len: u64, unusual: Unusual) -> (Vec<Operation>, u64) {
+    let mut random = Random::new(seed);
+    let mut accepted: HashMap<u64, u64> = HashMap::new();
+    let mut free = [0; THREADS];
+    let (mut operations, mut latest, mut evicted, mut now) = (Vec::new(), 0, 0, 0);
+    while operations.len() < len as usize {
+        now += 10;
+        let thread = random.below(THREADS as u64) as usize;
+        if free[thread] >= now {
+            continue;
+        }
+        let invoked = (now - random.below(40).min(now)).max(free[thread]);
+        let returned = now + random.below(40);
+        free[thread] = returned;
+        let id = random.below(5);
+        // Clocks differ.
+        let at = now * 2 + random.below(30);
+        latest = latest.max(at);
+        let age = accepted.get(&id).map(|then| latest - then);
+        if unusual.evictions && random.chance(3) && accepted.remove(&id).is_some() {
+            evicted += 1;
+            continue;
+        }
+        let known = age.is_some_and(|age| age < WINDOW || (age < WINDOW + SLACK && random.chance(50)));
+        let mut event = if known { Event::Duplicate } else { Event::Fresh };
+        let mut returned = returned;
+        if unusual.forgets && random.chance(5) {
+            event = Event::Forget;
+            accepted.remove(&id);
+        } else if unusual.silence && random.chance(2) {
+            (event, returned) = (Event::Unanswered, Interval::NEVER);
+            if random.chance(50) && (!known || unusual.refresh) {
+                accepted.insert(id, latest);
+            }
+        } else if !known || unusual.refresh {
+            accepted.insert(id, latest);
+        }
+        let interval = Interval { invoked, returned };
+        operations.push(Operation { id, at: Timestamp::from_nanos(at), interval, thread: thread as u16, event });
+    }
+    (operations, evicted)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn what_a_model_answers_is_right(
+        seed: u64, refresh: bool, forgets: bool, evictions: bool, silence: bool, cut in 0..400_usize,
+    ) {
+        let unusual = Unusual { refresh, forgets, evictions, silence };
+        let (operations, evicted) = history(seed, 400, unusual);
+        let report = check_history(&operations, &semantics(refresh), evicted);
+        prop_assert!(report.is_ok(), "{}", report.unwrap_err());
+        let report = report.unwrap();
+        prop_assert_eq!(report.operations, 400);
+        prop_assert!(report.needed_evictions <= evicted);
+
+        // In two pieces, if the history can be cut there.
+        let (first, second) = operations.split_at(cut);
+        let returned = first.iter().filter(|o| !o.is_optional()).map(|o| o.interval.returned).max();
+        if second.iter().all(|operation| Some(operation.interval.invoked) > returned) {
+            let mut checker = Checker::new(&semantics(refresh));
+            prop_assert!(checker.check(first, evicted).is_ok());
+            prop_assert!(checker.check(second, evicted).is_ok());
+            prop_assert_eq!(checker.report().fresh, report.fresh);
+        }
+    }
+
+    #[test]
+    fn one_impossible_answer_is_found(seed: u64, refresh: bool, which: prop::sample::Index, fresh: bool) {
+        let unusual = Unusual { refresh, forgets: false, evictions: false, silence: false };
+        let (mut operations, _) = history(seed, 400, unusual);
+        let times = effective_times(&operations, Time::LargestSoFar, &mut Given::default());
+        let before = |i: usize, j: usize| operations[i].interval.returned < operations[j].interval.invoked;
+        let same = |i: usize, j: usize| i != j && operations[i].id == operations[j].id;
+        let all = || 0..operations.len();
+        let impossible = |j: usize| match fresh {
+            // Accepted before, and not yet expired whenever that was.
+            true => all().any(|i| {
+                let accepted = same(i, j) && before(i, j) && operations[i].event == Event::Fresh;
+                accepted && times[j].latest - times[i].earliest < WINDOW
+            }),
+            // Not known to anybody who can have been first.
+            false => all().filter(|&i| same(i, j)).all(|i| before(j, i)),
+        };
+        let wrong = if fresh { Event::Fresh } else { Event::Duplicate };
+        let candidates: Vec<_> = all().filter(|&j| operations[j].event != wrong && impossible(j)).collect();
+        prop_assume!(!candidates.is_empty());
+        let j = candidates[which.index(candidates.len())];
+        operations[j].event = wrong;
+        let violation = check_history(&operations, &semantics(refresh), 0).unwrap_err();
+        prop_assert_eq!(violation.id, operations[j].id);
+    }
+}

@@ -1,0 +1,59 @@
+//! Threads that wait for each other, without the system if possible: so they go on at the same moment.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How far each thread has come.
+#[derive(Debug)]
+pub(super) struct Pace(Vec<Progress>);
+
+/// Alone in its cache lines: processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Progress(AtomicU64);
+
+impl Pace {
+    pub(super) fn new(threads: u16) -> Self {
+        Pace((0..threads).map(|_| Progress::default()).collect())
+    }
+
+    /// All threads are to begin at a step.
+    pub(super) fn begin(&self, step: u64) {
+        // Relaxed: threads are started afterwards.
+        self.0.iter().for_each(|progress| progress.0.store(step, Ordering::Relaxed));
+    }
+
+    pub(super) fn member(&self, thread: usize) -> Member<'_> {
+        Member { all: &self.0, own: &self.0[thread] }
+    }
+}
+
+/// A thread's part in it. When it is dropped, nobody waits for this thread any more, even if it has panicked.
+#[derive(Debug)]
+pub(super) struct Member<'a> {
+    all: &'a [Progress],
+    own: &'a Progress,
+}
+
+impl Member<'_> {
+    /// Waits until every thread has come to a step, or has left.
+    pub(super) fn meet(&self, step: u64) {
+        const LOOKS_BEFORE_YIELD: u32 = 200;
+        // Release and Acquire: what is done before threads meet comes before what is done afterwards.
+        self.own.0.store(step, Ordering::Release);
+        let mut looks = 0_u32;
+        while self.all.iter().any(|other| other.0.load(Ordering::Acquire) < step) {
+            looks += 1;
+            if looks.is_multiple_of(LOOKS_BEFORE_YIELD) {
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        self.own.0.store(u64::MAX, Ordering::Release);
+    }
+}

@@ -1,0 +1,45 @@
+//! Random numbers that are the same for the same seed, on every machine.
+
+/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a permutation that leaves no trace of its argument's pattern.
+pub(super) fn mix(number: u64) -> u64 {
+    let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A number that is determined by others.
+pub(super) fn hash(parts: [u64; 3]) -> u64 {
+    parts.iter().fold(0, |hash, &part| mix(hash ^ part))
+}
+
+/// splitmix64.
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Random(mix(seed))
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        let number = mix(self.0);
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        number
+    }
+
+    /// A number below `bound`; 0 if there is none.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        scale(self.next(), bound)
+    }
+
+    /// True in `percent` of a hundred cases.
+    pub(super) fn chance(&mut self, percent: u8) -> bool {
+        self.below(100) < u64::from(percent)
+    }
+}
+
+/// Any number, scaled to a range that starts at 0.
+pub(super) fn scale(number: u64, bound: u64) -> u64 {
+    ((u128::from(number) * u128::from(bound)) >> 64) as u64
+}

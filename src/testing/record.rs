@@ -1,0 +1,80 @@
+//! Running threads and recording what they do.
+
+use super::check::Checker;
+use super::operation::{Event, Operation};
+use super::pace::Pace;
+use super::recorder::{Recorder, Stamps};
+use super::subject::{Semantics, Subject};
+use super::violation::{Report, Violation};
+use super::workload::{Call, Workload};
+use crate::Timestamp;
+use std::sync::Barrier;
+
+/// Runs a workload on a subject, and checks what was recorded. A long one is recorded and checked a million operations at a time, so that
+/// memory does not limit it.
+///
+/// # Errors
+///
+/// [`Violation`] says which answers are wrong.
+pub fn verify<S: Subject>(subject: &S, workload: &Workload, semantics: &Semantics) -> Result<Report, Box<Violation>> {
+    const PIECE: u64 = 1_000_000;
+    let stamps = Stamps::new();
+    let pace = Pace::new(workload.threads);
+    let mut checker = Checker::new(semantics);
+    let evicted_before = subject.evicted();
+    let mut begin = 0;
+    while begin < workload.operations {
+        let end = workload.operations.min(begin + PIECE);
+        let operations = record(subject, &stamps, workload.scripts(&pace, begin..end));
+        checker.check(&operations, subject.evicted() - evicted_before)?;
+        begin = end;
+    }
+    Ok(checker.report())
+}
+
+/// Runs a thread for each script, and records what they do: for workloads of your own. Batches become operations one by one, in their
+/// order, each with the interval of the whole.
+pub fn record<S: Subject, I>(subject: &S, stamps: &Stamps, scripts: Vec<I>) -> Vec<Operation>
+where
+    I: Iterator<Item = (Timestamp, Call)> + Send,
+{
+    let start = Barrier::new(scripts.len());
+    std::thread::scope(|scope| {
+        let run = |(thread, script)| {
+            let (start, mut recorder) = (&start, stamps.recorder(thread));
+            scope.spawn(move || {
+                start.wait();
+                follow(subject, script, &mut recorder);
+                recorder.into_operations()
+            })
+        };
+        let threads: Vec<_> = (0..).zip(scripts).map(run).collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+/// Does what a script says.
+fn follow<S: Subject>(subject: &S, script: impl Iterator<Item = (Timestamp, Call)>, recorder: &mut Recorder<'_>) {
+    let mut answers = Vec::new();
+    for (at, call) in script {
+        match call {
+            Call::Check(id) => recorder.check(id, at, || subject.check(id, at)),
+            Call::Batch(ids) => {
+                answers.clear();
+                let (interval, ()) = recorder.time(|| subject.check_batch(&ids, at, &mut answers));
+                assert_eq!(answers.len(), ids.len(), "a batch needs an answer for each id");
+                for (&id, &answer) in ids.iter().zip(&answers) {
+                    recorder.push(interval, id, at, Event::of_check(answer));
+                }
+            }
+            Call::Forget(id) => {
+                if let (interval, true) = recorder.time(|| subject.forget(id, at)) {
+                    recorder.push(interval, id, at, Event::Forget);
+                }
+            }
+        }
+    }
+}

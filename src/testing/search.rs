@@ -1,0 +1,295 @@
+//! The search for an order of one id's operations that explains all answers.
+//!
+//! Operations are looked at in the order in which they were invoked. Only when one of them has returned must it have happened: then
+//! every way is tried in which it, and before it any of those that had been invoked by then, can have happened (Lowe's "just-in-time"
+//! form of the search by Wing and Gong). What is kept between returns is a set of [`Configuration`]s: what is possible, each once.
+
+use super::operation::Event;
+use super::state::{Effective, Specification, State};
+use std::collections::HashSet;
+
+/// An operation on the id, as far as the search needs it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) invoked: u64,
+    pub(super) returned: u64,
+    pub(super) effective: Effective,
+    pub(super) thread: u16,
+    pub(super) event: Event,
+    /// Whether it may never have happened.
+    pub(super) optional: bool,
+    /// Whether it stands for any number of such operations.
+    pub(super) endless: bool,
+}
+
+/// One way in which everything so far can have happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Configuration {
+    pub(super) state: State,
+    /// Of the operations under way, those that have happened: a bit each.
+    done: u128,
+    /// How many evictions that takes.
+    pub(super) evictions: u32,
+}
+
+/// An operation that was invoked and has not returned, at the bit of its index.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    step: Step,
+    /// Those that the same thread had to do before.
+    after: u128,
+}
+
+/// Why a search has ended without an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failed {
+    /// There is none.
+    NoOrder,
+    /// There are too many to try.
+    TooMany,
+}
+
+/// No more configurations are tried for one return.
+const CONFIGURATIONS_MAX: usize = 100_000;
+
+/// Of more operations on one id that may never have happened it is not known how many do.
+const OPTIONAL_MAX: u32 = 8;
+
+/// What may have happened to one id so far.
+#[derive(Clone, Debug)]
+pub(super) struct Search {
+    configurations: Vec<Configuration>,
+    pending: [Option<Pending>; u128::BITS as usize],
+    /// The bits of those that are pending, and of those among them that may never happen.
+    pending_bits: u128,
+    optional_bits: u128,
+    evictions_allowed: bool,
+    stack: Vec<Configuration>,
+    tried: HashSet<Configuration>,
+}
+
+/// What one id's search leaves for operations that come later.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Remainder {
+    pub(super) configurations: Vec<Configuration>,
+    pub(super) optional: Vec<Step>,
+}
+
+impl Search {
+    pub(super) fn new(evictions_allowed: bool) -> Self {
+        Search {
+            configurations: Vec::new(),
+            pending: [None; u128::BITS as usize],
+            pending_bits: 0,
+            optional_bits: 0,
+            evictions_allowed,
+            stack: Vec::new(),
+            tried: HashSet::new(),
+        }
+    }
+
+    /// Starts with another id, where an earlier search for it has ended.
+    pub(super) fn start(&mut self, remainder: Option<&Remainder>) -> Result<(), Failed> {
+        self.configurations.clear();
+        self.pending_bits = 0;
+        self.optional_bits = 0;
+        match remainder {
+            None => self.configurations.push(Configuration { state: State::Unknown, done: 0, evictions: 0 }),
+            Some(remainder) => {
+                remainder.optional.iter().try_for_each(|&step| self.invoke(step))?;
+                self.configurations.extend_from_slice(&remainder.configurations);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is possible now. Only if nothing is under way does that say all.
+    pub(super) fn configurations(&self) -> &[Configuration] {
+        &self.configurations
+    }
+
+    /// Whether everything that was invoked has returned, but for what never may.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.pending_bits == self.optional_bits
+    }
+
+    /// Whether an operation of another thread is under way.
+    pub(super) fn overlaps(&self, thread: u16) -> bool {
+        let of_another = |i: usize| self.pending[i].is_some_and(|pending| pending.step.thread != thread);
+        bits(self.pending_bits & !self.optional_bits).any(of_another)
+    }
+
+    /// An operation that nothing overlaps, which is what most are.
+    pub(super) fn alone(&mut self, spec: &Specification, step: &Step) -> Result<(), Failed> {
+        if let [one] = &mut self.configurations[..]
+            && self.pending_bits == 0
+            && !step.optional
+        {
+            let next = spec.next(one.state, step.event, step.effective);
+            if let (Some(state), None) = (next.state, next.evicted.filter(|_| self.evictions_allowed)) {
+                one.state = state;
+                return Ok(());
+            }
+        }
+        self.invoke(*step)
+    }
+
+    /// An operation begins.
+    pub(super) fn invoke(&mut self, step: Step) -> Result<(), Failed> {
+        if step.optional && self.optional_bits.count_ones() >= OPTIONAL_MAX && self.join(step) {
+            return Ok(());
+        }
+        let bit = (!self.pending_bits).trailing_zeros();
+        if bit == u128::BITS {
+            return Err(Failed::TooMany);
+        }
+        let after = bits(self.pending_bits & !self.optional_bits)
+            .filter(|&i| self.pending[i].is_some_and(|pending| pending.step.thread == step.thread))
+            .fold(0, |after, i| after | 1 << i);
+        self.pending[bit as usize] = Some(Pending { step, after });
+        self.pending_bits |= 1 << bit;
+        self.optional_bits |= u128::from(step.optional) << bit;
+        Ok(())
+    }
+
+    /// Lets another operation stand for this one as well.
+    fn join(&mut self, step: Step) -> bool {
+        let alike = |i: &usize| self.pending[*i].is_some_and(|pending| pending.step.event == step.event);
+        let Some(i) = bits(self.optional_bits).find(alike) else {
+            return false;
+        };
+        if let Some(Pending { step: other, .. }) = &mut self.pending[i] {
+            let earliest = other.effective.earliest.min(step.effective.earliest);
+            let latest = other.effective.latest.max(step.effective.latest);
+            *other = Step { effective: Effective { earliest, latest }, endless: true, ..*other };
+        }
+        self.configurations.iter_mut().for_each(|configuration| configuration.done &= !(1 << i));
+        true
+    }
+
+    /// Everything returns that does so before a stamp.
+    pub(super) fn catch_up(&mut self, spec: &Specification, before: u64) -> Result<(), Failed> {
+        loop {
+            let returned = |i: usize| self.pending[i].map_or(u64::MAX, |pending| pending.step.returned);
+            let first = bits(self.pending_bits & !self.optional_bits).min_by_key(|&i| returned(i));
+            match first {
+                Some(i) if returned(i) < before => self.settle(spec, i)?,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// An operation returns: it has happened.
+    fn settle(&mut self, spec: &Specification, index: usize) -> Result<(), Failed> {
+        let bit = 1 << index;
+        // What has not returned, but happened before this has, took no later time than this may have.
+        let latest = self.pending[index].map_or(u64::MAX, |pending| pending.step.effective.latest);
+        self.tried.clear();
+        self.stack.clear();
+        self.stack.append(&mut self.configurations);
+        while let Some(from) = self.stack.pop() {
+            if from.done & bit != 0 {
+                self.configurations.push(Configuration { done: from.done & !bit, ..from });
+                continue;
+            }
+            self.step_from(spec, from, latest);
+            if self.tried.len() > CONFIGURATIONS_MAX {
+                return Err(Failed::TooMany);
+            }
+        }
+        self.pending_bits &= !bit;
+        for i in bits(self.pending_bits) {
+            if let Some(pending) = &mut self.pending[i] {
+                pending.after &= !bit;
+            }
+        }
+        prune(&mut self.configurations, self.optional_bits);
+        if self.configurations.is_empty() { Err(Failed::NoOrder) } else { Ok(()) }
+    }
+
+    /// Everything that can happen next.
+    fn step_from(&mut self, spec: &Specification, from: Configuration, latest: u64) {
+        let next = |i: usize| -> Option<_> {
+            let Pending { step, after } = self.pending[i]?;
+            // A thread's operations happen in its order.
+            (after & !from.done == 0).then(|| (step, spec.next(from.state, step.event, step.effective.until(latest))))
+        };
+        let open = self.pending_bits & !from.done;
+        // Who never changes anything may go first: wherever else it stood in an order, it can be taken from there and put here.
+        let idle = bits(open & !self.optional_bits).filter(|_| !spec.refreshes()).find(|&i| {
+            next(i).is_some_and(|(step, next)| step.event == Event::Duplicate && next.state == Some(from.state))
+        });
+        if let Some(i) = idle {
+            self.stack.push(Configuration { done: from.done | 1 << i, ..from });
+            return;
+        }
+        for i in bits(open) {
+            let Some((step, next)) = next(i) else { continue };
+            let done = from.done | u128::from(!step.endless) << i;
+            let evicted = next.evicted.filter(|_| self.evictions_allowed);
+            let regular = next.state.map(|state| Configuration { state, done, evictions: from.evictions });
+            let evicted = evicted.map(|state| Configuration { state, done, evictions: from.evictions + 1 });
+            for to in regular.into_iter().chain(evicted) {
+                if self.tried.insert(to) {
+                    self.stack.push(to);
+                }
+            }
+        }
+    }
+
+    /// Ends the search for this id: what may follow, and how many evictions it took so far.
+    pub(super) fn finish(&mut self, spec: &Specification, now: u64) -> (Option<Remainder>, u32) {
+        let evictions = self.configurations.iter().map(|c| c.evictions).min().unwrap_or(0);
+        if self.optional_bits == 0 && self.configurations.iter().all(|c| spec.is_over(c.state, now)) {
+            return (None, evictions);
+        }
+        // What is left of the optional ones gets new bits, in order.
+        let done = self.configurations.iter().fold(!0, |done, c| done & c.done);
+        let left: Vec<_> = bits(self.optional_bits & !done).collect();
+        let renumber = |done: u128| left.iter().enumerate().fold(0, |bits, (to, from)| bits | (done >> from & 1) << to);
+        let configurations = self.configurations.iter().map(|c| Configuration {
+            done: renumber(c.done),
+            evictions: c.evictions - evictions,
+            ..*c
+        });
+        let configurations = configurations.collect();
+        let optional = left.iter().filter_map(|&i| self.pending[i].map(|pending| pending.step)).collect();
+        (Some(Remainder { configurations, optional }), evictions)
+    }
+}
+
+/// Drops what is covered by another configuration, which took no more evictions, and nothing that may never have happened but what this
+/// one took as well.
+fn prune(configurations: &mut Vec<Configuration>, optional: u128) {
+    // So many are rare, and comparing them all would take longer than to go on with them.
+    if configurations.len() > 64 {
+        return;
+    }
+    let covers = |one: &Configuration, other: &Configuration| {
+        let done = one.done & !other.done == 0 && (one.done ^ other.done) & !optional == 0;
+        done && one.evictions <= other.evictions && one.state.covers(other.state)
+    };
+    let mut i = 0;
+    while i < configurations.len() {
+        let this = configurations[i];
+        // Of two that are equal the first one stays.
+        let is_covered =
+            |(j, other): (usize, &Configuration)| j != i && covers(other, &this) && (*other != this || j < i);
+        if configurations.iter().enumerate().any(is_covered) {
+            configurations.swap_remove(i);
+        } else {
+            i += 1;
+        }
+    }
+}
+
+/// The members of a set.
+fn bits(mut set: u128) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let i = set.trailing_zeros() as usize;
+        (set != 0).then(|| {
+            set &= set - 1;
+            i
+        })
+    })
+}

@@ -1,0 +1,144 @@
+//! The sequential specification of one id. Pure.
+//!
+//! When exactly an operation took effect is not known, only between which times. So what is known of an accepted id is between
+//! which times it was accepted; an answer narrows that down, or is impossible.
+
+use super::operation::Event;
+use super::subject::Semantics;
+
+/// What a subject may know of an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum State {
+    /// Nothing.
+    Unknown,
+    /// It was accepted (with refresh: seen) at a time in this range of nanoseconds, any of it.
+    Accepted { earliest: u64, latest: u64 },
+}
+
+impl State {
+    /// Whether whatever can follow on the other state can follow on this one.
+    pub(super) fn covers(self, other: State) -> bool {
+        match (self, other) {
+            (State::Unknown, State::Unknown) => true,
+            (
+                State::Accepted { earliest, latest },
+                State::Accepted { earliest: other_earliest, latest: other_latest },
+            ) => earliest <= other_earliest && other_latest <= latest,
+            _ => false,
+        }
+    }
+}
+
+/// The time that counted for an operation: a range of nanoseconds, any of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Effective {
+    pub(super) earliest: u64,
+    pub(super) latest: u64,
+}
+
+impl Effective {
+    /// For what has not returned, and so has no end: the end.
+    pub(super) fn until(self, latest: u64) -> Self {
+        Effective { latest: if self.latest == u64::MAX { latest } else { self.latest }, ..self }
+    }
+}
+
+/// [`Semantics`] in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Specification {
+    window: u64,
+    /// From then on it is certainly forgotten.
+    gone: u64,
+    refresh: bool,
+}
+
+/// What an operation can have done: up to two next states, the second one only if the id had to go before its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Next {
+    pub(super) state: Option<State>,
+    pub(super) evicted: Option<State>,
+}
+
+impl Specification {
+    pub(super) fn new(semantics: &Semantics) -> Self {
+        let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let window = nanos(semantics.window);
+        let gone = window.saturating_add(nanos(semantics.slack));
+        Specification { window, gone, refresh: semantics.refresh_on_duplicate }
+    }
+
+    pub(super) fn refreshes(&self) -> bool {
+        self.refresh
+    }
+
+    /// What can follow on a state.
+    #[inline]
+    pub(super) fn next(&self, state: State, event: Event, at: Effective) -> Next {
+        match event {
+            Event::Fresh => self.accept(state, at),
+            Event::Duplicate => Next { state: self.recognize(state, at), evicted: None },
+            Event::Forget | Event::Evict => Next { state: Some(State::Unknown), evicted: None },
+            // If it was a duplicate, and that has changed something, then it has refreshed; if it has changed nothing, it need not
+            // have happened.
+            Event::Unanswered => {
+                let accepted = self.accept(state, at);
+                let refreshed = self.recognize(state, at).filter(|_| self.refresh);
+                Next { state: either(accepted.state, refreshed), ..accepted }
+            }
+        }
+    }
+
+    fn accept(&self, state: State, at: Effective) -> Next {
+        let fresh = State::Accepted { earliest: at.earliest, latest: at.latest };
+        match state {
+            State::Unknown => Next { state: Some(fresh), evicted: None },
+            State::Accepted { earliest, .. } => {
+                let expires = earliest.saturating_add(self.window);
+                let expired = State::Accepted { earliest: at.earliest.max(expires), latest: at.latest };
+                let state = (expires <= at.latest).then_some(expired);
+                // An eviction explains no more than expiry if all of the range is beyond it.
+                Next { state, evicted: (state != Some(fresh)).then_some(fresh) }
+            }
+        }
+    }
+
+    fn recognize(&self, state: State, at: Effective) -> Option<State> {
+        let State::Accepted { earliest, latest } = state else {
+            return None;
+        };
+        // What was accepted before that is gone.
+        let earliest = match at.earliest.checked_sub(self.gone) {
+            Some(gone) => earliest.max(gone + 1),
+            None => earliest,
+        };
+        if earliest > latest {
+            return None;
+        }
+        Some(match self.refresh {
+            false => State::Accepted { earliest, latest },
+            true => {
+                let seen = at.latest.min(latest.saturating_add(self.gone - 1));
+                State::Accepted { earliest: earliest.max(at.earliest), latest: latest.max(seen) }
+            }
+        })
+    }
+
+    /// Whether a state means nothing any more to operations whose time is this or later.
+    pub(super) fn is_over(&self, state: State, earliest: u64) -> bool {
+        match state {
+            State::Unknown => true,
+            State::Accepted { latest, .. } => latest.saturating_add(self.gone) <= earliest,
+        }
+    }
+}
+
+/// The least state that covers both, if they are of one kind.
+fn either(one: Option<State>, other: Option<State>) -> Option<State> {
+    match (one, other) {
+        (
+            Some(State::Accepted { earliest, latest }),
+            Some(State::Accepted { earliest: other_earliest, latest: other_latest }),
+        ) => Some(State::Accepted { earliest: earliest.min(other_earliest), latest: latest.max(other_latest) }),
+        _ => one.or(other),
+    }
+}

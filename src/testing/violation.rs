@@ -1,0 +1,136 @@
+//! What is reported: what was checked, or what is wrong, as a table to read.
+
+use super::operation::{Event, Interval, Operation};
+use super::state::{Effective, State};
+use super::subject::Semantics;
+use std::fmt;
+
+/// What was recorded, and found right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// All of them.
+    pub operations: u64,
+    /// Checks that were fresh.
+    pub fresh: u64,
+    /// Checks that were duplicates.
+    pub duplicates: u64,
+    /// Checks without an answer.
+    pub unanswered: u64,
+    /// Ids that were forgotten.
+    pub forgotten: u64,
+    /// Operations that overlapped another one on the same id. If these are few, not much was tested.
+    pub overlapping: u64,
+    /// Answers that only an eviction explains.
+    pub needed_evictions: u64,
+    /// Evictions that the subject has counted.
+    pub counted_evictions: u64,
+}
+
+impl Report {
+    pub(super) fn count(&mut self, event: Event) {
+        self.operations += 1;
+        match event {
+            Event::Fresh => self.fresh += 1,
+            Event::Duplicate => self.duplicates += 1,
+            Event::Unanswered => self.unanswered += 1,
+            Event::Forget => self.forgotten += 1,
+            Event::Evict => {}
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { operations, fresh, duplicates, unanswered, forgotten, overlapping, .. } = self;
+        write!(f, "{operations} operations: {fresh} fresh, {duplicates} duplicates, {unanswered} without an answer, ")?;
+        write!(f, "{forgotten} forgotten; {overlapping} overlapped another one on the same id; ")?;
+        write!(f, "{} fresh because of an eviction, of {} counted", self.needed_evictions, self.counted_evictions)
+    }
+}
+
+/// Why a history is rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// In no order of an id's operations are their answers right.
+    NoOrder,
+    /// More answers are fresh without reason than evictions were counted.
+    TooManyEvictions {
+        /// How many evictions it takes to explain all answers.
+        needed: u64,
+        /// How many were counted.
+        counted: u64,
+    },
+    /// Too many operations on one id overlap for the checker to try all orders: nothing is said about the subject.
+    TooManyOrders,
+}
+
+/// A history that no correct subject could have given, or why that cannot be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Violation {
+    /// The id. (For [`Reason::TooManyEvictions`], the one whose answers were one too many.)
+    pub id: u64,
+    /// What is wrong.
+    pub reason: Reason,
+    /// The operations on the id from when last none was under way, to where no order was left.
+    pub operations: Vec<Operation>,
+    /// What was to be done.
+    pub semantics: Semantics,
+    /// What was known of the id before, and the times that may have counted for each operation.
+    pub(super) before: Vec<State>,
+    pub(super) effective: Vec<Effective>,
+}
+
+impl std::error::Error for Violation {}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reason {
+            Reason::NoOrder => writeln!(f, "id {}: in no order are these answers right", self.id)?,
+            Reason::TooManyEvictions { needed, counted } => writeln!(
+                f,
+                "{needed} answers are fresh without reason, {counted} evictions were counted; id {}:",
+                self.id
+            )?,
+            Reason::TooManyOrders => writeln!(f, "id {}: too many orders of these to try them all", self.id)?,
+        }
+        let Semantics { window, slack, refresh_on_duplicate, .. } = self.semantics;
+        let refresh = if refresh_on_duplicate { ", extended by duplicates" } else { "" };
+        writeln!(f, "(remembered for {window:?}, at most {slack:?} longer{refresh}; times in ns)")?;
+        for state in &self.before {
+            match state {
+                State::Unknown => writeln!(f, "before: not remembered")?,
+                State::Accepted { earliest, latest } => {
+                    writeln!(f, "before: accepted at {}", range(*earliest, *latest))?
+                }
+            }
+        }
+        let rows: Vec<_> = self.operations.iter().zip(&self.effective).collect();
+        writeln!(f, "{:>6} {:>12} {:>12} {:>16} {:>34}  answer", "thread", "invoked", "returned", "at", "counts as")?;
+        // What led to it is at the end, and what it began with at the beginning.
+        const ENDS: usize = 12;
+        for (i, (operation, effective)) in rows.iter().enumerate() {
+            if rows.len() > 2 * ENDS && (ENDS..rows.len() - ENDS).contains(&i) {
+                if i == ENDS {
+                    writeln!(f, "{:>6} ({} more)", "…", rows.len() - 2 * ENDS)?;
+                }
+                continue;
+            }
+            let Operation { at, interval: Interval { invoked, returned }, thread, event, .. } = operation;
+            let returned = if *returned == Interval::NEVER { "never".into() } else { returned.to_string() };
+            let counts_as = range(effective.earliest, effective.latest);
+            writeln!(f, "{thread:>6} {invoked:>12} {returned:>12} {:>16} {counts_as:>34}  {event:?}", at.as_nanos())?;
+        }
+        Ok(())
+    }
+}
+
+fn range(earliest: u64, latest: u64) -> String {
+    match latest {
+        u64::MAX => format!("{earliest} or later"),
+        latest if latest == earliest => earliest.to_string(),
+        latest => format!("{earliest} to {latest}"),
+    }
+}
