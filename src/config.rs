@@ -92,8 +92,9 @@ impl Builder {
     }
 
     /// Whether a thread gets memory ready when the window grows, and gives it back, so that no check waits for that. It lives only as
-    /// long as that takes. Without it, the caller that finds the window full does it, which takes up to a second for a GiB; the
-    /// answers are the same, and repeatable to the last evicted id. Default: a thread.
+    /// long as that takes, while the table that is full goes on to fill. Without it, the caller that finds three quarters of the
+    /// capacity taken does it at once, which takes up to a second for a GiB; so nothing is lost on the way, and the answers are
+    /// repeatable to the last evicted id. Default: a thread.
     pub fn growth_thread(self, growth_thread: bool) -> Self {
         Builder { growth_thread, ..self }
     }

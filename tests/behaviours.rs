@@ -263,7 +263,7 @@ fn a_duplicate_by_history_leaves_no_trace_in_the_window_unless_it_refreshes() {
 #[test]
 fn an_evicted_id_that_the_history_remembers_is_still_a_duplicate() {
     // The smallest window there is holds some thousands of ids.
-    let (dedup, _) = engine(|b| b.capacity(1).history(60 * MINUTE, 1e-6, 100_000));
+    let (dedup, _) = engine(|b| b.capacity(1).max_memory_bytes(64 << 10).history(60 * MINUTE, 1e-6, 100_000));
     let ids = 50_000_u64;
     (0..ids).for_each(|id| assert!(dedup.check(Int::from(id)).is_fresh()));
     assert!(dedup.stats().window.evicted_live > ids / 2);

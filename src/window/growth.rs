@@ -9,7 +9,7 @@ use super::common::Bell;
 use super::line::Lost;
 use super::roster::{BERTHS, Roster};
 use super::sizes::Sizes;
-use super::survey::{RECENTLY, Survey};
+use super::survey::{Full, RECENTLY, Survey};
 use super::table::Table;
 use super::tables::Tables;
 use crate::memory::LINE_BYTES;
@@ -22,8 +22,9 @@ pub(crate) struct Growth {
     pub(crate) tables: Tables,
     sizes: Sizes,
     budget_bytes: usize,
-    /// Whether a thread does what takes long; else the caller that finds it due.
+    /// Whether a thread does what takes long; else the caller that finds it due, early enough for nothing to be lost.
     in_thread: bool,
+    full: Full,
     /// Whether somebody looks after the tables now.
     busy: StdAtomicBool,
     state: Mutex<State>,
@@ -60,9 +61,6 @@ const SURVEY_LINES: usize = 1024;
 /// … and in one of these, which comes before anything is done about it, never.
 const THOROUGH_SURVEY_LINES: usize = 16 * SURVEY_LINES;
 
-/// Displacements a line that a caller's survey is worth: about a third of what a window brings at the rated load.
-const DISPLACED_A_LINE: f64 = 1.0 / 32.0;
-
 impl Growth {
     /// Tables, from a first one on to as many as the budget allows.
     pub(crate) fn new(first: Table, window_ticks: u64, budget_bytes: usize, in_thread: bool) -> Arc<Self> {
@@ -72,6 +70,7 @@ impl Growth {
             sizes,
             budget_bytes,
             in_thread,
+            full: if in_thread { Full::RATED } else { Full::LOSSLESS },
             busy: StdAtomicBool::new(false),
             state: Mutex::new(State { spare: None, newest_since: Instant::now(), filling: None, preparing: None }),
             refused: StdAtomicU64::new(0),
@@ -129,7 +128,7 @@ impl Growth {
     fn has_something_to_do(&self) -> bool {
         let now = self.tables.common.latest();
         let survey = self.survey(SURVEY_LINES);
-        self.tables.has_expired(now) || survey.wants(&self.sizes).is_some() || self.has_needless_spare(&survey)
+        self.tables.has_expired(now) || survey.wants(&self.sizes, self.full).is_some() || self.has_needless_spare(&survey)
     }
 
     fn look_after(&self) {
@@ -141,7 +140,7 @@ impl Growth {
             let spare = self.state().spare.take();
             spare.into_iter().for_each(|berth| self.tables.table(berth).release());
         }
-        let refused = match survey.wants(&self.sizes) {
+        let refused = match survey.wants(&self.sizes, self.full) {
             Some(size) => !self.start(size),
             None => false,
         };
@@ -184,7 +183,9 @@ impl Growth {
             Some(berth) if size_of_berth(berth) == size => Some(berth),
             spare => {
                 spare.into_iter().for_each(|berth| self.tables.table(berth).release());
-                self.make_room(size);
+                if size > size_of_berth(newest) {
+                    self.make_room(size);
+                }
                 self.prepare(size)
             }
         };
@@ -251,10 +252,11 @@ impl Growth {
         }
     }
 
-    /// In a rush, gets the next table ready while the newest fills, if there is room for both.
+    /// In a rush, and if nobody has to wait for it, gets the next table ready while the newest fills, if there is room for both.
     fn prepare_spare(&self) {
         let size = size_of_berth(self.tables.roster().newest());
-        let is_in_a_rush = size + 1 < self.sizes.len()
+        let is_in_a_rush = self.in_thread
+            && size + 1 < self.sizes.len()
             && self.state().is_in_a_rush(self.sizes.lines(size), self.sizes.lines(size + 1));
         if is_in_a_rush && self.state().spare.is_none() {
             let spare = self.prepare(size + 1);
@@ -268,16 +270,21 @@ impl Growth {
         let (newest, now) = (roster.newest(), self.tables.common.latest());
         let size = size_of_berth(newest);
         let lines = self.tables.table(newest).lines();
-        let sampled = (lines / Bell::LINES_A_SAMPLE) as f64 * DISPLACED_A_LINE;
+        let sampled = (lines / Bell::LINES_A_SAMPLE) as f64 * self.full.displaced_a_line;
         let can_grow = size + 1 < self.sizes.len();
         let displaced_max = match refused {
-            None if can_grow => (sampled as u64).max(4),
-            Some(_) if can_grow => (lines as u64).max(4),
+            None if can_grow => (sampled as u64).max(self.full.displaced_min),
+            Some(_) if can_grow => lines as u64,
             _ => u64::MAX,
         };
-        let at_rest = roster.is_single() && size == 0 && self.state().spare.is_none();
-        let due = if at_rest { u64::MAX } else { now.saturating_add(self.tables.common.window_ticks / 8) };
-        self.tables.common.bell.set(displaced_max, due);
+        let expires = (!roster.is_single()).then(|| self.tables.expires(roster.oldest()));
+        // Often enough for memory to be back before two windows are over.
+        let (window_ticks, started) = (self.tables.common.window_ticks, self.tables.times(newest).started);
+        let recently = (window_ticks as f64 * RECENTLY).ceil() as u64;
+        let may_shrink = (size > 0 || self.state().spare.is_some())
+            .then(|| started.saturating_add(recently).max(now.saturating_add(window_ticks / 16)));
+        let due = expires.into_iter().chain(may_shrink).min().unwrap_or(u64::MAX);
+        self.tables.common.bell.set(displaced_max, due.max(now + 1));
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

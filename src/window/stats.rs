@@ -9,8 +9,9 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WindowStats {
-    /// Digests that are live. Counted one by one, by reading all tables: 10 to 20 ms for 10 million digests. (One that is just
-    /// being moved, or that was seen again in an older table and is to be remembered longer, counts twice.)
+    /// Digests that are live. Counted one by one, by reading all tables: 10 to 20 ms for 10 million digests. (Some are in
+    /// two places for a while, and count twice: one that is just being moved, one that was accepted just when a table was started, and
+    /// one that was found in an older table and is to be remembered longer.)
     pub live: u64,
     /// Digests that had to go although they were, or for a caller with a slower clock might have been, live.
     pub evicted_live: u64,

@@ -2,8 +2,25 @@
 
 use super::sizes::{RATED_LOAD, Sizes, capacity_of};
 
-/// A table with more of its slots taken has had enough: beyond this, and well beyond what it is rated for, losses grow fast.
-const FULL_LOAD: f64 = RATED_LOAD + 0.03;
+/// When a table has had enough.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Full {
+    /// The share of its slots that live entries take.
+    load: f64,
+    /// A sign that it is worth a look: entries a line that were displaced since the last one.
+    pub(crate) displaced_a_line: f64,
+    /// The least sign that counts, of the sample of lines.
+    pub(crate) displaced_min: u64,
+}
+
+impl Full {
+    /// Just beyond what it is rated for: losses grow fast from here on, and a window whose capacity was chosen well keeps its table.
+    /// (At the rated load a window brings six times these displacements.)
+    pub(crate) const RATED: Full = Full { load: RATED_LOAD + 0.03, displaced_a_line: 1.0 / 64.0, displaced_min: 4 };
+    /// Three quarters of what it is rated for: of ids that fill it for the first time, 3 in 10^9 have been lost by then.
+    pub(crate) const LOSSLESS: Full =
+        Full { load: RATED_LOAD * 0.75, displaced_a_line: 1.0 / 256.0, displaced_min: 1 };
+}
 
 /// The share of the window that the rate of ids is measured over, to decide whether less memory would do. (What was started
 /// after so much of a window has died before two have passed.)
@@ -24,8 +41,8 @@ pub(crate) struct Survey {
 
 impl Survey {
     /// The size of the table to start now, if any.
-    pub(crate) fn wants(&self, sizes: &Sizes) -> Option<usize> {
-        if self.load > FULL_LOAD {
+    pub(crate) fn wants(&self, sizes: &Sizes, full: Full) -> Option<usize> {
+        if self.load > full.load {
             return (self.size + 1 < sizes.len()).then_some(self.size + 1);
         }
         // As many as will be live if they go on to come as they did; and half of the table empty, to begin with.
@@ -43,7 +60,7 @@ mod tests {
     #[test]
     fn tables_grow_when_full_and_shrink_when_little_has_come_for_a_while() {
         let sizes = Sizes::new(lines_for(1_000_000).unwrap(), 1 << 30);
-        let wants = |size, load, recent, age| Survey { size, load, recent, age }.wants(&sizes);
+        let wants = |size, load, recent, age| Survey { size, load, recent, age }.wants(&sizes, Full::RATED);
         assert_eq!(wants(0, RATED_LOAD, RATED_LOAD * RECENTLY, 5.0), None);
         assert_eq!(wants(0, 0.47, 0.3, 5.0), Some(1));
         assert_eq!(wants(3, 0.47, 0.3, 0.01), Some(4));

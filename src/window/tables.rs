@@ -235,7 +235,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         let roster = self.roster();
         let oldest = roster.oldest();
         let next = roster.without_oldest()?;
-        if !self.is_over(oldest, now) && !early {
+        if now < self.expires(oldest) && !early {
             return None;
         }
         self.roster.store(next.0, Ordering::SeqCst);
@@ -245,14 +245,14 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     /// Whether the oldest table can be retired.
     pub(crate) fn has_expired(&self, now: u64) -> bool {
         let roster = self.roster();
-        !roster.is_single() && self.is_over(roster.oldest(), now)
+        !roster.is_single() && now >= self.expires(roster.oldest())
     }
 
-    /// Whether nothing in a table that is not the newest is live for anybody.
-    fn is_over(&self, berth: usize, now: u64) -> bool {
+    /// When nothing in a table that is not the newest will be live for anybody.
+    pub(crate) fn expires(&self, berth: usize) -> u64 {
         let grace = if obeys(Rule::RetireLate) { 2 * GRACE } else { 0 };
         let closed = self.berths[berth].closed.load(Ordering::Relaxed);
-        now >= closed.saturating_add(self.common.window_ticks + grace)
+        closed.saturating_add(self.common.window_ticks + grace)
     }
 
     pub(crate) fn times(&self, berth: usize) -> Times {

@@ -65,6 +65,10 @@ enum Op {
     Clear,
     /// Time moves, by nanoseconds; backwards, too.
     Advance(i64),
+    /// A table is started in a berth, if there is room.
+    Start(usize),
+    /// The oldest table is retired, if it has expired.
+    Retire,
 }
 
 fn ops(ids: u64) -> impl Strategy<Value = Vec<Op>> {
@@ -84,6 +88,8 @@ fn ops(ids: u64) -> impl Strategy<Value = Vec<Op>> {
         3 => id.prop_map(Op::Forget),
         8 => advance.prop_map(Op::Advance),
         1 => Just(Op::Clear),
+        3 => (0..roster::BERTHS).prop_map(Op::Start),
+        3 => Just(Op::Retire),
     ];
     proptest::collection::vec(op, 1..200)
 }
@@ -133,6 +139,18 @@ fn run(window: &Window, ops: &[Op], refresh: bool) {
                 window.forget(digest(*id), at);
                 model.accepted.remove(id);
                 assert!(!window.contains(digest(*id), at));
+            }
+            Op::Start(berth) => {
+                let tables = window.tables();
+                if tables.roster().started(*berth).is_some() {
+                    tables.prepare(*berth, tables.table(0).lines() + 2 * (berth % 3)).unwrap();
+                    assert!(tables.start(*berth));
+                }
+            }
+            Op::Retire => {
+                let tables = window.tables();
+                let retired = tables.retire(tables.common.latest(), false);
+                retired.into_iter().for_each(|berth| tables.table(berth).release());
             }
             Op::Clear => {
                 model.advance(given);

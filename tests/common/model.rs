@@ -25,6 +25,7 @@ impl Config {
         let mut builder = Dedup::builder()
             .window(self.window)
             .capacity(1_000)
+            .max_memory_bytes(64 << 10) // a run is too short to grow; how many are evicted must not depend on a thread
             .clock(clock.clone())
             .refresh_on_duplicate(self.refresh)
             .seed(Self::SEED);

@@ -49,7 +49,7 @@ fn a_named_pipe_is_read_to_its_end() {
 #[test]
 fn ids_that_are_forgotten_early_are_counted_and_the_end_is_another_one() {
     let input: String = (0..100_000).map(|i| format!("{i}\n")).collect();
-    let output = run(filter(&["--capacity", "1000", "--stats=json"]), input.as_bytes());
+    let output = run(filter(&["--max-memory", "64K", "--stats=json"]), input.as_bytes());
     assert_eq!(output.stdout, input.as_bytes());
     let errors = String::from_utf8(output.stderr).unwrap();
     let (stats, message) = errors.split_once('\n').unwrap();
@@ -57,8 +57,18 @@ fn ids_that_are_forgotten_early_are_counted_and_the_end_is_another_one() {
     let forgotten = stats["forgotten_early"].as_u64().unwrap();
     // The least table that there is has room for some thousands.
     assert!((80_000..100_000).contains(&forgotten), "{stats}");
-    assert!(message.starts_with(&format!("hapax: {forgotten} ids")) && message.contains("--capacity"), "{message}");
+    assert!(message.starts_with(&format!("hapax: {forgotten} ids")) && message.contains("--max-memory"), "{message}");
     assert_eq!(output.status.code(), Some(4));
+}
+
+#[test]
+fn a_stream_of_unknown_size_needs_no_capacity() {
+    let ids: String = (0..1_500_000).map(|i| format!("{i}\n")).collect();
+    let output = run(filter(&["--stats=json"]), ids.repeat(2).as_bytes());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && output.stdout == ids.as_bytes(), "{errors}");
+    let stats: serde_json::Value = serde_json::from_str(&errors).unwrap();
+    assert_eq!((&stats["tables"], &stats["forgotten_early"]), (&2.into(), &0.into()), "{errors}");
 }
 
 #[test]

@@ -59,9 +59,13 @@ pub struct FilterArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "What is remembered")]
     pub window: Option<Duration>,
 
-    /// How many ids are within a window at most; without it, as many as the input can have, up to 1 GiB of memory
+    /// How many ids to have room for to begin with; without it, as many as the input can have, up to 1 GiB of memory
     #[arg(long, value_name = "IDS", value_parser = capacity, help_heading = "What is remembered")]
     pub capacity: Option<usize>,
+
+    /// How much memory to take when there are more ids (like 512M or 16G); 8G without it, unless the capacity takes more
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "What is remembered")]
+    pub max_memory: Option<usize>,
 
     /// Remember ids beyond the window in a Bloom filter: for how long, with which false-positive rate and, unless the input's size
     /// tells, for how many ids in that time (like 24h:1e-6 or 24h:1e-6:50000000)
@@ -223,6 +227,21 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 fn capacity(text: &str) -> Result<usize, String> {
     text.replace('_', "").parse().map_err(|e| format!("{e}"))
+}
+
+/// A number of bytes, with a binary suffix or none.
+fn bytes(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &*text[digits.len()..].to_ascii_uppercase() {
+        "" => 1,
+        "K" | "KIB" => 1_usize << 10,
+        "M" | "MIB" => 1 << 20,
+        "G" | "GIB" => 1 << 30,
+        "T" | "TIB" => 1 << 40,
+        unknown => return Err(format!("{unknown} is none of K, M, G and T")),
+    };
+    let number = capacity(digits)?;
+    number.checked_mul(factor).ok_or_else(|| "that is more than there can be".to_string())
 }
 
 fn history(text: &str) -> Result<History, String> {

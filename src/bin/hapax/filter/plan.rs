@@ -25,15 +25,23 @@ pub struct Plan {
     pub capacity_from: &'static str,
 }
 
-/// Capacity if nothing is known of the input: 184 MB.
-const CAPACITY_UNKNOWN: usize = 10_000_000;
+/// Where to start if nothing is known of the input: with 18 MB.
+const CAPACITY_UNKNOWN: usize = 1_000_000;
 
-/// The most that is allocated without being asked for: 1 GiB.
-const CAPACITY_UNASKED_MAX: usize = (1 << 30) / 37 * 2; // 18.5 bytes an id
+/// The most to start with without being asked for. A file may have few ids in many lines.
+const BYTES_UNASKED_MAX: usize = 1 << 30;
 
-/// More room than the estimate needs, since it may be wrong, and a table that is not quite full forgets nothing.
+/// The most that the window takes without being asked for.
+const MEMORY_UNASKED_MAX: usize = 8 << 30;
+
+/// More room than the estimate needs, since it may be wrong, and at three quarters of its capacity the window would grow.
 fn with_margin(lines: u64) -> usize {
-    (lines + lines / 7 + 10_000) as usize
+    (lines + lines * 2 / 5 + 10_000) as usize
+}
+
+/// Ids in so many bytes.
+fn room_in(bytes: usize) -> usize {
+    bytes / 37 * 2 // 18.5 bytes an id
 }
 
 impl Plan {
@@ -41,14 +49,28 @@ impl Plan {
         let estimated = size.map(|size| with_margin(size.lines));
         let (capacity, capacity_from) = match (args.capacity, estimated) {
             (Some(capacity), _) => (capacity, "given"),
-            (None, Some(lines)) if lines > CAPACITY_UNASKED_MAX => (CAPACITY_UNASKED_MAX, "limited to 1 GiB"),
+            (None, Some(lines)) if lines > room_in(BYTES_UNASKED_MAX) => {
+                (room_in(BYTES_UNASKED_MAX), "1 GiB to begin with")
+            }
             (None, Some(lines)) => (lines, "from the input's size"),
             (None, None) => (CAPACITY_UNKNOWN, "the input's size being unknown"),
         };
+        let capacity = match args.max_memory {
+            Some(bytes) if args.capacity.is_none() => capacity.min(room_in(bytes)).max(1),
+            _ => capacity,
+        };
         // Without a window time stands still, and any window will do.
         let window = args.window.unwrap_or(Duration::from_secs(3600));
-        let mut builder =
-            Dedup::builder().window(window).capacity(capacity).refresh_on_duplicate(args.refresh_on_duplicate);
+        // The lines can wait for memory. What must not be is that an id is lost meanwhile.
+        let mut builder = Dedup::builder()
+            .window(window)
+            .capacity(capacity)
+            .growth_thread(false)
+            .refresh_on_duplicate(args.refresh_on_duplicate);
+        // A capacity that was given may take more than the default.
+        if args.max_memory.is_some() || args.capacity.is_none() {
+            builder = builder.max_memory_bytes(args.max_memory.unwrap_or(MEMORY_UNASKED_MAX));
+        }
         if let Some(history) = args.history {
             let ids = history.ids.or(estimated).ok_or_else(|| {
                 Failure::Usage(

@@ -39,11 +39,11 @@ impl Counts {
 
 /// The failure that it is to have forgotten ids early, if some were.
 pub fn forgotten_early(plan: &Plan) -> Option<Failure> {
-    let (forgotten, capacity, from) = (plan.dedup.evicted_live(), plan.capacity, plan.capacity_from);
+    let forgotten = plan.dedup.evicted_live();
     (forgotten > 0).then(|| {
         Failure::Forgotten(format!(
-            "{forgotten} ids had to be forgotten before their time, and duplicates of them may have passed: there is room for {capacity} \
-             ids within a window ({from}); a larger --capacity helps"
+            "{forgotten} ids had to be forgotten before their time, and duplicates of them may have passed: there was memory for no more \
+             (a larger --max-memory may help, or a shorter --window)"
         ))
     })
 }
@@ -96,6 +96,7 @@ impl Report<'_> {
         if let Some(history) = &stats.history {
             row("false duplicates, history", format!("{:.1e} of checks", history.false_positive_rate));
         }
+        row("tables", stats.window.tables.len().to_string());
         row("memory", format!("{} MB for ids", stats.bytes.div_ceil(1_000_000)));
         row("time", format!("{:.2} s, {:.2} M lines/s", self.elapsed.as_secs_f64(), self.lines_per_second() / 1e6));
         table.truncate(table.trim_end().len());
@@ -122,6 +123,7 @@ impl Report<'_> {
             "capacity_from": plan.capacity_from,
             "false_duplicate_rate_window": stats.window.false_duplicate_rate,
             "false_positive_rate_history": stats.history.as_ref().map(|history| history.false_positive_rate),
+            "tables": stats.window.tables.len(),
             "memory_bytes": stats.bytes,
             "elapsed_seconds": self.elapsed.as_secs_f64(),
             "lines_per_second": self.lines_per_second(),
