@@ -1,7 +1,7 @@
 //! Has this id been seen before? An answer in the consumer's own process, millions of times a second.
 //!
 //! Message brokers deliver at least once. hapax tells a consumer which deliveries are repetitions, without a lock, an allocation or a
-//! round trip, in an amount of memory that is fixed when the engine is built.
+//! round trip, in memory that grows with what comes, up to a budget.
 //!
 //! ```
 //! use hapax::Dedup;
@@ -28,7 +28,8 @@
 //!
 //! - A [`Digest`] is made of the id with a secret seed, so ids are any byte strings of any length, and nobody can choose two that are
 //!   taken for one another. [`Int`] makes an id of a number, [`Key`] one of several parts.
-//! - The [`Window`] knows what was accepted within the last W. It is a table of cache lines: one line and one compare-and-swap a check.
+//! - The [`Window`] knows what was accepted within the last W. It is a table of cache lines: one line and one compare-and-swap a check. When
+//!   it is full, new ids go into a larger one, and the old one is only looked at until it has expired.
 //! - The [`History`], if there is one, remembers much longer, and may be mistaken at a rate that is chosen. It is asked about ids that
 //!   the window does not know. A [`Verdict`] says who decided, and whether that was a guess.
 //!
@@ -63,7 +64,8 @@
 //! - Exceptions are rare, stated and counted: at the rated capacity one or two ids in a million are forgotten before their time
 //!   ([`WindowStats::evicted_live`]); two ids are taken for one another once in 2 x 10^13 checks.
 //! - Nothing is remembered across restarts, and nothing is shared between processes.
-//! - Once an engine is built, no call fails, waits or allocates (but for the buffers that a caller passes in).
+//! - Once an engine is built, no call fails or waits, and none allocates, but for the buffers that a caller passes in, and for what it
+//!   takes to start the thread that makes the window grow.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -14,8 +14,10 @@ mod fuzzing;
 mod growth;
 mod kernel;
 mod line;
-#[cfg(all(test, modelled))]
+#[cfg(all(test, any(loom, shuttle)))]
 mod models;
+#[cfg(explore)]
+pub(crate) mod parts;
 mod roster;
 mod sizes;
 mod slot;
@@ -292,8 +294,7 @@ impl Window {
     /// Asks for the memory that a check of this digest will need, without waiting for it.
     #[inline(always)]
     pub fn prefetch(&self, digest: Digest) {
-        let newest = self.tables().memory(self.tables().roster().newest());
-        newest.prefetch(tables::place(&newest, digest).line);
+        self.tables().prefetch(self.tables().roster().newest(), digest);
     }
 
     /// Whether the digest was seen within the window. Changes nothing.

@@ -106,6 +106,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
             if newer == 0 {
                 return Outcome::Fresh;
             }
+            roster.berths().take(newer).for_each(|berth| self.prefetch(berth, id));
             let newest = self.memory(roster.newest());
             let known = || self.is_in_older(roster, newer, id, moment);
             match line::check(&newest, place(&newest, id), moment, refresh, known) {
@@ -115,6 +116,13 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
                 Ok(Outcome::Fresh) => mine = obeys(Rule::OwnEntry).then_some(roster),
             }
         }
+    }
+
+    /// Asks for an id's line in a table.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, berth: usize, id: Digest) {
+        let memory = self.memory(berth);
+        memory.prefetch(place(&memory, id).line);
     }
 
     /// Whether an id is in one of the tables, the newest `among` of them, but not in the newest.

@@ -1,0 +1,134 @@
+//! What growing costs a caller: the time of every single check while the number of live ids goes from nothing to 50 million.
+//!
+//! `cargo bench --features bench --bench growth [-- IDS]`. Each row is a process of its own. The first one checks nothing: what it shows is
+//! the machine.
+
+use hapax::{Dedup, Int};
+use hdrhistogram::Histogram;
+use std::hint::black_box;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// What all begin with room for.
+const CAPACITY: usize = 65_536;
+
+/// The first argument of a process that measures one of the rows.
+const CHILD: &str = "--measure";
+
+const ROWS: [&str; 4] = ["nothing", "hapax", "DashMap", "papaya"];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let parse = |ids: &str| ids.replace('_', "").parse::<u64>();
+    match words[..] {
+        [CHILD, row, ids] => parse(ids).map_or(ExitCode::from(2), |ids| measure(row, ids)),
+        [] => compare("50000000"),
+        [ids] if parse(ids).is_ok() => compare(ids),
+        _ => {
+            eprintln!("the only argument is a number of ids");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn compare(ids: &str) -> ExitCode {
+    println!("{ids} ids, from room for {CAPACITY}, one thread, one check in ten of a duplicate; microseconds a check");
+    println!(
+        "{:10} {:>7} {:>7} {:>7} {:>8} {:>8} {:>9} {:>9} {:>6}  wrong",
+        "", "mean", "p50", "p99", "p99.9", "p99.99", "p99.999", "max", "> 1 ms"
+    );
+    let program = std::env::current_exe().expect("this program has a path");
+    for row in ROWS {
+        match Command::new(&program).args([CHILD, row, ids]).status() {
+            Ok(status) if status.success() => (),
+            failed => {
+                eprintln!("{row}: {failed:?}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Measures a row and prints it. Wrong answers fail it.
+fn measure(row: &str, ids: u64) -> ExitCode {
+    let measured = match row {
+        "nothing" => Measured::of(ids, |_| None),
+        "hapax" => {
+            let day = Duration::from_secs(24 * 3600);
+            let dedup = Dedup::builder().window(day).capacity(CAPACITY).build().expect("it is small");
+            let measured = Measured::of(ids, |id| Some(dedup.check(Int::from(id)).is_fresh()));
+            let window = dedup.stats().window;
+            eprintln!("hapax: {} tables, {} ids lost", window.tables.len(), window.evicted_live);
+            Measured { wrong: measured.wrong.saturating_sub(window.evicted_live), ..measured }
+        }
+        "DashMap" => {
+            let map = dashmap::DashMap::with_capacity_and_hasher(CAPACITY, foldhash::fast::RandomState::default());
+            Measured::of(ids, |id| Some(map.insert(id, 0_u32).is_none()))
+        }
+        // As it comes: it moves its entries a few at a time.
+        "papaya" => {
+            let map = papaya::HashMap::with_capacity_and_hasher(CAPACITY, foldhash::fast::RandomState::default());
+            Measured::of(ids, |id| Some(map.pin().insert(id, 0_u32).is_none()))
+        }
+        _ => return ExitCode::from(2),
+    };
+    measured.print(row);
+    if measured.wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+struct Measured {
+    nanos: Histogram<u64>,
+    slow: u64,
+    wrong: u64,
+}
+
+impl Measured {
+    /// Runs the stream; `check` says whether an id is fresh.
+    fn of(ids: u64, check: impl Fn(u64) -> Option<bool>) -> Self {
+        let mut nanos = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("these are bounds");
+        let (mut fresh, mut wrong, mut slow, mut checks) = (0, 0, 0, 0_u64);
+        let mut last = Instant::now();
+        while fresh < ids {
+            let is_new = fresh == 0 || checks % 10 != 9;
+            // One in ten is an id from any time before.
+            let id = mix(if is_new { fresh } else { mix(checks) % fresh });
+            let answer = check(black_box(id));
+            wrong += u64::from(answer.is_some_and(|answer| answer != is_new));
+            fresh += u64::from(is_new);
+            checks += 1;
+            // Nothing between two checks goes unmeasured.
+            let now = Instant::now();
+            let took = now.duration_since(last);
+            nanos.saturating_record(took.as_nanos() as u64);
+            slow += u64::from(took > Duration::from_millis(1));
+            last = now;
+        }
+        Measured { nanos, slow, wrong }
+    }
+
+    fn print(&self, row: &str) {
+        let micros = |nanos: u64| nanos as f64 / 1e3;
+        let at = |quantile: f64| micros(self.nanos.value_at_quantile(quantile));
+        println!(
+            "{row:10} {:7.3} {:7.3} {:7.3} {:8.3} {:8.2} {:9.2} {:9.1} {:6}  {}",
+            self.nanos.mean() / 1e3,
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            at(0.9999),
+            at(0.99999),
+            micros(self.nanos.max()),
+            self.slow,
+            self.wrong
+        );
+    }
+}
+
+/// All numbers, each once, in no order (the finalizer of `SplitMix64`).
+fn mix(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
