@@ -6,7 +6,7 @@ use crate::digest::{Digest, Digester};
 use crate::history::Look;
 use crate::stats::{Counters, Counts, Stats};
 use crate::sync::{Ordering, StdAtomicBool};
-use crate::window::{CHUNK, Chunk, bits};
+use crate::window::{CHUNK, Chunk, TableMemory, bits};
 use crate::{History, Outcome, Tier, Verdict, Window};
 use std::time::Duration;
 
@@ -150,7 +150,7 @@ impl Engine {
         let (mut staged, mut next) = (&mut Staged::new(), &mut Staged::new());
         let newest = self.window.newest(&mut staged.chunk);
         for digest in digests.by_ref().take(CHUNK) {
-            staged.chunk.stage(&newest, digest);
+            staged.add(&newest, digest);
             history.prefetch(digest);
         }
         while staged.chunk.len() > 0 {
@@ -158,12 +158,12 @@ impl Engine {
             let mut known = 0;
             for i in 0..staged.chunk.len() {
                 if let Some(digest) = digests.next() {
-                    next.chunk.stage(&newest, digest);
+                    next.add(&newest, digest);
                 }
-                staged.looks[i] = history.look(staged.chunk.digest(i));
+                staged.looks[i] = history.look(staged.digests[i]);
                 known |= u64::from(staged.looks[i].seen) << i;
             }
-            let mut ahead = next.chunk.digests().iter();
+            let mut ahead = next.digests().iter();
             let meanwhile = || {
                 if let Some(&digest) = ahead.next() {
                     history.prefetch(digest);
@@ -179,7 +179,7 @@ impl Engine {
     fn check_staged(
         &self,
         history: &History,
-        Staged { chunk, looks }: &mut Staged,
+        Staged { chunk, digests, looks }: &mut Staged,
         known: u64,
         at: Reading,
         (verdicts, counts): (&mut Vec<Verdict>, &mut Counts),
@@ -200,7 +200,7 @@ impl Engine {
         counts.add(DUPLICATE, chunk.len() as u64 - u64::from((known | fresh).count_ones()));
         // Equal ids are known or not known together, so these do not overtake others.
         for i in bits(known) {
-            let verdict = self.check_known(history, chunk.digest(i), at);
+            let verdict = self.check_known(history, digests[i], at);
             verdicts[start + i] = verdict;
             counts.add(verdict, 1);
         }
@@ -242,13 +242,26 @@ impl Engine {
 /// A chunk on its way through both tiers.
 struct Staged {
     chunk: Chunk,
+    digests: [Digest; CHUNK],
     /// What the history has shown.
     looks: [Look; CHUNK],
 }
 
 impl Staged {
     fn new() -> Self {
-        Staged { chunk: Chunk::new(), looks: [Look::default(); CHUNK] }
+        Staged { chunk: Chunk::new(), digests: [Digest::from(0); CHUNK], looks: [Look::default(); CHUNK] }
+    }
+
+    /// Adds a digest to a chunk that is not full, and asks for its line of the window.
+    #[inline(always)]
+    fn add(&mut self, newest: &TableMemory<'_>, digest: Digest) {
+        self.digests[self.chunk.len()] = digest;
+        self.chunk.stage(newest, digest);
+    }
+
+    #[inline(always)]
+    fn digests(&self) -> &[Digest] {
+        &self.digests[..self.chunk.len()]
     }
 }
 

@@ -6,7 +6,7 @@
 use super::line::{self, LineMemory, Overtaken, Place};
 use super::roster::Roster;
 use super::slot::{Slot, Tag};
-use super::tables;
+use super::tables::place;
 use super::tick::{Moment, Tick};
 use crate::Outcome;
 use crate::digest::Digest;
@@ -18,10 +18,11 @@ pub(crate) const CHUNK: usize = 64;
 
 /// Up to [`CHUNK`] ids on their way.
 pub(crate) struct Chunk {
-    digests: [Digest; CHUNK],
-    /// Where they live in the table that was the newest when they were staged.
+    /// Where they live in the newest table of `home` …
     ids: [Place; CHUNK],
     home: Roster,
+    /// … and what that comes from, for other tables. Not whole digests: tags are there already, and what is stored for each id shows.
+    spots: [u64; CHUNK],
     insertions: [Insertion; CHUNK],
     len: usize,
 }
@@ -54,54 +55,50 @@ impl Insertion {
 impl Chunk {
     pub(crate) fn new() -> Self {
         Chunk {
-            digests: [Digest::from(0); CHUNK],
             ids: [Place::default(); CHUNK],
             home: Roster::first(0),
+            spots: [0; CHUNK],
             insertions: [Insertion::default(); CHUNK],
             len: 0,
         }
     }
 
-    /// Adds an id to a chunk that is not full, and asks for its line.
+    /// Adds an id to a chunk that is not full, and asks for its line. `memory` is that of the newest table of `home`.
     #[inline(always)]
     pub(crate) fn stage<M: LineMemory>(&mut self, memory: &M, digest: Digest) {
-        let id = tables::place(memory, digest);
-        self.digests[self.len] = digest;
+        let id = place(memory, digest);
         self.ids[self.len] = id;
+        self.spots[self.len] = digest.place;
         self.len += 1;
         memory.prefetch(id.line);
     }
 
-    /// The roster whose newest table its ids were staged for.
+    /// The roster whose newest table its ids are staged for.
     #[inline(always)]
     pub(crate) fn home(&self) -> Roster {
         self.home
     }
 
-    #[inline(always)]
-    pub(crate) fn digest(&self, i: usize) -> Digest {
-        self.digests[i]
-    }
-
-    #[inline(always)]
-    pub(crate) fn digests(&self) -> &[Digest] {
-        &self.digests[..self.len]
-    }
-
     /// Stages the same ids for another table.
     pub(crate) fn move_to<M: LineMemory>(&mut self, home: Roster, memory: &M) {
         self.home = home;
-        for (id, &digest) in self.ids.iter_mut().zip(&self.digests[..self.len]) {
-            *id = tables::place(memory, digest);
-            memory.prefetch(id.line);
+        for i in 0..self.len {
+            self.ids[i] = place(memory, self.digest(i));
+            memory.prefetch(self.ids[i].line);
         }
+    }
+
+    /// What the window needs of an id's digest.
+    #[inline(always)]
+    pub(crate) fn digest(&self, i: usize) -> Digest {
+        Digest { place: self.spots[i], mark: self.ids[i].tag.as_mark() }
     }
 
     /// Which of its ids in `todo` are in a table that is not the newest.
     #[inline(always)]
     pub(crate) fn seen_in<M: LineMemory>(&self, memory: &M, todo: u64, tick: Tick) -> u64 {
         let moment = &memory.moment(tick);
-        let place = |i: usize| tables::place(memory, self.digests[i]);
+        let place = |i: usize| place(memory, self.digest(i));
         bits(todo).for_each(|i| memory.prefetch(place(i).line));
         let (mut seen, mut undecided) = (0, 0);
         for i in bits(todo) {
@@ -121,6 +118,7 @@ impl Chunk {
     }
 
     /// Empties it, for ids to be staged for the newest table of a roster.
+    #[inline(always)]
     pub(crate) fn clear(&mut self, home: Roster) {
         self.home = home;
         self.len = 0;
@@ -166,11 +164,12 @@ impl Chunk {
         let mut fresh = 0;
         for i in bits(insert) {
             // An id equal to one that comes before it and is delayed must wait, too, or they would swap their answers.
-            if !delayed.may_contain(ids[i].tag) && self.insertions[i].commit(memory, ids[i], moment) {
+            let id = ids[i];
+            if !delayed.may_contain(id.tag) && self.insertions[i].commit(memory, id, moment) {
                 fresh |= 1 << i;
             } else {
                 undecided |= 1 << i;
-                delayed.insert(ids[i].tag);
+                delayed.insert(id.tag);
             }
         }
         settle(memory, ids, undecided, tick, refresh, fresh)

@@ -120,6 +120,8 @@ impl Common {
     /// What ages are measured with at a tick.
     #[inline(always)]
     pub(crate) fn moment(&self, tick: Tick) -> Moment {
+        #[cfg(explore)]
+        crate::explore::agreed(tick);
         Moment::new(tick, self.limits)
     }
 }

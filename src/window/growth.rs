@@ -128,7 +128,9 @@ impl Growth {
     fn has_something_to_do(&self) -> bool {
         let now = self.tables.common.latest();
         let survey = self.survey(SURVEY_LINES);
-        self.tables.has_expired(now) || survey.wants(&self.sizes, self.full).is_some() || self.has_needless_spare(&survey)
+        self.tables.has_expired(now)
+            || survey.wants(&self.sizes, self.full).is_some()
+            || self.has_needless_spare(&survey)
     }
 
     fn look_after(&self) {

@@ -35,13 +35,13 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn check_one(
         self,
-        table: &TableMemory<'_>,
+        table: TableMemory<'_>,
         id: Place,
         tick: Tick,
         refresh: bool,
     ) -> Result<Outcome, Overtaken> {
         match self {
-            Kernel::Portable => batch::check_one(table, id, tick, refresh),
+            Kernel::Portable => batch::check_one(&table, id, tick, refresh),
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
             // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
             Kernel::Avx2(avx2) => unsafe { vector::avx2::check_one(avx2, table, id, tick, refresh) },
@@ -52,9 +52,9 @@ impl Kernel {
     }
 
     /// See [`Chunk::seen_in`].
-    pub(crate) fn seen_in(self, table: &TableMemory<'_>, chunk: &Chunk, todo: u64, tick: Tick) -> u64 {
+    pub(crate) fn seen_in(self, table: TableMemory<'_>, chunk: &Chunk, todo: u64, tick: Tick) -> u64 {
         match self {
-            Kernel::Portable => chunk.seen_in(table, todo, tick),
+            Kernel::Portable => chunk.seen_in(&table, todo, tick),
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
             // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
             Kernel::Avx2(avx2) => unsafe { vector::avx2::seen_in(avx2, table, chunk, todo, tick) },
@@ -68,14 +68,14 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn check_chunk(
         self,
-        table: &TableMemory<'_>,
+        table: TableMemory<'_>,
         chunk: &mut Chunk,
         todo: u64,
         (tick, refresh): (Tick, bool),
         meanwhile: impl FnMut(),
     ) -> Decided {
         match self {
-            Kernel::Portable => chunk.check(table, todo, tick, refresh, meanwhile),
+            Kernel::Portable => chunk.check(&table, todo, tick, refresh, meanwhile),
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
             // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
             Kernel::Avx2(avx2) => unsafe {
@@ -122,35 +122,35 @@ mod vector {
                 #[target_feature(enable = $features)]
                 pub(in super::super) fn check_one(
                     proof: $proof,
-                    table: &TableMemory<'_>,
+                    table: TableMemory<'_>,
                     id: Place,
                     tick: Tick,
                     refresh: bool,
                 ) -> Result<Outcome, Overtaken> {
-                    batch::check_one(&VectorMemory { table: *table, vectors: proof }, id, tick, refresh)
+                    batch::check_one(&VectorMemory { table, vectors: proof }, id, tick, refresh)
                 }
 
                 #[target_feature(enable = $features)]
                 pub(in super::super) fn check_chunk(
                     proof: $proof,
-                    table: &TableMemory<'_>,
+                    table: TableMemory<'_>,
                     chunk: &mut Chunk,
                     todo: u64,
                     (tick, refresh): (Tick, bool),
                     meanwhile: impl FnMut(),
                 ) -> Decided {
-                    chunk.check(&VectorMemory { table: *table, vectors: proof }, todo, tick, refresh, meanwhile)
+                    chunk.check(&VectorMemory { table, vectors: proof }, todo, tick, refresh, meanwhile)
                 }
 
                 #[target_feature(enable = $features)]
                 pub(in super::super) fn seen_in(
                     proof: $proof,
-                    table: &TableMemory<'_>,
+                    table: TableMemory<'_>,
                     chunk: &Chunk,
                     todo: u64,
                     tick: Tick,
                 ) -> u64 {
-                    chunk.seen_in(&VectorMemory { table: *table, vectors: proof }, todo, tick)
+                    chunk.seen_in(&VectorMemory { table, vectors: proof }, todo, tick)
                 }
 
                 #[target_feature(enable = $features)]

@@ -42,7 +42,8 @@ use self::line::{LineMemory, Overtaken};
 use self::roster::Roster;
 use self::sizes::lines_for;
 pub(crate) use self::slot::scale;
-use self::table::{Table, TableMemory};
+use self::table::Table;
+pub(crate) use self::table::TableMemory;
 use self::tables::Tables;
 use self::tick::Tick;
 use crate::clock::Reading;
@@ -156,22 +157,36 @@ impl Window {
     #[inline]
     pub(crate) fn check_at(&self, digest: Digest, at: Reading) -> Outcome {
         let tables = self.tables();
-        let roster = tables.roster();
-        let newest = tables.memory(roster.newest());
-        let id = tables::place(&newest, digest);
-        newest.prefetch(id.line);
+        // Most windows never have another table. Where it is depends on nothing that must be read first, and a prefetch, unlike a
+        // load, does not wait for the locked instruction of the check before.
+        let first = tables.first();
+        first.prefetch(tables::place(&first, digest).line);
         let tick = self.tick_at(at);
-        // Once more: an entry must not be younger than the end of its table.
-        if roster.is_single() && roster == tables.roster() {
-            let checked = self.kernel.check_one(&newest, id, tick, self.refresh_on_duplicate);
-            match checked {
-                Ok(Outcome::Duplicate) if !self.refresh_on_duplicate => return Outcome::Duplicate,
-                Ok(outcome) if tables.is_current(roster) => return outcome,
-                Ok(Outcome::Fresh) => return self.check_across(digest, at, Some(roster)),
-                Ok(Outcome::Duplicate) | Err(Overtaken) => (),
-            }
+        let roster = tables.roster();
+        match roster.is_first_alone() {
+            true => self.check_in(first, roster, digest, (at, tick)),
+            false => self.check_later(roster, digest, (at, tick)),
         }
-        self.check_across(digest, at, None)
+    }
+
+    /// Checks a digest in a window that has grown, or is growing.
+    #[inline(never)]
+    fn check_later(&self, roster: Roster, digest: Digest, time: (Reading, Tick)) -> Outcome {
+        match roster.is_single() {
+            true => self.check_in(self.tables().memory(roster.newest()), roster, digest, time),
+            false => self.check_across(digest, time.0, None),
+        }
+    }
+
+    /// Checks a digest in the only table of a roster.
+    #[inline(always)]
+    fn check_in(&self, table: TableMemory<'_>, roster: Roster, digest: Digest, (at, tick): (Reading, Tick)) -> Outcome {
+        let id = tables::place(&table, digest);
+        match self.kernel.check_one(table, id, tick, self.refresh_on_duplicate) {
+            Ok(outcome) if self.tables().is_current(roster) => outcome,
+            Ok(Outcome::Fresh) => self.check_across(digest, at, Some(roster)),
+            Ok(Outcome::Duplicate) | Err(Overtaken) => self.check_across(digest, at, None),
+        }
     }
 
     /// Checks a digest in all tables, or in those that are newer than the newest one of `mine`, where this check has put it.
@@ -243,7 +258,7 @@ impl Window {
             return self.check_chunk_across(chunk, todo, at);
         }
         let newest = tables.memory(roster.newest());
-        let decided = self.kernel.check_chunk(&newest, chunk, todo, (tick, self.refresh_on_duplicate), meanwhile);
+        let decided = self.kernel.check_chunk(newest, chunk, todo, (tick, self.refresh_on_duplicate), meanwhile);
         if decided.overtaken == 0 && tables.is_current(roster) {
             return decided.fresh;
         }
@@ -270,11 +285,11 @@ impl Window {
             if !roster.is_single() {
                 tables.looks();
                 for older in roster.berths().skip(1) {
-                    seen |= self.kernel.seen_in(&tables.memory(older), chunk, todo & !seen, tick);
+                    seen |= self.kernel.seen_in(tables.memory(older), chunk, todo & !seen, tick);
                 }
             }
             let refresh = self.refresh_on_duplicate;
-            let decided = self.kernel.check_chunk(&newest, chunk, todo & !seen, (tick, refresh), || ());
+            let decided = self.kernel.check_chunk(newest, chunk, todo & !seen, (tick, refresh), || ());
             fresh |= self.confirm(chunk, decided.fresh, at, roster);
             todo = decided.overtaken;
         }

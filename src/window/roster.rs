@@ -37,6 +37,12 @@ impl Roster {
         self.0 as usize % BERTHS
     }
 
+    /// Whether the table of berth 0 is the only one.
+    #[inline(always)]
+    pub(crate) fn is_first_alone(self) -> bool {
+        self.0 & (LEN_MASK << LEN_SHIFT | BERTHS as u64 - 1) == 1 << LEN_SHIFT
+    }
+
     #[inline(always)]
     pub(crate) fn is_single(self) -> bool {
         self.len() == 1
@@ -111,6 +117,7 @@ mod tests {
                 prop_assert_eq!(roster.berths().collect::<VecDeque<_>>(), model.clone());
                 prop_assert_eq!((roster.newest(), roster.oldest()), (model[0], model[model.len() - 1]));
                 prop_assert_eq!((roster.len(), roster.is_single()), (model.len(), model.len() == 1));
+                prop_assert_eq!(roster.is_first_alone(), model == [0]);
                 for (earlier, starts) in rosters.iter().zip(&starts) {
                     prop_assert_eq!(roster.started_since(*earlier), model.len().min(*starts));
                 }

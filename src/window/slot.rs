@@ -62,6 +62,12 @@ impl Tag {
         Tag(if bits == 0 { 1 << TAG_SHIFT } else { bits })
     }
 
+    /// Half of a digest that has this tag.
+    #[inline(always)]
+    pub(crate) fn as_mark(self) -> u64 {
+        self.0
+    }
+
     #[inline(always)]
     pub(crate) fn at_home(self) -> Key {
         Key(self.0)

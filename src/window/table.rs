@@ -67,7 +67,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
     /// The table as the protocol sees it.
     #[inline(always)]
     pub(crate) fn memory<'a>(&'a self, common: &'a Common) -> TableMemory<'a, SLOTS, LAP_BITS> {
-        TableMemory { lines: &self.lines, sweeps: &self.sweeps, common }
+        TableMemory { table: self, common }
     }
 
     #[inline(always)]
@@ -107,8 +107,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
 
 /// A table's lines, and what they have in common with others': what the protocol of a line runs on.
 pub(crate) struct TableMemory<'a, const SLOTS: usize = { self::SLOTS }, const LAP_BITS: u32 = { self::LAP_BITS }> {
-    pub(crate) lines: &'a [Line<SLOTS>],
-    sweeps: &'a Sweeps,
+    table: &'a Table<SLOTS, LAP_BITS>,
     common: &'a Common,
 }
 
@@ -123,7 +122,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Copy for TableMemory<'_, SLOTS, LA
 impl<const SLOTS: usize, const LAP_BITS: u32> TableMemory<'_, SLOTS, LAP_BITS> {
     #[inline(always)]
     pub(crate) fn line(&self, line: usize) -> &[AtomicU64; SLOTS] {
-        &self.lines[line].0
+        &self.table.lines[line].0
     }
 
     /// Sweeps the line's shard if it is not ready, given a way to tell whether there is something to clear in a line.
@@ -136,10 +135,10 @@ impl<const SLOTS: usize, const LAP_BITS: u32> TableMemory<'_, SLOTS, LAP_BITS> {
     ) {
         if !self.is_ready(line, moment) {
             let lines = |range: Range<usize>| {
-                let end = range.end.min(self.lines.len());
-                self.lines[range.start..end].iter().map(|line| &line.0)
+                let end = range.end.min(self.table.lines.len());
+                self.table.lines[range.start..end].iter().map(|line| &line.0)
             };
-            self.sweeps.sweep(line, moment.tick.now, lines, has_old);
+            self.table.sweeps.sweep(line, moment.tick.now, lines, has_old);
         }
     }
 }
@@ -150,7 +149,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for TableMemory<'_, SLO
 
     #[inline(always)]
     fn lines(&self) -> usize {
-        self.lines.len()
+        self.table.lines.len()
     }
 
     #[inline(always)]
@@ -161,7 +160,10 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for TableMemory<'_, SLO
         if obeys(Rule::Acquire) {
             fence(Ordering::Acquire);
         }
-        View::of(&slots, key, moment, Self::LAP_MASK)
+        let view = View::of(&slots, key, moment, Self::LAP_MASK);
+        #[cfg(explore)]
+        crate::explore::remember(SLOTS, view.numbers());
+        view
     }
 
     #[inline(always)]
@@ -186,18 +188,20 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for TableMemory<'_, SLO
         };
         if let (true, Some(lost)) = (done, lost) {
             self.common.tally.evicted(lost);
+            #[cfg(explore)]
+            crate::explore::happened(crate::explore::Effect::Lost(self.line(line)[0].word(), old.0));
         }
         done
     }
 
     #[inline(always)]
     fn prefetch(&self, line: usize) {
-        prefetch(&self.lines[line]);
+        prefetch(&self.table.lines[line]);
     }
 
     #[inline(always)]
     fn is_ready(&self, line: usize, moment: &Moment) -> bool {
-        !obeys(Rule::SweepFirst) || self.sweeps.is_ready(line, moment.tick.now)
+        !obeys(Rule::SweepFirst) || self.table.sweeps.is_ready(line, moment.tick.now)
     }
 
     #[inline(always)]
@@ -212,6 +216,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for TableMemory<'_, SLO
 
     fn repaired(&self) {
         self.common.tally.repaired();
+        #[cfg(explore)]
+        crate::explore::happened(crate::explore::Effect::Repaired);
     }
 
     fn displaced(&self, line: usize) {

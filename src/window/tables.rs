@@ -25,12 +25,16 @@ use std::sync::OnceLock;
 /// Tables, and which of them are in use.
 pub(crate) struct Tables<const SLOTS: usize = { self::SLOTS }, const LAP_BITS: u32 = { self::LAP_BITS }> {
     roster: AtomicU64,
+    /// The table of berth 0: for most windows the only one they ever have. Where it is does not depend on what the roster says, so
+    /// the processor asks for its lines without waiting for that.
+    first: Table<SLOTS, LAP_BITS>,
     berths: [Berth<SLOTS, LAP_BITS>; BERTHS],
     pub(crate) common: Common,
 }
 
 /// Where a table can be. Once it is there, it stays: a caller may look at a table that was retired long ago.
 struct Berth<const SLOTS: usize, const LAP_BITS: u32> {
+    /// Nothing in berth 0.
     table: OnceLock<Table<SLOTS, LAP_BITS>>,
     /// How often it was used before.
     life: AtomicU64,
@@ -58,13 +62,12 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Berth<SLOTS, LAP_BITS> {
 impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     /// With a first table, in the first berth.
     pub(crate) fn new(first: Table<SLOTS, LAP_BITS>, window_ticks: u64) -> Self {
-        let tables = Tables {
+        Tables {
             roster: AtomicU64::new(Roster::first(0).0),
+            first,
             berths: std::array::from_fn(|_| Berth::new()),
             common: Common::new(window_ticks),
-        };
-        let _ = tables.berths[0].table.set(first);
-        tables
+        }
     }
 
     /// The tables in use. A caller agrees on the tick first: then its entries are not younger than the tables' ends.
@@ -88,7 +91,16 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     /// The table in a berth that some roster has named.
     #[inline(always)]
     pub(crate) fn table(&self, berth: usize) -> &Table<SLOTS, LAP_BITS> {
-        self.berths[berth].table.get().expect("a roster names only berths with a table")
+        match berth {
+            0 => &self.first,
+            _ => self.berths[berth].table.get().expect("a roster names only berths with a table"),
+        }
+    }
+
+    /// The table of berth 0.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> TableMemory<'_, SLOTS, LAP_BITS> {
+        self.first.memory(&self.common)
     }
 
     #[inline(always)]
@@ -211,12 +223,11 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     /// Only whoever looks after the tables may call this and what follows, and only one at a time.
     pub(crate) fn prepare(&self, berth: usize, lines: usize) -> Result<(), Error> {
         let Berth { table, life, .. } = &self.berths[berth];
-        match table.get() {
-            Some(table) => {
-                let lives = life.fetch_add(1, Ordering::Relaxed) + 1;
-                table.revive(lives);
-            }
-            None => drop(table.set(Table::new(lines)?)),
+        if berth != 0 && table.get().is_none() {
+            let _ = table.set(Table::new(lines)?);
+        } else {
+            let lives = life.fetch_add(1, Ordering::Relaxed) + 1;
+            self.table(berth).revive(lives);
         }
         Ok(())
     }

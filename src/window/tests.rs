@@ -246,21 +246,14 @@ fn a_caller_that_was_overtaken_starts_over_with_the_others_time() {
         // Time goes on while the caller stalls: one id is accepted soon, another when the first has expired.
         assert_eq!(window.check(digest(1), Timestamp::from_secs(1_010)), Outcome::Fresh);
         assert_eq!(window.check(digest(2), Timestamp::from_secs(1_200)), Outcome::Fresh);
-        let check = |id| {
-            kernel.check_one(
-                &window.tables().memory(0),
-                tables::place(&window.tables().memory(0), digest(id)),
-                stalled,
-                false,
-            )
-        };
+        let memory = window.tables().memory(0);
+        let check = |id| kernel.check_one(memory, tables::place(&memory, digest(id)), stalled, false);
         assert_eq!(check(1), Ok(Outcome::Duplicate));
         assert_eq!(check(2), Err(Overtaken), "its tick is too far ahead to be read, which must not make it fresh");
         assert_eq!(check(3), Err(Overtaken));
         let mut chunk = Chunk::new();
-        let memory = window.tables().memory(0);
         (1..=3).for_each(|id| chunk.stage(&memory, digest(id)));
-        let decided = kernel.check_chunk(&window.tables().memory(0), &mut chunk, !0, (stalled, false), || ());
+        let decided = kernel.check_chunk(memory, &mut chunk, !0, (stalled, false), || ());
         assert_eq!((decided.fresh, decided.overtaken), (0, 0b110));
         // As a caller would: with the time that the others have.
         assert_eq!(window.check(digest(3), Timestamp::from_secs(1_000)), Outcome::Fresh);

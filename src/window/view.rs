@@ -57,6 +57,13 @@ impl View {
         View { hit, spilled, ring, valid: close & (newest & (newest + 1) == 0) }
     }
 
+    /// All that it tells, as numbers.
+    #[cfg(explore)]
+    pub(crate) fn numbers(&self) -> [u64; 2] {
+        let flags = [self.hit, self.spilled, self.valid].into_iter().fold(0, |bits, flag| bits << 1 | u64::from(flag));
+        [flags, self.ring.lap << 8 | self.ring.head as u64]
+    }
+
     /// Whether the slots, if nothing changes, are a state of a ring.
     pub(crate) fn is_ring(slots: &[Slot], lap_mask: u64) -> bool {
         let first = slots[0].lap(lap_mask);
