@@ -5,12 +5,12 @@
 
 use super::super::growth::Growth;
 use super::super::kernel::Kernel;
-use super::super::line::{LineMemory, Place};
+use super::super::line::LineMemory;
 use super::super::slot::{LAP_BITS, SLOTS, Slot, Tag, scale};
 use super::super::table::Table;
 use super::super::tick::{Moment, Ticks};
 use super::super::view::View;
-use super::super::{Window, forget, tables};
+use super::super::{Window, roster, tables};
 use crate::digest::Digest;
 use crate::sync::Ordering;
 use crate::{Outcome, Timestamp};
@@ -47,7 +47,8 @@ fn fuzz(bytes: &[u8]) -> Option<()> {
             window.tables().memory(0).line(at / SLOTS)[at % SLOTS].store(slot.0, Ordering::Relaxed);
         }
     }
-    looks(&windows[0], now);
+    // The looks tell the window what time it is; so it is for all of them.
+    windows.iter().for_each(|window| looks(window, now));
     let mut now = now;
     while let Some(()) = step(&windows, &mut now, bytes) {}
     Some(())
@@ -63,10 +64,6 @@ fn window(lines: usize, kernel: Kernel, refresh_on_duplicate: bool) -> Window {
 
 fn moment_of(window: &Window, at: Timestamp) -> Moment {
     window.tables().common.moment(window.tick_at(at.into()))
-}
-
-fn place(window: &Window, id: Digest) -> Place {
-    tables::place(&window.tables().memory(0), id)
 }
 
 fn seconds(now: u64) -> Timestamp {
@@ -189,6 +186,8 @@ fn step(windows: &[Window], now: &mut u64, bytes: &mut impl Iterator<Item = u8>)
         4 => same(windows, |window| window.contains(id(byte), at)),
         5 => same(windows, |window| forget_one(window, id(byte), at)),
         6 if op >> 3 == 0 => same(windows, |window| clear(window, at)),
+        6 if op >> 3 & 3 == 1 => same(windows, |window| start(window, byte)),
+        6 if op >> 3 & 3 == 2 => same(windows, retire),
         6 => same(windows, |window| window.stats(at)),
         _ => *now += u64::from(byte) << (op >> 3 & 7),
     }
@@ -209,7 +208,9 @@ fn check(window: &Window, id: Digest, at: Timestamp) -> Outcome {
     assert_eq!(outcome == Outcome::Duplicate, known, "a check and a look disagree");
     assert!(window.contains(id, at), "not found just after it was checked");
     if outcome == Outcome::Fresh {
-        let slots = content(window, place(window, id).line);
+        let newest = window.tables().memory(window.tables().roster().newest());
+        let line = tables::place(&newest, id).line;
+        let slots: [Slot; SLOTS] = std::array::from_fn(|slot| newest.load(line, slot));
         assert!(View::is_ring(&slots, LAP_MASK), "an insertion has left no ring: {slots:?}");
     }
     outcome
@@ -223,10 +224,25 @@ fn check_batch(window: &Window, ids: &[Digest], at: Timestamp) -> Vec<Outcome> {
 }
 
 fn forget_one(window: &Window, id: Digest, at: Timestamp) -> bool {
-    let moment = || moment_of(window, at);
-    let remembered = forget::forget(&window.tables().memory(0), place(window, id), moment, window.refresh_on_duplicate);
+    let remembered = window.forget(id, at);
     assert!(!window.contains(id, at), "found just after it was forgotten");
     remembered
+}
+
+/// A table is started, if there is room; of two or four lines, whatever the first one has.
+fn start(window: &Window, byte: u8) -> bool {
+    let (tables, berth) = (window.tables(), usize::from(byte) % roster::BERTHS);
+    let has_room = tables.roster().started(berth).is_some();
+    if has_room {
+        tables.prepare(berth, 2 + 2 * (berth % 2)).expect("a page of memory");
+    }
+    has_room && tables.start(berth)
+}
+
+/// The oldest table is retired, if nothing in it is live.
+fn retire(window: &Window) -> Option<usize> {
+    let tables = window.tables();
+    tables.retire(tables.common.latest(), false).inspect(|&berth| tables.table(berth).release())
 }
 
 fn clear(window: &Window, at: Timestamp) {
