@@ -60,6 +60,8 @@ pub(crate) enum Rule {
     NewestInOrder,
     /// Who inserts into a newer table as well does not count the entry that it left in the older one.
     OwnEntry,
+    /// With refresh, an entry of a table that was the newest just before is refreshed where it is, not copied.
+    SpareYoung,
     /// A table is retired only when a grace has passed since its last entry expired.
     RetireLate,
     /// Forgetting cleans newer tables before older ones, and the newest one again at the end.

@@ -35,6 +35,11 @@ pub(crate) fn forget<M: LineMemory>(memory: &M, id: Place, moment: impl Fn() -> 
             insert_vacancy(memory, alternate, &moment);
             away |= remove(memory, alternate, id.tag.away()).is_some();
         }
+        // It may have been accepted again since we looked at its home, and what we found away may be the copy of that entry, which is
+        // about to be overwritten: then it must go as well, or the id would disappear when we are gone.
+        if away && remove(memory, id.line, id.tag.at_home()).is_some() {
+            continue;
+        }
         // With refresh, a check that found the id away may be about to insert it at home, on a view from before. That it is not
         // found anywhere does not rule that out: the check may have displaced the entry that it found.
         let refreshable = away || (at_home.is_none() && !home_is_outdated);
@@ -47,37 +52,65 @@ pub(crate) fn forget<M: LineMemory>(memory: &M, id: Place, moment: impl Fn() -> 
 }
 
 /// Forgets everything that was accepted before the call. What is accepted meanwhile may be forgotten, too.
-pub(crate) fn forget_all<M: LineMemory>(memory: &M, moment: impl Fn() -> Moment) {
-    let remove_where = |line, condemned: fn(Slot) -> bool| {
-        for slot in 0..M::SLOTS {
-            replace_while(memory, line, slot, |entry| condemned(entry).then(|| entry.tombstone()));
-        }
-    };
+pub(crate) fn forget_all<M: LineMemory>(memory: &M, moment: impl Fn() -> Moment, refresh: bool) {
     for line in 0..memory.lines() {
         memory.ready(line, &moment());
-        remove_where(line, |entry| !entry.is_vacant());
+        match refresh {
+            // A check that has found an id away may be about to insert it at home.
+            true => forget_where(memory, line, &moment, refresh, |_| true),
+            false => (0..M::SLOTS).for_each(|slot| {
+                replace_while(memory, line, slot, |entry| (!entry.is_vacant()).then(|| entry.tombstone()));
+            }),
+        }
     }
-    // What relocations have carried behind our back is away.
+    // What relocations have carried behind our back is away. It may as well be the copy of what was accepted meanwhile.
     for line in 0..memory.lines() {
         insert_vacancy(memory, line, &moment);
-        remove_where(line, |entry| !entry.is_vacant() && entry.is_away());
+        forget_where(memory, line, &moment, refresh, Slot::is_away);
+    }
+}
+
+/// Forgets the ids of some of a line's entries.
+fn forget_where<M: LineMemory>(
+    memory: &M,
+    line: usize,
+    moment: &impl Fn() -> Moment,
+    refresh: bool,
+    condemned: impl Fn(Slot) -> bool,
+) {
+    for slot in 0..M::SLOTS {
+        let entry = memory.load(line, slot);
+        if let Some(tag) = entry.tag().filter(|_| condemned(entry)) {
+            let home = if entry.is_away() { tag.alternate(line, memory.lines()) } else { line };
+            forget(memory, Place { line: home, tag }, moment, refresh);
+        }
     }
 }
 
 fn insert_vacancy<M: LineMemory>(memory: &M, line: usize, moment: &impl Fn() -> Moment) {
-    while push_vacancy(memory, line, &moment()) == Err(Overtaken) {}
+    let insert = || while push_vacancy(memory, line, &moment()) == Err(Overtaken) {};
+    #[cfg(explore)]
+    return crate::explore::sum_up(insert, |_| 0);
+    #[cfg(not(explore))]
+    insert()
 }
 
 /// Removes an entry from a line. Where it was found: slot and lap.
 fn remove<M: LineMemory>(memory: &M, line: usize, key: Key) -> Option<(usize, u64)> {
-    let mut found = None;
-    for slot in 0..M::SLOTS {
-        let removed = replace_while(memory, line, slot, |entry| entry.matches(key).then(|| entry.tombstone()));
-        if let Some(entry) = removed {
-            found = Some((slot, entry.lap(M::LAP_MASK)));
+    let remove = || {
+        let mut found = None;
+        for slot in 0..M::SLOTS {
+            let removed = replace_while(memory, line, slot, |entry| entry.matches(key).then(|| entry.tombstone()));
+            if let Some(entry) = removed {
+                found = Some((slot, entry.lap(M::LAP_MASK)));
+            }
         }
-    }
-    found
+        found
+    };
+    #[cfg(explore)]
+    return crate::explore::sum_up(remove, |found| found.map_or(0, |(slot, lap)| 1 + slot as u64 + (lap << 8)));
+    #[cfg(not(explore))]
+    remove()
 }
 
 /// Replaces a slot's content for as long as there is something to replace it by; what was replaced.

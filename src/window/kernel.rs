@@ -93,7 +93,7 @@ impl Kernel {
 /// Functions that may use vectors are compiled as a whole for them; what they inline is, too.
 #[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod vector {
-    use super::super::line::{self, LineMemory, Lost};
+    use super::super::line::{self, Elsewhere, LineMemory, Lost};
     use super::super::slot::{Key, SLOTS, Slot};
     use super::super::tick::{Moment, SinceSweep};
     use super::super::view::View;
@@ -160,7 +160,7 @@ mod vector {
                     tick: Tick,
                     refresh: bool,
                 ) -> Result<Outcome, Overtaken> {
-                    line::check(table, id, &table.moment(tick), refresh, || false)
+                    line::check(table, id, &table.moment(tick), refresh, || Ok(Elsewhere::Unknown))
                 }
 
                 impl Vectors for $proof {

@@ -51,7 +51,7 @@ pub(crate) trait LineMemory: Sized {
     /// [`check`], compiled for this memory.
     #[inline(never)]
     fn check_thoroughly(&self, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
-        check(self, id, &self.moment(tick), refresh, || false)
+        check(self, id, &self.moment(tick), refresh, || Ok(Elsewhere::Unknown))
     }
 }
 
@@ -82,6 +82,17 @@ impl Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overtaken;
 
+/// What is to be done with an id that is not in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    /// It is fresh: insert it.
+    Unknown,
+    /// It is a duplicate, and to be remembered here from now on: insert it.
+    Known,
+    /// It has been decided: insert nothing.
+    Settled(Outcome),
+}
+
 /// How an attempt to insert ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pushed {
@@ -96,15 +107,15 @@ enum Pushed {
 /// Of any number of callers with one id exactly one is told `Fresh`: an insertion is decided on a view that shows every
 /// entry of the line, and succeeds only if nothing was inserted since.
 ///
-/// `known` tells whether the id is known elsewhere. It is asked after the look that the insertion is decided on, so that whoever
-/// forgets the id there and then inserts anything here finds it out or makes the insertion fail.
+/// If it is not here, `elsewhere` is asked: after the look that the insertion is decided on, so that whoever forgets the id there and
+/// then inserts anything here makes the insertion fail.
 #[inline(always)]
 pub(crate) fn check<M: LineMemory>(
     memory: &M,
     id: Place,
     moment: &Moment,
     refresh: bool,
-    known: impl Fn() -> bool,
+    elsewhere: impl Fn() -> Result<Elsewhere, Overtaken>,
 ) -> Result<Outcome, Overtaken> {
     let mut patience = Patience::new();
     memory.ready(id.line, moment);
@@ -134,11 +145,12 @@ pub(crate) fn check<M: LineMemory>(
             patience.invalid_view(memory, id.line);
             continue;
         }
-        if outcome == Outcome::Fresh && known() {
-            if !refresh {
-                return Ok(Outcome::Duplicate);
+        if outcome == Outcome::Fresh {
+            match elsewhere()? {
+                Elsewhere::Unknown => (),
+                Elsewhere::Known => outcome = Outcome::Duplicate,
+                Elsewhere::Settled(outcome) => return Ok(outcome),
             }
-            outcome = Outcome::Duplicate;
         }
         match push(memory, id.line, view.ring, Slot::accepted(id.tag, moment), moment, &Chain::none()) {
             Pushed::Done => return Ok(outcome),

@@ -44,7 +44,7 @@ use self::sizes::lines_for;
 pub(crate) use self::slot::scale;
 use self::table::Table;
 pub(crate) use self::table::TableMemory;
-use self::tables::Tables;
+use self::tables::{Mine, Tables};
 use self::tick::Tick;
 use crate::clock::Reading;
 use crate::digest::Digest;
@@ -184,14 +184,14 @@ impl Window {
         let id = tables::place(&table, digest);
         match self.kernel.check_one(table, id, tick, self.refresh_on_duplicate) {
             Ok(outcome) if self.tables().is_current(roster) => outcome,
-            Ok(Outcome::Fresh) => self.check_across(digest, at, Some(roster)),
+            Ok(Outcome::Fresh) => self.check_across(digest, at, Some(Mine { roster, tick })),
             Ok(Outcome::Duplicate) | Err(Overtaken) => self.check_across(digest, at, None),
         }
     }
 
-    /// Checks a digest in all tables, or in those that are newer than the newest one of `mine`, where this check has put it.
+    /// Checks a digest in all tables, or in those that are newer than the one where this check has put it.
     #[cold]
-    fn check_across(&self, digest: Digest, at: Reading, mine: Option<Roster>) -> Outcome {
+    fn check_across(&self, digest: Digest, at: Reading, mine: Option<Mine>) -> Outcome {
         self.tables().check(digest, self.refresh_on_duplicate, || self.tick_at(at), mine)
     }
 
@@ -262,7 +262,8 @@ impl Window {
         if decided.overtaken == 0 && tables.is_current(roster) {
             return decided.fresh;
         }
-        self.confirm(chunk, decided.fresh, at, roster) | self.check_chunk_across(chunk, decided.overtaken, at)
+        self.confirm(chunk, decided.fresh, at, Mine { roster, tick })
+            | self.check_chunk_across(chunk, decided.overtaken, at)
     }
 
     /// The same when there are several tables, or the time or the tables have just changed.
@@ -290,19 +291,19 @@ impl Window {
             }
             let refresh = self.refresh_on_duplicate;
             let decided = self.kernel.check_chunk(newest, chunk, todo & !seen, (tick, refresh), || ());
-            fresh |= self.confirm(chunk, decided.fresh, at, roster);
+            fresh |= self.confirm(chunk, decided.fresh, at, Mine { roster, tick });
             todo = decided.overtaken;
         }
         fresh
     }
 
-    /// Digests of a chunk were inserted into the newest table of a roster: whether that decides.
+    /// Digests of a chunk were inserted: whether that decides.
     #[inline(always)]
-    fn confirm(&self, chunk: &Chunk, inserted: u64, at: Reading, roster: Roster) -> u64 {
-        if self.tables().is_current(roster) {
+    fn confirm(&self, chunk: &Chunk, inserted: u64, at: Reading, mine: Mine) -> u64 {
+        if self.tables().is_current(mine.roster) {
             return inserted;
         }
-        let is_fresh = |i: usize| self.check_across(chunk.digest(i), at, Some(roster)) == Outcome::Fresh;
+        let is_fresh = |i: usize| self.check_across(chunk.digest(i), at, Some(mine)) == Outcome::Fresh;
         bits(inserted).fold(0, |fresh, i| fresh | u64::from(is_fresh(i)) << i)
     }
 

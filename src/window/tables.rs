@@ -11,7 +11,7 @@
 
 use super::common::Common;
 use super::forget;
-use super::line::{self, LineMemory, Overtaken, Place};
+use super::line::{self, Elsewhere, LineMemory, Overtaken, Place};
 use super::roster::{BERTHS, Roster};
 use super::slot::{LAP_BITS, SLOTS, Tag, scale};
 use super::table::{Table, TableMemory};
@@ -40,8 +40,16 @@ struct Berth<const SLOTS: usize, const LAP_BITS: u32> {
     life: AtomicU64,
     /// The tick when it was started.
     started: AtomicU64,
-    /// The tick after which no entry was stamped that counts.
+    /// The tick after which no entry was stamped that counts; not yet: `u64::MAX`.
     closed: AtomicU64,
+}
+
+/// An entry that a caller has inserted into the newest table of a roster, which then was not the newest any more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mine {
+    pub(crate) roster: Roster,
+    /// When.
+    pub(crate) tick: Tick,
 }
 
 /// What a table is and was, for those who look after the tables.
@@ -55,7 +63,7 @@ pub(crate) struct Times {
 impl<const SLOTS: usize, const LAP_BITS: u32> Berth<SLOTS, LAP_BITS> {
     fn new() -> Self {
         let zero = || AtomicU64::new(0);
-        Berth { table: OnceLock::new(), life: zero(), started: zero(), closed: zero() }
+        Berth { table: OnceLock::new(), life: zero(), started: zero(), closed: AtomicU64::new(u64::MAX) }
     }
 }
 
@@ -108,26 +116,75 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         self.table(berth).memory(&self.common)
     }
 
-    /// Checks an id in all tables. `mine`: in the newest of these, the caller has inserted the id itself.
-    pub(crate) fn check(&self, id: Digest, refresh: bool, tick: impl Fn() -> Tick, mine: Option<Roster>) -> Outcome {
+    /// Checks an id in all tables. `mine`: the caller has inserted it into the newest of these already, and then found another.
+    pub(crate) fn check(&self, id: Digest, refresh: bool, tick: impl Fn() -> Tick, mine: Option<Mine>) -> Outcome {
         let mut mine = mine;
         loop {
-            let moment = &self.common.moment(tick());
+            let tick = tick();
+            let moment = &self.common.moment(tick);
             let roster = self.roster();
-            let newer = mine.map_or(roster.len(), |mine| roster.started_since(mine));
+            let newer = mine.map_or(roster.len(), |mine| roster.started_since(mine.roster));
             if newer == 0 {
                 return Outcome::Fresh;
             }
             roster.berths().take(newer).for_each(|berth| self.prefetch(berth, id));
             let newest = self.memory(roster.newest());
-            let known = || self.is_in_older(roster, newer, id, moment);
-            match line::check(&newest, place(&newest, id), moment, refresh, known) {
+            let elsewhere = || self.look_in_older(roster, newer, id, moment, refresh);
+            match line::check(&newest, place(&newest, id), moment, refresh, elsewhere) {
                 Err(Overtaken) => continue,
+                // Others may have copied our entry, with refresh, since we have stalled for longer than they spare it. Or somebody
+                // was first: who can tell? Better twice than never.
+                Ok(Outcome::Duplicate) if refresh && mine.is_some_and(|mine| self.has_stalled(mine)) => {
+                    return Outcome::Fresh;
+                }
                 Ok(Outcome::Duplicate) => return Outcome::Duplicate,
                 Ok(Outcome::Fresh) if self.is_current(roster) => return Outcome::Fresh,
-                Ok(Outcome::Fresh) => mine = obeys(Rule::OwnEntry).then_some(roster),
+                Ok(Outcome::Fresh) => mine = obeys(Rule::OwnEntry).then_some(Mine { roster, tick }),
             }
         }
+    }
+
+    fn has_stalled(&self, mine: Mine) -> bool {
+        self.common.overtaken(&self.common.moment(mine.tick))
+    }
+
+    /// Looks for an id in the newest `among` tables but the newest.
+    fn look_in_older(
+        &self,
+        roster: Roster,
+        among: usize,
+        id: Digest,
+        moment: &Moment,
+        refresh: bool,
+    ) -> Result<Elsewhere, Overtaken> {
+        if among == 1 || !obeys(Rule::LookOlder) {
+            return Ok(Elsewhere::Unknown);
+        }
+        self.looks();
+        for berth in roster.berths().take(among).skip(1) {
+            let memory = self.memory(berth);
+            let id = place(&memory, id);
+            if !refresh && line::contains(&memory, id, moment) {
+                return Ok(Elsewhere::Settled(Outcome::Duplicate));
+            }
+            if refresh && line::contains(&memory, id, moment) {
+                if !self.spares(berth, moment) {
+                    return Ok(Elsewhere::Known);
+                }
+                let leave = || Ok(Elsewhere::Settled(Outcome::Fresh));
+                if line::check(&memory, id, moment, refresh, leave)? == Outcome::Duplicate {
+                    return Ok(Elsewhere::Settled(Outcome::Duplicate));
+                }
+            }
+        }
+        Ok(Elsewhere::Unknown)
+    }
+
+    /// Whether an entry of a table may be one whose caller has yet to look whether the table still is the newest. A copy of it in a
+    /// newer table would be taken for another caller's; so for a grace it is refreshed where it is.
+    fn spares(&self, berth: usize, moment: &Moment) -> bool {
+        let closed = self.berths[berth].closed.load(Ordering::Relaxed);
+        moment.tick.now <= closed.saturating_add(GRACE) && obeys(Rule::SpareYoung)
     }
 
     /// Asks for an id's line in a table.
@@ -135,18 +192,6 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     pub(crate) fn prefetch(&self, berth: usize, id: Digest) {
         let memory = self.memory(berth);
         memory.prefetch(place(&memory, id).line);
-    }
-
-    /// Whether an id is in one of the tables, the newest `among` of them, but not in the newest.
-    fn is_in_older(&self, roster: Roster, among: usize, id: Digest, moment: &Moment) -> bool {
-        if among == 1 || !obeys(Rule::LookOlder) {
-            return false;
-        }
-        self.looks();
-        roster.berths().take(among).skip(1).any(|berth| {
-            let memory = self.memory(berth);
-            line::contains(&memory, place(&memory, id), moment)
-        })
     }
 
     /// Before looks at older tables.
@@ -188,7 +233,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     /// Forgets all ids that were accepted before the call.
     pub(crate) fn forget_all(&self, refresh: bool, tick: impl Fn() -> Tick) {
         let moment = || self.common.moment(tick());
-        self.in_all_tables(refresh, |berth| forget::forget_all(&self.memory(berth), moment));
+        self.in_all_tables(refresh, |berth| forget::forget_all(&self.memory(berth), moment, refresh));
     }
 
     /// Forgets something in one table after the other, in the order in which nobody brings it back.
@@ -239,6 +284,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
             return false;
         };
         self.berths[berth].started.store(self.common.latest(), Ordering::Relaxed);
+        self.berths[berth].closed.store(u64::MAX, Ordering::Relaxed);
         // Release: partner of `roster`: who sees the table in the roster sees its lines. Sequentially consistent: see `is_current`.
         self.roster.store(next.0, Ordering::SeqCst);
         // Whoever agrees on a later tick sees the new roster. (And stamps are rounded up by two at most.)
@@ -269,7 +315,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
 
     /// When nothing in a table that is not the newest will be live for anybody.
     pub(crate) fn expires(&self, berth: usize) -> u64 {
-        let grace = if obeys(Rule::RetireLate) { 2 * GRACE } else { 0 };
+        // For callers who look with an older roster, and for entries that were refreshed after the end (see `spares`).
+        let grace = if obeys(Rule::RetireLate) { 2 * GRACE + GRACE + 2 } else { 0 };
         let closed = self.berths[berth].closed.load(Ordering::Relaxed);
         closed.saturating_add(self.common.window_ticks + grace)
     }
