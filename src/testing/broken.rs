@@ -224,13 +224,15 @@ impl<S: Subject> Run for S {
 
 #[test]
 fn a_strategy_without_a_flaw_is_accepted() {
-    let semantics = Semantics::of_window(WINDOW);
+    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_window(WINDOW) };
     let refreshing = Semantics { refresh_on_duplicate: true, ..semantics };
+    let meanwhile = Semantics { forgets_meanwhile: true, ..semantics };
     let by_the_caller = Semantics { time: Time::AsGiven, ..semantics };
     for (flaw, semantics) in [
         (Flaw::None, semantics),
         (Flaw::SilentIfBusy, semantics),
         (Flaw::Refreshes, refreshing),
+        (Flaw::ForgetsTwice, meanwhile),
         (Flaw::GoesByTheCallersClock, by_the_caller),
     ] {
         for seed in 0..10 {
@@ -247,7 +249,7 @@ fn a_strategy_without_a_flaw_is_accepted() {
 
 #[test]
 fn every_flaw_is_found() {
-    let semantics = Semantics::of_window(WINDOW);
+    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_window(WINDOW) };
     let refreshing = Semantics { refresh_on_duplicate: true, ..semantics };
     for (flaw, semantics) in [
         (Flaw::LooksThenInserts, semantics),

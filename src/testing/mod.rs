@@ -42,6 +42,8 @@
 //!   effect at one moment between its invocation and its return; calls of one thread follow each other; of a batch, ids in their order.
 //! - *Time.* With [`Time::LargestSoFar`] an operation counts from a time between the largest that any check that had returned had
 //!   given, and the largest that any had given that was invoked before this one returned.
+//! - *Forgetting.* What is accepted while an id is being forgotten may be forgotten, too, if
+//!   [`Semantics::forgets_meanwhile`] says so, as it does for hapax: then the id is fresh once more for each time.
 //! - *No answer.* A call that gave none may take effect at any moment after it was invoked, or never.
 //! - *Evictions.* Each may explain one fresh answer that nothing else explains: [`Event::Evict`] in a history says of which id, and if it is
 //!   only counted ([`Subject::evicted`]), then the least number that explains all answers must not exceed the count.

@@ -23,7 +23,7 @@ struct Unusual {
 
 fn semantics(refresh_on_duplicate: bool) -> Semantics {
     let (window, slack) = (Duration::from_nanos(WINDOW), Duration::from_nanos(SLACK));
-    Semantics { window, slack, refresh_on_duplicate, time: Time::LargestSoFar }
+    Semantics { window, slack, refresh_on_duplicate, forgets_meanwhile: false, time: Time::LargestSoFar }
 }
 
 /// What a right subject answers to threads, each operation at a moment of its own within a longer interval; and how many evictions it

@@ -190,7 +190,10 @@ impl Search {
         while let Some(from) = self.stack.pop() {
             if from.done & bit != 0 {
                 self.configurations.push(Configuration { done: from.done & !bit, ..from });
-                continue;
+                // What may happen again may do so until it returns, after whatever happens meanwhile.
+                if !self.is_repeatable(spec, from.done, index) {
+                    continue;
+                }
             }
             self.step_from(spec, from, latest);
             if self.tried.len() > CONFIGURATIONS_MAX {
@@ -223,7 +226,9 @@ impl Search {
             self.stack.push(Configuration { done: from.done | 1 << i, ..from });
             return;
         }
-        for i in bits(open) {
+        let again = bits(self.pending_bits & from.done).filter(|&i| self.is_repeatable(spec, from.done, i));
+        let again = again.fold(0, |again, i| again | 1 << i);
+        for i in bits(open | again) {
             let Some((step, next)) = next(i) else { continue };
             let done = from.done | u128::from(!step.endless) << i;
             let evicted = next.evicted.filter(|_| self.evictions_allowed);
@@ -235,6 +240,13 @@ impl Search {
                 }
             }
         }
+    }
+
+    /// Whether an operation that has happened may happen again: forgetting, unless its thread has gone on.
+    fn is_repeatable(&self, spec: &Specification, done: u128, index: usize) -> bool {
+        let is_forget = self.pending[index].is_some_and(|pending| pending.step.event == Event::Forget);
+        let is_followed = |j: usize| self.pending[j].is_some_and(|pending| pending.after >> index & 1 != 0);
+        is_forget && spec.forgets_meanwhile() && !bits(self.pending_bits & done).any(is_followed)
     }
 
     /// Ends the search for this id: what may follow, and how many evictions it took so far.

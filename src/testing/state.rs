@@ -50,6 +50,7 @@ pub(super) struct Specification {
     /// From then on it is certainly forgotten.
     gone: u64,
     refresh: bool,
+    forgets_meanwhile: bool,
 }
 
 /// What an operation can have done: up to two next states, the second one only if the id had to go before its time.
@@ -64,11 +65,16 @@ impl Specification {
         let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let window = nanos(semantics.window);
         let gone = window.saturating_add(nanos(semantics.slack));
-        Specification { window, gone, refresh: semantics.refresh_on_duplicate }
+        let Semantics { refresh_on_duplicate: refresh, forgets_meanwhile, .. } = *semantics;
+        Specification { window, gone, refresh, forgets_meanwhile }
     }
 
     pub(super) fn refreshes(&self) -> bool {
         self.refresh
+    }
+
+    pub(super) fn forgets_meanwhile(&self) -> bool {
+        self.forgets_meanwhile
     }
 
     /// What can follow on a state.

@@ -13,6 +13,7 @@ const SEMANTICS: Semantics = Semantics {
     window: Duration::from_nanos(100),
     slack: Duration::from_nanos(10),
     refresh_on_duplicate: false,
+    forgets_meanwhile: false,
     time: Time::LargestSoFar,
 };
 const REFRESH: Semantics = Semantics { refresh_on_duplicate: true, ..SEMANTICS };
@@ -131,6 +132,13 @@ fn what_is_forgotten_is_fresh_once() {
     rejected(&SEMANTICS, &[(0, 1, 2, 0, Fresh), (0, 3, 4, 0, Forget), (0, 5, 6, 1, Duplicate)]);
     rejected(&SEMANTICS, &[(0, 1, 2, 0, Fresh), (1, 3, 9, 0, Forget), (0, 4, 5, 1, Fresh), (0, 6, 7, 2, Fresh)]);
     accepted(&SEMANTICS, &[(0, 1, 2, 0, Fresh), (1, 3, 9, 0, Forget), (0, 4, 5, 1, Duplicate), (0, 6, 7, 2, Fresh)]);
+    // It may be forgotten more than once while that is under way, if that is allowed, and not afterwards.
+    let meanwhile = Semantics { forgets_meanwhile: true, ..SEMANTICS };
+    let rows =
+        [(0, 1, 2, 0, Fresh), (1, 3, 9, 0, Forget), (0, 4, 5, 1, Fresh), (0, 6, 7, 2, Fresh), (0, 10, 11, 2, Fresh)];
+    accepted(&meanwhile, &rows);
+    rejected(&meanwhile, &[&rows[..], &[(0, 12, 13, 3, Fresh)]].concat());
+    rejected(&meanwhile, &[&rows[..2], &[(1, 9, 11, 1, Fresh), (0, 10, 11, 2, Fresh)]].concat());
     // It was forgotten before it was accepted, or after: what comes then decides.
     let rows = |last| [(0, 1, 4, 0, Fresh), (1, 2, 3, 0, Forget), (0, 5, 6, 1, last)];
     accepted(&SEMANTICS, &rows(Fresh));
@@ -276,6 +284,12 @@ impl Everything<'_> {
         if (0..self.operations.len()).all(|i| self.done[i] || self.operations[i].is_optional()) {
             return true;
         }
+        if accepted.is_some()
+            && (0..self.operations.len()).any(|i| self.may_happen_again(i))
+            && self.search(None, evictions, open_until)
+        {
+            return true;
+        }
         (0..self.operations.len()).any(|i| self.may_be_next(i) && self.happens(i, accepted, evictions, open_until))
     }
 
@@ -287,6 +301,17 @@ impl Everything<'_> {
             other.interval.returned < one.interval.invoked || earlier_in_thread
         };
         !self.done[i] && (0..self.operations.len()).all(|j| self.done[j] || !before(j))
+    }
+
+    /// Whether an operation forgets, and has done so, and has not returned yet.
+    fn may_happen_again(&self, i: usize) -> bool {
+        let one = &self.operations[i];
+        let after = |j: usize| {
+            let other = &self.operations[j];
+            one.interval.returned < other.interval.invoked || (other.thread == one.thread && j > i)
+        };
+        let repeatable = self.semantics.forgets_meanwhile && one.event == Forget && self.done[i];
+        repeatable && !(0..self.operations.len()).any(|j| self.done[j] && after(j))
     }
 
     fn happens(&mut self, i: usize, accepted: Option<u64>, evictions: u64, open_until: u64) -> bool {
@@ -326,7 +351,7 @@ impl Everything<'_> {
 /// Tiny histories of one id: what each of three threads does, one thing after the other.
 fn tiny() -> impl Strategy<Value = Vec<Operation>> {
     let event =
-        prop_oneof![4 => Just(Fresh), 4 => Just(Duplicate), 1 => Just(Unanswered), 1 => Just(Forget), 1 => Just(Evict)];
+        prop_oneof![4 => Just(Fresh), 4 => Just(Duplicate), 1 => Just(Unanswered), 2 => Just(Forget), 1 => Just(Evict)];
     let operation = (0..3_u16, 0..6_u64, 0..4_u64, 0..8_u64, event);
     prop::collection::vec(operation, 1..6).prop_map(|rows| {
         let mut free = [0; 3];
@@ -346,11 +371,11 @@ proptest! {
 
     #[test]
     fn the_checker_finds_what_trying_everything_finds(
-        operations in tiny(), refresh_on_duplicate: bool, as_given: bool, evicted in 0..3_u64,
+        operations in tiny(), refresh_on_duplicate: bool, forgets_meanwhile: bool, as_given: bool, evicted in 0..3_u64,
     ) {
         let time = if as_given { Time::AsGiven } else { Time::LargestSoFar };
         let (window, slack) = (Duration::from_nanos(3), Duration::from_nanos(2));
-        let semantics = Semantics { window, slack, refresh_on_duplicate, time };
+        let semantics = Semantics { window, slack, refresh_on_duplicate, forgets_meanwhile, time };
         prop_assert_eq!(effective_times(&operations, time, &mut Given::default()), naive_times(&operations, time));
         let checked = check_history(&operations, &semantics, evicted);
         let tried = brute_force(&operations, &semantics, evicted);
