@@ -44,12 +44,7 @@ impl<T: Zeroed> Lines<T> {
         // As many bytes again as make an aligned start possible: address space only, never touched.
         let bytes = len.saturating_mul(size_of::<T>());
         let reserve = bytes.saturating_add(HUGE_PAGE);
-        if let Some(available) = available_bytes()
-            && bytes > available
-        {
-            let why = format!("{available} bytes are available");
-            return Err(oom(bytes, io::Error::new(io::ErrorKind::OutOfMemory, why)));
-        }
+        refuse_too_much(bytes).map_err(|e| oom(bytes, e))?;
         let mut map = memmap2::MmapMut::map_anon(reserve).map_err(|e| oom(bytes, e))?;
         let offset = map.as_ptr().align_offset(HUGE_PAGE);
         // Only whole huge pages: a tail on one would take memory that nobody asked for.
@@ -73,6 +68,12 @@ impl<T: Zeroed> Lines<T> {
     /// What the items take.
     pub(crate) fn bytes(&self) -> usize {
         self.len * size_of::<T>()
+    }
+
+    /// Whether the memory, after it was given back, can be had again: it is as soon as it is touched.
+    pub(crate) fn is_available(&self, tier: &'static str) -> Result<(), Error> {
+        let bytes = self.bytes();
+        refuse_too_much(bytes).map_err(|source| Error::OutOfMemory { tier, bytes, source })
     }
 
     /// Gives the memory back to the system, but not its addresses: who still reads sees zeros, who writes gets a page again. Only
@@ -113,6 +114,10 @@ impl<T: Zeroed> Lines<T> {
 
     pub(crate) fn bytes(&self) -> usize {
         self.items.len() * size_of::<T>()
+    }
+
+    pub(crate) fn is_available(&self, _tier: &'static str) -> Result<(), Error> {
+        Ok(())
     }
 
     /// Models overwrite what is there by themselves.
@@ -177,6 +182,17 @@ fn populate_at_once(map: &mut memmap2::MmapMut, offset: usize, bytes: usize) -> 
         unsafe { page.as_mut_ptr().write_volatile(0) };
     }
     Ok(())
+}
+
+/// An error if so much cannot be had.
+#[cfg(not(modelled))]
+fn refuse_too_much(bytes: usize) -> io::Result<()> {
+    match available_bytes() {
+        Some(available) if bytes > available => {
+            Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("{available} bytes are available")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What can be had without the system killing somebody: free and reclaimable memory, within this process's control group.

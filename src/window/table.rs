@@ -51,11 +51,17 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
     ///
     /// Its slots start at a lap of their own, so that a caller who has stalled since it was retired and means to overwrite a
     /// slot that it saw unused cannot: unless it stalls through as many lives as there are laps.
-    pub(crate) fn revive(&self, life: u64) {
-        // Only while nobody writes: then the old ticks, of which some are long past, don't matter to sweeps.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`], before anything is touched.
+    pub(crate) fn revive(&self, life: u64) -> Result<(), Error> {
+        self.lines.is_available("window")?;
+        // As if it had never been used: what sweeps knew of its ticks is long past.
         self.sweeps.restart();
         let lap = life & TableMemory::<SLOTS, LAP_BITS>::LAP_MASK;
         self.fill(if obeys(Rule::LapOfLife) { Slot::default().with_lap(lap) } else { Slot::default() });
+        Ok(())
     }
 
     fn fill(&self, content: Slot) {
@@ -206,6 +212,9 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for TableMemory<'_, SLO
 
     #[inline(always)]
     fn ready(&self, line: usize, moment: &Moment) {
+        #[cfg(explore)]
+        return crate::explore::sum_up(|| self.ready_by(line, moment, sweep::has_old), |()| 0);
+        #[cfg(not(explore))]
         self.ready_by(line, moment, sweep::has_old);
     }
 

@@ -272,7 +272,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
             let _ = table.set(Table::new(lines)?);
         } else {
             let lives = life.fetch_add(1, Ordering::Relaxed) + 1;
-            self.table(berth).revive(lives);
+            self.table(berth).revive(lives)?;
         }
         Ok(())
     }
