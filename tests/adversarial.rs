@@ -1,0 +1,232 @@
+//! Ids chosen to harm: ten million that share prefixes, suffixes and lengths, count, have few bits set, or collide under the hash
+//! without its seed. Under a seed that nobody knows they fall on lines as random ones do; under a known one they do not.
+
+use hapax::{Dedup, WindowStats};
+use std::time::Duration;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128, xxh3_128_with_seed};
+
+/// Ids of each kind.
+const EACH: u64 = 1_000_000;
+
+/// Whoever chose the ids did not know them.
+const SEEDS: [u64; 3] = [0x1e8b_51c7_90d2_4a6f, 0x93f0_6c5e_2b7d_a841, 0xc2d9_7f34_0e6a_85b3];
+
+/// An id of up to 256 bytes.
+#[derive(Clone)]
+struct Id {
+    bytes: [u8; 256],
+    len: usize,
+}
+
+impl AsRef<[u8]> for Id {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Id {
+    fn of(parts: &[&[u8]]) -> Self {
+        let mut id = Id { bytes: [0; 256], len: 0 };
+        for part in parts {
+            id.bytes[id.len..id.len + part.len()].copy_from_slice(part);
+            id.len += part.len();
+        }
+        id
+    }
+
+    fn of_words(words: &[u64]) -> Self {
+        let mut id = Id::of(&[]);
+        words.iter().for_each(|word| id = Id::of(&[id.as_ref(), &word.to_le_bytes()]));
+        id
+    }
+}
+
+/// The words that XXH3 mixes its input with at seed 0, from the beginning. Of each pair of an id's words it takes the product, both xored
+/// with a word of these: if one of them is that word, the product is 0, and the other does not matter. (In XXH3-128 their sum
+/// is xored to the other half.)
+const SECRET: [u64; 8] = [
+    0xbe4b_a423_396c_feb8,
+    0x1cad_21f7_2c81_017c,
+    0xdb97_9083_e96d_d4de,
+    0x1f67_b3b7_a4a4_4072,
+    0x78e5_c0cc_4ee6_79cb,
+    0x2172_ffcc_7dd0_5a82,
+    0x8e24_43f7_7446_08b8,
+    0x4c26_3a81_e690_35e0,
+];
+
+type Ids = Box<dyn Iterator<Item = Id>>;
+
+/// Ids of 32 bytes with one XXH3-64: 2^64 of them.
+fn of_one_64_bit_hash() -> Ids {
+    Box::new((0..EACH).map(|i| Id::of_words(&[SECRET[0], i, 0x1234, 0x5678])))
+}
+
+/// Ids of 64 bytes with one XXH3-128, all 128 bits: 2^128 of them. What the inner pairs add, the outer ones take back.
+fn of_one_digest() -> Ids {
+    Box::new((0..EACH).map(|i| {
+        let (a, b) = (i, i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let sum = |pair: usize, added: u64| added.wrapping_sub(SECRET[2 * pair]);
+        Id::of_words(&[SECRET[0], sum(0, b), SECRET[4], sum(2, b), SECRET[6], sum(3, a), SECRET[2], sum(1, a)])
+    }))
+}
+
+/// Ids whose digest without a seed is in one 64th of the lines: found by trying.
+fn of_few_lines() -> Ids {
+    let bytes = |i: u64| (u128::from(i) << 64 | 1).to_le_bytes();
+    let are_there = (0..).filter(move |&i| xxh3_128(&bytes(i)) >> 122 == 0x15);
+    Box::new(are_there.take(EACH as usize).map(move |i| Id::of(&[&bytes(i)])))
+}
+
+/// Words with few bits set, from none on.
+fn few_bits() -> impl Iterator<Item = u64> {
+    let next = |word: &u64| {
+        // The next larger word with as many bits (Gosper), or the first with one more.
+        let lowest = word & word.wrapping_neg();
+        let ripple = word.checked_add(lowest).filter(|_| *word != 0);
+        Some(ripple.map_or_else(|| (1 << (word.count_ones() + 1)) - 1, |ripple| ripple | (word ^ ripple) / lowest >> 2))
+    };
+    std::iter::successors(Some(0_u64), next)
+}
+
+/// Each kind of ids has its name; all ids differ.
+fn kinds() -> [(&'static str, Ids); 10] {
+    let prefix = b"urn:tenant:7f3a9c21:orders:2026-11-21T20:";
+    let counted = move |i: u64| Id::of(&[prefix, format!("{i:09}").as_bytes()]);
+    let suffixed = |i: u64| Id::of(&[&(i as u32).to_be_bytes(), &[b'x'; 197]]);
+    // Longer than 240 bytes: hashed in another way.
+    let infixed = |i: u64| Id::of(&[&[b'a'; 120], &(i as u32).to_le_bytes(), &[b'b'; 132]]);
+    [
+        ("counted", Box::new((0..EACH).map(|i| Id::of_words(&[i])))),
+        ("counted in large steps", Box::new((0..EACH).map(|i| Id::of_words(&[i << 40, 0])))),
+        ("few bits set", Box::new(few_bits().take(EACH as usize).map(|word| Id::of_words(&[word, 0, 0])))),
+        ("all but few bits set", Box::new(few_bits().take(EACH as usize).map(|word| Id::of_words(&[!0, !word])))),
+        ("with one prefix", Box::new((0..EACH).map(counted))),
+        ("with one suffix", Box::new((0..EACH).map(suffixed))),
+        ("with one prefix and one suffix", Box::new((0..EACH).map(infixed))),
+        ("of one 64-bit hash", of_one_64_bit_hash()),
+        ("of one 128-bit hash", of_one_digest()),
+        ("of few lines", of_few_lines()),
+    ]
+}
+
+/// The number of ids of each line, in a window that has room for so many. (Which line an id has is nobody's business outside. Here it is
+/// known; that it is right shows in `a_known_seed_is_no_defence`.)
+struct Occupancy {
+    lines: Vec<u32>,
+    seed: u64,
+}
+
+impl Occupancy {
+    fn new(capacity: u64, seed: u64) -> Self {
+        Occupancy { lines: vec![0; lines(capacity)], seed }
+    }
+
+    fn add(&mut self, id: &Id) {
+        let place = xxh3_128_with_seed(id.as_ref(), self.seed) >> 64;
+        let line = (place * self.lines.len() as u128) >> 64;
+        self.lines[line as usize] += 1;
+    }
+
+    /// The number of ids of the fullest line, if lines are occupied as if by chance; if not, why. Chance crosses a bound less than once in
+    /// a billion runs.
+    fn fullest(&self) -> Result<usize, String> {
+        let lines = self.lines.len() as f64;
+        let mean = self.lines.iter().map(|&n| f64::from(n)).sum::<f64>() / lines;
+        // With so many degrees of freedom it is distributed nearly normally.
+        let chi_square: f64 = self.lines.iter().map(|&n| (f64::from(n) - mean).powi(2) / mean).sum();
+        if (chi_square - lines).abs() > 8.0 * (2.0 * lines).sqrt() {
+            return Err(format!("chi-square is {chi_square:.0} for {lines} lines"));
+        }
+        // Of n ids or more, for every n: the number of lines, and the number expected after Poisson.
+        let fullest = self.lines.iter().copied().max().unwrap_or(0) as usize;
+        let mut found = vec![0.0; fullest + 1];
+        self.lines.iter().for_each(|&n| found[n as usize] += 1.0);
+        let next = |(n, p): &(u32, f64)| Some((n + 1, p * mean / f64::from(n + 1)));
+        let mut expected: Vec<f64> =
+            std::iter::successors(Some((0, lines * (-mean).exp())), next).map(|(_, p)| p).take(fullest + 64).collect();
+        for counts in [&mut found, &mut expected] {
+            (1..counts.len()).rev().for_each(|n| counts[n - 1] += counts[n]);
+        }
+        for (n, (&found, &expected)) in found.iter().zip(&expected).enumerate() {
+            let margin = if expected < 1e-9 { 0.0 } else { 8.0 * expected.sqrt() + 8.0 };
+            if (found - expected).abs() > margin {
+                return Err(format!("{found} lines have {n} ids or more, {expected:.3e} should"));
+            }
+        }
+        Ok(fullest)
+    }
+}
+
+/// Lines for so many ids: 3.48 for each.
+fn lines(capacity: u64) -> usize {
+    ((capacity as f64 / (8.0 * 0.4348)).ceil() as usize).next_multiple_of(2)
+}
+
+/// An engine with room for so many ids, which cannot grow.
+fn engine(capacity: u64, seed: u64) -> Dedup {
+    let builder = Dedup::builder().window(Duration::from_secs(3600)).capacity(capacity as usize);
+    builder.max_memory_bytes(lines(capacity) * 64).seed(seed).build().unwrap()
+}
+
+/// How many ids of all are fresh.
+fn check(dedup: &Dedup, ids: Ids) -> u64 {
+    let mut verdicts = Vec::new();
+    dedup.check_batch(ids, &mut verdicts);
+    verdicts.iter().filter(|verdict| verdict.is_fresh()).count() as u64
+}
+
+#[test]
+fn chosen_ids_fall_on_lines_as_if_by_chance() {
+    let mut all = SEEDS.map(|seed| Occupancy::new(10 * EACH, seed));
+    for (kind, ids) in kinds() {
+        let mut alone = SEEDS.map(|seed| Occupancy::new(EACH, seed));
+        for id in ids {
+            all.iter_mut().chain(&mut alone).for_each(|occupancy| occupancy.add(&id));
+        }
+        for occupancy in alone {
+            let fullest = occupancy.fullest();
+            println!("{kind}: the fullest line has {fullest:?}, seed {:#x}", occupancy.seed);
+            assert!(fullest.is_ok(), "{kind}: {fullest:?}");
+        }
+    }
+    for occupancy in all {
+        let fullest = occupancy.fullest();
+        println!("all: the fullest line has {fullest:?}, seed {:#x}", occupancy.seed);
+        assert!(fullest.is_ok(), "{fullest:?}");
+    }
+}
+
+#[test]
+fn ten_million_chosen_ids_are_told_apart_and_kept() {
+    let seed = SEEDS[0];
+    let dedup = engine(10 * EACH, seed);
+    for (kind, ids) in kinds() {
+        assert_eq!(check(&dedup, ids), EACH, "{kind}, seed {seed:#x}");
+    }
+    let WindowStats { live, evicted_live, .. } = dedup.stats().window;
+    println!("{evicted_live} evicted, seed {seed:#x}");
+    assert_eq!(live, 10 * EACH - evicted_live);
+    assert!(evicted_live as f64 <= 3e-6 * 10.0 * EACH as f64, "{evicted_live}");
+}
+
+#[test]
+fn a_known_seed_is_no_defence() {
+    let first = of_one_64_bit_hash().next().expect("a million");
+    assert!(of_one_64_bit_hash().all(|id| xxh3_64(id.as_ref()) == xxh3_64(first.as_ref())));
+
+    // All are taken for one.
+    let dedup = engine(EACH, 0);
+    assert_eq!(check(&dedup, of_one_digest()), 1);
+
+    // They have a 64th of the lines for themselves, and what must move finds no room.
+    let mut occupancy = Occupancy::new(EACH, 0);
+    of_few_lines().for_each(|id| occupancy.add(&id));
+    let refused = occupancy.fullest();
+    assert!(refused.is_err(), "{refused:?}");
+    let dedup = engine(EACH, 0);
+    check(&dedup, of_few_lines());
+    let evicted_live = dedup.stats().window.evicted_live;
+    println!("{evicted_live} evicted; {refused:?}");
+    assert!(evicted_live as f64 > 1e-3 * EACH as f64, "{evicted_live}");
+}
