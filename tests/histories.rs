@@ -1,0 +1,109 @@
+//! Recorded histories: threads on the real engine, and a checker that looks for an order in which every answer is right.
+//!
+//! Ten million operations, or `HAPAX_HISTORIES_OPERATIONS`, from `HAPAX_HISTORIES_SEED`; `scripts/histories` runs a campaign.
+
+use hapax::testing::{Clocks, Report, Semantics, Workload, verify};
+use hapax::{Builder, Dedup, Unconfirmed};
+use std::time::{Duration, Instant};
+
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// A way to build the engine and a way to use it.
+struct Case {
+    name: &'static str,
+    engine: Builder,
+    semantics: Semantics,
+    workload: Workload,
+}
+
+/// Room for what comes within a window.
+fn engine() -> Builder {
+    Dedup::builder().window(WINDOW).capacity(200_000)
+}
+
+fn workload() -> Workload {
+    Workload { forgets: 2, ..Workload::of_window(WINDOW) }
+}
+
+fn cases() -> Vec<Case> {
+    let semantics = Semantics::of_window(WINDOW);
+    let horizon = WINDOW * 4;
+    // So few wrong guesses that none is expected in a campaign.
+    let history = |unconfirmed| engine().history(horizon, 1e-13, 400_000).unconfirmed(unconfirmed);
+    let case = |name, engine, semantics, workload| Case { name, engine, semantics, workload };
+    vec![
+        case("window", engine(), semantics, workload()),
+        case("one by one", engine(), semantics, Workload { batches: 0, forgets: 0, threads: 2, ..workload() }),
+        case(
+            "refreshing",
+            engine().refresh_on_duplicate(true),
+            Semantics { refresh_on_duplicate: true, ..semantics },
+            workload(),
+        ),
+        // The smallest table there is, and ten times as many ids.
+        case("full", engine().capacity(1).max_memory_bytes(64 << 10), semantics, workload()),
+        case("growing", engine().capacity(1), semantics, Workload { forgets: 10, ..workload() }),
+        case("history, unconfirmed is fresh", history(Unconfirmed::Fresh), semantics, workload()),
+        // What the history may know is a duplicate, for a horizon at least; and it cannot forget single ids.
+        case(
+            "history, unconfirmed is a duplicate",
+            history(Unconfirmed::Duplicate),
+            Semantics { window: horizon, slack: Duration::MAX, ..semantics },
+            Workload { forgets: 0, ..workload() },
+        ),
+        case("real clocks", engine(), semantics, Workload { clocks: Clocks::Real(Instant::now()), ..workload() }),
+        case(
+            "real clocks that differ by half a window",
+            engine(),
+            semantics,
+            Workload { clocks: Clocks::Real(Instant::now()), skew: WINDOW / 2, ..workload() },
+        ),
+        case(
+            "many threads that drift apart",
+            engine(),
+            semantics,
+            Workload { threads: 8, meet_every: 0, skew: WINDOW / 5, ..workload() },
+        ),
+    ]
+}
+
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+fn run(case: Case, operations: u64, seed: u64) -> Report {
+    let dedup = case.engine.build().expect("these options are valid");
+    let workload = Workload { operations, seed, ..case.workload };
+    let start = Instant::now();
+    match verify(&dedup, &workload, &case.semantics) {
+        Ok(report) => {
+            println!("{}: {report}; {:.1?}", case.name, start.elapsed());
+            report
+        }
+        Err(violation) => panic!("{}, seed {seed}: {violation}\n{dedup:?}\n{workload:?}", case.name),
+    }
+}
+
+#[test]
+fn every_recorded_history_is_right() {
+    let operations = variable("HAPAX_HISTORIES_OPERATIONS", 10_000_000);
+    let seed = variable("HAPAX_HISTORIES_SEED", 1);
+    let cases = cases();
+    let share = operations.div_ceil(cases.len() as u64).next_multiple_of(8);
+    let start = Instant::now();
+    println!("seed {seed}");
+    let (mut checked, mut overlapping) = (0, 0);
+    for case in cases {
+        let is_full = case.name == "full";
+        let report = run(case, share, seed);
+        assert!(report.fresh > 0 && report.duplicates > 0, "{report}");
+        assert!(!is_full || report.needed_evictions > 0, "a full table evicts what is asked for again: {report}");
+        checked += report.operations;
+        overlapping += report.overlapping;
+    }
+    println!(
+        "{checked} operations, {overlapping} overlapping another one on the same id, all right; {:.1?}",
+        start.elapsed()
+    );
+    assert!(checked >= operations);
+}
