@@ -5,6 +5,8 @@ use crate::sync::Ordering;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
+mod stalls;
+
 const SECOND: u64 = 1_000_000_000;
 
 /// A window of 100 ticks of a second, with so many lines.

@@ -1,0 +1,241 @@
+//! What a caller can do that stalls in the middle of a check: before any of its accesses to memory, for any time.
+
+use super::super::line::Lost;
+use super::super::slot::{Key, Slot};
+use super::super::tick::Moment;
+use super::super::view::View;
+use super::*;
+use std::cell::Cell;
+
+/// When the caller reads its clock, in ticks of a second.
+const START: u64 = 10_000;
+
+/// The id that it checks.
+const MINE: u64 = 7;
+
+/// A table whose caller stalls once, before one of its accesses; that is when `meanwhile` happens.
+struct Stalling<'a, F> {
+    table: TableMemory<'a>,
+    accesses_left: Cell<usize>,
+    meanwhile: F,
+}
+
+impl<F: Fn()> Stalling<'_, F> {
+    fn table(&self) -> &TableMemory<'_> {
+        let left = self.accesses_left.get();
+        self.accesses_left.set(left.wrapping_sub(1));
+        if left == 0 {
+            (self.meanwhile)();
+        }
+        &self.table
+    }
+}
+
+impl<F: Fn()> LineMemory for Stalling<'_, F> {
+    const SLOTS: usize = <TableMemory>::SLOTS;
+    const LAP_MASK: u64 = <TableMemory>::LAP_MASK;
+
+    fn lines(&self) -> usize {
+        self.table.lines()
+    }
+
+    fn view(&self, line: usize, key: Key, moment: &Moment) -> View {
+        self.table().view(line, key, moment)
+    }
+
+    fn load(&self, line: usize, slot: usize) -> Slot {
+        self.table().load(line, slot)
+    }
+
+    fn replace(&self, line: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool {
+        self.table().replace(line, slot, old, new, lost)
+    }
+
+    fn prefetch(&self, line: usize) {
+        self.table.prefetch(line);
+    }
+
+    fn is_ready(&self, line: usize, moment: &Moment) -> bool {
+        self.table().is_ready(line, moment)
+    }
+
+    fn ready(&self, line: usize, moment: &Moment) {
+        self.table().ready(line, moment);
+    }
+
+    fn overtaken(&self, moment: &Moment) -> bool {
+        self.table().overtaken(moment)
+    }
+
+    fn repaired(&self) {
+        self.table.repaired();
+    }
+
+    fn displaced(&self, line: usize) {
+        self.table.displaced(line);
+    }
+
+    fn moment(&self, tick: Tick) -> Moment {
+        self.table.moment(tick)
+    }
+}
+
+/// Checks the id as of START, stalling before an access; `None` if there is no such access.
+fn stalled(window: &Window, access: usize, in_batch: bool, meanwhile: impl Fn()) -> Option<Outcome> {
+    let common = &window.tables().common;
+    let memory = Stalling { table: window.tables().first(), accesses_left: Cell::new(access), meanwhile };
+    let my_clock = window.ticks.at(Timestamp::from_secs(START).into());
+    loop {
+        // As the window does it: whoever was overtaken starts over with the others' time.
+        let tick = common.agree(my_clock);
+        let outcome = if in_batch {
+            let mut chunk = Chunk::new();
+            chunk.stage(&memory, digest(MINE));
+            let decided = chunk.check(&memory, !0, tick, false, || ());
+            match (decided.fresh, decided.overtaken) {
+                (0, 0) => Ok(Outcome::Duplicate),
+                (1, 0) => Ok(Outcome::Fresh),
+                _ => Err(Overtaken),
+            }
+        } else {
+            batch::check_one(&memory, tables::place(&memory, digest(MINE)), tick, false)
+        };
+        if let Ok(outcome) = outcome {
+            return (memory.accesses_left.get() > access).then_some(outcome);
+        }
+    }
+}
+
+/// A window of two lines, in which so many ids are live at START.
+fn window_with(others: u64) -> Window {
+    let window = small(2, Kernel::Portable, false);
+    for id in 0..others {
+        window.check(digest(100 + id), Timestamp::from_secs(START - 60 + id));
+    }
+    window
+}
+
+/// How often ids were fresh in a check.
+fn fresh(window: &Window, id: u64, seconds: u64) -> u64 {
+    u64::from(window.check(digest(id), Timestamp::from_secs(seconds)) == Outcome::Fresh)
+}
+
+#[test]
+fn of_a_stalled_caller_and_others_exactly_one_finds_an_id_fresh() {
+    let mut cases = 0;
+    for (others, in_batch) in [0, 5, 9, 12, 14].into_iter().flat_map(|others| [(others, false), (others, true)]) {
+        for ticks in [0, 1, 3, 50, 99, 103, 200, 500, 900, 1_000, 1_023, 1_024, 1_030, 1_100, 5_000, 1_000_000] {
+            for (access, traffic) in (0..).flat_map(|access| [(access, 0), (access, 30)]) {
+                let window = window_with(others);
+                let by_another = Cell::new(0);
+                let mine = stalled(&window, access, in_batch, || {
+                    by_another.set(fresh(&window, MINE, START + ticks));
+                    (0..traffic).for_each(|id| _ = fresh(&window, 1_000 + id, START + ticks));
+                });
+                let Some(mine) = mine else { break };
+                let evicted = window.evicted_live();
+                let times = by_another.get() + u64::from(mine == Outcome::Fresh);
+                assert!(
+                    times == 1 || (times == 2 && evicted > 0),
+                    "fresh {times} times; {others} others, a stall of {ticks} ticks before access {access}"
+                );
+                assert_eq!(window.stats(Timestamp::from_secs(START + ticks)).repaired_lines, 0);
+                cases += 1;
+            }
+        }
+    }
+    println!("{cases} stalls");
+    assert!(cases > 1_000);
+}
+
+/// After a stall of so many ticks before an access, while others only move the time on: in which seconds since then the id is remembered.
+fn remembered(access: usize, ticks: u64) -> Option<Vec<u64>> {
+    let window = window_with(0);
+    let line = |id| tables::place(&window.tables().first(), digest(id)).line;
+    let other = (1_000..).find(|&id| line(id) != line(MINE))?;
+    let end = START + ticks;
+    let outcome = stalled(&window, access, false, || _ = fresh(&window, other, end))?;
+    assert_eq!(outcome, Outcome::Fresh);
+    Some((0..1_200).filter(|&later| window.contains(digest(MINE), Timestamp::from_secs(end + later))).collect())
+}
+
+#[test]
+fn an_entry_written_late_counts_from_when_the_clock_was_read() {
+    // The last access is the one that inserts. Before any other, a long stall is found out.
+    let last = (0..).take_while(|&access| remembered(access, 3).is_some()).count() - 1;
+    for access in 0..last {
+        for ticks in [3, 99, 101, 512, 700, 1_100] {
+            assert_eq!(remembered(access, ticks), Some((0..100).collect()), "{ticks} ticks before access {access}");
+        }
+    }
+    let written_late = |ticks| remembered(last, ticks).expect("it inserts");
+    for ticks in (0..2_200).step_by(7).chain([98, 99, 100, 512, 513, 1_008, 1_009, 1_023, 1_024, 1_123, 1_124]) {
+        // Of a tick ten bits are known. With these it is within 512 ticks of now, and what is 16 ahead of now, or less, is live.
+        let expected = match ticks % 1_024 {
+            past @ 0..=512 => 0..100_u64.saturating_sub(past),
+            ahead => 1_008_u64.saturating_sub(ahead)..1_124 - ahead,
+        };
+        assert_eq!(written_late(ticks), expected.collect::<Vec<_>>(), "a stall of {ticks} ticks");
+    }
+}
+
+/// Checks the id as of START in a window whose newest table is its first; the caller stalls before an access, or, after them all, before it
+/// looks whether that table still is the newest. That is the second result.
+fn stalled_across(window: &Window, access: usize, meanwhile: impl Fn()) -> (Outcome, bool) {
+    let tables = window.tables();
+    let my_clock = window.ticks.at(Timestamp::from_secs(START).into());
+    let (roster, tick) = (tables.roster(), tables.common.agree(my_clock));
+    let memory = Stalling { table: tables.first(), accesses_left: Cell::new(access), meanwhile };
+    let outcome = batch::check_one(&memory, tables::place(&memory, digest(MINE)), tick, false);
+    let is_last = memory.accesses_left.get() <= access;
+    if is_last {
+        (memory.meanwhile)();
+    }
+    let mine = match outcome {
+        Ok(outcome) if outcome == Outcome::Duplicate || tables.is_current(roster) => return (outcome, is_last),
+        Ok(_) => Some(tables::Mine { roster, tick }),
+        Err(Overtaken) => None,
+    };
+    (tables.check(digest(MINE), false, || tables.common.agree(my_clock), mine), is_last)
+}
+
+#[test]
+fn a_table_that_is_started_and_retired_during_a_stall_changes_nothing() {
+    for others in [0, 5, 12] {
+        for ticks in [0, 1, 3, 50, 104, 300, 1_000, 1_024, 5_000] {
+            for access in 0.. {
+                let window = window_with(others);
+                let tables = window.tables();
+                let by_another = Cell::new(0);
+                let (mine, is_last) = stalled_across(&window, access, || {
+                    tables.prepare(2, 4).unwrap();
+                    assert!(tables.start(2));
+                    by_another.set(fresh(&window, 50, START + ticks));
+                    let retired = tables.retire(tables.common.latest(), false);
+                    assert_eq!(retired.is_some(), ticks >= 300, "{ticks}");
+                    retired.into_iter().for_each(|berth| tables.table(berth).release());
+                    by_another.set(fresh(&window, MINE, START + ticks));
+                });
+                let times = by_another.get() + u64::from(mine == Outcome::Fresh);
+                assert_eq!(times, 1, "{others} others, a stall of {ticks} ticks before access {access}");
+                if is_last {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stall_of_a_window_while_a_table_is_started_can_cost_a_delivery() {
+    let window = window_with(0);
+    let (mine, _) = stalled_across(&window, usize::MAX, || {
+        // The first delivery's entry is there, so a second one is a duplicate of it; in the next window a third one is fresh.
+        assert_eq!(fresh(&window, MINE, START + 50), 0);
+        window.tables().prepare(2, 4).unwrap();
+        assert!(window.tables().start(2));
+        assert_eq!(fresh(&window, MINE, START + 103), 1);
+    });
+    // So is the first, to its caller, now that it looks again: nobody has handled it for a window.
+    assert_eq!(mine, Outcome::Duplicate);
+}
