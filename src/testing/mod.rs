@@ -66,6 +66,8 @@ mod broken;
 mod check;
 #[cfg(test)]
 mod model;
+#[cfg(all(test, not(modelled)))]
+mod mutants;
 mod operation;
 mod pace;
 mod random;

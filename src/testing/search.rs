@@ -170,10 +170,12 @@ impl Search {
     /// Everything returns that does so before a stamp.
     pub(super) fn catch_up(&mut self, spec: &Specification, before: u64) -> Result<(), Failed> {
         loop {
-            let returned = |i: usize| self.pending[i].map_or(u64::MAX, |pending| pending.step.returned);
+            // Of a thread's, the earlier one first.
+            let returned =
+                |i: usize| self.pending[i].map_or((u64::MAX, 0), |p| (p.step.returned, p.after.count_ones()));
             let first = bits(self.pending_bits & !self.optional_bits).min_by_key(|&i| returned(i));
             match first {
-                Some(i) if returned(i) < before => self.settle(spec, i)?,
+                Some(i) if returned(i).0 < before => self.settle(spec, i)?,
                 _ => return Ok(()),
             }
         }
@@ -218,8 +220,10 @@ impl Search {
             (after & !from.done == 0).then(|| (step, spec.next(from.state, step.event, step.effective.until(latest))))
         };
         let open = self.pending_bits & !from.done;
-        // Who never changes anything may go first: wherever else it stood in an order, it can be taken from there and put here.
-        let idle = bits(open & !self.optional_bits).filter(|_| !spec.refreshes()).find(|&i| {
+        // Who never changes anything may go first: wherever else it stood in an order, it can be taken from there and put here. Unless
+        // its thread then cannot forget again what it is forgetting.
+        let may_go_first = |i: &usize| !spec.refreshes() && self.pending[*i].is_some_and(|pending| pending.after == 0);
+        let idle = bits(open & !self.optional_bits).filter(may_go_first).find(|&i| {
             next(i).is_some_and(|(step, next)| step.event == Event::Duplicate && next.state == Some(from.state))
         });
         if let Some(i) = idle {

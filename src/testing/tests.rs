@@ -139,6 +139,9 @@ fn what_is_forgotten_is_fresh_once() {
     accepted(&meanwhile, &rows);
     rejected(&meanwhile, &[&rows[..], &[(0, 12, 13, 3, Fresh)]].concat());
     rejected(&meanwhile, &[&rows[..2], &[(1, 9, 11, 1, Fresh), (0, 10, 11, 2, Fresh)]].concat());
+    // Its thread, too, sees that it is not forgotten afterwards, whatever the stamps say.
+    let rows = [(1, 1, 3, 0, Fresh), (0, 2, 4, 0, Forget), (0, 4, 4, 0, Duplicate), (1, 5, 6, 1, Fresh)];
+    rejected(&meanwhile, &rows);
     // It was forgotten before it was accepted, or after: what comes then decides.
     let rows = |last| [(0, 1, 4, 0, Fresh), (1, 2, 3, 0, Forget), (0, 5, 6, 1, last)];
     accepted(&SEMANTICS, &rows(Fresh));
