@@ -90,4 +90,11 @@ mod tests {
         assert_eq!(tally.effective_window_ticks(100_000), 100);
         assert_eq!(tally.evicted_live(), 5);
     }
+
+    #[test]
+    fn repairs_are_counted() {
+        let tally = Tally::new(100);
+        (0..3).for_each(|_| tally.repaired());
+        assert_eq!(tally.repaired_lines(), 3);
+    }
 }

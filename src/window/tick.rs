@@ -305,6 +305,20 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn stamps_are_rounded_up_for_the_lag_too() {
+        let ticks = Ticks::of_window(Duration::from_secs(100)).unwrap();
+        let at = |nanos: u64, lag_nanos: u64| {
+            let Tick { now, stamp } = ticks.at(Reading { time: Timestamp::from_nanos(nanos), lag_nanos });
+            (now, stamp)
+        };
+        const S: u64 = 1_000_000_000;
+        assert_eq!([at(0, 0), at(1, 0), at(S - 1, 0), at(S, 0)], [(0, 0), (0, 1), (0, 1), (1, 1)]);
+        assert_eq!([at(5 * S, 1), at(5 * S, S), at(5 * S + 1, S), at(6 * S - 1, S)], [(5, 6), (5, 6), (5, 7), (5, 7)]);
+        assert_eq!(ticks.end_of(0), Timestamp::from_nanos(S - 1));
+        assert_eq!(ticks.end_of(7), Timestamp::from_nanos(8 * S - 1));
+    }
+
+    #[test]
     fn ticks_are_round_and_100_to_250_a_window() {
         let tick = |window: Duration| Ticks::of_window(window).map(|t| (t.tick(), t.window));
         let ms = Duration::from_millis;
