@@ -10,9 +10,9 @@ pub(crate) use std::{
 };
 
 #[cfg(loom)]
-pub(crate) use loom::{
-    hint::spin_loop,
-    sync::atomic::{AtomicU64, fence},
+pub(crate) use {
+    loom::{hint::spin_loop, sync::atomic::fence},
+    loomed::AtomicU64,
 };
 
 #[cfg(shuttle)]
@@ -47,3 +47,8 @@ pub(crate) fn complete_seq_cst() {
     #[cfg(loom)]
     fence(Ordering::SeqCst);
 }
+
+#[cfg(loom)]
+mod loomed;
+#[cfg(all(test, any(loom, shuttle)))]
+pub(crate) mod model;

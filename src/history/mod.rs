@@ -3,6 +3,8 @@
 //! [`block`] is which bits stand for an id, [`sizing`] how many there must be, [`rotating`] how they are forgotten.
 
 mod block;
+#[cfg(all(test, any(loom, shuttle)))]
+mod models;
 mod rotating;
 mod sizing;
 

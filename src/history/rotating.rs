@@ -9,6 +9,7 @@ use super::block::{Pattern, Shape, WORDS};
 use super::sizing::Size;
 use crate::digest::Digest;
 use crate::memory::{LINE_BYTES, Lines, Zeroed, prefetch};
+use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering};
 use crate::window::{CHUNK, scale};
 use crate::{Error, Outcome, Timestamp};
@@ -141,7 +142,11 @@ impl History {
         if ids == 0 {
             return Err(Error::invalid("history.ids", ids, "the number of ids within a horizon, at least 1"));
         }
-        let size = Size::of(false_positive_rate, ids);
+        Self::of_size(horizon, Size::of(false_positive_rate, ids))
+    }
+
+    /// A history of these dimensions.
+    pub(crate) fn of_size(horizon: Duration, size: Size) -> Result<Self, Error> {
         let shards = size.blocks.div_ceil(SHARD_BLOCKS);
         Ok(History {
             blocks: Lines::new(size.blocks, "history")?,
@@ -281,10 +286,13 @@ impl History {
         // Acquire: partner of the release below, so that clearings happen one after the other. Nobody sets bits in the
         // generation that is not current, but a caller that has stalled since it was.
         let taken = self.turns[shard].compare_exchange(turn.0, turn.clearing().0, Ordering::Acquire, Ordering::Relaxed);
-        if taken.is_err() {
+        if taken.is_err() && obeys(Rule::ClearOnce) {
             return turn.current();
         }
         let other = 1 - turn.current();
+        if !obeys(Rule::ClearFirst) {
+            self.turns[shard].store(Turn::new(now, other).0, Ordering::Release);
+        }
         if turn != Turn::UNUSED {
             let end = ((shard + 1) * SHARD_BLOCKS).min(self.blocks.len());
             for block in &self.blocks[shard * SHARD_BLOCKS..end] {

@@ -1,0 +1,234 @@
+//! The turning of the history's generations, under loom and shuttle: an id that was inserted is found for a horizon.
+//!
+//! The code is the history's own, with one block. As in production, a caller that stalls for more than SLACK_TICKS between reading its
+//! clock and having inserted may do harm; what others were told while one did is not judged.
+
+use super::History;
+use super::block::Shape;
+use super::sizing::Size;
+use crate::digest::Digest;
+use crate::rules::Rule;
+use crate::sync::model;
+use crate::{Outcome, Timestamp};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// As `rotating.rs` has them.
+const HORIZON_TICKS: u64 = 256;
+const SLACK_TICKS: u64 = 4;
+
+type Id = u64;
+
+/// A call. The last number is the caller's tick.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Insert(Id, u64),
+    Check(Id, u64),
+    /// Whether the id is there.
+    Look(Id),
+}
+use Op::{Check, Insert, Look};
+
+/// First one thread calls, then several at once.
+struct Scenario {
+    first: &'static [Op],
+    threads: &'static [&'static [Op]],
+}
+
+const fn scenario(first: &'static [Op], threads: &'static [&'static [Op]]) -> Scenario {
+    Scenario { first, threads }
+}
+
+/// Each is a test of its own, so that they share the machine's cores.
+macro_rules! scenarios {
+    ($($(#[$only:meta])? $name:ident: $scenario:expr;)*) => {
+        const SCENARIOS: &[(&str, Scenario)] = &[$($(#[$only])? (stringify!($name), $scenario)),*];
+        $(
+            $(#[$only])?
+            #[test]
+            fn $name() {
+                const SCENARIO: &Scenario = &$scenario;
+                model::check(stringify!($name), || run(SCENARIO));
+            }
+        )*
+    };
+}
+
+// A generation lasts for 260 ticks: the one that is current from 300 on until 560, the next until 822 or so.
+scenarios! {
+    the_first_ids: scenario(&[], &[&[Insert(2, 1000), Look(2)], &[Insert(3, 1000), Look(3)]]);
+    a_check_and_a_check: scenario(&[], &[&[Check(1, 1), Look(1)], &[Check(1, 1), Look(1)]]);
+    two_callers_turn: scenario(
+        &[Insert(1, 300), Insert(4, 562), Insert(5, 820)],
+        &[&[Insert(2, 824), Look(2)], &[Insert(3, 824), Look(3)]],
+    );
+    one_turns_while_another_looks: scenario(
+        &[Insert(1, 300), Insert(4, 562), Insert(5, 820)],
+        &[&[Insert(2, 824), Look(2)], &[Look(5), Look(5)]],
+    );
+    one_turns_while_another_checks: scenario(
+        &[Insert(1, 300), Insert(4, 562), Insert(5, 820)],
+        &[&[Insert(2, 824)], &[Check(3, 820), Look(3), Check(3, 824)]],
+    );
+    #[cfg(shuttle)]
+    a_turn_stalls_as_long_as_it_may: scenario(
+        &[Insert(1, 300), Insert(4, 562), Insert(5, 820)],
+        &[&[Insert(2, 824)], &[Insert(3, 828), Look(3), Insert(6, 1084), Look(3)]],
+    );
+    #[cfg(shuttle)]
+    two_turns: scenario(
+        &[Insert(1, 300), Insert(4, 562), Insert(5, 820)],
+        &[&[Insert(2, 824), Look(2), Insert(3, 1086), Look(3)], &[Insert(6, 824), Look(6)]],
+    );
+    #[cfg(shuttle)]
+    three_callers_turn: scenario(
+        &[Insert(1, 300), Insert(4, 562), Insert(5, 820)],
+        &[&[Insert(2, 824), Look(2), Look(5)], &[Insert(3, 824), Look(3)], &[Check(6, 824), Look(6)]],
+    );
+}
+
+struct World {
+    history: History,
+    /// No part of the model: nobody waits for it, and it orders nothing.
+    calls: Mutex<Vec<Call>>,
+}
+
+struct Call {
+    op: Op,
+    /// The calls that were over before this one began, as far as it can know: a set, by number.
+    before: u64,
+    /// How far others' ticks were ahead when this one was over.
+    stall_ticks: u64,
+    /// When an id was inserted, if it was.
+    inserted: Option<(Id, u64)>,
+    is_over: bool,
+}
+
+fn run(scenario: &'static Scenario) {
+    let world = Arc::new(World { history: history(), calls: Mutex::new(Vec::new()) });
+    let known = world.call_all(scenario.first, 0);
+    let thread = |ops: &&'static [Op]| {
+        let (ops, world) = (*ops, world.clone());
+        Box::new(move || {
+            world.call_all(ops, known);
+        }) as Box<dyn FnOnce() + Send>
+    };
+    model::run_at_once(scenario.threads.iter().map(thread).collect());
+}
+
+/// One block; a tick is a millisecond.
+fn history() -> History {
+    let size = Size { shape: Shape { words: 2, bits: 4 }, blocks: 1 };
+    History::of_size(Duration::from_millis(HORIZON_TICKS), size).unwrap()
+}
+
+fn digest(id: Id) -> Digest {
+    const MIX: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    Digest::from(u128::from(id).wrapping_mul(MIX).rotate_left(64) ^ MIX)
+}
+
+impl World {
+    /// Makes calls, one after the other. `known` are those that the caller knows to be over; with these that it has made.
+    fn call_all(&self, ops: &[Op], known: u64) -> u64 {
+        ops.iter().fold(known, |known, op| known | self.call(*op, known))
+    }
+
+    fn call(&self, op: Op, known: u64) -> u64 {
+        let number = self.begin(op, known);
+        let at = Timestamp::from_millis;
+        let (found, inserted) = match op {
+            Insert(id, tick) => {
+                self.history.insert(digest(id), at(tick));
+                (None, Some((id, tick)))
+            }
+            Check(id, tick) => {
+                let fresh = self.history.check(digest(id), at(tick)) == Outcome::Fresh;
+                (Some((id, !fresh)), fresh.then_some((id, tick)))
+            }
+            Look(id) => (Some((id, self.history.contains(digest(id)))), None),
+        };
+        self.end(number, inserted);
+        if let Some((id, false)) = found {
+            self.judge(number, id);
+        }
+        1 << number
+    }
+
+    fn begin(&self, op: Op, known: u64) -> usize {
+        let mut calls = self.calls();
+        let over = calls.iter().enumerate().fold(0, |set, (i, call)| set | u64::from(call.is_over) << i);
+        // Under loom "later" means nothing; only what happened before does.
+        let before = if cfg!(loom) { known } else { over };
+        calls.push(Call { op, before, stall_ticks: 0, inserted: None, is_over: false });
+        calls.len() - 1
+    }
+
+    fn end(&self, number: usize, inserted: Option<(Id, u64)>) {
+        let mut calls = self.calls();
+        let latest = latest(&calls);
+        let call = &mut calls[number];
+        let stall_ticks = call.op.tick().map_or(0, |tick| latest - tick);
+        *call = Call { stall_ticks, inserted, is_over: true, ..*call };
+    }
+
+    /// An id was not found.
+    fn judge(&self, number: usize, id: Id) {
+        let calls = self.calls();
+        let latest = latest(&calls);
+        let stalls = calls.iter().filter(|call| call.is_over).map(|call| call.stall_ticks);
+        let stalling = calls.iter().filter(|call| !call.is_over).filter_map(|call| call.op.tick());
+        let stall_ticks = stalls.chain(stalling.map(|tick| latest - tick)).max();
+        let known = |i: usize| calls[number].before >> i & 1 == 1;
+        let missed = calls.iter().enumerate().any(|(i, call)| {
+            known(i) && call.inserted.is_some_and(|(other, at)| other == id && latest - at <= HORIZON_TICKS)
+        });
+        let all: Vec<_> = calls.iter().map(|call| (call.op, call.before, call.is_over)).collect();
+        drop(calls);
+        assert!(!missed || stall_ticks > Some(SLACK_TICKS), "{id} was not found by call {number} of {all:?}");
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Vec<Call>> {
+        self.calls.lock().unwrap()
+    }
+}
+
+/// The latest tick that a call has begun with.
+fn latest(calls: &[Call]) -> u64 {
+    calls.iter().filter_map(|call| call.op.tick()).max().unwrap_or(0)
+}
+
+impl Op {
+    fn tick(self) -> Option<u64> {
+        match self {
+            Insert(_, tick) | Check(_, tick) => Some(tick),
+            Look(_) => None,
+        }
+    }
+}
+
+/// Or a model might find what is not there, and miss nothing.
+#[test]
+fn no_id_is_found_for_the_sake_of_others() {
+    for absent in 1..=6 {
+        model::check(&format!("{absent} is not found for the sake of others"), move || {
+            let history = Arc::new(history());
+            let others = (1..=6).filter(|id| *id != absent);
+            others.for_each(|id| history.insert(digest(id), Timestamp::from_millis(1)));
+            let look = || {
+                let history = history.clone();
+                Box::new(move || assert!(!history.contains(digest(absent)))) as Box<dyn FnOnce() + Send>
+            };
+            model::run_at_once(vec![look(), look()]);
+        });
+    }
+}
+
+#[test]
+fn rules_are_missed() {
+    for rule in [Rule::ClearFirst, Rule::ClearOnce] {
+        let by =
+            SCENARIOS.iter().find_map(|(name, scenario)| Some((name, model::rejects(rule, move || run(scenario))?)));
+        println!("{}: without {rule:?}: {by:?}", model::CHECKER);
+        assert!(by.is_some(), "nobody notices that {rule:?} is missing");
+    }
+}

@@ -1,0 +1,198 @@
+//! Runs a scenario on tables, as the window would.
+
+use super::super::Chunk;
+use super::super::batch;
+use super::super::bits;
+use super::super::line::{LineMemory, Lost, Overtaken};
+use super::super::slot::Slot;
+use super::super::table::{Table, TableMemory};
+use super::super::tables::{self, Mine, Tables};
+use super::super::tick::Tick;
+use super::super::view::View;
+use super::judge::History;
+use super::scenario::{Id, Op, Scenario};
+use crate::Outcome;
+use crate::digest::Digest;
+use crate::sync::{Ordering, model};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Ticks of a window. Entries are kept for 6, flags count for 8.
+pub(crate) const WINDOW_TICKS: u64 = 4;
+
+const SLOTS: usize = 2;
+const LAP_BITS: u32 = 3;
+
+struct World {
+    scenario: &'static Scenario,
+    tables: Tables<SLOTS, LAP_BITS>,
+    /// No part of the model: nobody waits for it, and it orders nothing.
+    history: Mutex<History>,
+}
+
+/// Runs a scenario once. Panics if somebody was told something wrong.
+pub(crate) fn run(scenario: &'static Scenario) {
+    let world = Arc::new(World::new(scenario));
+    let known = world.call_all(scenario.first, 0);
+    let thread = |ops: &&'static [Op]| {
+        let (ops, world) = (*ops, world.clone());
+        Box::new(move || {
+            world.call_all(ops, known);
+        }) as Box<dyn FnOnce() + Send>
+    };
+    model::run_at_once(scenario.threads.iter().map(thread).collect());
+    world.judge_lines();
+}
+
+impl World {
+    fn new(scenario: &'static Scenario) -> Self {
+        let world = World {
+            scenario,
+            tables: Tables::new(Table::new(scenario.lines).unwrap(), WINDOW_TICKS),
+            history: Mutex::new(History::new(WINDOW_TICKS, *scenario)),
+        };
+        if scenario.broken {
+            world.tables.memory(0).line(0)[1].store(5, Ordering::Relaxed);
+        }
+        world
+    }
+
+    /// Makes calls, one after the other. `known` are those that the caller knows to be over; with these that it has made.
+    fn call_all(&self, ops: &[Op], known: u64) -> u64 {
+        ops.iter().fold(known, |known, op| known | self.call(*op, known))
+    }
+
+    /// Makes a call. Those that it has made, as a set.
+    fn call(&self, op: Op, known: u64) -> u64 {
+        if let Op::CheckBoth(first, second, now) = op {
+            let calls = self.begin_both([first, second].map(|id| Op::Check(id, now)), known);
+            let fresh = self.check_both([first, second], now);
+            calls.into_iter().zip(fresh).for_each(|(call, fresh)| self.end(call, Some(fresh)));
+            return calls.iter().fold(0, |set, call| set | 1 << call);
+        }
+        let known = self.over(known);
+        let call = self.history().begin(op, known);
+        let answer = self.answer(op);
+        self.end(call, answer);
+        1 << call
+    }
+
+    fn answer(&self, op: Op) -> Option<bool> {
+        let refresh = self.scenario.refresh;
+        match op {
+            Op::Check(id, now) => return Some(self.check(id, now) == Outcome::Fresh),
+            Op::Look(id, now) => return Some(!self.tables.contains(digest(id), || self.agree(now))),
+            Op::Forget(id, now) => drop(self.tables.forget(digest(id), refresh, || self.agree(now))),
+            Op::ForgetAll(now) => self.tables.forget_all(refresh, || self.agree(now)),
+            Op::Start(berth, lines) => {
+                self.tables.prepare(berth, lines).unwrap();
+                assert!(self.tables.start(berth), "there is room for a table");
+            }
+            Op::Retire => {
+                if let Some(berth) = self.tables.retire(self.tables.common.latest(), false) {
+                    self.tables.table(berth).release();
+                }
+            }
+            Op::RetireEarly => self.retire_early(),
+            Op::CheckBoth(..) => unreachable!("makes two calls"),
+        }
+        None
+    }
+
+    /// Of two equal ids the first is checked first.
+    fn begin_both(&self, ops: [Op; 2], known: u64) -> [usize; 2] {
+        let known = self.over(known);
+        let first = self.history().begin(ops[0], known);
+        [first, self.history().begin(ops[1], known | 1 << first)]
+    }
+
+    /// What a caller knows to be over. Under shuttle whatever is; under loom only what happened before, for there "later" means nothing.
+    fn over(&self, known: u64) -> u64 {
+        if cfg!(loom) { known } else { self.history().over() }
+    }
+
+    fn end(&self, call: usize, answer: Option<bool>) {
+        let judgement = self.history().end(call, answer, self.tables.common.tally.evicted_live());
+        if let Err(wrong) = judgement {
+            panic!("{wrong}");
+        }
+    }
+
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap()
+    }
+
+    /// As `Growth::make_room` does.
+    fn retire_early(&self) {
+        let (tables, common) = (&self.tables, &self.tables.common);
+        let (now, oldest) = (common.latest(), tables.roster().oldest());
+        let live = tables.table(oldest).live(&common.moment(common.close()), common.window_ticks);
+        assert!(tables.retire(now, true).is_some(), "there are two tables");
+        tables.table(oldest).release();
+        // Under loom, a caller may have inserted what we do not see.
+        common.tally.evicted_many(live.max(u64::from(cfg!(loom))), Lost { age_ticks: 0, now });
+    }
+
+    /// As `Window::check_at` does.
+    fn check(&self, id: Id, now: u64) -> Outcome {
+        let (tables, digest, refresh) = (&self.tables, digest(id), self.scenario.refresh);
+        let tick = self.agree(now);
+        let roster = tables.roster();
+        let across = |mine| tables.check(digest, refresh, || self.agree(now), mine);
+        if !roster.is_single() {
+            return across(None);
+        }
+        let table = tables.memory(roster.newest());
+        match batch::check_one(&table, tables::place(&table, digest), tick, refresh) {
+            Ok(outcome) if tables.is_current(roster) => outcome,
+            Ok(Outcome::Fresh) => across(Some(Mine { roster, tick })),
+            Ok(Outcome::Duplicate) | Err(Overtaken) => across(None),
+        }
+    }
+
+    /// As `Window::check_chunk` does.
+    fn check_both(&self, ids: [Id; 2], now: u64) -> [bool; 2] {
+        let (tables, refresh) = (&self.tables, self.scenario.refresh);
+        let across = |id: Id, mine| tables.check(digest(id), refresh, || self.agree(now), mine) == Outcome::Fresh;
+        let mut chunk = Chunk::new();
+        let home = tables.roster();
+        let newest = tables.memory(home.newest());
+        chunk.clear(home);
+        ids.iter().for_each(|id| chunk.stage(&newest, digest(*id)));
+        let tick = self.agree(now);
+        let roster = tables.roster();
+        if !roster.is_single() || roster != home {
+            return ids.map(|id| across(id, None));
+        }
+        let decided = chunk.check(&newest, !0, tick, refresh, || ());
+        let is_in = |set: u64, i: usize| bits(set).any(|bit| bit == i);
+        let is_current = decided.overtaken == 0 && tables.is_current(roster);
+        let is_current = is_current || (decided.fresh != 0 && tables.is_current(roster));
+        [0, 1].map(|i| match () {
+            () if is_in(decided.overtaken, i) => across(ids[i], None),
+            () if is_in(decided.fresh, i) => is_current || across(ids[i], Some(Mine { roster, tick })),
+            () => false,
+        })
+    }
+
+    fn agree(&self, now: u64) -> Tick {
+        self.tables.common.agree(Tick { now, stamp: now + self.scenario.ahead })
+    }
+
+    /// At the end every line is a ring, and one was repaired if one was broken.
+    fn judge_lines(&self) {
+        let lap_mask = <TableMemory<'_, SLOTS, LAP_BITS> as LineMemory>::LAP_MASK;
+        let memories = self.tables.roster().berths().map(|berth| self.tables.memory(berth));
+        for (memory, line) in memories.flat_map(|memory| (0..memory.lines()).map(move |line| (memory, line))) {
+            let slots: Vec<Slot> = (0..SLOTS).map(|slot| memory.load(line, slot)).collect();
+            assert!(View::is_ring(&slots, lap_mask), "line {line} is no ring: {slots:?}");
+        }
+        let repaired = self.tables.common.tally.repaired_lines() > 0;
+        assert_eq!(repaired, self.scenario.broken, "a line was repaired");
+    }
+}
+
+fn digest(id: Id) -> Digest {
+    let (line, tag) = (id / 100, id % 100);
+    let high = if tag >= 50 { 1 << 63 } else { 0 };
+    Digest { place: line.reverse_bits(), mark: tag << 18 | high }
+}
