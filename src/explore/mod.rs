@@ -1,1 +1,254 @@
-//! Explicit-state exploration of the protocols.
+//! Explicit-state exploration of the protocols: every interleaving of small scenarios, on the window's own code.
+//!
+//! `RUSTFLAGS='--cfg modelled --cfg explore' cargo test --release --lib explore` runs it. Where loom runs executions, and cuts them
+//! off after a few preemptions, this visits *states*, each once, so it can afford all interleavings. It is sequentially consistent:
+//! what the orderings allow beyond that is loom's to find.
+//!
+//! Under `--cfg explore` an [`AtomicU64`] is the number of a word, and each access to it is a step. A caller is suspended before an
+//! access by leaving its operation altogether, and resumed by running the operation again from its beginning, with what its accesses
+//! observed before; so an operation must depend on nothing but its arguments and what it reads. What it does next is therefore a
+//! function of what it has observed, and each such history is run once ([`automaton`]). States are made of words, of how far
+//! each caller is, and of what the answers so far allow ([`monitor`]); [`search`] visits them all. [`scenario`] says what a scenario
+//! is, the other files are scenarios.
+
+#[cfg(test)]
+mod automaton;
+#[cfg(test)]
+mod judging;
+#[cfg(test)]
+mod monitor;
+#[cfg(test)]
+mod run;
+#[cfg(test)]
+mod scenario;
+#[cfg(test)]
+mod search;
+#[cfg(test)]
+mod state;
+#[cfg(test)]
+mod subject;
+
+#[cfg(test)]
+mod forgetting;
+#[cfg(test)]
+mod fuzzing;
+#[cfg(test)]
+mod growing;
+#[cfg(test)]
+mod laps;
+#[cfg(test)]
+mod lines;
+#[cfg(test)]
+mod mutants;
+#[cfg(test)]
+mod sweeping;
+
+use crate::sync::Ordering;
+use crate::window::parts::Tick;
+use std::cell::RefCell;
+
+/// A word of the explored memory.
+#[derive(Debug)]
+pub(crate) struct AtomicU64(usize);
+
+/// What an operation does to a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Load,
+    Store(u64),
+    CompareExchange(u64, u64),
+    FetchAdd(u64),
+    FetchOr(u64),
+    FetchMax(u64),
+}
+
+/// What happened in an operation that no word tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// An entry was lost that must be kept: its line's first word, and its slot's content.
+    Lost(usize, u64),
+    /// A line was repaired.
+    Repaired,
+}
+
+/// Leaves an operation before its next access.
+pub(crate) struct Suspended;
+
+/// The word was another one. Which one, nobody asks: or it would be part of what a caller remembers.
+#[derive(Debug)]
+pub(crate) struct Failed;
+
+/// The words, and the operation that is run again.
+#[derive(Default)]
+pub(crate) struct Machine {
+    pub(crate) words: Vec<u64>,
+    /// `None`: accesses take place.
+    pub(crate) replay: Option<Replay>,
+}
+
+/// An operation run with what its accesses observed.
+#[derive(Default)]
+pub(crate) struct Replay {
+    observed: Vec<u64>,
+    at: usize,
+    /// What it may remember of all that: two histories with one memory have one future.
+    pub(crate) memory: Vec<u64>,
+    /// Its next access.
+    pub(crate) next: Option<(usize, Access)>,
+    /// The tick that it has agreed on with others.
+    pub(crate) tick: Option<Tick>,
+    /// What happened after the last access that was observed.
+    pub(crate) effects: Vec<Effect>,
+}
+
+thread_local! {
+    static MACHINE: RefCell<Machine> = RefCell::default();
+}
+
+pub(crate) fn machine<R>(with: impl FnOnce(&mut Machine) -> R) -> R {
+    MACHINE.with_borrow_mut(with)
+}
+
+impl Access {
+    /// Whether it leaves a word as it is.
+    pub(crate) fn result(self, word: u64) -> u64 {
+        match self {
+            Access::Load => word,
+            Access::Store(value) => value,
+            Access::CompareExchange(old, new) => {
+                if word == old {
+                    new
+                } else {
+                    word
+                }
+            }
+            Access::FetchAdd(add) => word.wrapping_add(add),
+            Access::FetchOr(bits) => word | bits,
+            Access::FetchMax(least) => word.max(least),
+        }
+    }
+}
+
+impl Replay {
+    pub(crate) fn of(observed: &[u64]) -> Self {
+        Replay { observed: observed.to_vec(), ..Replay::default() }
+    }
+
+    /// What the next access observes; `None`: nobody has made it yet.
+    fn observe(&mut self, word: usize, access: Access) -> Option<u64> {
+        let Some(&value) = self.observed.get(self.at) else {
+            self.next = Some((word, access));
+            return None;
+        };
+        self.at += 1;
+        // More than whether it has succeeded a compare-and-swap does not tell (`Failed`).
+        self.memory.push(match access {
+            Access::CompareExchange(old, _) => u64::from(old == value),
+            _ => value,
+        });
+        Some(value)
+    }
+}
+
+impl Default for AtomicU64 {
+    fn default() -> Self {
+        AtomicU64::new(0)
+    }
+}
+
+impl AtomicU64 {
+    pub(crate) fn new(value: u64) -> Self {
+        machine(|machine| {
+            assert!(machine.replay.is_none(), "operations make no atomics");
+            machine.words.push(value);
+            AtomicU64(machine.words.len() - 1)
+        })
+    }
+
+    /// Its number.
+    pub(crate) fn word(&self) -> usize {
+        self.0
+    }
+
+    fn access(&self, access: Access) -> u64 {
+        let observed = machine(|machine| match &mut machine.replay {
+            Some(replay) => replay.observe(self.0, access),
+            None => {
+                let before = machine.words[self.0];
+                machine.words[self.0] = access.result(before);
+                Some(before)
+            }
+        });
+        // Without the panic hook.
+        observed.unwrap_or_else(|| std::panic::resume_unwind(Box::new(Suspended)))
+    }
+
+    pub(crate) fn load(&self, _order: Ordering) -> u64 {
+        self.access(Access::Load)
+    }
+
+    pub(crate) fn store(&self, value: u64, _order: Ordering) {
+        self.access(Access::Store(value));
+    }
+
+    pub(crate) fn compare_exchange(&self, old: u64, new: u64, _: Ordering, _: Ordering) -> Result<u64, Failed> {
+        if self.access(Access::CompareExchange(old, new)) == old { Ok(old) } else { Err(Failed) }
+    }
+
+    pub(crate) fn fetch_add(&self, add: u64, _order: Ordering) -> u64 {
+        self.access(Access::FetchAdd(add))
+    }
+
+    pub(crate) fn fetch_or(&self, bits: u64, _order: Ordering) -> u64 {
+        self.access(Access::FetchOr(bits))
+    }
+
+    pub(crate) fn fetch_max(&self, least: u64, _order: Ordering) -> u64 {
+        self.access(Access::FetchMax(least))
+    }
+}
+
+/// Nothing to order: steps come one after the other.
+pub(crate) fn fence(_order: Ordering) {}
+
+pub(crate) fn spin_loop() {}
+
+/// Of its last `accesses` loads the operation remembers nothing but this.
+pub(crate) fn remember(accesses: usize, what: [u64; 2]) {
+    machine(|machine| {
+        if let Some(Replay { memory, .. }) = &mut machine.replay {
+            memory.truncate(memory.len() - accesses);
+            memory.extend([SUM, what[0], what[1]]);
+        }
+    });
+}
+
+/// Of a call the operation remembers nothing but what it returned.
+pub(crate) fn sum_up<R>(call: impl FnOnce() -> R, what: impl FnOnce(&R) -> u64) -> R {
+    let length = |machine: &mut Machine| machine.replay.as_ref().map_or(0, |replay| replay.memory.len());
+    let before = machine(length);
+    let returned = call();
+    let accesses = machine(length) - before;
+    remember(accesses, [!0, what(&returned)]);
+    returned
+}
+
+/// Marks what is no observation.
+const SUM: u64 = 0x5eed_5eed_5eed_5eed;
+
+/// Something has happened with the last access.
+pub(crate) fn happened(effect: Effect) {
+    machine(|machine| match &mut machine.replay {
+        Some(replay) if replay.at == replay.observed.len() => replay.effects.push(effect),
+        _ => (),
+    });
+}
+
+/// The operation goes on at this tick.
+pub(crate) fn agreed(tick: Tick) {
+    machine(|machine| {
+        if let Some(replay) = &mut machine.replay {
+            replay.tick = Some(tick);
+        }
+    });
+}

@@ -1,0 +1,58 @@
+//! What a caller that stalls until a lap has wrapped can do at worst: with one lap bit and two slots, three insertions later; with two
+//! bits, seven; in a window, with six bits and eight slots, 505.
+
+use super::run::{STATES_MAX, explain, explore};
+use super::scenario::*;
+use super::search::Order;
+use crate::rules::Rule;
+
+/// Insertions after which the head of the ring looks as it did before.
+fn wrap(lap_bits: u32) -> u16 {
+    ((1 << lap_bits) - 1) * 2 + 1
+}
+
+/// Two check id 1; one of them after so many other insertions that its own one makes `insertions`. What is inserted is forgotten, so that
+/// nothing moves.
+fn two_callers(lap_bits: u32, insertions: u16) -> Scenario {
+    let mut others: Vec<Op> = (2..=insertions).flat_map(|id| [check(id, 1), forget(id, 1)]).collect();
+    others.push(check(1, 1));
+    Scenario::new(vec![], vec![vec![check(1, 1)], others]).lap_bits(lap_bits).breaks()
+}
+
+#[test]
+fn both_of_two_callers_win_only_if_one_stalls_until_the_lap_has_wrapped() {
+    for lap_bits in [1, 2] {
+        for insertions in 1..=wrap(lap_bits) {
+            for scenario in variants(two_callers(lap_bits, insertions), &["long"]) {
+                let report = explore(&scenario, None, STATES_MAX, Order::DepthFirst);
+                println!("{lap_bits} lap bits, {insertions} insertions: {} states", report.states);
+                assert!(!report.capped);
+                let both_win = insertions == wrap(lap_bits);
+                assert_eq!(report.violation.is_some(), both_win, "{}", explain(&scenario, None));
+            }
+        }
+    }
+}
+
+/// The one who stalls breaks the line, and the others find it broken.
+fn a_line_that_breaks(lap_bits: u32, insertions: u16) -> Scenario {
+    let others = (2..=insertions).flat_map(|id| [check(id, 1), forget(id, 1)]).chain([check(9, 1)]).collect();
+    Scenario::new(vec![], vec![vec![check(1, 1)], others]).lap_bits(lap_bits).breaks()
+}
+
+#[test]
+fn a_line_that_a_wrapped_lap_has_broken_is_repaired_and_counted_and_nobody_spins() {
+    // With one lap bit and two slots, every line is a state of a ring.
+    let lap_bits = 2;
+    for insertions in wrap(lap_bits) - 1..=wrap(lap_bits) {
+        let scenario = a_line_that_breaks(lap_bits, insertions);
+        let report = explore(&scenario, None, STATES_MAX, Order::DepthFirst);
+        println!("{insertions} insertions: {} states, {} repairs", report.states, report.repairs);
+        assert!(!report.capped && report.violation.is_none(), "{}", explain(&scenario, None));
+        assert_eq!(report.repairs > 0, insertions == wrap(lap_bits));
+    }
+    let broken = a_line_that_breaks(lap_bits, wrap(lap_bits));
+    let what =
+        explore(&broken, Some(Rule::Repair), STATES_MAX, Order::DepthFirst).violation.expect("nobody repairs it").what;
+    assert!(what.contains("spins"), "{what}");
+}

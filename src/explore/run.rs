@@ -1,0 +1,115 @@
+//! Runs scenarios, and says what went wrong.
+
+use super::Access;
+use super::scenario::Scenario;
+use super::search::{Order, Report, Search, Violation};
+use super::subject::subject;
+use crate::rules::{Rule, leave_out, read_backward};
+use crate::window::parts::{Slot, TICK_SHIFT};
+
+/// More states than any scenario has that is a test.
+pub(super) const STATES_MAX: usize = 4_000_000;
+
+/// For looking for the shortest way to a violation: states are kept.
+const STATES_KEPT_MAX: usize = 300_000;
+
+/// Explores a scenario, with a rule left out or without.
+pub(super) fn explore(scenario: &Scenario, without: Option<Rule>, states_max: usize, order: Order) -> Report {
+    leave_out(without);
+    read_backward(scenario.backward);
+    let subject = subject(scenario);
+    let report = match Search::new(scenario, &*subject) {
+        Ok(mut search) => search.run(states_max, order),
+        Err(what) => Report { violation: Some(Violation { what, schedule: Vec::new() }), ..Report::default() },
+    };
+    leave_out(None);
+    read_backward(false);
+    report
+}
+
+/// The shortest violation that there is, step by step, if it is short enough.
+pub(super) fn explain(scenario: &Scenario, without: Option<Rule>) -> String {
+    let shortest = explore(scenario, without, STATES_KEPT_MAX, Order::BreadthFirst).violation;
+    let any = || explore(scenario, without, STATES_MAX, Order::DepthFirst).violation;
+    let Some(violation) = shortest.or_else(any) else { return "it holds".into() };
+    leave_out(without);
+    read_backward(scenario.backward);
+    let subject = subject(scenario);
+    let steps = match Search::new(scenario, &*subject) {
+        Ok(mut search) => search.tell(&violation.schedule),
+        Err(_) => "before the callers came".into(),
+    };
+    leave_out(None);
+    read_backward(false);
+    format!("{}\n{scenario:#?}\n{steps}", violation.what)
+}
+
+/// Explores a scenario to its end, where every answer must be right.
+pub(super) fn holds(name: &str, scenario: &Scenario) {
+    let report = explore(scenario, None, STATES_MAX, Order::DepthFirst);
+    let Scenario { refresh, short_way, backward, .. } = scenario;
+    let ways = [(refresh, "refresh"), (short_way, "short way"), (backward, "backward")];
+    let ways: Vec<_> = ways.into_iter().filter(|(way, _)| **way).map(|(_, way)| way).collect();
+    println!("{name} {ways:?}: {} states, {} histories", report.states, report.histories);
+    if let Some(violation) = report.violation {
+        panic!("{name}: {}\n{}", violation.what, explain(scenario, None));
+    }
+    assert!(!report.capped, "{name}: more than {STATES_MAX} states");
+}
+
+impl Search<'_> {
+    /// Step by step, how a schedule goes.
+    pub(crate) fn tell(&mut self, schedule: &[u8]) -> String {
+        loop {
+            self.mistaken = false;
+            let told = self.try_to_tell(schedule);
+            if !self.mistaken {
+                return told;
+            }
+        }
+    }
+
+    fn try_to_tell(&mut self, schedule: &[u8]) -> String {
+        let mut state = self.first.clone();
+        let mut lines: Vec<String> = (0..self.words.len())
+            .filter(|word| self.words[*word] != 0)
+            .map(|word| format!("   before: {}", self.describe(word, self.words[word])))
+            .collect();
+        for &caller in schedule {
+            let caller = usize::from(caller);
+            let place = self.place(&state, caller);
+            let (word, access) = self.next(&state, caller).expect("the schedule was possible");
+            let value = self.value(&state, word);
+            let outcome = self.step(&mut state, caller, false);
+            if self.mistaken {
+                break;
+            }
+            let after = self.value(&state, word);
+            if self.automaton.node(place.node).observed.is_empty() {
+                lines.push(format!("caller {caller} begins {:?}", self.automaton.op(place.node)));
+            }
+            let to = match access {
+                Access::Load => String::new(),
+                Access::CompareExchange(..) if after == value => ", not replaced".into(),
+                _ => format!(" becomes {}", self.describe(word, after)),
+            };
+            lines.push(format!("   {caller}: {}{to}", self.describe(word, value)));
+            if self.place(&state, caller).op != place.op {
+                let (to, _) = self.automaton.follow(place.node, value);
+                lines.push(format!("caller {caller} ends: {:?}", self.automaton.node(to).next));
+            }
+            lines.extend(outcome.err());
+        }
+        lines.join("\n")
+    }
+
+    fn describe(&self, word: usize, content: u64) -> String {
+        let Some((table, line, slot)) = self.subject.position(word) else { return format!("word {word} = {content}") };
+        let entry = Slot(content);
+        let tag = if entry.is_vacant() { "vacant".into() } else { format!("tag {}", content >> 18 & 0x1ff) };
+        let (tick, lap) = (content >> TICK_SHIFT & 1023, content & 63);
+        let flags =
+            [if entry.is_away() { ", away" } else { "" }, if entry.spilled() { ", spilled" } else { "" }].concat();
+        format!("table {table}, line {line}, slot {slot} = {tag}, tick {tick}, lap {lap}{flags}")
+    }
+}

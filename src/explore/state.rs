@@ -1,0 +1,87 @@
+//! States of a search, and how they were reached.
+
+use std::hash::Hasher;
+
+/// The words that change; for each caller where it is; for each id its monitor.
+#[derive(Clone)]
+pub(super) struct State(pub(super) Vec<u64>);
+
+/// Where a caller is.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) node: usize,
+    /// Which of its operations; all of them if it has finished.
+    pub(super) op: usize,
+    /// Whether the operation has begun.
+    pub(super) began: bool,
+}
+
+impl Place {
+    pub(super) fn pack(self) -> u64 {
+        (self.node as u64) << 32 | (self.op as u64) << 1 | u64::from(self.began)
+    }
+
+    pub(super) fn unpack(word: u64) -> Self {
+        Place { node: (word >> 32) as usize, op: (word as u32 >> 1) as usize, began: word & 1 != 0 }
+    }
+}
+
+impl State {
+    /// Two states with one fingerprint are one: by chance, with probability 2^-128 for each pair.
+    pub(super) fn fingerprint(&self) -> u128 {
+        let (mut a, mut b) = (0x243f_6a88_85a3_08d3_u64, 0x1319_8a2e_0370_7344_u64);
+        for &word in &self.0 {
+            a = (a.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            a ^= a >> 29;
+            b = (b.rotate_left(23) ^ word.wrapping_mul(0xd6e8_feb8_6659_fd93)).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+            b ^= b >> 31;
+        }
+        u128::from(a) << 64 | u128::from(b)
+    }
+}
+
+/// Fingerprints are random enough.
+#[derive(Default)]
+pub(super) struct Fingerprint(u64);
+
+impl Hasher for Fingerprint {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("fingerprints are hashed as u128")
+    }
+
+    fn write_u128(&mut self, fingerprint: u128) {
+        self.0 = fingerprint as u64;
+    }
+}
+
+/// How states were reached.
+#[derive(Default)]
+pub(super) struct Paths {
+    /// From where, and with which of the steps.
+    all: Vec<(Option<u32>, u32)>,
+    steps: Vec<u8>,
+}
+
+impl Paths {
+    pub(super) fn add(&mut self, from: Option<u32>, steps: &[u8]) -> u32 {
+        self.steps.extend(steps);
+        self.all.push((from, self.steps.len() as u32));
+        self.all.len() as u32 - 1
+    }
+
+    /// All steps to a state, and some more.
+    pub(super) fn schedule(&self, path: u32, more: &[u8]) -> Vec<u8> {
+        let mut parts = vec![more];
+        let mut path = Some(path);
+        while let Some(i) = path.map(|path| path as usize) {
+            let begin = if i == 0 { 0 } else { self.all[i - 1].1 };
+            parts.push(&self.steps[begin as usize..self.all[i].1 as usize]);
+            path = self.all[i].0;
+        }
+        parts.into_iter().rev().flatten().copied().collect()
+    }
+}
