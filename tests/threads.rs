@@ -60,8 +60,8 @@ fn of_all_threads_that_check_an_id_exactly_one_finds_it_fresh() {
 
 #[test]
 fn a_window_under_pressure_misses_only_what_it_counts() {
-    // The smallest table, twice as many ids as it can hold, time moving, and every id checked by two threads.
-    let window = Window::new(Duration::from_secs(100), 1).unwrap();
+    // The smallest table, which may not grow, twice as many ids as it can hold, time moving, and every id checked by two threads.
+    let window = Window::with_max_memory_bytes(Duration::from_secs(100), 1, 64 << 10).unwrap();
     let (per_second, seconds) = (160, 400);
     let digester = hapax::Digester::with_seed(3);
     let fresh = AtomicU64::new(0);

@@ -83,7 +83,7 @@ use std::time::Duration;
 ///
 /// `capacity` is where the window starts. When its table is full it starts a larger one, and looks at the old one until everything
 /// in it has expired; when much less has come for three quarters of a window, a smaller one, so that memory goes back to the system
-/// within two windows. [`max_memory_bytes`](Window::max_memory_bytes) is where it ends. Nobody waits for that: a thread that
+/// within two windows. [`with_max_memory_bytes`](Window::with_max_memory_bytes) says where it ends. Nobody waits for that: a thread that
 /// lives as long as it takes gets the memory ready.
 ///
 /// # Cost
@@ -115,6 +115,15 @@ impl Window {
     /// memory cannot be had.
     pub fn new(window: Duration, capacity: usize) -> Result<Self, Error> {
         Self::with_growth(window, capacity, None, true)
+    }
+
+    /// The same, but it may grow to so many bytes; if that is what the capacity takes, it never grows.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Window::new), and [`Error::InvalidOption`] if the capacity takes more.
+    pub fn with_max_memory_bytes(window: Duration, capacity: usize, max_memory_bytes: usize) -> Result<Self, Error> {
+        Self::with_growth(window, capacity, Some(max_memory_bytes), true)
     }
 
     /// A window that may grow up to a number of bytes (by default 1 GiB, or what `capacity` takes if that is more), with a
