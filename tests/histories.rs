@@ -2,6 +2,17 @@
 //!
 //! Ten million operations, or `HAPAX_HISTORIES_OPERATIONS`, from `HAPAX_HISTORIES_SEED`; `scripts/histories` runs a campaign.
 
+#[path = "common/corpus.rs"]
+mod corpus;
+#[path = "common/decode.rs"]
+#[allow(dead_code, reason = "others use the rest")]
+mod decode;
+#[path = "common/model.rs"]
+#[allow(dead_code, reason = "others use it")]
+mod model;
+#[path = "common/threads.rs"]
+mod threads;
+
 use hapax::testing::{Clocks, Report, Semantics, Workload, verify};
 use hapax::{Builder, Dedup, Unconfirmed};
 use std::time::{Duration, Instant};
@@ -106,4 +117,18 @@ fn every_recorded_history_is_right() {
         start.elapsed()
     );
     assert!(checked >= operations);
+}
+
+#[test]
+fn threads_are_answered_right_on_the_corpus() {
+    let (mut operations, mut duplicates, mut evicted) = (0, 0, 0);
+    let files = corpus::replay("threads", |bytes| {
+        if let Some(report) = threads::fuzz(bytes) {
+            operations += report.operations;
+            duplicates += report.duplicates;
+            evicted += report.counted_evictions;
+        }
+    });
+    println!("{files} files: {operations} operations, {duplicates} duplicates, {evicted} evicted");
+    assert!(files == 0 || (duplicates > 0 && evicted > 0), "the corpus has been outgrown by the format");
 }

@@ -98,8 +98,8 @@ impl Subject for Map {
             Flaw::SilentIfBusy if busy && id.is_multiple_of(2) => return None,
             Flaw::RepeatsIfSilent if busy => self.silent.lock().unwrap().push(id),
             Flaw::RepeatsIfSilent => {
-                let again = self.silent.lock().unwrap().iter().any(|&silent| silent == id);
-                if again && mix(now) % 16 == 0 {
+                let again = self.silent.lock().unwrap().contains(&id);
+                if again && mix(now).is_multiple_of(16) {
                     accepted.insert(id, now);
                 }
             }

@@ -6,17 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Where the threads of one recording take their stamps.
 ///
-/// A counter that every thread reads before and after each call, and adds one to after every eighth: what a thread reads is mostly in
-/// its own cache, so recording disturbs what it records little, and so do threads each other.
+/// A counter that every thread reads before and after each call, and adds one to after every eighth, unless they are to be
+/// [`exact`](Stamps::exact): what a thread reads is mostly in its own cache, so recording disturbs what it records little.
 ///
 /// That a stamp `s` taken after one call is smaller than a stamp taken before another means that the one call came before the other: each
 /// thread has a `SeqCst` fence between its calls and its accesses to the counter, so the fence after the one call precedes the fence
 /// before the other in the order of all such fences, and what was written before the first is seen after the second. The converse does
 /// not hold: calls that follow each other closely may have one stamp, and then count as overlapping. (Calls of one thread never
 /// do.) So whatever the checker rejects is wrong.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Stamps {
     counter: Padded,
+    calls_a_stamp: u32,
 }
 
 /// Alone in its cache lines: processors fetch them in pairs.
@@ -25,14 +26,26 @@ pub struct Stamps {
 struct Padded(AtomicU64);
 
 impl Stamps {
-    /// The first stamp is 0.
+    /// For long recordings.
     pub fn new() -> Self {
-        Self::default()
+        Stamps { counter: Padded::default(), calls_a_stamp: 8 }
+    }
+
+    /// For short ones: calls that do not overlap never have one stamp.
+    pub fn exact() -> Self {
+        Stamps { calls_a_stamp: 1, ..Self::new() }
     }
 
     /// A recorder for one thread.
     pub fn recorder(&self, thread: u16) -> Recorder<'_> {
-        Recorder { counter: &self.counter.0, calls: 0, thread, operations: Vec::new() }
+        let Stamps { counter, calls_a_stamp } = self;
+        Recorder { counter: &counter.0, calls_a_stamp: *calls_a_stamp, calls: 0, thread, operations: Vec::new() }
+    }
+}
+
+impl Default for Stamps {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -55,15 +68,14 @@ impl Stamps {
 #[derive(Debug)]
 pub struct Recorder<'a> {
     counter: &'a AtomicU64,
+    calls_a_stamp: u32,
+    /// Since this thread has moved the counter on.
     calls: u32,
     thread: u16,
     operations: Vec<Operation>,
 }
 
 impl Recorder<'_> {
-    /// Of so many calls of a thread one moves the counter on.
-    const MOVES_ON_EVERY: u32 = 8;
-
     /// Records one check.
     pub fn check(&mut self, id: u64, at: Timestamp, call: impl FnOnce() -> Option<Outcome>) {
         let (interval, answer) = self.time(call);
@@ -78,10 +90,12 @@ impl Recorder<'_> {
         fence(Ordering::SeqCst);
         let result = call();
         fence(Ordering::SeqCst);
-        self.calls = self.calls.wrapping_add(1);
-        let returned = match self.calls % Self::MOVES_ON_EVERY {
-            0 => self.counter.fetch_add(1, Ordering::Relaxed),
-            _ => self.counter.load(Ordering::Relaxed),
+        self.calls += 1;
+        let returned = if self.calls >= self.calls_a_stamp {
+            self.calls = 0;
+            self.counter.fetch_add(1, Ordering::Relaxed)
+        } else {
+            self.counter.load(Ordering::Relaxed)
         };
         (Interval { invoked, returned }, result)
     }

@@ -50,7 +50,7 @@ pub(super) enum Failed {
 }
 
 /// No more configurations are tried for one return.
-const CONFIGURATIONS_MAX: usize = 100_000;
+const CONFIGURATIONS_MAX: usize = 20_000;
 
 /// Of more operations on one id that may never have happened it is not known how many do.
 const OPTIONAL_MAX: u32 = 8;

@@ -1,0 +1,22 @@
+//! Threads on one engine: what they are answered must have an order in which it is right. The body is shared with `tests/histories.rs`.
+#![cfg_attr(fuzzing, no_main)]
+
+#[path = "../../tests/common/decode.rs"]
+#[allow(dead_code, reason = "others use the rest")]
+mod decode;
+#[path = "../../tests/common/model.rs"]
+#[allow(dead_code, reason = "others use it")]
+mod model;
+#[path = "../../tests/common/threads.rs"]
+mod threads;
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    threads::fuzz(bytes);
+});
+
+/// So that this compiles, and is linted, without `cargo fuzz`, which makes the main function.
+#[cfg(not(fuzzing))]
+fn main() {
+    threads::fuzz(&[]);
+}
