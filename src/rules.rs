@@ -3,7 +3,7 @@
 
 /// A rule that some answer depends on. What each is for: ARCHITECTURE.md, "The window's protocol".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(not(any(test, modelled)), expect(dead_code, reason = "only models name the rules that they leave out"))]
+#[cfg_attr(not(any(test, modelled)), allow(dead_code, reason = "only models name the rules that they leave out"))]
 pub(crate) enum Rule {
     /// A view whose laps are no ring proves nothing.
     ValidView,
@@ -49,6 +49,8 @@ pub(crate) enum Rule {
     SweepFirst,
     /// A sweep clears nothing once another has completed.
     SweepWhileDue,
+    /// Whoever was beaten to a sweep looks whether that suffices.
+    SweepAgain,
     /// Looking at a line synchronizes with whoever wrote what it shows. (Only loom can tell.)
     Acquire,
     /// Older tables are looked at.

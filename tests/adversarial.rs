@@ -80,12 +80,16 @@ fn of_few_lines() -> Ids {
 
 /// Words with few bits set, from none on.
 fn few_bits() -> impl Iterator<Item = u64> {
-    let next = |word: &u64| {
-        // The next larger word with as many bits (Gosper), or the first with one more.
-        let lowest = word & word.wrapping_neg();
-        let ripple = word.checked_add(lowest).filter(|_| *word != 0);
-        Some(ripple.map_or_else(|| (1 << (word.count_ones() + 1)) - 1, |ripple| ripple | (word ^ ripple) / lowest >> 2))
-    };
+    let next =
+        |word: &u64| {
+            // The next larger word with as many bits (Gosper), or the first with one more.
+            let lowest = word & word.wrapping_neg();
+            let ripple = word.checked_add(lowest).filter(|_| *word != 0);
+            Some(ripple.map_or_else(
+                || (1 << (word.count_ones() + 1)) - 1,
+                |ripple| ripple | (((word ^ ripple) / lowest) >> 2),
+            ))
+        };
     std::iter::successors(Some(0_u64), next)
 }
 

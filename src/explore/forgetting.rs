@@ -61,6 +61,12 @@ scenarios! {
             vec![vec![forget(1, 201), check(1, 200)], vec![check(16, 201)]],
         )
         .slots(3);
+    /// Found by random scenarios: the vacancy that forgetting inserts displaces the very copy that a refreshing check has found.
+    a_vacancy_displaces_what_is_forgotten_and_refreshed: [long, refresh]
+        Scenario::new(
+            vec![check(2, 1), check(15, 1), check(7, 2)],
+            vec![vec![forget(2, 3)], vec![check(9, 3), check(2, 3)]],
+        );
     what_is_accepted_while_forgotten_is_displaced: [long, refresh]
         Scenario::new(
             vec![check(1, 1), check(6, 1)],

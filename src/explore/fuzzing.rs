@@ -1,13 +1,13 @@
-//! Random scenarios. `HAPAX_EXPLORE_SEED` repeats a run, `HAPAX_EXPLORE_SCENARIOS` or `HAPAX_EXPLORE_SECONDS` say how long it takes.
+//! Random scenarios. `HAPAX_EXPLORE_SEED` repeats a run; `HAPAX_EXPLORE_SCENARIOS` or `HAPAX_EXPLORE_SECONDS` say how long it takes, and
+//! `HAPAX_EXPLORE_STATES` after how many states a scenario is cut off. (`scripts/explore` is a campaign.)
 
 use super::run::{explain, explore};
 use super::scenario::*;
 use super::search::Order;
-use crate::rules::Rule;
 use std::time::{Duration, Instant};
 
 /// Scenarios with more states are cut off, and counted.
-const STATES_MAX: usize = 50_000;
+const STATES_MAX: u64 = 50_000;
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 struct Random(u64);
@@ -132,8 +132,8 @@ fn random_scenario(seed: u64) -> Scenario {
 }
 
 /// Whatever is not needed for a violation left out.
-fn shrunk(scenario: Scenario, without: Option<Rule>) -> Scenario {
-    let fails = |scenario: &Scenario| explore(scenario, without, STATES_MAX, Order::DepthFirst).violation.is_some();
+fn shrunk(scenario: Scenario, states_max: usize) -> Scenario {
+    let fails = |scenario: &Scenario| explore(scenario, None, states_max, Order::DepthFirst).violation.is_some();
     let mut smallest = scenario;
     loop {
         let smaller = smaller(&smallest).into_iter().find(&fails);
@@ -185,23 +185,28 @@ fn seed() -> u64 {
 
 #[test]
 fn random_scenarios_hold() {
-    const SCENARIOS: u64 = 2_000;
+    const SCENARIOS: u64 = 800;
     let seed = seed();
     let end = number("HAPAX_EXPLORE_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let most = if end.is_some() { u64::MAX } else { number("HAPAX_EXPLORE_SCENARIOS").unwrap_or(SCENARIOS) };
+    let states_max = number("HAPAX_EXPLORE_STATES").unwrap_or(STATES_MAX) as usize;
     let (mut scenarios, mut states, mut cut_off) = (0, 0, 0);
     println!("HAPAX_EXPLORE_SEED={seed}");
     while scenarios < most && end.is_none_or(|end| Instant::now() < end) {
         let scenario = random_scenario(seed.wrapping_add(scenarios.wrapping_mul(0x2545_f491_4f6c_dd1d)));
-        let report = explore(&scenario, None, STATES_MAX, Order::DepthFirst);
+        // A table that is released while a caller still looks at it is cleared slot by slot here, which looks like a broken line. (The
+        // system takes whole pages.)
+        let retires = scenario.callers.iter().flatten().any(|op| matches!(op, Op::Retire));
+        let scenario = if retires { scenario.breaks() } else { scenario };
+        let report = explore(&scenario, None, states_max, Order::DepthFirst);
         scenarios += 1;
         states += report.states;
         cut_off += u64::from(report.capped);
         if report.violation.is_some() {
-            let smallest = shrunk(scenario, None);
+            let smallest = shrunk(scenario, states_max);
             panic!("HAPAX_EXPLORE_SEED={seed}, scenario {scenarios}:\n{}", explain(&smallest, None));
         }
     }
-    println!("{scenarios} scenarios, {states} states, {cut_off} scenarios cut off after {STATES_MAX} states");
+    println!("{scenarios} scenarios, {states} states, {cut_off} scenarios cut off after {states_max} states");
     assert!(cut_off * 3 < scenarios, "scenarios are too large for this to say much");
 }

@@ -41,8 +41,8 @@ pub(crate) fn forget<M: LineMemory>(memory: &M, id: Place, moment: impl Fn() -> 
             continue;
         }
         // With refresh, a check that found the id away may be about to insert it at home, on a view from before. That it is not
-        // found anywhere does not rule that out: the check may have displaced the entry that it found.
-        let refreshable = away || (at_home.is_none() && !home_is_outdated);
+        // found anywhere does not rule that out: the check may have displaced the entry that it found, or our vacancy may.
+        let refreshable = away || (relocatable && !home_is_outdated);
         if !(refresh && refreshable && obeys(Rule::ForgetHomeVacancy)) {
             return remembered;
         }

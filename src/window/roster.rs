@@ -40,7 +40,7 @@ impl Roster {
     /// Whether the table of berth 0 is the only one.
     #[inline(always)]
     pub(crate) fn is_first_alone(self) -> bool {
-        self.0 & (LEN_MASK << LEN_SHIFT | BERTHS as u64 - 1) == 1 << LEN_SHIFT
+        self.0 & ((LEN_MASK << LEN_SHIFT) | (BERTHS as u64 - 1)) == 1 << LEN_SHIFT
     }
 
     #[inline(always)]
@@ -71,7 +71,7 @@ impl Roster {
     /// With one more table, unless there is no room for it, or it is there.
     pub(crate) fn started(self, berth: usize) -> Option<Self> {
         let has_room = self.len() < Self::LEN_MAX && self.berths().all(|other| other != berth);
-        let starts = (self.0 >> STARTS_SHIFT) + 1 & STARTS_MASK;
+        let starts = ((self.0 >> STARTS_SHIFT) + 1) & STARTS_MASK;
         let berths = self.0 << BERTH_BITS & BERTHS_MASK | berth as u64;
         has_room.then(|| Roster(starts << STARTS_SHIFT | (self.len() as u64 + 1) << LEN_SHIFT | berths))
     }

@@ -45,23 +45,29 @@ impl Sweeps {
         &self,
         line: usize,
         now: u64,
-        lines: impl FnOnce(Range<usize>) -> L,
+        lines: impl Fn(Range<usize>) -> L,
         has_old: impl Fn(&[AtomicU64; SLOTS], SinceSweep) -> bool,
     ) {
         let shard = line / SHARD_LINES;
         let due = &self.due[shard];
-        let seen = due.load(Ordering::Acquire);
-        if now < seen {
-            return;
+        loop {
+            let seen = due.load(Ordering::Acquire);
+            if now < seen {
+                return;
+            }
+            if seen != 0 {
+                let ages = SinceSweep::new(seen - SWEEP_EVERY, now);
+                let still_due = || due.load(Ordering::Relaxed) == seen || !obeys(Rule::SweepWhileDue);
+                let lines = lines(shard * SHARD_LINES..(shard + 1) * SHARD_LINES);
+                lines.filter(|line| has_old(line, ages)).flatten().for_each(|slot| clear_if_old(slot, ages, still_due));
+            }
+            // Release: partner of the acquire in `is_ready`. If it fails, another has swept: perhaps for a time so much earlier that it is
+            // due again.
+            let swept = due.compare_exchange(seen, now + SWEEP_EVERY, Ordering::Release, Ordering::Relaxed);
+            if swept.is_ok() || !obeys(Rule::SweepAgain) {
+                return;
+            }
         }
-        if seen != 0 {
-            let ages = SinceSweep::new(seen - SWEEP_EVERY, now);
-            let still_due = || due.load(Ordering::Relaxed) == seen || !obeys(Rule::SweepWhileDue);
-            let lines = lines(shard * SHARD_LINES..(shard + 1) * SHARD_LINES);
-            lines.filter(|line| has_old(line, ages)).flatten().for_each(|slot| clear_if_old(slot, ages, still_due));
-        }
-        // Release: partner of the acquire in `is_ready`. If it fails, another has swept.
-        let _ = due.compare_exchange(seen, now + SWEEP_EVERY, Ordering::Release, Ordering::Relaxed);
     }
 
     /// How the slots of a line's shard age until `now`.
