@@ -43,6 +43,8 @@ pub(crate) enum Rule {
     ForgetVacancy,
     /// Forgetting inserts a vacancy into the home line where refreshing checks may be under way.
     ForgetHomeVacancy,
+    /// Nothing is refreshed by a new entry while everything is being forgotten.
+    RestWhileCleared,
     /// A line that is never valid again is repaired.
     Repair,
     /// A shard is swept before it is used.

@@ -77,12 +77,12 @@ scenarios! {
             vec![check(5, 1), check(6, 1), check(1, 1)],
             vec![vec![forget(1, 1), check(1, 1)], vec![check(1, 1)], vec![check(2, 1), check(3, 1)]],
         );
-    what_is_accepted_while_all_are_forgotten_is_displaced: [long]
+    what_is_accepted_while_all_are_forgotten_is_displaced: [long, refresh]
         Scenario::new(
             vec![check(1, 1), check(6, 1)],
             vec![vec![forget_all(1), check(1, 1)], vec![check(1, 1), check(2, 1)]],
         );
-    forgetting_all_while_displaced: [long]
+    forgetting_all_while_displaced: [long, refresh]
         Scenario::new(
             vec![check(1, 1), check(6, 1), check(11, 1)],
             vec![vec![forget_all(1), check(1, 1), check(6, 1)], vec![check(2, 1), check(12, 1)]],
@@ -96,6 +96,12 @@ scenarios! {
         Scenario::new(
             vec![check(1, 1), check(6, 1), check(2, 1)],
             vec![vec![check(1, 2)], vec![forget_all(2), check(1, 2)]],
+        );
+    /// Found by random scenarios: what is forgotten is moved into lines that were cleaned already, by vacancies, and refreshed.
+    forgetting_all_moves_what_is_refreshed: [long, refresh]
+        Scenario::new(
+            vec![check(12, 1), check(15, 1), check(11, 1)],
+            vec![vec![check(11, 2)], vec![forget_all(2)]],
         );
     forgetting_all_and_one: [long, refresh]
         Scenario::new(

@@ -79,12 +79,11 @@ impl Choices {
         };
     }
 
-    /// Not all are forgotten with refresh: what is refreshed meanwhile may stay (ARCHITECTURE.md).
-    fn op(&mut self, several_tables: bool, refresh: bool) -> Op {
+    fn op(&mut self, several_tables: bool) -> Op {
         let tick = self.tick();
         match self.random.below(100) {
             0..12 => Op::Forget(self.id(80), tick),
-            12..14 if !refresh => Op::ForgetAll(tick),
+            12..14 => Op::ForgetAll(tick),
             14..21 => Op::Contains(self.id(80), tick),
             21..25 => Op::Sweep(self.random.below(self.lines) as usize, tick),
             25..33 if !several_tables => Op::Batch(vec![self.id(60), self.id(60)], tick),
@@ -113,7 +112,7 @@ fn random_scenario(seed: u64) -> Scenario {
     let mut callers = vec![Vec::new(); callers];
     for i in 0..callers.len() as u64 + choices.random.below(more_ops) {
         let caller = if i < callers.len() as u64 { i } else { choices.random.below(callers.len() as u64) };
-        callers[caller as usize].push(choices.op(several_tables, refresh));
+        callers[caller as usize].push(choices.op(several_tables));
     }
     if several_tables {
         // Only one caller looks after the tables.

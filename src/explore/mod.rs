@@ -199,6 +199,10 @@ impl AtomicU64 {
         self.access(Access::FetchAdd(add))
     }
 
+    pub(crate) fn fetch_sub(&self, less: u64, _order: Ordering) -> u64 {
+        self.access(Access::FetchAdd(less.wrapping_neg()))
+    }
+
     pub(crate) fn fetch_or(&self, bits: u64, _order: Ordering) -> u64 {
         self.access(Access::FetchOr(bits))
     }

@@ -9,7 +9,7 @@ use super::{forgetting, growing, lines, sweeping};
 use crate::rules::Rule;
 
 /// Each rule with a scenario that needs it.
-const MUTANTS: [(Rule, &str); 29] = [
+const MUTANTS: [(Rule, &str); 30] = [
     (Rule::ValidView, "refreshing_what_is_away"),
     (Rule::VictimLap, "an_empty_line"),
     (Rule::Compare, "an_empty_line"),
@@ -29,6 +29,7 @@ const MUTANTS: [(Rule, &str); 29] = [
     (Rule::RefreshLater, "refreshing_never_makes_an_entry_older"),
     (Rule::ForgetVacancy, "f_b_the_forgotten_is_fresh_at_once"),
     (Rule::ForgetHomeVacancy, "f_e_refreshing_what_is_forgotten_and_away"),
+    (Rule::RestWhileCleared, "forgetting_all_while_refreshed"),
     (Rule::SweepFirst, "an_entry_looks_young_after_ticks_have_wrapped"),
     (Rule::SweepWhileDue, "two_sweep_at_once"),
     (Rule::LookOlder, "two_check_an_id_while_a_table_is_started"),

@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 pub(crate) struct Common {
     /// The latest time at which anybody was here, as [`Tick::pack`] has it.
     latest: AtomicU64,
+    /// How many callers are forgetting everything now.
+    clearing: AtomicU64,
     limits: Limits,
     pub(crate) window_ticks: u64,
     pub(crate) tally: Tally,
@@ -58,6 +60,7 @@ impl Common {
     pub(crate) fn new(window_ticks: u64) -> Self {
         Common {
             latest: AtomicU64::new(0),
+            clearing: AtomicU64::new(0),
             limits: Limits::of_window(window_ticks),
             window_ticks,
             tally: Tally::new(window_ticks),
@@ -105,6 +108,20 @@ impl Common {
     pub(crate) fn overtaken(&self, moment: &Moment) -> bool {
         // Relaxed, after the acquire of a view: whoever wrote an entry that the view shows has raised `latest` before.
         self.latest() > moment.tick.now + GRACE
+    }
+
+    /// Does something while nothing is refreshed by new entries.
+    pub(crate) fn while_clearing(&self, clear: impl FnOnce()) {
+        // Release, with what follows it (the insertions of vacancies): whoever sees one of those sees this.
+        self.clearing.fetch_add(1, Ordering::AcqRel);
+        clear();
+        // Release: partner of the acquire below.
+        self.clearing.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether somebody is forgetting everything. If not, what those have removed who were is not seen any more.
+    pub(crate) fn is_clearing(&self) -> bool {
+        self.clearing.load(Ordering::Acquire) != 0
     }
 
     /// An entry that must be kept was displaced in a line.

@@ -52,38 +52,36 @@ pub(crate) fn forget<M: LineMemory>(memory: &M, id: Place, moment: impl Fn() -> 
 }
 
 /// Forgets everything that was accepted before the call. What is accepted meanwhile may be forgotten, too.
+///
+/// With refresh, only while nothing is refreshed by new entries ([`Common::while_clearing`](super::common::Common::while_clearing)).
+/// Whoever has seen before that an id is away, and is about to insert it at home, has looked at its home before; so a vacancy there
+/// makes the insertion fail, or finds it done.
 pub(crate) fn forget_all<M: LineMemory>(memory: &M, moment: impl Fn() -> Moment, refresh: bool) {
     for line in 0..memory.lines() {
         memory.ready(line, &moment());
-        match refresh {
-            // A check that has found an id away may be about to insert it at home.
-            true => forget_where(memory, line, &moment, refresh, |_| true),
-            false => (0..M::SLOTS).for_each(|slot| {
-                replace_while(memory, line, slot, |entry| (!entry.is_vacant()).then(|| entry.tombstone()));
-            }),
+        remove_all(memory, line);
+        if refresh {
+            insert_vacancy(memory, line, &moment);
+            remove_all(memory, line);
         }
     }
-    // What relocations have carried behind our back is away. It may as well be the copy of what was accepted meanwhile.
+    // What relocations have carried behind our back is away. It may as well be the copy of what was accepted meanwhile: then that
+    // must go, too, or the id would disappear when it is overwritten.
     for line in 0..memory.lines() {
         insert_vacancy(memory, line, &moment);
-        forget_where(memory, line, &moment, refresh, Slot::is_away);
+        for slot in 0..M::SLOTS {
+            let entry = memory.load(line, slot);
+            if let Some(tag) = entry.tag().filter(|_| entry.is_away()) {
+                let home = tag.alternate(line, memory.lines());
+                forget(memory, Place { line: home, tag }, &moment, refresh);
+            }
+        }
     }
 }
 
-/// Forgets the ids of some of a line's entries.
-fn forget_where<M: LineMemory>(
-    memory: &M,
-    line: usize,
-    moment: &impl Fn() -> Moment,
-    refresh: bool,
-    condemned: impl Fn(Slot) -> bool,
-) {
+fn remove_all<M: LineMemory>(memory: &M, line: usize) {
     for slot in 0..M::SLOTS {
-        let entry = memory.load(line, slot);
-        if let Some(tag) = entry.tag().filter(|_| condemned(entry)) {
-            let home = if entry.is_away() { tag.alternate(line, memory.lines()) } else { line };
-            forget(memory, Place { line: home, tag }, moment, refresh);
-        }
+        replace_while(memory, line, slot, |entry| (!entry.is_vacant()).then(|| entry.tombstone()));
     }
 }
 

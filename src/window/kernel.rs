@@ -252,6 +252,10 @@ mod vector {
             self.table.repaired();
         }
 
+        fn is_clearing(&self) -> bool {
+            self.table.is_clearing()
+        }
+
         fn displaced(&self, line: usize) {
             self.table.displaced(line);
         }

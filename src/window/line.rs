@@ -42,6 +42,8 @@ pub(crate) trait LineMemory: Sized {
     fn overtaken(&self, moment: &Moment) -> bool;
     /// A broken line was repaired.
     fn repaired(&self);
+    /// Whether somebody is forgetting everything.
+    fn is_clearing(&self) -> bool;
     /// An entry that must be kept stood where another was inserted: a sign that the table is full.
     fn displaced(&self, line: usize);
 
@@ -132,12 +134,19 @@ pub(crate) fn check<M: LineMemory>(
         // The home line first, then the alternate, never the other way round: an entry is written there before it is
         // overwritten here, so a caller who misses it here finds it there.
         if view.spilled {
-            let is_away = if obeys(Rule::HomeFirst) { is_away(memory, id, moment) } else { away_before };
-            if is_away {
+            let found = if obeys(Rule::HomeFirst) { is_away(memory, id, moment) } else { away_before };
+            if found {
                 if !refresh || is_current_away(memory, id, moment) {
                     return Ok(Outcome::Duplicate);
                 }
-                // Known, and to be remembered from now on: a new entry at home does that.
+                // Known, and to be remembered from now on: a new entry at home does that. But not while everything is being
+                // forgotten: it would be left behind. And not if the id has just been forgotten so.
+                if memory.is_clearing() && obeys(Rule::RestWhileCleared) {
+                    return Ok(Outcome::Duplicate);
+                }
+                if !is_away(memory, id, moment) && obeys(Rule::RestWhileCleared) {
+                    continue;
+                }
                 outcome = Outcome::Duplicate;
             }
         }

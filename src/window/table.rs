@@ -229,6 +229,10 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for TableMemory<'_, SLO
         crate::explore::happened(crate::explore::Effect::Repaired);
     }
 
+    fn is_clearing(&self) -> bool {
+        self.common.is_clearing()
+    }
+
     fn displaced(&self, line: usize) {
         self.common.displaced(line);
     }

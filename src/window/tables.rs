@@ -168,6 +168,12 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
                 return Ok(Elsewhere::Settled(Outcome::Duplicate));
             }
             if refresh && line::contains(&memory, id, moment) {
+                if self.common.is_clearing() && obeys(Rule::RestWhileCleared) {
+                    return Ok(Elsewhere::Settled(Outcome::Duplicate));
+                }
+                if !line::contains(&memory, id, moment) && obeys(Rule::RestWhileCleared) {
+                    continue;
+                }
                 if !self.spares(berth, moment) {
                     return Ok(Elsewhere::Known);
                 }
@@ -233,7 +239,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     /// Forgets all ids that were accepted before the call.
     pub(crate) fn forget_all(&self, refresh: bool, tick: impl Fn() -> Tick) {
         let moment = || self.common.moment(tick());
-        self.in_all_tables(refresh, |berth| forget::forget_all(&self.memory(berth), moment, refresh));
+        let clear = || self.in_all_tables(refresh, |berth| forget::forget_all(&self.memory(berth), moment, refresh));
+        self.common.while_clearing(clear);
     }
 
     /// Forgets something in one table after the other, in the order in which nobody brings it back.

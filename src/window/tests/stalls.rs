@@ -71,6 +71,10 @@ impl<F: Fn()> LineMemory for Stalling<'_, F> {
         self.table.repaired();
     }
 
+    fn is_clearing(&self) -> bool {
+        self.table.is_clearing()
+    }
+
     fn displaced(&self, line: usize) {
         self.table.displaced(line);
     }
