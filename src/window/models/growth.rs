@@ -83,10 +83,6 @@ scenarios! {
         &[Check(1, 1), Start(1, 2), Check(5, 4)],
         &[&[Check(1, 4), Check(1, 8)], &[Check(6, 7), Retire, Check(7, 16), Retire]],
     );
-    a_table_is_retired_early_while_it_is_looked_at: scenario(
-        &[Check(1, 1), Start(1, 2)],
-        &[&[Check(1, 2), Check(1, 2)], &[RetireEarly]],
-    );
     a_table_is_retired_as_soon_as_it_may_be: scenario(
         &[Check(1, 1), Start(1, 2), Check(5, 4)],
         &[&[Check(1, 6), Check(1, 12)], &[Check(6, 7), Retire]],

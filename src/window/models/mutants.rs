@@ -42,6 +42,7 @@ const MISSED: &[(Rule, &str)] = &[
     (LapOfLife, "a_table_is_used_again"),
 ];
 
+/// Those that only loom can miss, and some that it misses at once; the others are shuttle's and the explorer's.
 #[cfg(loom)]
 const MISSED: &[(Rule, &str)] = &[
     (Acquire, "an_entry_is_displaced_while_it_is_checked"),
@@ -56,20 +57,6 @@ const MISSED: &[(Rule, &str)] = &[
     (Flag, "an_entry_is_displaced_while_it_is_checked"),
     (InheritFlag, "a_flag_is_displaced"),
     (AwayFlag, "a_flag_on_an_old_entry"),
-    (HomeFirst, "an_entry_is_refreshed_while_it_is_displaced"),
-    (KeepGrace, "live_for_one_and_dropped_by_the_other"),
-    (CountKept, "live_for_one_and_counted_by_the_other"),
-    (MatchPlace, "equal_tags_in_two_lines"),
-    (Overtaken, "a_caller_is_overtaken"),
-    (RefreshLater, "an_entry_is_refreshed_by_two"),
-    (ForgetVacancy, "an_entry_is_forgotten_while_it_is_displaced"),
-    (Repair, "a_broken_line"),
-    (SweepFirst, "a_sweep_and_a_look"),
-    (LookOlder, "an_entry_of_the_older_table"),
-    (NewestAgain, "a_table_is_started_between_two_callers"),
-    (OwnEntry, "a_third_table_is_started"),
-    (SpareYoung, "accepted_and_refreshed_while_a_table_is_started"),
-    (RetireLate, "a_table_is_retired_as_soon_as_it_may_be"),
 ];
 
 #[test]
