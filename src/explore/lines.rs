@@ -140,6 +140,12 @@ scenarios! {
             vec![check(1, 1), check(6, 1), check(2, 1)],
             vec![vec![check(1, 50)], vec![check(1, 51)], vec![check(3, 50)]],
         );
+    /// Found by random scenarios: it comes home when it is refreshed, while somebody looks for it where it was.
+    looking_for_what_comes_home: [long, refresh]
+        Scenario::new(
+            vec![check(1, 1), check(6, 1), check(7, 1)],
+            vec![vec![contains(1, 2)], vec![check(1, 2), check(9, 2), check(11, 2)]],
+        );
     looking_changes_nothing: [long]
         Scenario::new(
             vec![check(1, 1), check(6, 1)],

@@ -173,8 +173,20 @@ pub(crate) fn check<M: LineMemory>(
 #[inline(always)]
 pub(crate) fn contains<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> bool {
     memory.ready(id.line, moment);
-    let view = memory.view(id.line, id.tag.at_home(), moment);
-    view.hit || (view.spilled && is_away(memory, id, moment))
+    loop {
+        let view = memory.view(id.line, id.tag.at_home(), moment);
+        if view.hit || !view.spilled {
+            return view.hit;
+        }
+        if is_away(memory, id, moment) {
+            return true;
+        }
+        // With refresh, what was away may have come home since, and what was left there may be gone.
+        let now = memory.view(id.line, id.tag.at_home(), moment);
+        if now.ring == view.ring && !now.hit {
+            return false;
+        }
+    }
 }
 
 /// Whether the id is in its alternate line.
