@@ -86,11 +86,13 @@ impl AtomicU64 {
 }
 
 /// A model begins, with one thread.
+#[cfg(test)]
 pub(crate) fn begin() {
     THREADS.set(1);
 }
 
 /// Runs threads at once, the first of them on this one.
+#[cfg(test)]
 pub(crate) fn run_at_once(threads: Vec<Box<dyn FnOnce() + Send>>) {
     assert!(threads.len() <= THREADS_MAX);
     THREADS.set(threads.len());

@@ -28,10 +28,16 @@ scenarios! {
     );
     a_full_line: scenario(&[Check(5, 1), Check(6, 1)], &[&[Check(1, 1)], &[Check(1, 2)]]);
     a_line_of_expired_entries: scenario(&[Check(5, 1), Check(6, 1)], &[&[Check(1, 7)], &[Check(1, 8)]]);
+    a_lap_goes_by: scenario(&[], &[&[Check(1, 1)], &[Check(2, 1), Check(1, 1)]]);
+    #[cfg(shuttle)]
     more_than_a_lap_goes_by: scenario(&[], &[&[Check(1, 1)], &[Check(2, 1), Check(1, 1), Check(3, 1)]]);
     an_entry_is_displaced_while_it_is_checked: scenario(
         &[Check(1, 1), Check(6, 1)],
         &[&[Check(2, 1)], &[Check(1, 2)]],
+    );
+    an_entry_is_displaced_while_two_check_it: scenario(
+        &[Check(1, 1), Check(6, 1)],
+        &[&[Check(2, 1)], &[Check(1, 1)], &[Check(1, 1)]],
     );
     an_entry_is_displaced_while_it_is_looked_for: scenario(
         &[Check(1, 1), Check(6, 1)],
@@ -104,6 +110,12 @@ scenarios! {
         .with_refresh();
     an_entry_is_refreshed_while_it_is_displaced: scenario(
         &[Check(1, 1), Check(6, 1)],
+        &[&[Check(2, 2)], &[Check(1, 4)]],
+    )
+    .with_refresh();
+    #[cfg(shuttle)]
+    an_entry_is_refreshed_while_it_is_displaced_and_checked: scenario(
+        &[Check(1, 1), Check(6, 1)],
         &[&[Check(2, 2)], &[Check(1, 4), Check(1, 7)]],
     )
     .with_refresh();
@@ -146,7 +158,6 @@ scenarios! {
         &[Check(1, 1), Check(6, 1)],
         &[&[Check(2, 1)], &[ForgetAll(1), Check(1, 1)]],
     );
-    a_sweep_and_a_look: scenario(&[Check(1, 1)], &[&[Look(1, 1026)], &[Look(2, 1026)]]);
     #[cfg(shuttle)]
     a_sweep_and_an_old_entry: scenario(&[Check(1, 1)], &[&[Check(1, 1026)], &[Check(1, 1026)]]);
     #[cfg(shuttle)]

@@ -85,7 +85,7 @@ impl Scenario {
     }
 }
 
-/// Scenarios by name. Each is a test of its own, so that they share the machine's cores.
+/// Scenarios by name. Each is a test of its own, so that they share the machine's cores. Some take loom too long.
 macro_rules! scenarios {
     ($($(#[$only:meta])? $name:ident: $scenario:expr;)*) => {
         pub(crate) const SCENARIOS: &[(&str, super::scenario::Scenario)] = &[
