@@ -83,14 +83,15 @@ scenarios! {
         &[Check(1, 1), Start(1, 2), Check(5, 4)],
         &[&[Check(1, 4)], &[Check(6, 16), Retire]],
     );
-<<<<<<< HEAD
-=======
     #[cfg(shuttle)]
     a_table_is_retired_while_it_is_looked_at_twice: scenario(
         &[Check(1, 1), Start(1, 2), Check(5, 4)],
         &[&[Check(1, 4), Check(1, 8)], &[Check(6, 7), Retire, Check(7, 16), Retire]],
     );
->>>>>>> afb5964 (wip)
+    a_table_is_retired_early_while_it_is_looked_at: scenario(
+        &[Check(1, 1), Start(1, 2)],
+        &[&[Check(1, 2), Check(1, 2)], &[RetireEarly]],
+    );
     a_table_is_retired_as_soon_as_it_may_be: scenario(
         &[Check(1, 1), Start(1, 2), Check(5, 4)],
         &[&[Check(1, 6), Check(1, 12)], &[Check(6, 7), Retire]],

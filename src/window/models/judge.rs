@@ -61,6 +61,9 @@ impl History {
         let call = &mut self.calls[number];
         (call.ticks, call.answer, call.is_over) = (ticks, answer, true);
         let Some(id) = call.op.id() else { return Ok(()) };
+        // What goes with a table before its time is counted when that is over.
+        let retiring = self.calls.iter().filter(|call| call.op == Op::RetireEarly && !call.is_over).count();
+        let evicted = evicted + retiring as u64;
         let others: u64 = self.excused.iter().filter(|(other, _)| *other != id).map(|(_, n)| n).sum();
         let Some(needed) = (0..=evicted.saturating_sub(others)).find(|&n| self.is_right(id, n)) else {
             return Err(format!("{id:?}, {evicted} evicted: {:#?}", self.calls));

@@ -158,6 +158,7 @@ scenarios! {
         &[Check(1, 1), Check(6, 1)],
         &[&[Check(2, 1)], &[ForgetAll(1), Check(1, 1)]],
     );
+    a_sweep_and_a_look: scenario(&[Check(1, 1)], &[&[Look(1, 1026)], &[Look(2, 1026)]]);
     #[cfg(shuttle)]
     a_sweep_and_an_old_entry: scenario(&[Check(1, 1)], &[&[Check(1, 1026)], &[Check(1, 1026)]]);
     #[cfg(shuttle)]

@@ -11,6 +11,7 @@ use crate::sync::model;
 const MISSED_BY_LOOM: &[(Rule, &str)] = &[
     (Acquire, "an_entry_is_displaced_while_it_is_checked"),
     (NewestInOrder, "a_table_is_started_between_two_callers"),
+    (SweepAgain, "a_sweep_and_a_look"),
 ];
 
 /// Rules that take scenarios which take loom too long.
@@ -18,19 +19,13 @@ const MISSED_BY_SHUTTLE: &[(Rule, &str)] = &[
     (ValidView, "more_than_a_lap_goes_by"),
     (FlagGrace, "a_flag_older_than_what_it_protects"),
     (ForgetHomeVacancy, "an_away_entry_is_forgotten_while_it_is_refreshed"),
-    (SweepFirst, "a_sweep_and_an_old_entry"),
     (SweepWhileDue, "a_sweep_and_an_insertion"),
     (ForgetNewestFirst, "forgotten_behind_the_back_of_a_late_caller"),
     (ForgetAgain, "forgotten_while_it_is_copied_into_a_table_just_started"),
     (LapOfLife, "a_table_is_used_again"),
 ];
 
-<<<<<<< HEAD
-/// Those that only loom can miss, and some that it misses at once; the others are shuttle's and the explorer's.
-#[cfg(loom)]
-=======
 /// Which scenario misses which rule.
->>>>>>> afb5964 (wip)
 const MISSED: &[(Rule, &str)] = &[
     (VictimLap, "a_full_line"),
     (Compare, "a_full_line"),
@@ -41,8 +36,6 @@ const MISSED: &[(Rule, &str)] = &[
     (Flag, "an_entry_is_displaced_while_it_is_checked"),
     (InheritFlag, "a_flag_is_displaced"),
     (AwayFlag, "a_flag_on_an_old_entry"),
-<<<<<<< HEAD
-=======
     (HomeFirst, "an_entry_is_refreshed_while_it_is_displaced"),
     (KeepGrace, "live_for_one_and_dropped_by_the_other"),
     (CountKept, "live_for_one_and_counted_by_the_other"),
@@ -51,12 +44,12 @@ const MISSED: &[(Rule, &str)] = &[
     (RefreshLater, "an_entry_is_refreshed_by_two"),
     (ForgetVacancy, "an_entry_is_forgotten_while_it_is_displaced"),
     (Repair, "a_broken_line"),
+    (SweepFirst, "a_sweep_and_a_look"),
     (LookOlder, "an_entry_of_the_older_table"),
     (NewestAgain, "a_table_is_started_between_two_callers"),
     (OwnEntry, "a_third_table_is_started"),
     (SpareYoung, "accepted_and_refreshed_while_a_table_is_started"),
     (RetireLate, "a_table_is_retired_as_soon_as_it_may_be"),
->>>>>>> afb5964 (wip)
 ];
 
 #[test]
