@@ -9,7 +9,7 @@ use super::{forgetting, growing, lines, sweeping};
 use crate::rules::Rule;
 
 /// Each rule with a scenario that needs it.
-const MUTANTS: [(Rule, &str); 30] = [
+const MUTANTS: [(Rule, &str); 31] = [
     (Rule::ValidView, "refreshing_what_is_away"),
     (Rule::VictimLap, "an_empty_line"),
     (Rule::Compare, "an_empty_line"),
@@ -32,6 +32,7 @@ const MUTANTS: [(Rule, &str); 30] = [
     (Rule::RestWhileCleared, "forgetting_all_while_refreshed"),
     (Rule::SweepFirst, "an_entry_looks_young_after_ticks_have_wrapped"),
     (Rule::SweepWhileDue, "two_sweep_at_once"),
+    (Rule::SweepAgain, "a_sweep_is_beaten_by_one_for_a_time_long_past"),
     (Rule::LookOlder, "two_check_an_id_while_a_table_is_started"),
     (Rule::NewestAgain, "two_check_an_id_while_a_table_is_started"),
     (Rule::OwnEntry, "two_check_an_id_while_a_table_is_started"),

@@ -13,6 +13,8 @@ scenarios! {
             vec![check(1, 1), check(6, 1)],
             vec![vec![sweep(0, 600), check(2, 600)], vec![sweep(1, 601), check(1, 601)]],
         );
+    a_sweep_is_beaten_by_one_for_a_time_long_past: [long, short]
+        Scenario::new(vec![], vec![vec![check(2, 1)], vec![check(1, 1000), check(1, 1001)]]);
     /// What is younger than 512 ticks stays; nothing else tells live entries from dead ones later.
     a_sweep_leaves_what_is_young: [long, short, refresh]
         Scenario::new(
