@@ -67,6 +67,11 @@ impl AtomicU64 {
         self.word.fetch_add(value, order)
     }
 
+    pub(crate) fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
+        self.touch_others();
+        self.word.fetch_sub(value, order)
+    }
+
     pub(crate) fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
         self.touch_others();
         self.word.fetch_or(value, order)
