@@ -1,0 +1,165 @@
+//! Threads that share nothing but atomics and the memory that hapax manages itself: what ThreadSanitizer can judge without a word about
+//! std, which is not compiled for it. So threads are the system's (which it knows), and there is no test harness.
+//!
+//! An ordinary test run checks the answers; `scripts/sanitizers` also looks for races.
+
+fn main() {
+    #[cfg(unix)]
+    races::run();
+    #[cfg(not(unix))]
+    println!("SKIPPED: its threads are POSIX's");
+}
+
+#[cfg(unix)]
+mod races {
+    use hapax::{Dedup, Digester, History, Int, ManualClock, Outcome, Timestamp, Unconfirmed, Window};
+    use std::ffi::c_void;
+    use std::ptr::{null, null_mut};
+    use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+    use std::time::Duration;
+
+    const THREADS: u64 = 4;
+
+    pub fn run() {
+        let tests: [(&str, fn()); 5] = [
+            ("one caller is told Fresh while a window grows", || one_is_told_fresh(false)),
+            ("the same with a history", || one_is_told_fresh(true)),
+            ("a window under pressure misses what it counts", a_window_under_pressure),
+            ("what is forgotten is fresh", what_is_forgotten_is_fresh),
+            ("a history misses nothing while generations turn", a_history_misses_nothing),
+        ];
+        for (name, test) in tests {
+            test();
+            println!("{name}: ok");
+        }
+    }
+
+    /// Runs the same work on all threads, each of which gets its number.
+    fn on_all_threads(work: impl Fn(u64) + Sync) {
+        struct Job<'a> {
+            work: &'a (dyn Fn(u64) + Sync),
+            thread: u64,
+        }
+        extern "C" fn start(job: *mut c_void) -> *mut c_void {
+            // SAFETY: it points to a job of the vector below, which outlives all threads, and whose work is Sync.
+            let job = unsafe { &*job.cast::<Job>() };
+            (job.work)(job.thread);
+            null_mut()
+        }
+        let jobs: Vec<_> = (0..THREADS).map(|thread| Job { work: &work, thread }).collect();
+        let mut threads = Vec::new();
+        for job in &jobs {
+            let mut thread = 0;
+            // SAFETY: the attributes may be null; `start` keeps to its signature, and does not unwind (a panic aborts there).
+            let failed =
+                unsafe { libc::pthread_create(&mut thread, null(), start, (&raw const *job).cast_mut().cast()) };
+            assert_eq!(failed, 0, "pthread_create");
+            threads.push(thread);
+        }
+        for thread in threads {
+            // SAFETY: it was created above, and is joined once. Its result is null.
+            assert_eq!(unsafe { libc::pthread_join(thread, null_mut()) }, 0, "pthread_join");
+        }
+    }
+
+    /// Runs the same work on all threads, second by second: nobody begins a second before all have ended the one before.
+    fn together(seconds: u64, work: impl Fn(u64, u64) + Sync) {
+        let arrived = AtomicU64::new(0);
+        on_all_threads(|thread| {
+            for second in 0..seconds {
+                arrived.fetch_add(1, Ordering::AcqRel);
+                while arrived.load(Ordering::Acquire) < (second + 1) * THREADS {
+                    std::thread::yield_now();
+                }
+                work(thread, second);
+            }
+        });
+    }
+
+    fn one_is_told_fresh(with_history: bool) {
+        const IDS: u64 = 40_000;
+        let hour = Duration::from_secs(3600);
+        let mut builder = Dedup::builder().window(hour).capacity(1).growth_thread(false).clock(ManualClock::new());
+        if with_history {
+            builder = builder.history(2 * hour, 1e-3, IDS as usize).unconfirmed(Unconfirmed::Fresh);
+        }
+        let dedup = builder.build().unwrap();
+        let fresh: Vec<AtomicU8> = (0..IDS).map(|_| AtomicU8::new(0)).collect();
+        on_all_threads(|thread| {
+            let mut verdicts = Vec::new();
+            for start in (0..IDS).step_by(50) {
+                let ids = start..start + 50;
+                verdicts.clear();
+                match thread % 3 {
+                    0 => verdicts.extend(ids.clone().map(|id| dedup.check(Int::from(id)))),
+                    1 => verdicts.extend(ids.clone().map(|id| dedup.check_prepared(dedup.prepare(Int::from(id))))),
+                    _ => dedup.check_batch(ids.clone().map(Int::from), &mut verdicts),
+                }
+                for (id, verdict) in ids.zip(&verdicts) {
+                    fresh[id as usize].fetch_add(u8::from(verdict.is_fresh()), Ordering::Relaxed);
+                }
+            }
+        });
+        let window = dedup.stats().window;
+        assert!(window.tables.len() > 1, "{window:?}");
+        let twice: u64 = fresh.iter().map(|count| u64::from(count.load(Ordering::Relaxed)) - 1).sum();
+        assert!(twice <= window.evicted_live && window.repaired_lines == 0, "{twice} twice fresh, {window:?}");
+    }
+
+    fn a_window_under_pressure() {
+        // The smallest table, which may not grow, time moving, and every id checked by two threads.
+        let window = Window::with_max_memory_bytes(Duration::from_secs(100), 1, 64 << 10).unwrap();
+        let digester = Digester::with_seed(3);
+        let (per_second, seconds) = (400, 200);
+        let fresh = AtomicU64::new(0);
+        together(seconds, |thread, second| {
+            for i in 0..per_second {
+                let id = (second * per_second + i) * (THREADS / 2) + thread / 2;
+                let outcome = window.check(digester.digest(id.to_le_bytes()), Timestamp::from_secs(second));
+                fresh.fetch_add(u64::from(outcome == Outcome::Fresh), Ordering::Relaxed);
+            }
+        });
+        let stats = window.stats(Timestamp::from_secs(seconds));
+        let twice = fresh.into_inner() - per_second * seconds * THREADS / 2;
+        assert!(stats.evicted_live > 0 && twice <= stats.evicted_live, "{twice} twice fresh, {stats:?}");
+        assert_eq!(stats.repaired_lines, 0);
+    }
+
+    fn what_is_forgotten_is_fresh() {
+        const ROUNDS: u64 = 1_500;
+        let hour = Duration::from_secs(3600);
+        let dedup = Dedup::builder().window(hour).capacity(1).growth_thread(false).clock(ManualClock::new());
+        let dedup = dedup.build().unwrap();
+        on_all_threads(|thread| {
+            for round in 0..ROUNDS {
+                match thread {
+                    0 => {
+                        let id = Int::from(round % 7);
+                        assert!(dedup.check(id).is_fresh(), "round {round}: remembered after it was forgotten");
+                        dedup.forget(id);
+                        if round % 500 == 499 {
+                            dedup.check(id);
+                            dedup.clear();
+                        }
+                    }
+                    // Traffic that keeps the lines full and their entries moving.
+                    _ => (0..20).for_each(|id| _ = dedup.check(Int::from((thread << 32) + round * 20 + id))),
+                }
+            }
+        });
+        assert_eq!(dedup.stats().window.repaired_lines, 0);
+    }
+
+    fn a_history_misses_nothing() {
+        let history = History::new(Duration::from_secs(10), 1e-2, 20_000).unwrap();
+        let digester = Digester::with_seed(9);
+        together(40, |thread, second| {
+            let at = Timestamp::from_secs(second);
+            let digest = |second: u64, i: u64| digester.digest(((second * THREADS + thread) * 200 + i).to_le_bytes());
+            (0..200).for_each(|i| history.insert(digest(second, i), at));
+            for age in 0..=second.min(10) {
+                assert!((0..200).all(|i| history.contains(digest(second - age, i))), "{age} s old at {second} s");
+            }
+        });
+    }
+}
