@@ -1,12 +1,14 @@
 //! What growing costs a caller: the time of every single check while the number of live ids goes from nothing to 50 million.
 //!
-//! `cargo bench --features bench --bench growth [-- IDS]`. Each row is a process of its own. The first one checks nothing: what it shows is
-//! the machine.
+//! `cargo bench --features bench --bench growth [-- IDS]`. Each row is a process of its own. The first two check nothing: what they show is
+//! the machine, without and with another thread that is busy, as one is that gets memory ready. "hapax, CPU" is by the thread's own
+//! clock, which stands still while the machine does something else.
 
 use hapax::{Dedup, Int};
 use hdrhistogram::Histogram;
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What all begin with room for.
@@ -15,7 +17,7 @@ const CAPACITY: usize = 65_536;
 /// The first argument of a process that measures one of the rows.
 const CHILD: &str = "--measure";
 
-const ROWS: [&str; 4] = ["nothing", "hapax", "DashMap", "papaya"];
+const ROWS: [&str; 6] = ["nothing", "two busy", "hapax", "hapax, CPU", "DashMap", "papaya"];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
@@ -54,28 +56,72 @@ fn compare(ids: &str) -> ExitCode {
 /// Measures a row and prints it. Wrong answers fail it.
 fn measure(row: &str, ids: u64) -> ExitCode {
     let measured = match row {
-        "nothing" => Measured::of(ids, |_| None),
-        "hapax" => {
-            let day = Duration::from_secs(24 * 3600);
-            let dedup = Dedup::builder().window(day).capacity(CAPACITY).build().expect("it is small");
-            let measured = Measured::of(ids, |id| Some(dedup.check(Int::from(id)).is_fresh()));
-            let window = dedup.stats().window;
-            eprintln!("hapax: {} tables, {} ids lost", window.tables.len(), window.evicted_live);
-            Measured { wrong: measured.wrong.saturating_sub(window.evicted_live), ..measured }
+        // As long as the others take.
+        "nothing" => Measured::of(20 * ids, Instant::now, |_| None),
+        "two busy" => {
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+                let measured = Measured::of(20 * ids, Instant::now, |_| None);
+                stop.store(true, Ordering::Relaxed);
+                measured
+            })
         }
+        "hapax" => measure_hapax(ids, Instant::now),
+        "hapax, CPU" => measure_hapax(ids, ThreadTime::now),
         "DashMap" => {
             let map = dashmap::DashMap::with_capacity_and_hasher(CAPACITY, foldhash::fast::RandomState::default());
-            Measured::of(ids, |id| Some(map.insert(id, 0_u32).is_none()))
+            Measured::of(ids, Instant::now, |id| Some(map.insert(id, 0_u32).is_none()))
         }
         // As it comes: it moves its entries a few at a time.
         "papaya" => {
             let map = papaya::HashMap::with_capacity_and_hasher(CAPACITY, foldhash::fast::RandomState::default());
-            Measured::of(ids, |id| Some(map.pin().insert(id, 0_u32).is_none()))
+            Measured::of(ids, Instant::now, |id| Some(map.pin().insert(id, 0_u32).is_none()))
         }
         _ => return ExitCode::from(2),
     };
     measured.print(row);
     if measured.wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn measure_hapax<T: Moment>(ids: u64, now: impl Fn() -> T) -> Measured {
+    let day = Duration::from_secs(24 * 3600);
+    let dedup = Dedup::builder().window(day).capacity(CAPACITY).build().expect("it is small");
+    let measured = Measured::of(ids, now, |id| Some(dedup.check(Int::from(id)).is_fresh()));
+    let window = dedup.stats().window;
+    eprintln!("hapax: {} tables, {} ids lost", window.tables.len(), window.evicted_live);
+    Measured { wrong: measured.wrong.saturating_sub(window.evicted_live), ..measured }
+}
+
+/// What is read between two checks.
+trait Moment: Copy {
+    fn since(self, earlier: Self) -> Duration;
+}
+
+impl Moment for Instant {
+    fn since(self, earlier: Self) -> Duration {
+        self.duration_since(earlier)
+    }
+}
+
+/// How long this thread has been running.
+#[derive(Clone, Copy)]
+struct ThreadTime(Duration);
+
+impl ThreadTime {
+    fn now() -> Self {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: it writes a timespec to where this points, which is one.
+        let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        assert_eq!(failed, 0, "the clock of a thread");
+        ThreadTime(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    }
+}
+
+impl Moment for ThreadTime {
+    fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
 }
 
 struct Measured {
@@ -86,10 +132,10 @@ struct Measured {
 
 impl Measured {
     /// Runs the stream; `check` says whether an id is fresh.
-    fn of(ids: u64, check: impl Fn(u64) -> Option<bool>) -> Self {
+    fn of<T: Moment>(ids: u64, now: impl Fn() -> T, check: impl Fn(u64) -> Option<bool>) -> Self {
         let mut nanos = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("these are bounds");
         let (mut fresh, mut wrong, mut slow, mut checks) = (0, 0, 0, 0_u64);
-        let mut last = Instant::now();
+        let mut last = now();
         while fresh < ids {
             let is_new = fresh == 0 || checks % 10 != 9;
             // One in ten is an id from any time before.
@@ -99,11 +145,17 @@ impl Measured {
             fresh += u64::from(is_new);
             checks += 1;
             // Nothing between two checks goes unmeasured.
-            let now = Instant::now();
-            let took = now.duration_since(last);
+            let this = now();
+            let took = this.since(last);
             nanos.saturating_record(took.as_nanos() as u64);
-            slow += u64::from(took > Duration::from_millis(1));
-            last = now;
+            if took > Duration::from_millis(1) {
+                slow += 1;
+                // Where, in case it is not the machine.
+                if slow <= 20 {
+                    eprintln!("{:8.1} ms at {fresh} ids", took.as_secs_f64() * 1e3);
+                }
+            }
+            last = this;
         }
         Measured { nanos, slow, wrong }
     }

@@ -298,7 +298,8 @@ impl Growth {
 impl State {
     /// Whether the newest table, of so many lines, may be full before the next one, of so many, could be ready.
     fn is_in_a_rush(&self, lines: usize, next_lines: usize) -> bool {
-        const MARGIN: u32 = 4;
+        // What a machine has to get from its host takes it ten times as long as what it has.
+        const MARGIN: u32 = 16;
         let paces = self.filling.zip(self.preparing);
         paces.is_some_and(|(filling, preparing)| filling.estimate(lines) < MARGIN * preparing.estimate(next_lines))
     }
