@@ -61,7 +61,11 @@ fn measure(row: &str, ids: u64) -> ExitCode {
         "two busy" => {
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
-                scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
                 let measured = Measured::of(20 * ids, Instant::now, |_| None);
                 stop.store(true, Ordering::Relaxed);
                 measured

@@ -2,8 +2,12 @@
 //!
 //! `cargo bench --features bench --bench scale [-- IDS [GROWN_FROM]]`, or `scripts/scale`. For each number of live ids (10 million; IDS, by default 500
 //! million) it fills a window of that capacity, the last million of it with three times as many duplicates in between, which is what is
-//! compared; then it looks for a sample of 10 million of all ids. With GROWN_FROM the larger window starts with room for so
+//! compared; then it looks for a sample of 10 million of all ids. What the machine itself loses, "memory" shows: lines that are fetched from
+//! a table of the same size and written to, and nothing else. With GROWN_FROM the larger window starts with room for so
 //! many, and grows.
+
+#[path = "strategies/lines.rs"]
+mod lines;
 
 use hapax::{Dedup, Int, Stats};
 use std::ops::Range;
@@ -34,20 +38,32 @@ fn main() -> ExitCode {
         }
     };
     println!(
-        "{:>13} {:>10} {:>10} {:>9} {:>8} {:>8} {:>7}  ",
-        "live", "filling", "steady", "evicted", "missed", "bytes/id", "tables"
+        "{:>13} {:>10} {:>10} {:>10} {:>9} {:>8} {:>8} {:>7}  (millions a second)",
+        "live", "filling", "steady", "memory", "evicted", "missed", "bytes/id", "tables"
     );
     let small = measure(SMALL, SMALL);
     let large = measure(ids, grown_from.unwrap_or(ids));
     let share = large.steady / small.steady;
-    println!("{ids} live ids at {:.0} % of the speed of {SMALL}", share * 100.0);
+    let of_memory = large.memory / small.memory;
+    println!(
+        "{ids} live ids at {:.0} % of the speed of {SMALL}; the memory at {:.0} %",
+        share * 100.0,
+        of_memory * 100.0
+    );
     let holds = [&small, &large].iter().all(|measured| measured.missed <= measured.evicted);
-    if holds && share >= 0.5 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    // Half the speed, or half of what the memory leaves of it. For one window after it has grown, a check looks at several tables.
+    if holds && (grown_from.is_some() || share >= 0.5 * of_memory.min(1.0)) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 struct Measured {
     /// Ids a second.
     steady: f64,
+    /// Lines a second that the machine fetches at best.
+    memory: f64,
     evicted: u64,
     /// Ids of the sample that are not known.
     missed: u64,
@@ -77,16 +93,29 @@ fn measure(live: u64, capacity: u64) -> Measured {
     let again = fresh.saturating_sub(LAST);
     let Stats { window, .. } = dedup.stats();
     let missed = (0..SAMPLE).filter(|&i| dedup.contains(Int::from(mix(mix(!i) % live))).is_none()).count() as u64;
+    let bytes = window.tables.iter().map(|table| table.bytes).sum();
+    drop(dedup);
+    let memory = fetch(bytes);
     println!(
-        "{live:13} {:10.1} {:10.1} {:9} {:8} {:8.2} {:7}",
+        "{live:13} {:10.1} {:10.1} {:10.1} {:9} {:8} {:8.2} {:7}",
         filling / 1e6,
         steady / 1e6,
+        memory / 1e6,
         window.evicted_live,
         missed + again,
         window.bytes as f64 / live as f64,
         window.tables.len(),
     );
-    Measured { steady, evicted: window.evicted_live, missed: missed + again }
+    Measured { steady, memory, evicted: window.evicted_live, missed: missed + again }
+}
+
+/// How many lines a second are fetched from a table of so many bytes.
+fn fetch(bytes: usize) -> f64 {
+    let table = lines::Table::new(bytes);
+    let numbers: Vec<u64> = (0..4 * LAST).map(mix).collect();
+    let began = Instant::now();
+    lines::add_to_lines::<64>(table.lines(), &numbers);
+    numbers.len() as f64 / began.elapsed().as_secs_f64()
 }
 
 /// All numbers, each once, in no order (the finalizer of `SplitMix64`).

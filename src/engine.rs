@@ -153,6 +153,7 @@ impl Engine {
             staged.add(&newest, digest);
             history.prefetch(digest);
         }
+        staged.chunk.ask(&newest);
         while staged.chunk.len() > 0 {
             let newest = self.window.newest(&mut next.chunk);
             let mut known = 0;
@@ -163,6 +164,7 @@ impl Engine {
                 staged.looks[i] = history.look(staged.digests[i]);
                 known |= u64::from(staged.looks[i].seen) << i;
             }
+            next.chunk.ask(&newest);
             let mut ahead = next.digests().iter();
             let meanwhile = || {
                 if let Some(&digest) = ahead.next() {

@@ -3,6 +3,7 @@
 mod answers;
 mod case;
 mod drive;
+mod lines;
 mod options;
 mod pace;
 mod picture;

@@ -235,6 +235,7 @@ impl Window {
         let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
         let newest = self.newest(chunk);
         digests.by_ref().take(CHUNK).for_each(|digest| chunk.stage(&newest, digest));
+        chunk.ask(&newest);
         while chunk.len() > 0 {
             let newest = self.newest(next);
             let fresh = self.check_chunk(chunk, !0, at, || {
@@ -242,6 +243,7 @@ impl Window {
                     next.stage(&newest, digest);
                 }
             });
+            next.ask(&newest);
             decided(chunk.len(), fresh);
             std::mem::swap(&mut chunk, &mut next);
         }
