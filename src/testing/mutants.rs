@@ -2,9 +2,8 @@
 //!
 //! Those rules, that is, whose absence two processors show within a second or so. The others matter only if a thread is interrupted at
 //! one of a few instructions while others do a certain thing (`ValidView`, `SourceAgain`, `HomeFirst`, `ForgetVacancy`, `NewestAgain`,
-//! `ForgetAgain`, `SweepWhileDue`, …), on weaker memory (`Acquire`, `NewestInOrder`), or with clocks that differ by a tick at one
-//! moment (`KeepGrace`, `CountKept`, `FlagGrace`, `RefreshLater`): the models and the explorer see to these. In 30 million operations
-//! each none of these was noticed here, but for `SourceAgain` once.
+//! `ForgetAgain`, `SweepWhileDue`, `SweepAgain`, …), on weaker memory (`Acquire`, `NewestInOrder`), or with clocks that differ by a tick at
+//! one moment (`KeepGrace`, `CountKept`, `FlagGrace`, `RefreshLater`): the models and the explorer see to these.
 
 use super::{Semantics, Subject, Workload, verify};
 use crate::rules::{Rule, leave_out};
