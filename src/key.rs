@@ -165,4 +165,11 @@ mod tests {
         }
         assert_eq!(key(|k| k.int(5_u8)), key(|k| k.int(5_i64)));
     }
+
+    #[test]
+    fn a_key_is_used_again() {
+        let mut key = Key::new();
+        key.text("before").clear().int(5);
+        assert_eq!(&key, Key::new().int(5));
+    }
 }

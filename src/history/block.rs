@@ -116,6 +116,16 @@ mod tests {
     }
 
     #[test]
+    fn as_many_bits_are_drawn_as_are_asked_for() {
+        let random = 0x0123_4567_89ab_cdef_u64;
+        for n in 1..=8 {
+            let drawn =
+                (0..n).map(|i| 1 << (random.rotate_left(6 * i) >> 58)).fold(0, |word: u64, bit: u64| word | bit);
+            assert_eq!(bits(random, n), drawn, "{n}");
+        }
+    }
+
+    #[test]
     fn a_pattern_is_found_among_others_and_only_whole() {
         let shape = Shape { words: 2, bits: 4 };
         let pattern = Pattern::of(Digest::from(0x1234_5678_9abc_def0_u128 << 40), shape);

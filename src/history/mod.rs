@@ -7,6 +7,8 @@ mod block;
 mod models;
 mod rotating;
 mod sizing;
+#[cfg(all(test, not(modelled)))]
+mod tests;
 
 pub(crate) use rotating::Look;
 pub use rotating::{History, HistoryStats};

@@ -298,3 +298,19 @@ pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
         })
     })
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_tags_contains_its_members_and_few_others() {
+        let tag = |i: u64| Tag::of(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut set = TagSet::default();
+        (0..5).for_each(|i| set.insert(tag(i)));
+        assert!((0..5).all(|i| set.may_contain(tag(i))));
+        // Five of 512 bits are set.
+        let others = (5..100_005).filter(|i| set.may_contain(tag(*i))).count();
+        assert!((900..1_060).contains(&others), "{others} of 100,000");
+    }
+}

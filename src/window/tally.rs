@@ -92,6 +92,17 @@ mod tests {
     }
 
     #[test]
+    fn many_are_evicted_at_once_and_windows_of_time_replace_each_other() {
+        let tally = Tally::new(100);
+        tally.evicted_many(40, Lost { age_ticks: 50, now: 10 });
+        tally.evicted(Lost { age_ticks: 90, now: 210 });
+        assert_eq!(tally.effective_window_ticks(210), 90);
+        tally.evicted(Lost { age_ticks: 80, now: u64::MAX });
+        assert_eq!(tally.effective_window_ticks(u64::MAX), 80);
+        assert_eq!(tally.evicted_live(), 42);
+    }
+
+    #[test]
     fn repairs_are_counted() {
         let tally = Tally::new(100);
         (0..3).for_each(|_| tally.repaired());

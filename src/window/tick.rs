@@ -302,6 +302,16 @@ impl SinceSweep {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn not_older_than_a_slot_is_what_was_stamped_when_it_was_or_later() {
+        let ticks = Ticks::of_window(Duration::from_secs(100)).unwrap();
+        let at =
+            |second: u64| Moment::new(ticks.at(Timestamp::from_secs(second).into()), Limits::of_window(ticks.window));
+        let moment = at(500).not_older_than(at(450).stamp_bits());
+        assert!([450, 451, 500].into_iter().all(|second| moment.is_live(at(second).stamp_bits())));
+        assert!([449, 440, 401].into_iter().all(|second| !moment.is_live(at(second).stamp_bits())));
+    }
     use proptest::prelude::*;
 
     #[test]

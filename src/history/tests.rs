@@ -1,0 +1,46 @@
+//! What the history says of itself, and that all ways to ask it agree.
+
+use super::History;
+use crate::{Digester, Outcome, Timestamp};
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn a_batch_is_answered_like_its_digests_one_by_one() {
+    let (one_by_one, batched) = (History::new(HOUR, 1e-3, 1_000).unwrap(), History::new(HOUR, 1e-3, 1_000).unwrap());
+    let digester = Digester::with_seed(4);
+    // Of 300 numbers each occurs twice, in the same batch or in another.
+    let digests: Vec<_> = (0..600_u64).map(|i| digester.digest((i * 7 % 300).to_le_bytes())).collect();
+    let at = Timestamp::from_secs(1);
+    let expected: Vec<Outcome> = digests.iter().map(|digest| one_by_one.check(*digest, at)).collect();
+    let (mut outcomes, mut answers) = (vec![Outcome::Fresh; 3], Vec::new());
+    for batch in digests.chunks(250) {
+        batched.check_batch(batch, at, &mut outcomes);
+        answers.extend_from_slice(&outcomes);
+    }
+    assert_eq!(answers, expected);
+    assert_eq!(expected.iter().filter(|outcome| **outcome == Outcome::Fresh).count(), 300);
+}
+
+#[test]
+fn it_takes_its_blocks_a_word_for_each_1024_of_them_and_itself() {
+    for ids in [1, 1_000, 100_000, 3_000_000] {
+        let bytes = History::new(HOUR, 1e-2, ids).unwrap().stats().bytes - size_of::<History>();
+        let blocks = (1..=bytes / 64).rev().find(|blocks| 64 * blocks + 8 * blocks.div_ceil(1024) == bytes);
+        let bits_an_id = blocks.map(|blocks| blocks as f64 * 512.0 / ids as f64);
+        assert!(
+            bits_an_id.is_some_and(|bits| ids < 100_000 || (20.0..30.0).contains(&bits)),
+            "{ids}: {bytes} {bits_an_id:?}"
+        );
+    }
+}
+
+#[test]
+fn the_first_moment_is_one_like_any_other() {
+    let history = History::new(HOUR, 1e-3, 1_000).unwrap();
+    let digest = Digester::with_seed(4).digest("first");
+    assert_eq!(history.check(digest, Timestamp::from_nanos(0)), Outcome::Fresh);
+    assert_eq!(history.check(digest, Timestamp::from_nanos(1)), Outcome::Duplicate);
+    assert!(format!("{history:?}").contains("blocks"));
+}
