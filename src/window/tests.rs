@@ -282,6 +282,16 @@ fn an_idle_window_comes_to_rest() {
 }
 
 #[test]
+fn forgetting_says_whether_there_was_something_to_forget() {
+    let window = Window::new(Duration::from_secs(100), 1_000).unwrap();
+    let at = Timestamp::from_secs(1);
+    assert!(!window.forget(digest(1), at));
+    window.check(digest(1), at);
+    assert!(window.forget(digest(1), at));
+    assert!(!window.forget(digest(1), at));
+}
+
+#[test]
 fn too_many_ids_are_forgotten_oldest_first_and_counted() {
     for kernel in kernels() {
         let window = small(1024, kernel, false);
