@@ -47,6 +47,11 @@ impl Timestamp {
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
+
+    /// The time that has passed since an earlier point, or none.
+    pub(crate) const fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
 }
 
 impl std::ops::Add<Duration> for Timestamp {

@@ -1,5 +1,6 @@
 //! How an engine is configured.
 
+use crate::claims::Claims;
 use crate::clock::Clock;
 use crate::digest::Digester;
 use crate::engine::{Engine, EngineClock};
@@ -19,6 +20,8 @@ pub enum Unconfirmed {
     /// Fresh: a duplicate from beyond the window is handled again, and can be told from a certainly new id by its verdict.
     Fresh,
 }
+
+const MAX_LEASE: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// Configures a [`Dedup`].
 ///
@@ -44,6 +47,7 @@ pub struct Builder {
     history: Option<(Duration, f64, usize)>,
     unconfirmed: Option<Unconfirmed>,
     refresh_on_duplicate: bool,
+    lease: Duration,
     clock: Option<Box<dyn Clock>>,
     seed: Option<u64>,
     scope: Option<String>,
@@ -59,6 +63,7 @@ impl Builder {
             history: None,
             unconfirmed: None,
             refresh_on_duplicate: false,
+            lease: Duration::from_secs(30),
             clock: None,
             seed: None,
             scope: None,
@@ -116,6 +121,12 @@ impl Builder {
         Builder { refresh_on_duplicate, ..self }
     }
 
+    /// For how long a [claim](Dedup::claim) is its holder's, unless it is said otherwise: longer than the work usually takes, and short enough to
+    /// wait for if its holder is stuck. Up to 100 years. Default: 30 seconds.
+    pub fn lease(self, lease: Duration) -> Self {
+        Builder { lease, ..self }
+    }
+
     /// Where to read the time. Default: [`MonotonicClock`](crate::MonotonicClock).
     pub fn clock(self, clock: impl Clock) -> Self {
         Builder { clock: Some(Box::new(clock)), ..self }
@@ -152,6 +163,13 @@ impl Builder {
             let expected = "a history, without which it means nothing";
             return Err(Error::invalid("unconfirmed", format_args!("{unconfirmed:?}"), expected));
         }
+        if self.lease.is_zero() || self.lease > MAX_LEASE {
+            return Err(Error::invalid(
+                "lease",
+                format_args!("{:?}", self.lease),
+                "a duration of up to 100 years, not none",
+            ));
+        }
         let clock = EngineClock::new(self.clock, ticks.tick());
         let window = Window::with_growth(self.window, self.capacity, self.max_memory_bytes, self.growth_thread)?
             .refresh_on_duplicate(self.refresh_on_duplicate);
@@ -163,6 +181,8 @@ impl Builder {
             history,
             unconfirmed: self.unconfirmed.unwrap_or_default(),
             refresh_on_duplicate: self.refresh_on_duplicate,
+            claims: Claims::new(),
+            lease: self.lease,
             clock,
             keeps_stream_time: StdAtomicBool::new(false),
             counters: Counters::new(),
@@ -183,6 +203,7 @@ impl std::fmt::Debug for Builder {
             .field("history", &self.history)
             .field("unconfirmed", &self.unconfirmed)
             .field("refresh_on_duplicate", &self.refresh_on_duplicate)
+            .field("lease", &self.lease)
             .field("scope", &self.scope)
             .finish_non_exhaustive()
     }

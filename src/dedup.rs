@@ -38,8 +38,8 @@ use std::time::Duration;
 /// No lock, no allocation and no waiting in any check. See [`Window`](crate::Window) and [`History`](crate::History) for memory and time.
 #[derive(Clone)]
 pub struct Dedup {
-    engine: Arc<Engine>,
-    digester: Digester,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) digester: Digester,
 }
 
 /// An id whose digest is known, and whose memory may be on its way.
@@ -56,6 +56,8 @@ pub enum Forgotten {
     Entirely,
     /// The history, which cannot forget single ids, may remember it, and its next check may be a guess.
     ExceptByHistory,
+    /// Nothing was forgotten, since the id is [claimed](Dedup::claim): it is for the claim's holder to release it.
+    InProgress,
 }
 
 impl Dedup {
@@ -222,14 +224,17 @@ impl Dedup {
     /// remembers it.
     pub fn forget(&self, id: impl AsRef<[u8]>) -> Forgotten {
         let digest = self.digester.digest(id);
-        self.engine.window.forget(digest, self.engine.now().time);
+        if !self.engine.forget(digest) {
+            return Forgotten::InProgress;
+        }
         match &self.engine.history {
             Some(history) if history.contains(digest) => Forgotten::ExceptByHistory,
             _ => Forgotten::Entirely,
         }
     }
 
-    /// Forgets all ids, of all scopes, that were accepted before the call. What is accepted meanwhile may be forgotten, too.
+    /// Forgets all ids, of all scopes, that were accepted before the call. What is accepted meanwhile may be forgotten, too. What is claimed
+    /// stays claimed.
     ///
     /// Writes to all of the memory: about a second for 10 million ids. Others go on meanwhile.
     pub fn clear(&self) {
@@ -237,6 +242,7 @@ impl Dedup {
             history.clear();
         }
         self.engine.window.clear(self.engine.now().time);
+        self.engine.claims.clear();
     }
 
     /// The grain of time: how much longer than the window it may remember an id, at most twice. At most a hundredth of the window.

@@ -69,6 +69,15 @@ impl Digester {
         // fast path for integers and UUIDs.
         xxh3_128_with_seed(id.as_ref(), self.seed).into()
     }
+
+    /// A digest of an id, given its own, together with what else there is to it.
+    pub(crate) fn digest_with(&self, id: Digest, fingerprint: &[u8]) -> Digest {
+        let fingerprint = self.digest(fingerprint);
+        let words = [id.place, id.mark, fingerprint.place, fingerprint.mark];
+        let mut bytes = [0; 32];
+        bytes.chunks_exact_mut(8).zip(words).for_each(|(chunk, word)| chunk.copy_from_slice(&word.to_le_bytes()));
+        self.digest(bytes)
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The synchronous engine within: how the tiers decide together.
 
+use crate::claims::{Claims, Respected};
 use crate::clock::{Clock, MonotonicClock, Reading};
 use crate::config::Unconfirmed;
 use crate::digest::{Digest, Digester};
@@ -16,6 +17,9 @@ pub(crate) struct Engine {
     pub(crate) history: Option<History>,
     pub(crate) unconfirmed: Unconfirmed,
     pub(crate) refresh_on_duplicate: bool,
+    pub(crate) claims: Claims,
+    /// Of claims that do not say otherwise.
+    pub(crate) lease: Duration,
     pub(crate) clock: EngineClock,
     /// Whether time is what `check_at` is given, from the first such call on.
     pub(crate) keeps_stream_time: StdAtomicBool,
@@ -49,30 +53,47 @@ impl EngineClock {
     }
 
     #[inline(always)]
-    fn now(&self) -> Reading {
+    pub(crate) fn now(&self) -> Reading {
         let time = match &self.source {
             Source::Monotonic(clock) => clock.now(),
             Source::Custom(clock) => clock.now(),
         };
         Reading { time, lag_nanos: self.lag_nanos }
     }
+
+    /// For how long a thread may wait by the system's clock without looking at this one: at most so long, if nobody knows how it runs.
+    pub(crate) fn glance(&self, unknown: Duration) -> Duration {
+        match &self.source {
+            Source::Monotonic(_) => Duration::MAX,
+            Source::Custom(_) => unknown,
+        }
+    }
 }
 
 /// Not in the history means: certainly not seen within its horizon.
 const FRESH_BY_WINDOW: Verdict = Verdict::exact(Outcome::Fresh, Tier::Window);
 const FRESH_BY_HISTORY: Verdict = Verdict::exact(Outcome::Fresh, Tier::History);
-const DUPLICATE: Verdict = Verdict::exact(Outcome::Duplicate, Tier::Window);
+pub(crate) const DUPLICATE: Verdict = Verdict::exact(Outcome::Duplicate, Tier::Window);
+const IN_PROGRESS: Verdict = Verdict::exact(Outcome::InProgress, Tier::Claims);
 
 impl Engine {
     /// Checks one id.
     #[inline]
     pub(crate) fn check(&self, digest: Digest, at: Reading) -> Verdict {
         let verdict = match &self.history {
-            None => verdict(self.window.check_at(digest, at), FRESH_BY_WINDOW),
+            None => verdict(self.decide(digest, at), FRESH_BY_WINDOW),
             Some(history) => self.check_with(history, digest, at),
         };
         self.counters.add_one(verdict);
         verdict
+    }
+
+    /// What window and claims say.
+    #[inline(always)]
+    fn decide(&self, digest: Digest, at: Reading) -> Outcome {
+        let before = self.claims.before();
+        let outcome = self.window.check_at(digest, at);
+        self.respect_claims(before, digest, outcome, at)
     }
 
     fn check_with(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
@@ -82,7 +103,7 @@ impl Engine {
         if look.seen {
             return self.check_known(history, digest, at);
         }
-        let outcome = self.window.check_at(digest, at);
+        let outcome = self.decide(digest, at);
         if outcome == Outcome::Fresh {
             history.insert_looked(&look, history.tick(at.time));
         }
@@ -94,13 +115,15 @@ impl Engine {
     fn check_known(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
         // A duplicate must leave no trace in the window, or it would extend its id's stay.
         if self.unconfirmed == Unconfirmed::Duplicate && !self.refresh_on_duplicate {
+            let before = self.claims.before();
             return match self.window.contains(digest, at.time) {
-                true => DUPLICATE,
+                true => verdict(self.respect_claims(before, digest, Outcome::Duplicate, at), self.unconfirmed()),
                 false => self.unconfirmed(),
             };
         }
-        match self.window.check_at(digest, at) {
+        match self.decide(digest, at) {
             Outcome::Duplicate => DUPLICATE,
+            Outcome::InProgress => IN_PROGRESS,
             Outcome::Fresh => {
                 history.insert(digest, at.time);
                 self.unconfirmed()
@@ -109,7 +132,7 @@ impl Engine {
     }
 
     /// What the history's "maybe" becomes.
-    fn unconfirmed(&self) -> Verdict {
+    pub(crate) fn unconfirmed(&self) -> Verdict {
         Verdict::guess(match self.unconfirmed {
             Unconfirmed::Duplicate => Outcome::Duplicate,
             Unconfirmed::Fresh => Outcome::Fresh,
@@ -125,11 +148,18 @@ impl Engine {
         self.window.advance(at);
         let mut counts = Counts::default();
         match &self.history {
-            None => self.window.check_chunks(digests, at, |len, fresh| {
-                extend(verdicts, len, fresh, FRESH_BY_WINDOW);
-                counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
-                counts.add(DUPLICATE, len as u64 - u64::from(fresh.count_ones()));
-            }),
+            None => self.window.check_chunks(
+                digests,
+                at,
+                || self.claims.before(),
+                |before, chunk, fresh| {
+                    let Respected { fresh, in_progress } = self.respect_claims_of(before, chunk, (!0, fresh), at);
+                    extend(verdicts, chunk.len(), fresh, FRESH_BY_WINDOW);
+                    counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
+                    counts.add(DUPLICATE, chunk.len() as u64 - u64::from((fresh | in_progress).count_ones()));
+                    mark_in_progress(verdicts, chunk.len(), in_progress, &mut counts);
+                },
+            ),
             Some(history) => self.check_batch_with(history, digests, at, verdicts, &mut counts),
         }
         self.counters.add(counts);
@@ -187,7 +217,9 @@ impl Engine {
         (verdicts, counts): (&mut Vec<Verdict>, &mut Counts),
         mut meanwhile: impl FnMut(),
     ) {
+        let before = self.claims.before();
         let fresh = self.window.check_chunk(chunk, !known, at, || ());
+        let Respected { fresh, in_progress } = self.respect_claims_of(before, chunk, (!known, fresh), at);
         let now = history.tick(at.time);
         for (i, look) in looks[..chunk.len()].iter().enumerate() {
             meanwhile();
@@ -199,7 +231,8 @@ impl Engine {
         let start = verdicts.len();
         extend(verdicts, chunk.len(), fresh, FRESH_BY_HISTORY);
         counts.add(FRESH_BY_HISTORY, fresh.count_ones().into());
-        counts.add(DUPLICATE, chunk.len() as u64 - u64::from((known | fresh).count_ones()));
+        counts.add(DUPLICATE, chunk.len() as u64 - u64::from((known | fresh | in_progress).count_ones()));
+        mark_in_progress(verdicts, chunk.len(), in_progress, counts);
         // Equal ids are known or not known together, so these do not overtake others.
         for i in bits(known) {
             let verdict = self.check_known(history, digests[i], at);
@@ -218,7 +251,13 @@ impl Engine {
             fresh_unconfirmed: counts.fresh_unconfirmed(),
             duplicates_by_window: counts.duplicates_by_window(),
             duplicates_by_history: counts.duplicates_by_history(),
-            bytes: size_of_val(self) + Counters::BYTES + window.bytes + history.as_ref().map_or(0, |h| h.bytes),
+            bytes: size_of_val(self)
+                + Counters::BYTES
+                + self.claims.bytes()
+                + window.bytes
+                + history.as_ref().map_or(0, |h| h.bytes),
+            in_progress: counts.in_progress(),
+            claims: self.claims.stats(self.clock.now().time),
             window,
             history,
             at: at.time,
@@ -273,6 +312,7 @@ fn verdict(outcome: Outcome, fresh: Verdict) -> Verdict {
     match outcome {
         Outcome::Fresh => fresh,
         Outcome::Duplicate => DUPLICATE,
+        Outcome::InProgress => IN_PROGRESS,
     }
 }
 
@@ -280,4 +320,12 @@ fn verdict(outcome: Outcome, fresh: Verdict) -> Verdict {
 #[inline(always)]
 fn extend(verdicts: &mut Vec<Verdict>, len: usize, set: u64, fresh: Verdict) {
     verdicts.extend((0..len).map(|i| if set >> i & 1 != 0 { fresh } else { DUPLICATE }));
+}
+
+/// Says of the last `len` verdicts which ids of them are claimed.
+#[inline(always)]
+fn mark_in_progress(verdicts: &mut [Verdict], len: usize, set: u64, counts: &mut Counts) {
+    let start = verdicts.len() - len;
+    bits(set).for_each(|i| verdicts[start + i] = IN_PROGRESS);
+    counts.add(IN_PROGRESS, set.count_ones().into());
 }

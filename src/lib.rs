@@ -80,6 +80,8 @@ mod window;
 
 mod history;
 
+mod claims;
+
 mod config;
 mod dedup;
 mod engine;
@@ -97,6 +99,7 @@ pub mod strategy;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use claims::{Attempt, Claim, ClaimOptions, ClaimStats, LostLease, Once, OnceError, Token};
 pub use clock::{Clock, ManualClock, MonotonicClock, Timestamp};
 pub use config::{Builder, Unconfirmed};
 pub use dedup::{Dedup, Forgotten, Prepared};

@@ -74,6 +74,24 @@ pub(crate) enum Rule {
     ForgetAgain,
     /// A table that is used again starts at another lap than it had before.
     LapOfLife,
+    /// A claim announces itself before it looks at the window.
+    AnnounceFirst,
+    /// That look is ordered after the announcement. (Only loom can tell.)
+    AnnounceInOrder,
+    /// A claim looks at the window.
+    ClaimLooks,
+    /// A check that has inserted looks for claims.
+    ConfirmFresh,
+    /// A check that has found an id looks for claims.
+    ConfirmDuplicate,
+    /// A check that had a taking back beside it looks again.
+    TakenBackMeanwhile,
+    /// A check that has inserted what is claimed takes it back.
+    TakeBack,
+    /// A claim that completes leaves word for a check that has inserted meanwhile.
+    Contest,
+    /// Only the token's holder ends a claim.
+    TokenHolds,
     /// A generation of the history is cleared before it becomes the current one.
     ClearFirst,
     /// Only one caller clears a generation.

@@ -1,7 +1,7 @@
 //! Counting verdicts without slowing them down.
 
 use crate::sync::{Ordering, StdAtomicU64};
-use crate::{HistoryStats, Outcome, Tier, Timestamp, Verdict, WindowStats};
+use crate::{ClaimStats, HistoryStats, Outcome, Tier, Timestamp, Verdict, WindowStats};
 
 /// What an engine has counted, and what it holds.
 ///
@@ -25,6 +25,10 @@ pub struct Stats {
     pub duplicates_by_window: u64,
     /// Checks that the history's guess answered with duplicate.
     pub duplicates_by_history: u64,
+    /// Checks that found the id claimed.
+    pub in_progress: u64,
+    /// Claims, and the attempts at them, which are no checks.
+    pub claims: ClaimStats,
     /// The window.
     pub window: WindowStats,
     /// The history, if there is one.
@@ -38,7 +42,7 @@ pub struct Stats {
 impl Stats {
     /// Checks, of single ids, that were answered.
     pub fn checks(&self) -> u64 {
-        self.fresh + self.duplicates_by_window + self.duplicates_by_history
+        self.fresh + self.duplicates_by_window + self.duplicates_by_history + self.in_progress
     }
 }
 
@@ -66,6 +70,10 @@ impl Counts {
 
     pub(crate) fn duplicates_by_window(&self) -> u64 {
         self.of(Outcome::Duplicate, Tier::Window)
+    }
+
+    pub(crate) fn in_progress(&self) -> u64 {
+        self.of(Outcome::InProgress, Tier::Claims)
     }
 
     pub(crate) fn duplicates_by_history(&self) -> u64 {

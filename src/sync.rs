@@ -1,4 +1,4 @@
-//! The one file that imports atomics: std's in a build, those of a model under `--cfg modelled` and one of `--cfg loom`,
+//! The one file that imports atomics, and the locks that are part of a protocol: std's in a build, those of a model under `--cfg modelled` and one of `--cfg loom`,
 //! `--cfg shuttle`, `--cfg explore`.
 
 pub(crate) use std::sync::atomic::Ordering;
@@ -9,16 +9,26 @@ pub(crate) use std::{
     sync::atomic::{AtomicU64, fence},
 };
 
+// (The explorer has no locks: it does not explore claims.)
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+
 #[cfg(loom)]
 pub(crate) use {
-    loom::{hint::spin_loop, sync::atomic::fence},
+    loom::{
+        hint::spin_loop,
+        sync::{Condvar, Mutex, MutexGuard, atomic::fence},
+    },
     loomed::AtomicU64,
 };
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::{
     hint::spin_loop,
-    sync::atomic::{AtomicU64, fence},
+    sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{AtomicU64, fence},
+    },
 };
 
 #[cfg(explore)]

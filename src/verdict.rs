@@ -9,6 +9,9 @@ pub enum Outcome {
     Fresh,
     /// Seen: drop it.
     Duplicate,
+    /// [Claimed](crate::Dedup::claim), and not yet done: nothing is decided, so it must come again. Only from an engine that claims are made
+    /// of, never from a [`Window`](crate::Window) alone.
+    InProgress,
 }
 
 /// The tier that decided, in the order in which an id passes them.
@@ -19,6 +22,8 @@ pub enum Tier {
     Window,
     /// The long [`History`](crate::History), a Bloom filter.
     History,
+    /// The [claims](crate::Dedup::claim) in flight.
+    Claims,
 }
 
 /// How far a verdict can be relied upon.
@@ -52,14 +57,16 @@ impl Verdict {
     const DUPLICATE: u8 = 1;
     const HISTORY: u8 = 2;
     const GUESS: u8 = 4;
+    const IN_PROGRESS: u8 = 8;
 
     pub(crate) const fn exact(outcome: Outcome, tier: Tier) -> Self {
         let outcome = match outcome {
             Outcome::Fresh => 0,
             Outcome::Duplicate => Self::DUPLICATE,
+            Outcome::InProgress => Self::IN_PROGRESS,
         };
         let tier = match tier {
-            Tier::Window => 0,
+            Tier::Window | Tier::Claims => 0,
             Tier::History => Self::HISTORY,
         };
         Verdict(outcome | tier)
@@ -72,13 +79,21 @@ impl Verdict {
     /// Fresh or duplicate.
     #[inline]
     pub const fn outcome(self) -> Outcome {
-        if self.0 & Self::DUPLICATE == 0 { Outcome::Fresh } else { Outcome::Duplicate }
+        match self.0 & (Self::DUPLICATE | Self::IN_PROGRESS) {
+            0 => Outcome::Fresh,
+            Self::DUPLICATE => Outcome::Duplicate,
+            _ => Outcome::InProgress,
+        }
     }
 
     /// The tier that decided.
     #[inline]
     pub const fn tier(self) -> Tier {
-        if self.0 & Self::HISTORY == 0 { Tier::Window } else { Tier::History }
+        match self.0 & (Self::HISTORY | Self::IN_PROGRESS) {
+            0 => Tier::Window,
+            Self::HISTORY => Tier::History,
+            _ => Tier::Claims,
+        }
     }
 
     /// Whether that tier knows or guesses.
@@ -90,17 +105,23 @@ impl Verdict {
     /// Whether the id is to be handled.
     #[inline]
     pub const fn is_fresh(self) -> bool {
-        self.0 & Self::DUPLICATE == 0
+        self.0 & (Self::DUPLICATE | Self::IN_PROGRESS) == 0
     }
 
-    /// Whether the id was seen before.
+    /// Whether the id was seen before, and is done with.
     #[inline]
     pub const fn is_duplicate(self) -> bool {
-        !self.is_fresh()
+        self.0 & Self::DUPLICATE != 0
+    }
+
+    /// Whether somebody has claimed the id, and is not done with it.
+    #[inline]
+    pub const fn is_in_progress(self) -> bool {
+        self.0 & Self::IN_PROGRESS != 0
     }
 
     /// Counters have a place for each verdict.
-    pub(crate) const VALUES: usize = 8;
+    pub(crate) const VALUES: usize = 16;
 
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
@@ -129,6 +150,9 @@ mod tests {
             assert_eq!((verdict.outcome(), verdict.tier()), (outcome, Tier::History));
             assert_eq!(verdict.certainty(), Certainty::Guess);
         }
+        let claimed = Verdict::exact(Outcome::InProgress, Tier::Claims);
+        assert_eq!((claimed.outcome(), claimed.tier()), (Outcome::InProgress, Tier::Claims));
+        assert!(claimed.is_in_progress() && !claimed.is_fresh() && !claimed.is_duplicate());
         assert_eq!(format!("{:?}", Verdict::guess(Outcome::Fresh)), "Fresh by History (Guess)");
     }
 }

@@ -85,6 +85,6 @@ pub use self::check::{Checker, check_history};
 pub use self::operation::{Event, Interval, Operation};
 pub use self::record::{record, verify};
 pub use self::recorder::{Recorder, Stamps};
-pub use self::subject::{Semantics, Subject, Time};
+pub use self::subject::{Attempt, End, Semantics, Subject, Time};
 pub use self::violation::{Reason, Report, Violation};
 pub use self::workload::{Call, Clocks, Workload};

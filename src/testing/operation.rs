@@ -11,6 +11,14 @@ pub enum Event {
     Duplicate,
     /// A check gave no answer: it may have happened, at any time since it was invoked, or never.
     Unanswered,
+    /// A check or an attempt to claim found that the id is claimed.
+    InProgress,
+    /// An attempt got the claim.
+    Claimed,
+    /// The claim's holder completed it, so that the id is remembered.
+    Completed,
+    /// The claim's holder released it.
+    Released,
     /// The id was forgotten.
     Forget,
     /// The id had to go before its time, for a strategy that says which.
@@ -23,6 +31,7 @@ impl Event {
         match answer {
             Some(Outcome::Fresh) => Event::Fresh,
             Some(Outcome::Duplicate) => Event::Duplicate,
+            Some(Outcome::InProgress) => Event::InProgress,
             None => Event::Unanswered,
         }
     }

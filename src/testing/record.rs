@@ -4,10 +4,11 @@ use super::check::Checker;
 use super::operation::{Event, Operation};
 use super::pace::Pace;
 use super::recorder::{Recorder, Stamps};
-use super::subject::{Semantics, Subject};
+use super::subject::{Attempt, End, Semantics, Subject};
 use super::violation::{Report, Violation};
 use super::workload::{Call, Workload};
 use crate::Timestamp;
+use std::collections::VecDeque;
 use std::sync::Barrier;
 
 /// Runs a workload on a subject, and checks what was recorded. A long one is recorded and checked a million operations at a time, so that
@@ -59,7 +60,10 @@ where
 /// Does what a script says.
 fn follow<S: Subject>(subject: &S, script: impl Iterator<Item = (Timestamp, Call)>, recorder: &mut Recorder<'_>) {
     let mut answers = Vec::new();
+    let mut held = VecDeque::new();
+    let mut now = Timestamp::default();
     for (at, call) in script {
+        now = at;
         match call {
             // Nothing would be recorded of it, though it may tell the subject a time.
             Call::Batch(ids) if ids.is_empty() => {}
@@ -77,6 +81,44 @@ fn follow<S: Subject>(subject: &S, script: impl Iterator<Item = (Timestamp, Call
                     recorder.push(interval, id, at, Event::Forget);
                 }
             }
+            Call::Claim { id, hold, completes } => {
+                let (interval, attempt) = recorder.time(|| subject.claim(id, at));
+                let event = match attempt {
+                    None => continue,
+                    Some(Attempt::InProgress) => Event::InProgress,
+                    Some(Attempt::Duplicate) => Event::Duplicate,
+                    Some(Attempt::Claimed(end)) => {
+                        held.push_back(Held { id, calls_left: hold, completes, end });
+                        Event::Claimed
+                    }
+                };
+                recorder.push(interval, id, at, event);
+            }
+        }
+        end_what_is_due(&mut held, at, recorder);
+    }
+    held.iter_mut().for_each(|held| held.calls_left = 0);
+    end_what_is_due(&mut held, now, recorder);
+}
+
+/// A claim that a thread has.
+struct Held<'s> {
+    id: u64,
+    calls_left: u8,
+    completes: bool,
+    end: End<'s>,
+}
+
+fn end_what_is_due(all: &mut VecDeque<Held<'_>>, at: Timestamp, recorder: &mut Recorder<'_>) {
+    for _ in 0..all.len() {
+        let Some(held) = all.pop_front() else { return };
+        if let Some(calls_left) = held.calls_left.checked_sub(1) {
+            all.push_back(Held { calls_left, ..held });
+            continue;
+        }
+        let event = if held.completes { Event::Completed } else { Event::Released };
+        if let (interval, true) = recorder.time(|| (held.end)(held.completes, at)) {
+            recorder.push(interval, held.id, at, event);
         }
     }
 }

@@ -125,7 +125,7 @@ impl Search {
             && self.pending_bits == 0
             && !step.optional
         {
-            let next = spec.next(one.state, step.event, step.effective);
+            let next = spec.next(one.state, step.event, step.thread, step.effective);
             if let (Some(state), None) = (next.state, next.evicted.filter(|_| self.evictions_allowed)) {
                 one.state = state;
                 return Ok(());
@@ -217,14 +217,17 @@ impl Search {
         let next = |i: usize| -> Option<_> {
             let Pending { step, after } = self.pending[i]?;
             // A thread's operations happen in its order.
-            (after & !from.done == 0).then(|| (step, spec.next(from.state, step.event, step.effective.until(latest))))
+            let next = || spec.next(from.state, step.event, step.thread, step.effective.until(latest));
+            (after & !from.done == 0).then(|| (step, next()))
         };
         let open = self.pending_bits & !from.done;
         // Who never changes anything may go first: wherever else it stood in an order, it can be taken from there and put here. Unless
         // its thread then cannot forget again what it is forgetting.
         let may_go_first = |i: &usize| !spec.refreshes() && self.pending[*i].is_some_and(|pending| pending.after == 0);
         let idle = bits(open & !self.optional_bits).filter(may_go_first).find(|&i| {
-            next(i).is_some_and(|(step, next)| step.event == Event::Duplicate && next.state == Some(from.state))
+            next(i).is_some_and(|(step, next)| {
+                matches!(step.event, Event::Duplicate | Event::InProgress) && next.state == Some(from.state)
+            })
         });
         if let Some(i) = idle {
             self.stack.push(Configuration { done: from.done | 1 << i, ..from });

@@ -13,6 +13,8 @@ pub(super) enum State {
     Unknown,
     /// It was accepted (with refresh: seen) at a time in this range of nanoseconds, any of it.
     Accepted { earliest: u64, latest: u64 },
+    /// A thread has claimed it, and it is remembered no longer than that.
+    Claimed { by: u16 },
 }
 
 impl State {
@@ -20,6 +22,7 @@ impl State {
     pub(super) fn covers(self, other: State) -> bool {
         match (self, other) {
             (State::Unknown, State::Unknown) => true,
+            (State::Claimed { by }, State::Claimed { by: other }) => by == other,
             (
                 State::Accepted { earliest, latest },
                 State::Accepted { earliest: other_earliest, latest: other_latest },
@@ -79,11 +82,28 @@ impl Specification {
 
     /// What can follow on a state.
     #[inline]
-    pub(super) fn next(&self, state: State, event: Event, at: Effective) -> Next {
+    pub(super) fn next(&self, state: State, event: Event, thread: u16, at: Effective) -> Next {
+        let only = |state| Next { state, evicted: None };
+        let is_claimed = matches!(state, State::Claimed { .. });
+        let is_mine = state == State::Claimed { by: thread };
         match event {
             Event::Fresh => self.accept(state, at),
-            Event::Duplicate => Next { state: self.recognize(state, at), evicted: None },
-            Event::Forget | Event::Evict => Next { state: Some(State::Unknown), evicted: None },
+            Event::Duplicate => only(self.recognize(state, at)),
+            // Both do as a fresh check does, but for what comes then.
+            Event::Claimed => {
+                let Next { state, evicted } = self.accept(state, at);
+                let claimed = State::Claimed { by: thread };
+                Next {
+                    state: state.and(Some(claimed)),
+                    evicted: evicted.filter(|_| state.is_none()).and(Some(claimed)),
+                }
+            }
+            Event::InProgress => only(is_claimed.then_some(state)),
+            Event::Completed => only(is_mine.then_some(State::Accepted { earliest: at.earliest, latest: at.latest })),
+            Event::Released => only(is_mine.then_some(State::Unknown)),
+            // What is claimed cannot be forgotten.
+            Event::Forget => only((!is_claimed).then_some(State::Unknown)),
+            Event::Evict => only(Some(if is_claimed { state } else { State::Unknown })),
             // If it was a duplicate, and that has changed something, then it has refreshed; if it has changed nothing, it need not
             // have happened.
             Event::Unanswered => {
@@ -98,6 +118,7 @@ impl Specification {
         let fresh = State::Accepted { earliest: at.earliest, latest: at.latest };
         match state {
             State::Unknown => Next { state: Some(fresh), evicted: None },
+            State::Claimed { .. } => Next::default(),
             State::Accepted { earliest, .. } => {
                 let expires = earliest.saturating_add(self.window);
                 let expired = State::Accepted { earliest: at.earliest.max(expires), latest: at.latest };
@@ -133,6 +154,7 @@ impl Specification {
     pub(super) fn is_over(&self, state: State, earliest: u64) -> bool {
         match state {
             State::Unknown => true,
+            State::Claimed { .. } => false,
             State::Accepted { latest, .. } => latest.saturating_add(self.gone) <= earliest,
         }
     }

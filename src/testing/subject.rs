@@ -1,7 +1,8 @@
 //! What is tested, and what it has to do.
 
-use crate::{Dedup, Digester, Int, Outcome, Timestamp, Verdict, Window};
+use crate::{Dedup, Digester, Forgotten, Int, Outcome, Timestamp, Verdict, Window};
 use std::cell::RefCell;
+use std::fmt;
 use std::time::Duration;
 
 /// A way to deduplicate that is to be tested: hapax, or one of your own.
@@ -42,9 +43,39 @@ pub trait Subject: Sync {
         false
     }
 
+    /// Tries to claim an id. `None` if the subject has no claims: then nothing is recorded.
+    fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
+        let _ = (id, at);
+        None
+    }
+
     /// How many ids had to go before their time, so far, if that is counted. As many answers may be fresh without reason.
     fn evicted(&self) -> u64 {
         0
+    }
+}
+
+/// What came of an attempt to claim an id.
+pub enum Attempt<'s> {
+    /// It is the caller's.
+    Claimed(End<'s>),
+    /// It is somebody else's.
+    InProgress,
+    /// It is done.
+    Duplicate,
+}
+
+/// Ends a claim at a time: completes it if true, otherwise releases it. Whether it was still the caller's: if not, nothing is recorded, so leases must
+/// last.
+pub type End<'s> = Box<dyn FnOnce(bool, Timestamp) -> bool + 's>;
+
+impl fmt::Debug for Attempt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Attempt::Claimed(_) => "Claimed",
+            Attempt::InProgress => "InProgress",
+            Attempt::Duplicate => "Duplicate",
+        })
     }
 }
 
@@ -106,15 +137,30 @@ impl Subject for Dedup {
 
     /// With a history that decides, what is forgotten may still be a duplicate: then do not let a workload forget.
     fn forget(&self, id: u64, at: Timestamp) -> bool {
-        // Forgetting takes no time, so an engine that was not told one yet would read its clock.
-        self.check_batch_at([] as [&str; 0], at, &mut Vec::new());
-        Dedup::forget(self, Int::from(id));
-        true
+        tell(self, at);
+        Dedup::forget(self, Int::from(id)) != Forgotten::InProgress
+    }
+
+    fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
+        tell(self, at);
+        Some(match Dedup::claim(self, Int::from(id)) {
+            crate::Attempt::Claimed(claim) => Attempt::Claimed(Box::new(move |completes, at| {
+                tell(self, at);
+                if completes { claim.complete().is_ok() } else { claim.release().is_ok() }
+            })),
+            crate::Attempt::Duplicate(_) => Attempt::Duplicate,
+            _ => Attempt::InProgress,
+        })
     }
 
     fn evicted(&self) -> u64 {
         self.evicted_live()
     }
+}
+
+/// Forgetting and claiming take no time, so an engine that was not told one yet would read its clock.
+fn tell(dedup: &Dedup, at: Timestamp) {
+    dedup.check_batch_at([] as [&str; 0], at, &mut Vec::new());
 }
 
 /// A window needs somebody to digest the ids.

@@ -4,7 +4,7 @@ use super::check::{Given, effective_times};
 use super::state::Effective;
 use super::{Event, Interval, Operation, Reason, Semantics, Time, check_history};
 use crate::Timestamp;
-use Event::{Duplicate, Evict, Forget, Fresh, Unanswered};
+use Event::{Claimed, Completed, Duplicate, Evict, Forget, Fresh, InProgress, Released, Unanswered};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -280,20 +280,27 @@ struct Everything<'a> {
     done: Vec<bool>,
 }
 
+/// What is known of the id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Known {
+    Accepted(u64),
+    Claimed(u16),
+}
+
 impl Everything<'_> {
-    /// Whether the rest can follow when an id was accepted at a time, given what evictions are left, and that those without an end took
+    /// Whether the rest can follow on what is known of the id, given what evictions are left, and that those without an end took
     /// no earlier time than this.
-    fn search(&mut self, accepted: Option<u64>, evictions: u64, open_until: u64) -> bool {
+    fn search(&mut self, known: Option<Known>, evictions: u64, open_until: u64) -> bool {
         if (0..self.operations.len()).all(|i| self.done[i] || self.operations[i].is_optional()) {
             return true;
         }
-        if accepted.is_some()
+        if matches!(known, Some(Known::Accepted(_)))
             && (0..self.operations.len()).any(|i| self.may_happen_again(i))
             && self.search(None, evictions, open_until)
         {
             return true;
         }
-        (0..self.operations.len()).any(|i| self.may_be_next(i) && self.happens(i, accepted, evictions, open_until))
+        (0..self.operations.len()).any(|i| self.may_be_next(i) && self.happens(i, known, evictions, open_until))
     }
 
     fn may_be_next(&self, i: usize) -> bool {
@@ -317,7 +324,7 @@ impl Everything<'_> {
         repeatable && !(0..self.operations.len()).any(|j| self.done[j] && after(j))
     }
 
-    fn happens(&mut self, i: usize, accepted: Option<u64>, evictions: u64, open_until: u64) -> bool {
+    fn happens(&mut self, i: usize, known: Option<Known>, evictions: u64, open_until: u64) -> bool {
         let Effective { earliest, latest } = self.effective[i];
         // What has no end, and happened before this, took no later time than this may.
         if open_until > latest {
@@ -326,7 +333,7 @@ impl Everything<'_> {
         self.done[i] = true;
         let found = (earliest..=latest.min(self.end)).any(|time| {
             let open_until = if latest == u64::MAX { open_until.max(time) } else { open_until };
-            self.answers(i, accepted, time)
+            self.answers(i, known, time)
                 .into_iter()
                 .any(|(next, cost)| evictions >= cost && self.search(next, evictions - cost, open_until))
         });
@@ -335,26 +342,41 @@ impl Everything<'_> {
     }
 
     /// What an operation can have done at a time, and how many evictions that takes.
-    fn answers(&self, i: usize, accepted: Option<u64>, time: u64) -> Vec<(Option<u64>, u64)> {
+    fn answers(&self, i: usize, known: Option<Known>, time: u64) -> Vec<(Option<Known>, u64)> {
         let window = self.semantics.window.as_nanos() as u64;
         let gone = window + self.semantics.slack.as_nanos() as u64;
-        let age = accepted.map(|accepted| time.saturating_sub(accepted));
-        let fresh = || (Some(time), u64::from(age.is_some_and(|age| age < window)));
-        let seen = || (if self.semantics.refresh_on_duplicate { accepted.max(Some(time)) } else { accepted }, 0);
-        let duplicate = age.is_some_and(|age| age < gone).then(seen);
+        let thread = self.operations[i].thread;
+        let age = match known {
+            Some(Known::Accepted(accepted)) => Some(time.saturating_sub(accepted)),
+            _ => None,
+        };
+        let is_claimed = matches!(known, Some(Known::Claimed(_)));
+        let free = |next| (!is_claimed).then(|| (Some(next), u64::from(age.is_some_and(|age| age < window))));
+        let seen = if self.semantics.refresh_on_duplicate { known.max(Some(Known::Accepted(time))) } else { known };
+        let duplicate = age.is_some_and(|age| age < gone).then_some((seen, 0));
+        let ends = |next| (known == Some(Known::Claimed(thread))).then_some((next, 0));
+        let fresh = free(Known::Accepted(time));
         match self.operations[i].event {
-            Fresh => vec![fresh()],
+            Fresh => fresh.into_iter().collect(),
             Duplicate => duplicate.into_iter().collect(),
-            Unanswered => duplicate.into_iter().chain([fresh()]).collect(),
+            Unanswered => duplicate.into_iter().chain(fresh).collect(),
+            Forget if is_claimed => vec![],
+            Evict if is_claimed => vec![(known, 0)],
             Forget | Evict => vec![(None, 0)],
+            Claimed => free(Known::Claimed(thread)).into_iter().collect(),
+            InProgress => is_claimed.then_some((known, 0)).into_iter().collect(),
+            Completed => ends(Some(Known::Accepted(time))).into_iter().collect(),
+            Released => ends(None).into_iter().collect(),
         }
     }
 }
 
 /// Tiny histories of one id: what each of three threads does, one thing after the other.
 fn tiny() -> impl Strategy<Value = Vec<Operation>> {
-    let event =
-        prop_oneof![4 => Just(Fresh), 4 => Just(Duplicate), 1 => Just(Unanswered), 2 => Just(Forget), 1 => Just(Evict)];
+    let event = prop_oneof![
+        4 => Just(Fresh), 4 => Just(Duplicate), 1 => Just(Unanswered), 2 => Just(Forget), 1 => Just(Evict),
+        3 => Just(Claimed), 2 => Just(InProgress), 3 => Just(Completed), 1 => Just(Released),
+    ];
     let operation = (0..3_u16, 0..6_u64, 0..4_u64, 0..8_u64, event);
     prop::collection::vec(operation, 1..6).prop_map(|rows| {
         let mut free = [0; 3];

@@ -19,6 +19,10 @@ pub struct Report {
     pub unanswered: u64,
     /// Ids that were forgotten.
     pub forgotten: u64,
+    /// Attempts that got a claim.
+    pub claimed: u64,
+    /// Checks and attempts that found an id claimed.
+    pub in_progress: u64,
     /// Operations that overlapped another one on the same id. If these are few, not much was tested.
     pub overlapping: u64,
     /// Answers that only an eviction explains.
@@ -35,15 +39,19 @@ impl Report {
             Event::Duplicate => self.duplicates += 1,
             Event::Unanswered => self.unanswered += 1,
             Event::Forget => self.forgotten += 1,
-            Event::Evict => {}
+            Event::InProgress => self.in_progress += 1,
+            Event::Claimed => self.claimed += 1,
+            Event::Completed | Event::Released | Event::Evict => {}
         }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { operations, fresh, duplicates, unanswered, forgotten, overlapping, .. } = self;
+        let Report { operations, fresh, duplicates, unanswered, forgotten, claimed, in_progress, overlapping, .. } =
+            self;
         write!(f, "{operations} operations: {fresh} fresh, {duplicates} duplicates, {unanswered} without an answer, ")?;
+        write!(f, "{claimed} claimed, {in_progress} in progress, ")?;
         write!(f, "{forgotten} forgotten; {overlapping} overlapped another one on the same id; ")?;
         write!(f, "{} fresh because of an eviction, of {} counted", self.needed_evictions, self.counted_evictions)
     }
@@ -102,6 +110,7 @@ impl fmt::Display for Violation {
         for state in &self.before {
             match state {
                 State::Unknown => writeln!(f, "before: not remembered")?,
+                State::Claimed { by } => writeln!(f, "before: claimed by thread {by}")?,
                 State::Accepted { earliest, latest } => {
                     writeln!(f, "before: accepted at {}", range(*earliest, *latest))?
                 }

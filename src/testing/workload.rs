@@ -45,6 +45,8 @@ pub struct Workload {
     pub batch_max: u64,
     /// How many of a hundred calls forget an id.
     pub forgets: u8,
+    /// How many of a hundred calls claim an id, and complete it some calls later, or, one in four, release it.
+    pub claims: u8,
     /// How many different ids there are, but for those that are checked by all at once.
     pub ids: u64,
     /// If it is not empty, all ids are taken from here: those that are hard for the subject, say.
@@ -69,6 +71,15 @@ pub enum Call {
     Batch(Vec<u64>),
     /// Forgets an id.
     Forget(u64),
+    /// Tries to claim an id.
+    Claim {
+        /// Which one.
+        id: u64,
+        /// After how many more calls the claim ends.
+        hold: u8,
+        /// Whether it is completed then, rather than released.
+        completes: bool,
+    },
 }
 
 impl Workload {
@@ -87,6 +98,7 @@ impl Workload {
             batches: 25,
             batch_max: 32,
             forgets: 0,
+            claims: 0,
             ids: 100_000,
             only: Vec::new(),
         }
@@ -193,6 +205,12 @@ impl Script<'_> {
         }
     }
 
+    fn claim(&mut self, id: u64) -> Call {
+        // At once, mostly: then it ends while others are about to begin with the same id.
+        let hold = self.random.below(8).saturating_sub(4) as u8;
+        Call::Claim { id, hold, completes: self.random.below(4) > 0 }
+    }
+
     /// The ids of a batch; the steps go on as if they were checked one by one.
     fn batch(&mut self, size: u64) -> Call {
         let id = |i| {
@@ -216,11 +234,19 @@ impl Iterator for Script<'_> {
             self.member.meet(self.step);
         }
         let forgets = self.random.chance(workload.forgets);
+        let claims = self.random.chance(workload.claims);
         let call = if since_met < TOGETHER {
             let id = workload.common(self.step);
-            if forgets { Call::Forget(id) } else { Call::Check(id) }
+            match forgets {
+                true => Call::Forget(id),
+                false if claims => self.claim(id),
+                false => Call::Check(id),
+            }
         } else if forgets {
             Call::Forget(self.any_id())
+        } else if claims {
+            let id = self.any_id();
+            self.claim(id)
         } else if self.random.chance(workload.batches) {
             let until_met = workload.meet_every.checked_sub(since_met).unwrap_or(u64::MAX);
             let room = until_met.min(self.end - self.step).min(workload.batch_max);

@@ -114,14 +114,20 @@ impl Chunk {
         Digest { place: self.spots[i], mark: self.ids[i].tag.as_mark() }
     }
 
-    /// Which of its ids in `todo` are in a table that is not the newest.
+    /// Asks for the lines of its ids in `todo` in a table that they are not staged for.
     #[inline(always)]
-    pub(crate) fn seen_in<M: LineMemory>(&self, memory: &M, todo: u64, tick: Tick) -> u64 {
+    pub(crate) fn ask_in<M: LineMemory>(&self, memory: &M, todo: u64) {
+        bits(todo).for_each(|i| memory.prefetch(place(memory, self.digest(i)).line));
+    }
+
+    /// Which of its ids in `todo` are in a table. `meanwhile` is called once for each.
+    #[inline(always)]
+    pub(crate) fn seen_in<M: LineMemory>(&self, memory: &M, todo: u64, tick: Tick, mut meanwhile: impl FnMut()) -> u64 {
         let moment = &memory.moment(tick);
         let place = |i: usize| place(memory, self.digest(i));
-        bits(todo).for_each(|i| memory.prefetch(place(i).line));
         let (mut seen, mut undecided) = (0, 0);
         for i in bits(todo) {
+            meanwhile();
             let id = place(i);
             let ready = memory.is_ready(id.line, moment);
             let view = memory.view(id.line, id.tag.at_home(), moment);

@@ -52,15 +52,23 @@ impl Kernel {
     }
 
     /// See [`Chunk::seen_in`].
-    pub(crate) fn seen_in(self, table: TableMemory<'_>, chunk: &Chunk, todo: u64, tick: Tick) -> u64 {
+    #[inline(always)]
+    pub(crate) fn seen_in(
+        self,
+        table: TableMemory<'_>,
+        chunk: &Chunk,
+        todo: u64,
+        tick: Tick,
+        meanwhile: impl FnMut(),
+    ) -> u64 {
         match self {
-            Kernel::Portable => chunk.seen_in(&table, todo, tick),
+            Kernel::Portable => chunk.seen_in(&table, todo, tick, meanwhile),
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
             // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
-            Kernel::Avx2(avx2) => unsafe { vector::avx2::seen_in(avx2, table, chunk, todo, tick) },
+            Kernel::Avx2(avx2) => unsafe { vector::avx2::seen_in(avx2, table, chunk, todo, tick, meanwhile) },
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
             // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled for.
-            Kernel::Avx512(avx512) => unsafe { vector::avx512::seen_in(avx512, table, chunk, todo, tick) },
+            Kernel::Avx512(avx512) => unsafe { vector::avx512::seen_in(avx512, table, chunk, todo, tick, meanwhile) },
         }
     }
 
@@ -149,8 +157,9 @@ mod vector {
                     chunk: &Chunk,
                     todo: u64,
                     tick: Tick,
+                    meanwhile: impl FnMut(),
                 ) -> u64 {
-                    chunk.seen_in(&VectorMemory { table, vectors: proof }, todo, tick)
+                    chunk.seen_in(&VectorMemory { table, vectors: proof }, todo, tick, meanwhile)
                 }
 
                 #[target_feature(enable = $features)]

@@ -41,7 +41,7 @@ use self::kernel::Kernel;
 use self::line::{LineMemory, Overtaken};
 use self::roster::Roster;
 use self::sizes::lines_for;
-pub(crate) use self::slot::scale;
+pub(crate) use self::slot::{Tag, scale};
 use self::table::Table;
 pub(crate) use self::table::TableMemory;
 use self::tables::{Mine, Tables};
@@ -194,7 +194,7 @@ impl Window {
         match self.kernel.check_one(table, id, tick, self.refresh_on_duplicate) {
             Ok(outcome) if self.tables().is_current(roster) => outcome,
             Ok(Outcome::Fresh) => self.check_across(digest, at, Some(Mine { roster, tick })),
-            Ok(Outcome::Duplicate) | Err(Overtaken) => self.check_across(digest, at, None),
+            Ok(_) | Err(Overtaken) => self.check_across(digest, at, None),
         }
     }
 
@@ -209,12 +209,17 @@ impl Window {
     pub fn check_batch(&self, digests: &[Digest], at: Timestamp, outcomes: &mut Vec<Outcome>) {
         outcomes.clear();
         outcomes.reserve(digests.len());
-        self.check_chunks(digests.iter().copied(), at.into(), |len, fresh| {
-            outcomes.extend((0..len).map(|i| match fresh >> i & 1 {
-                0 => Outcome::Duplicate,
-                _ => Outcome::Fresh,
-            }));
-        });
+        self.check_chunks(
+            digests.iter().copied(),
+            at.into(),
+            || (),
+            |(), chunk, fresh| {
+                outcomes.extend((0..chunk.len()).map(|i| match fresh >> i & 1 {
+                    0 => Outcome::Duplicate,
+                    _ => Outcome::Fresh,
+                }));
+            },
+        );
     }
 
     /// It is no earlier than this.
@@ -223,13 +228,14 @@ impl Window {
         self.tick_at(at);
     }
 
-    /// Checks digests in order; `decided` gets the size of each chunk of them, and the set of those that are fresh.
+    /// Checks digests in order; `decided` gets each chunk of them, what `before` gave before it was checked, and the set of those that are fresh.
     #[inline(always)]
-    pub(crate) fn check_chunks(
+    pub(crate) fn check_chunks<B>(
         &self,
         digests: impl Iterator<Item = Digest>,
         at: Reading,
-        mut decided: impl FnMut(usize, u64),
+        before: impl Fn() -> B,
+        mut decided: impl FnMut(B, &Chunk, u64),
     ) {
         let mut digests = digests.fuse();
         let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
@@ -238,13 +244,14 @@ impl Window {
         chunk.ask(&newest);
         while chunk.len() > 0 {
             let newest = self.newest(next);
+            let before = before();
             let fresh = self.check_chunk(chunk, !0, at, || {
                 if let Some(digest) = digests.next() {
                     next.stage(&newest, digest);
                 }
             });
             next.ask(&newest);
-            decided(chunk.len(), fresh);
+            decided(before, chunk, fresh);
             std::mem::swap(&mut chunk, &mut next);
         }
     }
@@ -297,7 +304,9 @@ impl Window {
             if !roster.is_single() {
                 tables.looks();
                 for older in roster.berths().skip(1) {
-                    seen |= self.kernel.seen_in(tables.memory(older), chunk, todo & !seen, tick);
+                    let older = tables.memory(older);
+                    chunk.ask_in(&older, todo & !seen);
+                    seen |= self.kernel.seen_in(older, chunk, todo & !seen, tick, || ());
                 }
             }
             let refresh = self.refresh_on_duplicate;
@@ -306,6 +315,30 @@ impl Window {
             todo = decided.overtaken;
         }
         fresh
+    }
+
+    /// The set of those digests of a chunk that were seen within the window. Changes nothing. `meanwhile` is called once for each digest.
+    #[inline(always)]
+    pub(crate) fn seen_chunk(&self, chunk: &Chunk, at: Reading, mut meanwhile: impl FnMut()) -> u64 {
+        let tables = self.tables();
+        let all = !0 >> (CHUNK - chunk.len().max(1));
+        let mut staged = false;
+        loop {
+            let tick = self.tick_at(at);
+            let mut seen = 0;
+            for berth in tables.roster().berths() {
+                let memory = tables.memory(berth);
+                if std::mem::replace(&mut staged, true) {
+                    chunk.ask_in(&memory, all & !seen);
+                    seen |= self.kernel.seen_in(memory, chunk, all & !seen, tick, || ());
+                } else {
+                    seen |= self.kernel.seen_in(memory, chunk, all, tick, &mut meanwhile);
+                }
+            }
+            if !tables.common.overtaken(&tables.common.moment(tick)) {
+                return seen;
+            }
+        }
     }
 
     /// Digests of a chunk were inserted: whether that decides.

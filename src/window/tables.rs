@@ -137,9 +137,9 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
                 Ok(Outcome::Duplicate) if refresh && mine.is_some_and(|mine| self.has_stalled(mine)) => {
                     return Outcome::Fresh;
                 }
-                Ok(Outcome::Duplicate) => return Outcome::Duplicate,
                 Ok(Outcome::Fresh) if self.is_current(roster) => return Outcome::Fresh,
                 Ok(Outcome::Fresh) => mine = obeys(Rule::OwnEntry).then_some(Mine { roster, tick }),
+                Ok(known) => return known,
             }
         }
     }

@@ -51,6 +51,7 @@ impl Model {
             Outcome::Duplicate => {
                 assert!(age.is_some_and(|age| age < 102 * SECOND), "{id}: a duplicate of age {age:?}")
             }
+            Outcome::InProgress => panic!("{id}: nobody claims"),
         }
         if outcome == Outcome::Fresh || refresh {
             self.accepted.insert(id, self.now);

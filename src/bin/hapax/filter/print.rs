@@ -85,6 +85,7 @@ fn mark_of(verdict: Verdict) -> &'static str {
         (Outcome::Fresh, ..) => "fresh:history?",
         (Outcome::Duplicate, Tier::Window, _) => "duplicate:window",
         (Outcome::Duplicate, ..) => "duplicate:history?",
+        (Outcome::InProgress, ..) => "in-progress",
     }
 }
 

@@ -1,0 +1,238 @@
+//! What holds a claim, and how it ends.
+
+use super::map::Ended;
+use crate::Verdict;
+use crate::digest::Digest;
+use crate::engine::Engine;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An id that is the caller's to handle. Dropping it releases it.
+///
+/// ```
+/// use hapax::Dedup;
+///
+/// fn handle(dedup: &Dedup, id: &str) -> Result<(), Box<dyn std::error::Error>> {
+///     if let Some(claim) = dedup.claim(id).claimed() {
+///         let _number: u64 = id.parse()?; // fails: the claim is dropped, and the next delivery is handled
+///         claim.complete()?;
+///     }
+///     Ok(())
+/// }
+///
+/// let dedup = Dedup::builder().build()?;
+/// assert!(handle(&dedup, "seventeen").is_err());
+/// assert!(handle(&dedup, "17").is_ok());
+/// assert!(dedup.claim("17").is_duplicate());
+/// assert!(dedup.claim("seventeen").claimed().is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Guarantees
+///
+/// - Until it ends or its lease expires, nobody else gets the id: others are told that it is in progress.
+/// - When its lease has expired, exactly one of those who ask takes it over. From then on the first holder can neither complete nor
+///   release nor renew, and is told so ([`LostLease`]). As long as nobody has taken it over it can, however late.
+/// - A process that dies forgets its claims, so what it had not completed is handled by the next delivery.
+///
+/// Leases run by the engine's clock, also where events bring their own times.
+///
+/// Idea: leases, Gray and Cheriton, SOSP 1989; fencing tokens as in Chubby (Burrows, OSDI 2006).
+#[must_use = "a claim that is not kept is released"]
+pub struct Claim<'e> {
+    engine: Holder<'e>,
+    id: Digest,
+    token: Token,
+    /// Whether it is still to end.
+    open: bool,
+}
+
+enum Holder<'e> {
+    Borrowed(&'e Arc<Engine>),
+    Owned(Arc<Engine>),
+}
+
+/// What tells one claim of an id from a later one: the later has the larger token, also after a restart, unless the system's clock was set back.
+///
+/// A store that keeps the largest token with what the work writes, and refuses smaller ones, cannot be written to by a holder that has
+/// lost its lease and does not know it yet.
+///
+/// ```
+/// use hapax::Dedup;
+///
+/// let dedup = Dedup::builder().build()?;
+/// let first = dedup.claim("a").claimed().unwrap().token();
+/// let second = dedup.claim("a").claimed().unwrap().token();
+/// assert!(second > first);
+/// # Ok::<(), hapax::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(u64);
+
+impl Token {
+    /// As a number: it fits a database's signed 64 bits until the year 2262.
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+/// A claim's lease has expired and its id is somebody else's, so the call changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostLease {
+    /// The token of the claim that was lost.
+    pub token: Token,
+}
+
+impl fmt::Display for LostLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the lease of claim {} has expired, and its id was taken over", self.token.0)
+    }
+}
+
+impl std::error::Error for LostLease {}
+
+impl<'e> Claim<'e> {
+    pub(super) fn new(engine: &'e Arc<Engine>, id: Digest, token: u64) -> Self {
+        Claim { engine: Holder::Borrowed(engine), id, token: Token(token), open: true }
+    }
+
+    /// The work is done: the id is a duplicate from now on, for as long as the engine remembers.
+    ///
+    /// # Errors
+    ///
+    /// [`LostLease`] if somebody else has taken the id over. What the work did, it has then perhaps done twice.
+    pub fn complete(mut self) -> Result<(), LostLease> {
+        let ended = self.engine().complete(self.id, self.token.0);
+        self.end(ended)
+    }
+
+    /// The work was not done: the next delivery gets the id.
+    ///
+    /// # Errors
+    ///
+    /// [`LostLease`] if somebody else has taken the id over.
+    pub fn release(mut self) -> Result<(), LostLease> {
+        let ended = self.engine().claims.release(self.id, self.token.0);
+        self.end(ended)
+    }
+
+    /// The work failed, and will for a while: until then the id is in progress for everybody, so that a poison message does not spin.
+    ///
+    /// # Errors
+    ///
+    /// [`LostLease`] if somebody else has taken the id over.
+    pub fn fail(mut self, retry_after: Duration) -> Result<(), LostLease> {
+        let ended = self.engine().extend(self.id, self.token.0, retry_after, true);
+        self.end(ended)
+    }
+
+    /// Goes on: the lease is as long as this, from now.
+    ///
+    /// # Errors
+    ///
+    /// [`LostLease`] if somebody else has taken the id over.
+    pub fn renew(&mut self, lease: Duration) -> Result<(), LostLease> {
+        let ended = self.engine().extend(self.id, self.token.0, lease, false);
+        self.answer(ended)
+    }
+
+    /// What the work's own writes are to be fenced with.
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// The same claim without a borrow of the engine, for another thread or task. Costs the clone of an `Arc`.
+    pub fn into_owned(mut self) -> Claim<'static> {
+        self.open = false;
+        Claim { engine: Holder::Owned(Arc::clone(self.engine())), id: self.id, token: self.token, open: true }
+    }
+
+    /// For those who end many at once: its id and token.
+    pub(super) fn parts(&self) -> (Digest, u64) {
+        (self.id, self.token.0)
+    }
+
+    /// It has ended, or was lost.
+    pub(super) fn end(&mut self, ended: Ended) -> Result<(), LostLease> {
+        self.open = false;
+        self.answer(ended)
+    }
+
+    fn answer(&self, ended: Ended) -> Result<(), LostLease> {
+        match ended {
+            Ended::Held => Ok(()),
+            Ended::Lost => Err(LostLease { token: self.token }),
+        }
+    }
+
+    pub(super) fn engine(&self) -> &Arc<Engine> {
+        match &self.engine {
+            Holder::Borrowed(engine) => engine,
+            Holder::Owned(engine) => engine,
+        }
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            // If it was lost, there is nothing to release.
+            self.engine().claims.release(self.id, self.token.0);
+        }
+    }
+}
+
+impl fmt::Debug for Claim<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim").field("token", &self.token.0).finish_non_exhaustive()
+    }
+}
+
+/// What [`Dedup::once`](crate::Dedup::once) came to, if nothing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Once<T> {
+    /// The work was done, now, with this result.
+    Done(T),
+    /// Somebody else is at it; see [`Attempt::InProgress`](crate::Attempt::InProgress).
+    InProgress {
+        /// How long until the id can be had.
+        lease_left: Duration,
+    },
+    /// It was done before.
+    Duplicate(Verdict),
+    /// Too many ids are in flight; see [`Attempt::TooMany`](crate::Attempt::TooMany).
+    TooMany,
+}
+
+/// Why [`Dedup::once`](crate::Dedup::once) did not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnceError<T, E> {
+    /// The work failed. The id was released: the next delivery is handled.
+    Work(E),
+    /// The work was done, but took longer than the lease, and somebody else has taken the id over.
+    LostLease {
+        /// What the work came to.
+        output: T,
+        /// Which claim was lost.
+        lost: LostLease,
+    },
+}
+
+impl<T, E: fmt::Display> fmt::Display for OnceError<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OnceError::Work(error) => write!(f, "the work failed, and its id was released: {error}"),
+            OnceError::LostLease { lost, .. } => write!(f, "the work was done, but {lost}"),
+        }
+    }
+}
+
+impl<T: fmt::Debug, E: std::error::Error + 'static> std::error::Error for OnceError<T, E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OnceError::Work(error) => Some(error),
+            OnceError::LostLease { .. } => None,
+        }
+    }
+}

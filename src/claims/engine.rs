@@ -1,0 +1,164 @@
+//! How claims and the tiers decide together.
+
+use super::map::{Begun, Ended};
+use super::shards::{Before, Marks, Request};
+use crate::clock::Reading;
+use crate::config::Unconfirmed;
+use crate::digest::Digest;
+use crate::engine::{DUPLICATE, Engine};
+use crate::window::{Chunk, bits};
+use crate::{Outcome, Timestamp, Verdict};
+use std::time::Duration;
+
+/// The window at one time.
+pub(crate) struct At<'e>(pub(crate) &'e Engine, pub(crate) Reading);
+
+impl Marks for At<'_> {
+    fn contains(&self, id: Digest) -> bool {
+        self.0.window.contains(id, self.1.time)
+    }
+
+    fn insert(&self, id: Digest) -> bool {
+        self.0.window.check_at(id, self.1) == Outcome::Fresh
+    }
+
+    fn forget(&self, id: Digest) {
+        self.0.window.forget(id, self.1.time);
+    }
+
+    fn keep(&self, id: Digest) {
+        if let Some(history) = &self.0.history {
+            history.insert(id, self.1.time);
+        }
+    }
+}
+
+/// What an attempt came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tried {
+    Claimed(u64),
+    InProgress(Duration),
+    Duplicate(Verdict),
+    Mismatch,
+    TooMany,
+}
+
+impl From<Begun> for Tried {
+    fn from(begun: Begun) -> Self {
+        match begun {
+            Begun::Claimed(token) => Tried::Claimed(token),
+            Begun::InProgress(lease_left) => Tried::InProgress(lease_left),
+            Begun::Done => Tried::Duplicate(DUPLICATE),
+            Begun::Mismatch => Tried::Mismatch,
+            Begun::TooMany => Tried::TooMany,
+        }
+    }
+}
+
+impl Engine {
+    /// What somebody asks for who claims an id now.
+    pub(super) fn request(&self, id: Digest, lease: Duration, with_fingerprint: Option<Digest>) -> Request {
+        let (now, until) = self.lease(lease);
+        Request { id, with_fingerprint, now, until }
+    }
+
+    /// A lease that begins now: when that is, and when it ends, at the earliest.
+    pub(super) fn lease(&self, lease: Duration) -> (Timestamp, Timestamp) {
+        let Reading { time, lag_nanos } = self.clock.now();
+        (time, time + lease + Duration::from_nanos(lag_nanos))
+    }
+
+    /// Tries to claim an id.
+    pub(crate) fn claim(&self, request: &Request) -> Tried {
+        self.window.prefetch(request.id);
+        let at = self.now();
+        if let Some(history) = &self.history
+            && self.unconfirmed == Unconfirmed::Duplicate
+            && history.look(request.id).seen
+        {
+            return self.claim_known(request, at);
+        }
+        self.claims.claim(request, &At(self, at)).into()
+    }
+
+    /// Tries to claim an id that the history may have seen, which is as good as done.
+    pub(super) fn claim_known(&self, request: &Request, at: Reading) -> Tried {
+        if let Some(begun) = self.claims.look(request) {
+            return begun.into();
+        }
+        let knows = |id| self.history.as_ref().is_some_and(|history| history.contains(id));
+        match request.with_fingerprint {
+            Some(other) if !self.window.contains(other, at.time) && !knows(other) => Tried::Mismatch,
+            _ if self.window.contains(request.id, at.time) => Tried::Duplicate(DUPLICATE),
+            _ => Tried::Duplicate(self.unconfirmed()),
+        }
+    }
+
+    /// Ends a claim: its id is done.
+    pub(crate) fn complete(&self, id: Digest, token: u64) -> Ended {
+        self.claims.complete(id, token, self.contested_until(), &At(self, self.now()))
+    }
+
+    /// A check that has inserted will have looked by then whether it came first.
+    pub(super) fn contested_until(&self) -> Timestamp {
+        self.lease(self.window.duration()).1
+    }
+
+    pub(crate) fn extend(&self, id: Digest, token: u64, lease: Duration, fails: bool) -> Ended {
+        self.claims.extend(id, token, self.lease(lease).1, fails)
+    }
+
+    /// Whether the id is fresh, a duplicate or claimed, when the window was asked.
+    #[inline(always)]
+    pub(crate) fn respect_claims(&self, before: Before, id: Digest, answer: Outcome, at: Reading) -> Outcome {
+        match self.claims.are_used() {
+            false => answer,
+            true => self.claims.confirm(before, id, answer, &At(self, at), || self.clock.now().time),
+        }
+    }
+
+    /// The same for those ids of a chunk that are in `todo`, when the window has found these fresh.
+    #[inline(always)]
+    pub(crate) fn respect_claims_of(
+        &self,
+        before: Before,
+        chunk: &Chunk,
+        (todo, fresh): (u64, u64),
+        at: Reading,
+    ) -> Respected {
+        match self.claims.are_used() {
+            false => Respected { fresh, in_progress: 0 },
+            true => self.confirm_chunk(before, chunk, (todo, fresh), at),
+        }
+    }
+
+    #[inline(never)]
+    fn confirm_chunk(&self, before: Before, chunk: &Chunk, (todo, fresh): (u64, u64), at: Reading) -> Respected {
+        let mut respected = Respected { fresh: 0, in_progress: 0 };
+        for i in bits(todo).take_while(|&i| i < chunk.len()) {
+            let answer = if fresh >> i & 1 != 0 { Outcome::Fresh } else { Outcome::Duplicate };
+            match self.claims.confirm(before, chunk.digest(i), answer, &At(self, at), || self.clock.now().time) {
+                Outcome::Fresh => respected.fresh |= 1 << i,
+                Outcome::InProgress => respected.in_progress |= 1 << i,
+                Outcome::Duplicate => {}
+            }
+        }
+        respected
+    }
+
+    /// Forgets an id that nobody claims; whether that is so.
+    pub(crate) fn forget(&self, id: Digest) -> bool {
+        self.claims.forget(id, &At(self, self.now()), self.clock.now().time)
+    }
+
+    /// Waits until an id is not in flight any more, or for so long.
+    pub(super) fn wait(&self, id: Digest, longest: Duration) {
+        self.claims.wait(id, self.clock.now().time, longest);
+    }
+}
+
+/// What window and claims say of a chunk: sets of its ids.
+pub(crate) struct Respected {
+    pub(crate) fresh: u64,
+    pub(crate) in_progress: u64,
+}

@@ -1,0 +1,253 @@
+//! What is known of the ids in flight, in one shard, and what a call does to it. No atomics, no clock: whoever calls holds the shard's lock, and
+//! says what time it is.
+
+use super::stats::ClaimStats;
+use crate::Timestamp;
+use crate::digest::Digest;
+use crate::rules::{Rule, obeys};
+use crate::window::Tag;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::time::Duration;
+
+/// The most ids in flight in a shard.
+const MAX_IDS: usize = 1 << 14;
+/// With fewer, what has expired may stay.
+const FEW_IDS: usize = 64;
+
+/// An id, as far as the window tells it from others. (Not all who ask know more of it.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Name {
+    tag: u64,
+    place: u64,
+}
+
+impl Name {
+    fn of(id: Digest) -> Self {
+        Name { tag: Tag::of(id.mark).as_mark(), place: id.place }
+    }
+}
+
+/// What is known of one id.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Whose it is.
+    token: u64,
+    state: State,
+    /// From then on it means nothing.
+    until: Timestamp,
+    /// The id with the fingerprint that its claim was given.
+    with_fingerprint: Option<Digest>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Somebody is at work.
+    Claimed,
+    /// Somebody was, and wants it to rest.
+    Failed,
+    /// It is done, and a check that had inserted it meanwhile is still to learn that it did not come first.
+    Contested,
+}
+
+/// What a claim came to, as far as the map knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// It is the caller's, under this token.
+    Claimed(u64),
+    InProgress(Duration),
+    /// It is done: by what the window knows, or, contested, by what the map knows.
+    Done,
+    Mismatch,
+    TooMany,
+}
+
+/// What the map knows of an id that a check has asked the window about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    Nothing,
+    InProgress,
+    /// Done, by a claim that a check got in the way of.
+    Contested,
+}
+
+/// Whether a token still held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Held,
+    Lost,
+}
+
+#[derive(Debug)]
+pub(super) struct Map {
+    entries: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
+    last_token: u64,
+    /// How many entries there may be until those that have expired are looked for …
+    clean_at: usize,
+    /// … and when the first of those that are there may have.
+    clean_from: Timestamp,
+    /// Threads that wait for an entry to go.
+    pub(super) waiting: usize,
+    pub(super) stats: ClaimStats,
+}
+
+impl Map {
+    pub(super) fn new(last_token: u64) -> Self {
+        let entries = HashMap::default();
+        Map {
+            entries,
+            last_token,
+            clean_at: FEW_IDS,
+            clean_from: Timestamp::default(),
+            waiting: 0,
+            stats: ClaimStats::default(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// What a claim comes to by the map alone; `None`: it is for the window to say.
+    pub(super) fn look(&mut self, id: Digest, with_fingerprint: Option<Digest>, now: Timestamp) -> Option<Begun> {
+        let entry = self.entries.get(&Name::of(id))?;
+        if entry.until <= now {
+            if entry.state == State::Claimed {
+                self.stats.taken_over += 1;
+            }
+            self.entries.remove(&Name::of(id));
+            return None;
+        }
+        let mismatch = matches!((entry.with_fingerprint, with_fingerprint), (Some(a), Some(b)) if a != b);
+        Some(match entry.state {
+            _ if mismatch => Begun::Mismatch,
+            State::Contested => Begun::Done,
+            State::Claimed | State::Failed => Begun::InProgress(entry.until.since(now)),
+        })
+    }
+
+    /// Makes an id the caller's that is not in flight.
+    pub(super) fn begin(
+        &mut self,
+        id: Digest,
+        with_fingerprint: Option<Digest>,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Begun {
+        if self.entries.len() >= self.clean_at && now >= self.clean_from {
+            self.clean(now);
+        }
+        if self.entries.len() >= MAX_IDS {
+            return Begun::TooMany;
+        }
+        self.last_token += 1;
+        self.entries
+            .insert(Name::of(id), Entry { token: self.last_token, state: State::Claimed, until, with_fingerprint });
+        Begun::Claimed(self.last_token)
+    }
+
+    /// Drops what has expired: each entry is looked at once for each that came since.
+    fn clean(&mut self, now: Timestamp) {
+        let before = self.entries.len();
+        self.entries.retain(|_, entry| entry.until > now);
+        self.stats.expired += (before - self.entries.len()) as u64;
+        self.clean_at = (2 * self.entries.len()).clamp(FEW_IDS, MAX_IDS);
+        // Where there is still room, as soon as that is used up.
+        let first = self.entries.values().map(|entry| entry.until).min();
+        self.clean_from = first.filter(|_| self.entries.len() == MAX_IDS).unwrap_or_default();
+    }
+
+    /// What a check has to know of an id. One that has expired is the check's to take.
+    pub(super) fn known(&mut self, id: Digest, now: Timestamp) -> Known {
+        match self.entries.get(&Name::of(id)) {
+            None => Known::Nothing,
+            Some(entry) if entry.until <= now => {
+                if entry.state == State::Claimed {
+                    self.stats.taken_over += 1;
+                }
+                self.entries.remove(&Name::of(id));
+                Known::Nothing
+            }
+            Some(entry) if entry.state == State::Contested => Known::Contested,
+            Some(_) => Known::InProgress,
+        }
+    }
+
+    /// The check that a contested entry waited for is here.
+    pub(super) fn settle(&mut self, id: Digest) {
+        self.entries.remove(&Name::of(id));
+    }
+
+    /// Ends a claim; with what its id was, together with the fingerprint, if the token held.
+    pub(super) fn end(&mut self, id: Digest, token: u64) -> Option<Option<Digest>> {
+        match self.entries.entry(Name::of(id)) {
+            Place::Occupied(place) if place.get().is_of(token) => Some(place.remove().with_fingerprint),
+            _ => {
+                self.stats.lost += 1;
+                None
+            }
+        }
+    }
+
+    /// A claim has ended with its work done, but a check that it did not know of has inserted the id.
+    pub(super) fn contest(&mut self, id: Digest, with_fingerprint: Option<Digest>, until: Timestamp) {
+        self.entries.insert(Name::of(id), Entry { token: 0, state: State::Contested, until, with_fingerprint });
+    }
+
+    /// Extends a claim, or lets its id rest.
+    pub(super) fn extend(&mut self, id: Digest, token: u64, until: Timestamp, fails: bool) -> Ended {
+        match self.entries.get_mut(&Name::of(id)) {
+            Some(entry) if entry.is_of(token) => {
+                entry.until = until;
+                if fails {
+                    entry.state = State::Failed;
+                }
+                Ended::Held
+            }
+            _ => {
+                self.stats.lost += 1;
+                Ended::Lost
+            }
+        }
+    }
+
+    /// Drops what is no claim that somebody holds.
+    pub(super) fn clear(&mut self) {
+        self.entries.retain(|_, entry| entry.state == State::Claimed);
+    }
+
+    /// Claims that somebody holds, as far as one knows.
+    pub(super) fn live(&self, now: Timestamp) -> u64 {
+        self.entries.values().filter(|entry| entry.state == State::Claimed && entry.until > now).count() as u64
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<(Name, Entry)>()
+    }
+}
+
+impl Entry {
+    fn is_of(&self, token: u64) -> bool {
+        self.state == State::Claimed && (self.token == token || !obeys(Rule::TokenHolds))
+    }
+}
+
+/// Digests are uniform, so any part of them is a hash.
+#[derive(Default)]
+pub(super) struct Uniform(u64);
+
+impl Hasher for Uniform {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    /// The last word counts.
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,382 @@
+//! The protocol: claims under a lock in each shard, and checks, which take no lock, beside them.
+//!
+//! The window is where an id becomes done: whoever inserts it there first has it, by a check or by completing a claim. A claim keeps
+//! others off meanwhile. What makes that right although a check knows nothing of claims until it has inserted:
+//!
+//! - A claim announces itself, then looks at the window. A check inserts, then looks for announcements. So of a claim and a check of one id
+//!   at least one sees the other (Dekker).
+//! - A claim that sees the id in the window is no claim.
+//! - A check that has inserted and finds the id claimed takes its insertion back. Until then others find the id in the window: so a check that
+//!   finds it there, too, looks whether it is claimed. And since forgetting an id may also forget an insertion that comes meanwhile, whoever had a
+//!   taking back beside it looks again, under the lock.
+//! - A claim that completes and finds the id in the window, though it was not there when the claim began, knows that such a check is on its way. It
+//!   leaves word for it (a contested entry), and the check learns that it did not come first.
+//!
+//! What it takes that no check stalls for a whole window between its insertion and its look: ARCHITECTURE.md, "Claims".
+
+use super::map::{Begun, Ended, Known, Map};
+use super::stats::ClaimStats;
+use crate::digest::Digest;
+use crate::rules::{Rule, obeys};
+use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, complete_seq_cst, fence};
+use crate::{Outcome, Timestamp};
+use std::sync::PoisonError;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A power of two.
+#[cfg(not(modelled))]
+pub(super) const SHARDS: usize = 64;
+#[cfg(modelled)]
+pub(super) const SHARDS: usize = 1;
+
+/// Who remembers the ids that are done: the window. Each call takes effect at once.
+pub(crate) trait Marks {
+    /// Whether an id is done.
+    fn contains(&self, id: Digest) -> bool;
+    /// Notes that it is; whether that is new. Sequentially consistent.
+    fn insert(&self, id: Digest) -> bool;
+    /// Takes back that it is.
+    fn forget(&self, id: Digest);
+    /// It is, for good: whoever else remembers ids may learn of it.
+    fn keep(&self, id: Digest) {
+        let _ = id;
+    }
+}
+
+/// Ids in flight.
+pub(crate) struct Claims {
+    shards: Box<[Shard; SHARDS]>,
+    traffic: Traffic,
+}
+
+/// What checks have to know of all claims together, in one word that seldom changes: whether there was ever a claim, how many insertions are being
+/// taken back (no more than there are shards), and above that, how many have been.
+#[repr(align(128))]
+struct Traffic(AtomicU64);
+
+const USED: u64 = 1;
+const BEING_TAKEN: u64 = 2;
+const TAKEN: u64 = 1 << 16;
+
+/// How things stood when a check began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before(u64);
+
+/// Two cache lines, since some processors fetch lines in pairs.
+#[repr(align(128))]
+pub(super) struct Shard {
+    /// How many entries the map has; or more, while an attempt is under way. Written under the lock.
+    announced: AtomicU64,
+    map: Mutex<Map>,
+    /// An entry has gone that somebody waits for.
+    gone: Condvar,
+}
+
+/// What somebody wants to claim.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) id: Digest,
+    /// The id together with its fingerprint, as another id.
+    pub(crate) with_fingerprint: Option<Digest>,
+    pub(crate) now: Timestamp,
+    /// When the lease ends.
+    pub(crate) until: Timestamp,
+}
+
+impl Claims {
+    pub(crate) fn new() -> Self {
+        // So that tokens grow from one process to the next, too: there are fewer claims than nanoseconds.
+        let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let shard = |_| Shard { announced: AtomicU64::new(0), map: Mutex::new(Map::new(first)), gone: Condvar::new() };
+        Claims { shards: Box::new(std::array::from_fn(shard)), traffic: Traffic(AtomicU64::new(0)) }
+    }
+
+    /// For whoever is about to ask the window.
+    #[inline(always)]
+    pub(crate) fn before(&self) -> Before {
+        // Acquire: what comes after is no part of what was counted as over here.
+        Before(self.traffic.0.load(Ordering::Acquire))
+    }
+
+    /// Whether there was ever a claim. If not, whoever has asked the window has nothing to respect.
+    #[inline(always)]
+    pub(crate) fn are_used(&self) -> bool {
+        complete_seq_cst();
+        // Sequentially consistent: as that of `announced` in `confirm`; the first claim sets it before.
+        self.traffic.0.load(Ordering::SeqCst) & USED != 0
+    }
+
+    pub(super) fn note_use(&self) {
+        if self.traffic.0.load(Ordering::Relaxed) & USED == 0 {
+            self.traffic.0.fetch_or(USED, Ordering::SeqCst);
+        }
+    }
+
+    /// A check takes back what it has inserted. Under the lock.
+    fn take_back(&self, id: Digest, marks: &impl Marks) {
+        // Partners: the looks in `before` and `nothing_was_taken_back`. Release: who sees that it is over sees the id gone; a check whose
+        // insertion we remove, or that has seen ours, sees that this began, or that the id is still claimed.
+        self.traffic.0.fetch_add(BEING_TAKEN, Ordering::SeqCst);
+        marks.forget(id);
+        self.traffic.0.fetch_add(TAKEN - BEING_TAKEN, Ordering::SeqCst);
+    }
+
+    /// Whether nothing was being taken back since a check began.
+    fn nothing_was_taken_back(&self, before: Before) -> bool {
+        let now = self.traffic.0.load(Ordering::SeqCst);
+        (before.0 ^ now) & !USED == 0 && now & (TAKEN - 1) & !USED == 0
+    }
+
+    pub(super) fn shard_of(id: Digest) -> usize {
+        // Neither the bits that a hash map takes from both ends, nor the uppermost, so that a batch does not sort its lines of the window.
+        (id.place >> 32) as usize & (SHARDS - 1)
+    }
+
+    pub(super) fn shard(&self, id: Digest) -> &Shard {
+        &self.shards[Self::shard_of(id)]
+    }
+
+    /// Tries to claim an id.
+    pub(crate) fn claim(&self, request: &Request, marks: &impl Marks) -> Begun {
+        self.note_use();
+        let shard = self.shard(request.id);
+        let mut map = shard.lock();
+        let begun = map.look(request.id, request.with_fingerprint, request.now).unwrap_or_else(|| {
+            if obeys(Rule::AnnounceFirst) {
+                shard.announce(1);
+                Shard::after_announcing();
+            }
+            let is_done = marks.contains(request.id) && obeys(Rule::ClaimLooks);
+            if !obeys(Rule::AnnounceFirst) {
+                shard.announce(1);
+            }
+            map.begin_unless(is_done, request, marks)
+        });
+        map.count(begun);
+        shard.publish(&map);
+        begun
+    }
+
+    /// What a check is to answer that has asked the window, which has inserted the id or knew it already.
+    #[inline(never)]
+    pub(crate) fn confirm(
+        &self,
+        before: Before,
+        id: Digest,
+        answer: Outcome,
+        marks: &impl Marks,
+        now: impl Fn() -> Timestamp,
+    ) -> Outcome {
+        let shard = self.shard(id);
+        let inserted = answer == Outcome::Fresh;
+        // Sequentially consistent: partner of the fence in `after_announcing`. A claim that has looked too early to see our insertion is seen here.
+        let nobody = shard.announced.load(Ordering::SeqCst) == 0;
+        if (nobody || !obeys(if inserted { Rule::ConfirmFresh } else { Rule::ConfirmDuplicate }))
+            && (self.nothing_was_taken_back(before) || !obeys(Rule::TakenBackMeanwhile))
+        {
+            return answer;
+        }
+        let mut map = shard.lock();
+        let answer = match (map.known(id, now()), inserted) {
+            (Known::InProgress, inserted) => {
+                if inserted && obeys(Rule::TakeBack) {
+                    self.take_back(id, marks);
+                }
+                Outcome::InProgress
+            }
+            (Known::Contested, inserted) => {
+                if inserted {
+                    map.settle(id);
+                }
+                Outcome::Duplicate
+            }
+            (Known::Nothing, true) if marks.contains(id) => Outcome::Fresh,
+            // What the check has inserted, or seen, may have been taken back since.
+            (Known::Nothing, _) => match marks.insert(id) {
+                true => Outcome::Fresh,
+                false => Outcome::Duplicate,
+            },
+        };
+        shard.publish(&map);
+        answer
+    }
+
+    /// Whether an id is claimed, or rests, and for how much longer; for an attempt that cannot get it.
+    pub(crate) fn look(&self, request: &Request) -> Option<Begun> {
+        let shard = self.shard(request.id);
+        let mut map = shard.lock();
+        let known = map.look(request.id, request.with_fingerprint, request.now);
+        map.count(known.unwrap_or(Begun::Done));
+        shard.publish(&map);
+        known
+    }
+
+    /// Ends a claim: its id is done. `until`: when a check that has inserted it has certainly learnt of that.
+    pub(crate) fn complete(&self, id: Digest, token: u64, until: Timestamp, marks: &impl Marks) -> Ended {
+        let shard = self.shard(id);
+        let mut map = shard.lock();
+        let Some(with_fingerprint) = map.end(id, token) else {
+            return Ended::Lost;
+        };
+        let is_news = marks.insert(id);
+        map.done(id, with_fingerprint, is_news, until, marks);
+        shard.unlock(map);
+        Ended::Held
+    }
+
+    /// Ends a claim as if it had never been.
+    pub(crate) fn release(&self, id: Digest, token: u64) -> Ended {
+        let shard = self.shard(id);
+        let mut map = shard.lock();
+        if map.end(id, token).is_none() {
+            return Ended::Lost;
+        }
+        map.stats.released += 1;
+        shard.unlock(map);
+        Ended::Held
+    }
+
+    /// Lets a claim, or with `fails` the rest after it, last until then.
+    pub(crate) fn extend(&self, id: Digest, token: u64, until: Timestamp, fails: bool) -> Ended {
+        let mut map = self.shard(id).lock();
+        let ended = map.extend(id, token, until, fails);
+        map.stats.failed += u64::from(fails && ended == Ended::Held);
+        ended
+    }
+
+    /// Waits until an id is not in flight any more, or for so long.
+    #[cfg(not(modelled))]
+    pub(crate) fn wait(&self, id: Digest, now: Timestamp, longest: Duration) {
+        let shard = self.shard(id);
+        let mut map = shard.lock();
+        if map.known(id, now) == Known::InProgress {
+            map.waiting += 1;
+            let (mut map, _) = shard.gone.wait_timeout(map, longest).unwrap_or_else(PoisonError::into_inner);
+            map.waiting -= 1;
+        }
+    }
+
+    /// Forgets an id that nobody claims; `false` if somebody does.
+    pub(crate) fn forget(&self, id: Digest, marks: &impl Marks, now: Timestamp) -> bool {
+        let shard = self.shard(id);
+        let mut map = shard.lock();
+        let known = map.known(id, now);
+        if known == Known::InProgress {
+            return false;
+        }
+        if known == Known::Contested {
+            map.settle(id);
+        }
+        marks.forget(id);
+        shard.publish(&map);
+        true
+    }
+
+    /// Forgets which ids rest, or were contested. What is claimed stays so.
+    pub(crate) fn clear(&self) {
+        for shard in self.shards.iter() {
+            let mut map = shard.lock();
+            map.clear();
+            shard.unlock(map);
+        }
+    }
+
+    pub(crate) fn stats(&self, now: Timestamp) -> ClaimStats {
+        let mut sum = ClaimStats::default();
+        for shard in self.shards.iter() {
+            let map = shard.lock();
+            sum.add(&ClaimStats { live: map.live(now), ..map.stats });
+        }
+        sum
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<[Shard; SHARDS]>() + self.shards.iter().map(|shard| shard.lock().bytes()).sum::<usize>()
+    }
+}
+
+impl Shard {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Map> {
+        // Nothing of ours panics under the lock; if a clock or an allocation does, the map is still one.
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Attempts are about to look at the window, after [`after_announcing`](Self::after_announcing). Under the lock.
+    #[inline(always)]
+    pub(super) fn announce(&self, attempts: u64) {
+        let announced = self.announced.load(Ordering::Relaxed);
+        self.announced.store(announced + attempts, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn after_announcing() {
+        if obeys(Rule::AnnounceInOrder) {
+            // Partner: a check's sequentially consistent insertion and look at `announced` after it. Either we see the insertion, or it
+            // comes after this fence, and then the check sees the announcement.
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// How many entries there are now. Under the lock.
+    #[inline(always)]
+    pub(super) fn publish(&self, map: &Map) {
+        let entries = map.len() as u64;
+        if self.announced.load(Ordering::Relaxed) != entries {
+            // Release: partner of the look in `confirm`. Who sees an entry gone sees what became of its id.
+            self.announced.store(entries, Ordering::Release);
+        }
+    }
+
+    /// After an entry has gone.
+    pub(super) fn unlock(&self, map: MutexGuard<'_, Map>) {
+        self.publish(&map);
+        let waiting = map.waiting;
+        drop(map);
+        if waiting > 0 {
+            self.gone.notify_all();
+        }
+    }
+}
+
+impl Map {
+    /// Makes an id the caller's, unless the window says that it is done.
+    #[inline(always)]
+    pub(super) fn begin_unless(&mut self, is_done: bool, request: &Request, marks: &impl Marks) -> Begun {
+        match (is_done, request.with_fingerprint) {
+            (false, _) => self.begin(request.id, request.with_fingerprint, request.now, request.until),
+            (true, Some(with_fingerprint)) if !marks.contains(with_fingerprint) => Begun::Mismatch,
+            (true, _) => Begun::Done,
+        }
+    }
+
+    /// A claim has ended, and the window was told; whether that was news to it.
+    #[inline(always)]
+    pub(super) fn done(
+        &mut self,
+        id: Digest,
+        with_fingerprint: Option<Digest>,
+        is_news: bool,
+        until: Timestamp,
+        marks: &impl Marks,
+    ) {
+        if !is_news && obeys(Rule::Contest) {
+            self.contest(id, with_fingerprint, until);
+        }
+        marks.keep(id);
+        if let Some(with_fingerprint) = with_fingerprint {
+            marks.insert(with_fingerprint);
+            marks.keep(with_fingerprint);
+        }
+        self.stats.completed += 1;
+    }
+
+    pub(super) fn count(&mut self, begun: Begun) {
+        match begun {
+            Begun::Claimed(_) => self.stats.claimed += 1,
+            Begun::InProgress(_) => self.stats.in_progress += 1,
+            Begun::Done => self.stats.duplicates += 1,
+            Begun::Mismatch => self.stats.mismatches += 1,
+            Begun::TooMany => self.stats.refused += 1,
+        }
+    }
+}

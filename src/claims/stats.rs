@@ -1,0 +1,60 @@
+//! What claims have counted.
+
+/// What came of claims, and how many there are now.
+///
+/// ```
+/// let dedup = hapax::Dedup::builder().build()?;
+/// let claim = dedup.claim("a").claimed().unwrap();
+/// assert_eq!(dedup.stats().claims.live, 1);
+/// claim.complete()?;
+/// let claims = dedup.stats().claims;
+/// assert_eq!((claims.live, claims.claimed, claims.completed), (0, 1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClaimStats {
+    /// Claims that somebody holds and whose lease has not expired.
+    pub live: u64,
+    /// Attempts that got the claim.
+    pub claimed: u64,
+    /// Attempts that found the id claimed, or resting after a failure.
+    pub in_progress: u64,
+    /// Attempts that found the id done.
+    pub duplicates: u64,
+    /// Attempts that came with another fingerprint than the id's.
+    pub mismatches: u64,
+    /// Attempts that were refused because too many ids are in flight.
+    pub refused: u64,
+    /// Claims whose work was completed.
+    pub completed: u64,
+    /// Claims that were released, or dropped.
+    pub released: u64,
+    /// Claims that failed, so that their id rests for a while.
+    pub failed: u64,
+    /// Leases that expired, so that somebody else took the id.
+    pub taken_over: u64,
+    /// Entries that expired and that nobody asked for again.
+    pub expired: u64,
+    /// Calls of holders who had lost their lease.
+    pub lost: u64,
+}
+
+impl ClaimStats {
+    pub(super) fn add(&mut self, other: &ClaimStats) {
+        let ClaimStats { live, claimed, in_progress, duplicates, mismatches, refused, .. } = *other;
+        self.live += live;
+        self.claimed += claimed;
+        self.in_progress += in_progress;
+        self.duplicates += duplicates;
+        self.mismatches += mismatches;
+        self.refused += refused;
+        let ClaimStats { completed, released, failed, taken_over, expired, lost, .. } = *other;
+        self.completed += completed;
+        self.released += released;
+        self.failed += failed;
+        self.taken_over += taken_over;
+        self.expired += expired;
+        self.lost += lost;
+    }
+}
