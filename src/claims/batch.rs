@@ -1,13 +1,13 @@
 //! Many ids at once: they are sorted by shard, so that a lock serves all ids of its shard, and the window is asked for as many as in any batch.
 
 use super::engine::{At, Tried};
-use super::map::{Ended, Map};
-use super::shards::{Claims, Request, SHARDS, Shard};
+use super::map::{Begun, Ended, Map, Request};
+use super::shards::{Claims, SHARDS, Shard};
 use crate::config::Unconfirmed;
 use crate::digest::Digest;
 use crate::engine::Engine;
 use crate::sync::MutexGuard;
-use crate::window::{CHUNK, Chunk};
+use crate::window::{CHUNK, Chunk, TableMemory};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -19,10 +19,12 @@ pub(super) const BLOCK: usize = 1_024;
 pub(super) struct Buffers {
     /// Where in its block each id is, sorted by shard; of equal ids the first comes first.
     order: Vec<u16>,
-    ids: Vec<Digest>,
-    tokens: Vec<u64>,
+    /// What is to be completed.
+    pub(super) ids: Vec<Digest>,
+    pub(super) tokens: Vec<u64>,
     tried: Vec<Tried>,
-    ended: Vec<Ended>,
+    /// How that went.
+    pub(super) ended: Vec<Ended>,
 }
 
 impl Engine {
@@ -49,16 +51,15 @@ impl Engine {
             });
         }
         self.claims.note_use();
-        self.in_chunks(ids, order, |locked, chunk, part, stage_next| {
+        self.in_chunks(ids, order, |locked, chunk, part, ahead| {
             locked.shards().for_each(|(shard, n)| shard.announce(n));
             Shard::after_announcing();
-            let seen = self.window.seen_chunk(chunk, at, stage_next);
-            let marks = &At(self, at);
+            let seen = self.window.seen_chunk(chunk, at, || ());
             locked.each(part, |k, i, map| {
+                // Here rather than beside the looks, which have no work to do while the memory is asked.
+                ahead.ask();
                 let request = request(i);
-                let is_done = seen >> k & 1 != 0;
-                let begun =
-                    map.look(request.id, None, now).unwrap_or_else(|| map.begin_unless(is_done, &request, marks));
+                let begun = map.attempt(&request, || (seen >> k & 1 != 0).then_some(Begun::Done));
                 map.count(begun);
                 tried[i] = begun.into();
             });
@@ -66,19 +67,9 @@ impl Engine {
         tried
     }
 
-    /// Ends up to [`BLOCK`] claims, by id and token: their ids are done.
-    pub(super) fn complete_block<'b>(
-        &self,
-        claims: impl Iterator<Item = (Digest, u64)>,
-        buffers: &'b mut Buffers,
-    ) -> &'b [Ended] {
+    /// Ends up to [`BLOCK`] claims, which are in the buffers: their ids are done.
+    pub(super) fn complete_block(&self, buffers: &mut Buffers) {
         let Buffers { order, ids, tokens, ended, .. } = buffers;
-        ids.clear();
-        tokens.clear();
-        claims.for_each(|(id, token)| {
-            ids.push(id);
-            tokens.push(token);
-        });
         let at = self.now();
         let until = self.contested_until();
         ended.clear();
@@ -86,7 +77,7 @@ impl Engine {
         order.clear();
         sort_by_shard(ids, order);
         let mut fingerprinted = [None; CHUNK];
-        self.in_chunks(ids, order, |locked, chunk, part, stage_next| {
+        self.in_chunks(ids, order, |locked, chunk, part, ahead| {
             let mut held = 0;
             locked.each(part, |k, i, map| {
                 if let Some(with_fingerprint) = map.end(ids[i], tokens[i]) {
@@ -95,14 +86,13 @@ impl Engine {
                     ended[i] = Ended::Held;
                 }
             });
-            let news = self.window.check_chunk(chunk, held, at, stage_next);
+            let news = self.window.check_chunk(chunk, held, at, || ahead.ask());
             locked.each(part, |k, i, map| {
                 if held >> k & 1 != 0 {
                     map.done(ids[i], fingerprinted[k], news >> k & 1 != 0, until, &At(self, at));
                 }
             });
         });
-        ended
     }
 
     /// Takes sorted ids through the window in chunks, with the shards of each locked. `each` gets what to call for each id of a chunk, so that
@@ -112,25 +102,40 @@ impl Engine {
         &self,
         ids: &[Digest],
         order: &[u16],
-        mut each: impl FnMut(&mut Locked<'_>, &mut Chunk, &[u16], &mut dyn FnMut()),
+        mut each: impl FnMut(&mut Locked<'_>, &mut Chunk, &[u16], &mut Ahead<'_, '_>),
     ) {
         let mut locked = Locked { claims: &self.claims, maps: Vec::with_capacity(CHUNK.min(SHARDS)) };
         let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
-        let mut ahead = order.iter().map(|&i| ids[usize::from(i)]);
+        let mut order_ahead = order.iter();
         let newest = self.window.newest(chunk);
-        ahead.by_ref().take(CHUNK).for_each(|id| chunk.stage(&newest, id));
+        order_ahead.by_ref().take(CHUNK).for_each(|&i| chunk.stage(&newest, ids[usize::from(i)]));
         chunk.ask(&newest);
         for part in order.chunks(CHUNK) {
             let newest = self.window.newest(next);
             locked.lock(ids, part);
-            each(&mut locked, chunk, part, &mut || {
-                if let Some(id) = ahead.next() {
-                    next.stage(&newest, id);
-                }
-            });
+            let ahead = &mut Ahead { ids, order: &mut order_ahead, chunk: next, newest: &newest };
+            each(&mut locked, chunk, part, ahead);
             locked.unlock();
             next.ask(&newest);
             std::mem::swap(&mut chunk, &mut next);
+        }
+    }
+}
+
+/// The ids of the chunk after this one.
+struct Ahead<'a, 'o> {
+    ids: &'a [Digest],
+    order: &'a mut std::slice::Iter<'o, u16>,
+    chunk: &'a mut Chunk,
+    newest: &'a TableMemory<'o>,
+}
+
+impl Ahead<'_, '_> {
+    /// Asks for the memory of the next one of them.
+    #[inline(always)]
+    fn ask(&mut self) {
+        if let Some(&i) = self.order.next() {
+            self.chunk.stage(self.newest, self.ids[usize::from(i)]);
         }
     }
 }

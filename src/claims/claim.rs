@@ -33,7 +33,7 @@ use std::time::Duration;
 ///
 /// - Until it ends or its lease expires, nobody else gets the id: others are told that it is in progress.
 /// - When its lease has expired, exactly one of those who ask takes it over. From then on the first holder can neither complete nor
-///   release nor renew, and is told so ([`LostLease`]). As long as nobody has taken it over it can, however late.
+///   release nor renew, and is told so ([`LostLease`]). As long as nobody has taken it over it can, however late, unless the room was needed.
 /// - A process that dies forgets its claims, so what it had not completed is handled by the next delivery.
 ///
 /// Leases run by the engine's clock, also where events bring their own times.
@@ -92,6 +92,15 @@ impl fmt::Display for LostLease {
 
 impl std::error::Error for LostLease {}
 
+impl Ended {
+    pub(super) fn result(self, token: u64) -> Result<(), LostLease> {
+        match self {
+            Ended::Held => Ok(()),
+            Ended::Lost => Err(LostLease { token: Token(token) }),
+        }
+    }
+}
+
 impl<'e> Claim<'e> {
     pub(super) fn new(engine: &'e Arc<Engine>, id: Digest, token: u64) -> Self {
         Claim { engine: Holder::Borrowed(engine), id, token: Token(token), open: true }
@@ -134,7 +143,7 @@ impl<'e> Claim<'e> {
     /// [`LostLease`] if somebody else has taken the id over.
     pub fn renew(&mut self, lease: Duration) -> Result<(), LostLease> {
         let ended = self.engine().extend(self.id, self.token.0, lease, false);
-        self.answer(ended)
+        ended.result(self.token.0)
     }
 
     /// What the work's own writes are to be fenced with.
@@ -148,24 +157,20 @@ impl<'e> Claim<'e> {
         Claim { engine: Holder::Owned(Arc::clone(self.engine())), id: self.id, token: self.token, open: true }
     }
 
-    /// For those who end many at once: its id and token.
-    pub(super) fn parts(&self) -> (Digest, u64) {
+    /// Its id and token, for whoever ends it instead.
+    #[inline(always)]
+    pub(super) fn close(&mut self) -> (Digest, u64) {
+        self.open = false;
         (self.id, self.token.0)
     }
 
     /// It has ended, or was lost.
-    pub(super) fn end(&mut self, ended: Ended) -> Result<(), LostLease> {
+    fn end(&mut self, ended: Ended) -> Result<(), LostLease> {
         self.open = false;
-        self.answer(ended)
+        ended.result(self.token.0)
     }
 
-    fn answer(&self, ended: Ended) -> Result<(), LostLease> {
-        match ended {
-            Ended::Held => Ok(()),
-            Ended::Lost => Err(LostLease { token: self.token }),
-        }
-    }
-
+    #[inline(always)]
     pub(super) fn engine(&self) -> &Arc<Engine> {
         match &self.engine {
             Holder::Borrowed(engine) => engine,
@@ -175,6 +180,7 @@ impl<'e> Claim<'e> {
 }
 
 impl Drop for Claim<'_> {
+    #[inline(always)]
     fn drop(&mut self) {
         if self.open {
             // If it was lost, there is nothing to release.

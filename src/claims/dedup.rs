@@ -123,31 +123,28 @@ impl Dedup {
         I: IntoIterator<Item = Claim<'c>>,
     {
         ended.clear();
-        let claims = claims.into_iter();
-        let mut block = Vec::with_capacity(claims.size_hint().0.min(BLOCK));
         let mut buffers = Buffers::default();
-        for claim in claims {
-            if Arc::ptr_eq(claim.engine(), &self.engine) {
-                block.push(claim);
-                if block.len() == BLOCK {
-                    self.complete_block(&mut block, &mut buffers, ended);
-                }
-            } else {
-                self.complete_block(&mut block, &mut buffers, ended);
+        for mut claim in claims {
+            if !Arc::ptr_eq(claim.engine(), &self.engine) {
+                self.complete_block(&mut buffers, ended);
                 ended.push(claim.complete());
+                continue;
+            }
+            let (id, token) = claim.close();
+            buffers.ids.push(id);
+            buffers.tokens.push(token);
+            if buffers.ids.len() == BLOCK {
+                self.complete_block(&mut buffers, ended);
             }
         }
-        self.complete_block(&mut block, &mut buffers, ended);
+        self.complete_block(&mut buffers, ended);
     }
 
-    fn complete_block(
-        &self,
-        block: &mut Vec<Claim<'_>>,
-        buffers: &mut Buffers,
-        ended: &mut Vec<Result<(), LostLease>>,
-    ) {
-        let all = self.engine.complete_block(block.iter().map(Claim::parts), buffers);
-        ended.extend(block.drain(..).zip(all).map(|(mut claim, &how)| claim.end(how)));
+    fn complete_block(&self, buffers: &mut Buffers, ended: &mut Vec<Result<(), LostLease>>) {
+        self.engine.complete_block(buffers);
+        ended.extend(buffers.tokens.iter().zip(&buffers.ended).map(|(&token, how)| how.result(token)));
+        buffers.ids.clear();
+        buffers.tokens.clear();
     }
 
     /// Claims an id, does the work, and completes the claim; releases it if the work fails or panics.

@@ -1,7 +1,7 @@
 //! How claims and the tiers decide together.
 
-use super::map::{Begun, Ended};
-use super::shards::{Before, Marks, Request};
+use super::map::{Begun, Ended, Request};
+use super::shards::{Before, Marks};
 use crate::clock::Reading;
 use crate::config::Unconfirmed;
 use crate::digest::Digest;
@@ -134,8 +134,10 @@ impl Engine {
 
     #[inline(never)]
     fn confirm_chunk(&self, before: Before, chunk: &Chunk, (todo, fresh): (u64, u64), at: Reading) -> Respected {
-        let mut respected = Respected { fresh: 0, in_progress: 0 };
-        for i in bits(todo).take_while(|&i| i < chunk.len()) {
+        let all = bits(todo).take_while(|&i| i < chunk.len()).map(|i| (i, chunk.digest(i)));
+        let unconfirmed = self.claims.unconfirmed(before, all);
+        let mut respected = Respected { fresh: fresh & !unconfirmed, in_progress: 0 };
+        for i in bits(unconfirmed) {
             let answer = if fresh >> i & 1 != 0 { Outcome::Fresh } else { Outcome::Duplicate };
             match self.claims.confirm(before, chunk.digest(i), answer, &At(self, at), || self.clock.now().time) {
                 Outcome::Fresh => respected.fresh |= 1 << i,

@@ -12,7 +12,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 /// The most ids in flight in a shard.
-const MAX_IDS: usize = 1 << 14;
+const MAX_IDS: usize = 1 << 15;
 /// With fewer, what has expired may stay.
 const FEW_IDS: usize = 64;
 
@@ -30,15 +30,15 @@ impl Name {
 }
 
 /// What is known of one id.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     /// Whose it is.
     token: u64,
     state: State,
     /// From then on it means nothing.
     until: Timestamp,
-    /// The id with the fingerprint that its claim was given.
-    with_fingerprint: Option<Digest>,
+    /// The id with the fingerprint that its claim was given. (Few are, and the entries should be small.)
+    with_fingerprint: Option<Box<Digest>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,17 @@ enum State {
     Failed,
     /// It is done, and a check that had inserted it meanwhile is still to learn that it did not come first.
     Contested,
+}
+
+/// What somebody wants to claim.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) id: Digest,
+    /// The id together with its fingerprint, as another id.
+    pub(crate) with_fingerprint: Option<Digest>,
+    pub(crate) now: Timestamp,
+    /// When the lease ends.
+    pub(crate) until: Timestamp,
 }
 
 /// What a claim came to, as far as the map knows.
@@ -109,48 +120,51 @@ impl Map {
         self.entries.len()
     }
 
-    /// What a claim comes to by the map alone; `None`: it is for the window to say.
-    pub(super) fn look(&mut self, id: Digest, with_fingerprint: Option<Digest>, now: Timestamp) -> Option<Begun> {
-        let entry = self.entries.get(&Name::of(id))?;
-        if entry.until <= now {
-            if entry.state == State::Claimed {
-                self.stats.taken_over += 1;
-            }
-            self.entries.remove(&Name::of(id));
-            return None;
-        }
-        let mismatch = matches!((entry.with_fingerprint, with_fingerprint), (Some(a), Some(b)) if a != b);
-        Some(match entry.state {
-            _ if mismatch => Begun::Mismatch,
-            State::Contested => Begun::Done,
-            State::Claimed | State::Failed => Begun::InProgress(entry.until.since(now)),
-        })
+    /// What an attempt comes to, by the map alone; `None`: it is for the window to say.
+    pub(super) fn look(&self, request: &Request) -> Option<Begun> {
+        self.entries.get(&Name::of(request.id)).and_then(|entry| entry.answer(request))
     }
 
-    /// Makes an id the caller's that is not in flight.
-    pub(super) fn begin(
-        &mut self,
-        id: Digest,
-        with_fingerprint: Option<Digest>,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Begun {
-        if self.entries.len() >= self.clean_at && now >= self.clean_from {
-            self.clean(now);
+    /// An attempt to claim an id. `done` is asked if nobody else has the id: what the attempt comes to if the id is done.
+    #[inline(always)]
+    pub(super) fn attempt(&mut self, request: &Request, done: impl FnOnce() -> Option<Begun>) -> Begun {
+        if self.entries.len() >= self.clean_at && request.now >= self.clean_from {
+            self.clean(request.now);
         }
-        if self.entries.len() >= MAX_IDS {
+        let is_full = self.entries.len() >= MAX_IDS;
+        let mut place = self.entries.entry(Name::of(request.id));
+        if let Place::Occupied(place) = &mut place {
+            if let Some(begun) = place.get().answer(request) {
+                return begun;
+            }
+            self.stats.taken_over += u64::from(place.get().state == State::Claimed);
+        }
+        if let Some(done) = done() {
+            if let Place::Occupied(place) = place {
+                place.remove();
+            }
+            return done;
+        }
+        if is_full && matches!(place, Place::Vacant(_)) {
             return Begun::TooMany;
         }
         self.last_token += 1;
-        self.entries
-            .insert(Name::of(id), Entry { token: self.last_token, state: State::Claimed, until, with_fingerprint });
+        let with_fingerprint = request.with_fingerprint.map(Box::new);
+        place.insert_entry(Entry {
+            token: self.last_token,
+            state: State::Claimed,
+            until: request.until,
+            with_fingerprint,
+        });
         Begun::Claimed(self.last_token)
     }
 
-    /// Drops what has expired: each entry is looked at once for each that came since.
+    /// Drops what has expired: each entry is looked at once for each that came since. Claims, whose holders may only be late, only if
+    /// there is no more room.
     fn clean(&mut self, now: Timestamp) {
         let before = self.entries.len();
-        self.entries.retain(|_, entry| entry.until > now);
+        let is_full = before >= MAX_IDS;
+        self.entries.retain(|_, entry| entry.until > now || (entry.state == State::Claimed && !is_full));
         self.stats.expired += (before - self.entries.len()) as u64;
         self.clean_at = (2 * self.entries.len()).clamp(FEW_IDS, MAX_IDS);
         // Where there is still room, as soon as that is used up.
@@ -182,7 +196,7 @@ impl Map {
     /// Ends a claim; with what its id was, together with the fingerprint, if the token held.
     pub(super) fn end(&mut self, id: Digest, token: u64) -> Option<Option<Digest>> {
         match self.entries.entry(Name::of(id)) {
-            Place::Occupied(place) if place.get().is_of(token) => Some(place.remove().with_fingerprint),
+            Place::Occupied(place) if place.get().is_of(token) => Some(place.remove().with_fingerprint.map(|id| *id)),
             _ => {
                 self.stats.lost += 1;
                 None
@@ -192,7 +206,10 @@ impl Map {
 
     /// A claim has ended with its work done, but a check that it did not know of has inserted the id.
     pub(super) fn contest(&mut self, id: Digest, with_fingerprint: Option<Digest>, until: Timestamp) {
-        self.entries.insert(Name::of(id), Entry { token: 0, state: State::Contested, until, with_fingerprint });
+        self.entries.insert(
+            Name::of(id),
+            Entry { token: 0, state: State::Contested, until, with_fingerprint: with_fingerprint.map(Box::new) },
+        );
     }
 
     /// Extends a claim, or lets its id rest.
@@ -228,6 +245,20 @@ impl Map {
 }
 
 impl Entry {
+    /// What an attempt comes to that finds this, unless it has expired.
+    #[inline(always)]
+    fn answer(&self, request: &Request) -> Option<Begun> {
+        if self.until <= request.now {
+            return None;
+        }
+        let mismatch = matches!((&self.with_fingerprint, request.with_fingerprint), (Some(a), Some(b)) if **a != b);
+        Some(match self.state {
+            _ if mismatch => Begun::Mismatch,
+            State::Contested => Begun::Done,
+            State::Claimed | State::Failed => Begun::InProgress(self.until.since(request.now)),
+        })
+    }
+
     fn is_of(&self, token: u64) -> bool {
         self.state == State::Claimed && (self.token == token || !obeys(Rule::TokenHolds))
     }

@@ -14,7 +14,7 @@
 //!
 //! What it takes that no check stalls for a whole window between its insertion and its look: ARCHITECTURE.md, "Claims".
 
-use super::map::{Begun, Ended, Known, Map};
+use super::map::{Begun, Ended, Known, Map, Request};
 use super::stats::ClaimStats;
 use crate::digest::Digest;
 use crate::rules::{Rule, obeys};
@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A power of two.
 #[cfg(not(modelled))]
-pub(super) const SHARDS: usize = 64;
+pub(super) const SHARDS: usize = 32;
 #[cfg(modelled)]
 pub(super) const SHARDS: usize = 1;
 
@@ -70,17 +70,6 @@ pub(super) struct Shard {
     map: Mutex<Map>,
     /// An entry has gone that somebody waits for.
     gone: Condvar,
-}
-
-/// What somebody wants to claim.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
-    pub(crate) id: Digest,
-    /// The id together with its fingerprint, as another id.
-    pub(crate) with_fingerprint: Option<Digest>,
-    pub(crate) now: Timestamp,
-    /// When the lease ends.
-    pub(crate) until: Timestamp,
 }
 
 impl Claims {
@@ -141,7 +130,7 @@ impl Claims {
         self.note_use();
         let shard = self.shard(request.id);
         let mut map = shard.lock();
-        let begun = map.look(request.id, request.with_fingerprint, request.now).unwrap_or_else(|| {
+        let begun = map.attempt(request, || {
             if obeys(Rule::AnnounceFirst) {
                 shard.announce(1);
                 Shard::after_announcing();
@@ -150,7 +139,7 @@ impl Claims {
             if !obeys(Rule::AnnounceFirst) {
                 shard.announce(1);
             }
-            map.begin_unless(is_done, request, marks)
+            is_done.then(|| done(request, marks))
         });
         map.count(begun);
         shard.publish(&map);
@@ -169,8 +158,7 @@ impl Claims {
     ) -> Outcome {
         let shard = self.shard(id);
         let inserted = answer == Outcome::Fresh;
-        // Sequentially consistent: partner of the fence in `after_announcing`. A claim that has looked too early to see our insertion is seen here.
-        let nobody = shard.announced.load(Ordering::SeqCst) == 0;
+        let nobody = !shard.may_hold_claims();
         if (nobody || !obeys(if inserted { Rule::ConfirmFresh } else { Rule::ConfirmDuplicate }))
             && (self.nothing_was_taken_back(before) || !obeys(Rule::TakenBackMeanwhile))
         {
@@ -201,13 +189,23 @@ impl Claims {
         answer
     }
 
+    /// Of many ids that the window was asked about, by number: those that [`confirm`](Self::confirm) has to look at.
+    #[inline(always)]
+    pub(super) fn unconfirmed(&self, before: Before, ids: impl Iterator<Item = (usize, Digest)>) -> u64 {
+        let (mut all, mut claimed) = (0_u64, 0_u64);
+        for (i, id) in ids {
+            all |= 1 << i;
+            claimed |= u64::from(self.shard(id).may_hold_claims()) << i;
+        }
+        if self.nothing_was_taken_back(before) { claimed } else { all }
+    }
+
     /// Whether an id is claimed, or rests, and for how much longer; for an attempt that cannot get it.
     pub(crate) fn look(&self, request: &Request) -> Option<Begun> {
         let shard = self.shard(request.id);
         let mut map = shard.lock();
-        let known = map.look(request.id, request.with_fingerprint, request.now);
+        let known = map.look(request);
         map.count(known.unwrap_or(Begun::Done));
-        shard.publish(&map);
         known
     }
 
@@ -296,6 +294,13 @@ impl Claims {
 }
 
 impl Shard {
+    /// Whether an id of it may be claimed, for a check that has asked the window.
+    #[inline(always)]
+    fn may_hold_claims(&self) -> bool {
+        // Sequentially consistent: partner of the fence in `after_announcing`. A claim that has looked too early to see our insertion is seen here.
+        self.announced.load(Ordering::SeqCst) != 0
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, Map> {
         // Nothing of ours panics under the lock; if a clock or an allocation does, the map is still one.
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
@@ -338,17 +343,15 @@ impl Shard {
     }
 }
 
-impl Map {
-    /// Makes an id the caller's, unless the window says that it is done.
-    #[inline(always)]
-    pub(super) fn begin_unless(&mut self, is_done: bool, request: &Request, marks: &impl Marks) -> Begun {
-        match (is_done, request.with_fingerprint) {
-            (false, _) => self.begin(request.id, request.with_fingerprint, request.now, request.until),
-            (true, Some(with_fingerprint)) if !marks.contains(with_fingerprint) => Begun::Mismatch,
-            (true, _) => Begun::Done,
-        }
+/// What an attempt comes to whose id is done: with this fingerprint, or another.
+pub(super) fn done(request: &Request, marks: &impl Marks) -> Begun {
+    match request.with_fingerprint {
+        Some(with_fingerprint) if !marks.contains(with_fingerprint) => Begun::Mismatch,
+        _ => Begun::Done,
     }
+}
 
+impl Map {
     /// A claim has ended, and the window was told; whether that was news to it.
     #[inline(always)]
     pub(super) fn done(
