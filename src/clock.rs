@@ -2,7 +2,7 @@
 
 use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A point in time: nanoseconds since an origin of the caller's choosing (the Unix epoch, the start of the process, …).
 ///
@@ -136,12 +136,14 @@ impl Clock for ManualClock {
     }
 }
 
-/// The default clock: monotonic time since the engine was built.
+/// The default clock: monotonic time since the engine was built (with a journal, since the Unix epoch).
 ///
 /// On Linux it reads `CLOCK_MONOTONIC_COARSE` (about 5 ns; [`Instant::now`] takes about 24 ns), which advances in steps of
 /// 1 to 10 ms, unless the window's tick is so short that these steps would matter: then, and elsewhere, [`Instant`].
 #[derive(Debug)]
 pub struct MonotonicClock {
+    /// What it shows at its origin.
+    start: Timestamp,
     origin: Instant,
     coarse: Option<coarse::Coarse>,
 }
@@ -150,9 +152,17 @@ impl MonotonicClock {
     /// A clock for a window whose tick is `tick`: the cheapest one that is precise enough for it.
     pub fn for_tick(tick: Duration) -> Self {
         MonotonicClock {
+            start: Timestamp::default(),
             origin: Instant::now(),
             coarse: coarse::Coarse::new().filter(|coarse| coarse.step() * 4 <= tick),
         }
+    }
+
+    /// The same, since the Unix epoch, as the system's clock has it now: for what outlives the process. When that clock is set later on, this
+    /// one is not.
+    pub fn since_epoch(tick: Duration) -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        MonotonicClock { start: Timestamp::default() + since_epoch, ..Self::for_tick(tick) }
     }
 }
 
@@ -163,7 +173,7 @@ impl Clock for MonotonicClock {
             Some(coarse) => coarse.elapsed(),
             None => self.origin.elapsed(),
         };
-        Timestamp::default() + elapsed
+        self.start + elapsed
     }
 
     fn lag(&self) -> Duration {

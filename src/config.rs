@@ -8,6 +8,10 @@ use crate::stats::Counters;
 use crate::sync::StdAtomicBool;
 use crate::window::Ticks;
 use crate::{Dedup, Error, History, Window};
+#[cfg(feature = "journal")]
+use crate::{JournalOptions, journal::Opened};
+#[cfg(feature = "journal")]
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +55,8 @@ pub struct Builder {
     clock: Option<Box<dyn Clock>>,
     seed: Option<u64>,
     scope: Option<String>,
+    #[cfg(feature = "journal")]
+    journal: Option<(PathBuf, JournalOptions)>,
 }
 
 impl Builder {
@@ -67,6 +73,8 @@ impl Builder {
             clock: None,
             seed: None,
             scope: None,
+            #[cfg(feature = "journal")]
+            journal: None,
         }
     }
 
@@ -145,6 +153,41 @@ impl Builder {
         Builder { scope: Some(scope.into()), ..self }
     }
 
+    /// Keeps what is accepted in a directory, which is made if there is none, so that it is remembered after a crash; see
+    /// [`flush`](Dedup::flush). One engine at a time.
+    ///
+    /// ```
+    /// # let directory = std::env::temp_dir().join(format!("hapax-doc-journal-{}", std::process::id()));
+    /// use hapax::{Dedup, JournalOptions};
+    ///
+    /// let open = || Dedup::builder().journal(&directory, JournalOptions::new()).build();
+    /// assert!(open()?.check("a").is_fresh());
+    /// assert!(open()?.check("a").is_duplicate());
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// - What was accepted before a [`flush`](Dedup::flush) that returned `Ok` is remembered by the next engine, for as long as this one
+    ///   would have. Dropping the last handle flushes, too.
+    /// - What was accepted without a flush is durable within [`commit_interval`](JournalOptions::commit_interval) and a sync, or not at all.
+    /// - What is only claimed leaves no trace.
+    ///
+    /// Times are those of the engine's clock, so that must have the same origin in the next process: the default clock then shows the time since
+    /// the Unix epoch.
+    ///
+    /// # Cost
+    ///
+    /// 16 bytes an id on the disk, for as long as the window or the history remembers it. What is remembered is read at the next
+    /// [`build`](Builder::build).
+    ///
+    /// Idea: group commit, as in DeWitt and others, SIGMOD 1984; logs in segments that are deleted as a whole, as in Kafka.
+    #[cfg(feature = "journal")]
+    pub fn journal(self, path: impl Into<PathBuf>, options: JournalOptions) -> Self {
+        Builder { journal: Some((path.into(), options)), ..self }
+    }
+
     /// Builds the engine, with all the memory that it starts with.
     ///
     /// # Errors
@@ -170,13 +213,23 @@ impl Builder {
                 "a duration of up to 100 years, not none",
             ));
         }
-        let clock = EngineClock::new(self.clock, ticks.tick());
+        #[cfg(feature = "journal")]
+        let journal = self.journal.map(|(path, options)| Opened::new(&path, options)).transpose()?;
+        #[cfg(feature = "journal")]
+        let (outlives, seed) = match &journal {
+            None => (false, self.seed),
+            Some(journal) => (true, Some(journal.seed(self.seed)?.unwrap_or_else(Digester::random_seed))),
+        };
+        #[cfg(not(feature = "journal"))]
+        let (outlives, seed) = (false, self.seed);
+        let clock = EngineClock::new(self.clock, ticks.tick(), outlives);
         let window = Window::with_growth(self.window, self.capacity, self.max_memory_bytes, self.growth_thread)?
             .refresh_on_duplicate(self.refresh_on_duplicate);
         let history = self.history.map(|(horizon, rate, ids)| History::new(horizon, rate, ids)).transpose()?;
-        let unscoped = self.seed.map_or_else(Digester::random, Digester::with_seed);
+        let unscoped = seed.map_or_else(Digester::random, Digester::with_seed);
         let digester = self.scope.map_or_else(|| unscoped.clone(), |scope| unscoped.scoped(&scope));
-        let engine = Engine {
+        #[cfg_attr(not(feature = "journal"), expect(unused_mut, reason = "only a journal is opened after the rest"))]
+        let mut engine = Engine {
             window,
             history,
             unconfirmed: self.unconfirmed.unwrap_or_default(),
@@ -186,8 +239,19 @@ impl Builder {
             clock,
             keeps_stream_time: StdAtomicBool::new(false),
             counters: Counters::new(),
+            journal: None,
             unscoped,
         };
+        #[cfg(feature = "journal")]
+        if let (Some(journal), Some(seed)) = (journal, seed) {
+            // Until nobody's clock finds anything of it live.
+            let window = self.window + 8 * engine.window.tick();
+            let retention = self.history.map_or(window, |(horizon, ..)| window.max(horizon));
+            // What is read must not be lost while memory is made ready for it.
+            engine.window.grow_in_thread(false);
+            engine.journal = Some(journal.replay(&engine, seed, retention)?);
+            engine.window.grow_in_thread(self.growth_thread);
+        }
         Ok(Dedup::new(Arc::new(engine), digester))
     }
 }

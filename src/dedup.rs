@@ -238,11 +238,12 @@ impl Dedup {
     ///
     /// Writes to all of the memory: about a second for 10 million ids. Others go on meanwhile.
     pub fn clear(&self) {
-        if let Some(history) = &self.engine.history {
-            history.clear();
-        }
-        self.engine.window.clear(self.engine.now().time);
+        let at = self.engine.now().time;
+        self.engine.clear_tiers(at);
         self.engine.claims.clear();
+        if let Some(journal) = &self.engine.journal {
+            journal.cleared(at);
+        }
     }
 
     /// The grain of time: how much longer than the window it may remember an id, at most twice. At most a hundredth of the window.

@@ -46,8 +46,13 @@ pub struct Digester {
 impl Digester {
     /// A digester with a random seed from the system.
     pub fn random() -> Self {
+        Self::with_seed(Self::random_seed())
+    }
+
+    /// A seed from the system.
+    pub(crate) fn random_seed() -> u64 {
         // std seeds its hash maps from the system's randomness; its keyed hash of nothing is a secret of 64 bits.
-        Self::with_seed(RandomState::new().build_hasher().finish())
+        RandomState::new().build_hasher().finish()
     }
 
     /// A digester with this seed. Whoever knows the seed can construct ids that collide.

@@ -5,10 +5,11 @@ use crate::clock::{Clock, MonotonicClock, Reading};
 use crate::config::Unconfirmed;
 use crate::digest::{Digest, Digester};
 use crate::history::Look;
+use crate::journal::Journal;
 use crate::stats::{Counters, Counts, Stats};
 use crate::sync::{Ordering, StdAtomicBool};
 use crate::window::{CHUNK, Chunk, TableMemory, bits};
-use crate::{History, Outcome, Tier, Verdict, Window};
+use crate::{History, Outcome, Tier, Timestamp, Verdict, Window};
 use std::time::Duration;
 
 /// What handles share.
@@ -24,6 +25,7 @@ pub(crate) struct Engine {
     /// Whether time is what `check_at` is given, from the first such call on.
     pub(crate) keeps_stream_time: StdAtomicBool,
     pub(crate) counters: Counters,
+    pub(crate) journal: Option<Journal>,
     pub(crate) unscoped: Digester,
 }
 
@@ -40,12 +42,12 @@ enum Source {
 }
 
 impl EngineClock {
-    /// The given clock, or the default one, for a window of this tick.
-    pub(crate) fn new(clock: Option<Box<dyn Clock>>, tick: Duration) -> Self {
+    /// The given clock, or the default one, for a window of this tick; `since_epoch` if other processes are to understand it.
+    pub(crate) fn new(clock: Option<Box<dyn Clock>>, tick: Duration, since_epoch: bool) -> Self {
         let (lag, source) = match clock {
             Some(clock) => (clock.lag(), Source::Custom(clock)),
             None => {
-                let clock = MonotonicClock::for_tick(tick);
+                let clock = if since_epoch { MonotonicClock::since_epoch } else { MonotonicClock::for_tick }(tick);
                 (clock.lag(), Source::Monotonic(clock))
             }
         };
@@ -85,7 +87,18 @@ impl Engine {
             Some(history) => self.check_with(history, digest, at),
         };
         self.counters.add_one(verdict);
+        if let Some(journal) = &self.journal
+            && self.extends(verdict)
+        {
+            journal.accepted(self.window.stamp(at), [digest]);
+        }
         verdict
+    }
+
+    /// Whether a check with this verdict has extended the time for which its id is remembered.
+    #[inline(always)]
+    fn extends(&self, verdict: Verdict) -> bool {
+        verdict.is_fresh() || (verdict == DUPLICATE && self.refresh_on_duplicate)
     }
 
     /// What window and claims say.
@@ -148,21 +161,34 @@ impl Engine {
         self.window.advance(at);
         let mut counts = Counts::default();
         match &self.history {
-            None => self.window.check_chunks(
-                digests,
-                at,
-                || self.claims.before(),
-                |before, chunk, fresh| {
-                    let Respected { fresh, in_progress } = self.respect_claims_of(before, chunk, (!0, fresh), at);
-                    extend(verdicts, chunk.len(), fresh, FRESH_BY_WINDOW);
-                    counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
-                    counts.add(DUPLICATE, chunk.len() as u64 - u64::from((fresh | in_progress).count_ones()));
-                    mark_in_progress(verdicts, chunk.len(), in_progress, &mut counts);
-                },
-            ),
+            _ if self.journal.is_some() => self.check_batch_noting(digests, at, verdicts, &mut counts),
+            None => self.check_batch_without(digests, at, verdicts, &mut counts),
             Some(history) => self.check_batch_with(history, digests, at, verdicts, &mut counts),
         }
         self.counters.add(counts);
+    }
+
+    /// The same without a history.
+    #[inline(always)]
+    fn check_batch_without(
+        &self,
+        digests: impl Iterator<Item = Digest>,
+        at: Reading,
+        verdicts: &mut Vec<Verdict>,
+        counts: &mut Counts,
+    ) {
+        self.window.check_chunks(
+            digests,
+            at,
+            || self.claims.before(),
+            |before, chunk, fresh| {
+                let Respected { fresh, in_progress } = self.respect_claims_of(before, chunk, (!0, fresh), at);
+                extend(verdicts, chunk.len(), fresh, FRESH_BY_WINDOW);
+                counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
+                counts.add(DUPLICATE, chunk.len() as u64 - u64::from((fresh | in_progress).count_ones()));
+                mark_in_progress(verdicts, chunk.len(), in_progress, counts);
+            },
+        );
     }
 
     /// The same with a history. While one chunk is decided, the memory that the next one will need is asked for: first the window's lines,
@@ -241,6 +267,57 @@ impl Engine {
         }
     }
 
+    /// The same, and the journal learns of it: a part at a time, so that the digests that are asked for again are still in the cache.
+    #[inline(never)]
+    fn check_batch_noting(
+        &self,
+        digests: impl Iterator<Item = Digest>,
+        at: Reading,
+        verdicts: &mut Vec<Verdict>,
+        counts: &mut Counts,
+    ) {
+        const PART: usize = 16 * CHUNK;
+        let mut digests = digests.fuse();
+        let mut part = Vec::with_capacity(digests.size_hint().0.min(PART));
+        loop {
+            part.clear();
+            part.extend(digests.by_ref().take(PART));
+            if part.is_empty() {
+                return;
+            }
+            let start = verdicts.len();
+            match &self.history {
+                None => self.check_batch_without(part.iter().copied(), at, verdicts, counts),
+                Some(history) => self.check_batch_with(history, part.iter().copied(), at, verdicts, counts),
+            }
+            let extended = part.iter().zip(&verdicts[start..]).filter(|(_, verdict)| self.extends(**verdict));
+            if let Some(journal) = &self.journal {
+                journal.accepted(self.window.stamp(at), extended.map(|(digest, _)| *digest));
+            }
+        }
+    }
+
+    /// What was accepted at a time that has passed.
+    #[cfg(feature = "journal")]
+    pub(crate) fn restore(&self, digests: &[Digest], at: Reading) {
+        self.window.check_chunks(digests.iter().copied(), at, || (), |(), _, _| ());
+        if let Some(history) = &self.history {
+            let now = history.tick(at.time);
+            for part in digests.chunks(CHUNK) {
+                part.iter().for_each(|digest| history.prefetch(*digest));
+                part.iter().for_each(|digest| history.insert_looked(&history.look(*digest), now));
+            }
+        }
+    }
+
+    /// Forgets everything in the tiers.
+    pub(crate) fn clear_tiers(&self, at: Timestamp) {
+        if let Some(history) = &self.history {
+            history.clear();
+        }
+        self.window.clear(at);
+    }
+
     pub(crate) fn stats(&self) -> Stats {
         let at = self.now();
         let window = self.window.stats(at.time);
@@ -258,6 +335,8 @@ impl Engine {
                 + history.as_ref().map_or(0, |h| h.bytes),
             in_progress: counts.in_progress(),
             claims: self.claims.stats(self.clock.now().time),
+            #[cfg(feature = "journal")]
+            journal: self.journal.as_ref().map(Journal::stats),
             window,
             history,
             at: at.time,

@@ -14,7 +14,7 @@ use std::{fmt, io};
 /// );
 /// ```
 ///
-/// Nothing else in this crate fails: once built, every call answers.
+/// Nothing else in the memory tiers fails: once built, every call answers.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -36,6 +36,16 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The journal cannot be opened.
+    #[cfg(feature = "journal")]
+    Journal(crate::JournalError),
+}
+
+#[cfg(feature = "journal")]
+impl From<crate::JournalError> for Error {
+    fn from(error: crate::JournalError) -> Self {
+        Error::Journal(error)
+    }
 }
 
 impl Error {
@@ -53,6 +63,8 @@ impl fmt::Display for Error {
             Error::OutOfMemory { tier, bytes, source } => {
                 write!(f, "the {tier} needs {bytes} bytes of memory: {source}")
             }
+            #[cfg(feature = "journal")]
+            Error::Journal(error) => error.fmt(f),
         }
     }
 }
@@ -62,6 +74,8 @@ impl std::error::Error for Error {
         match self {
             Error::InvalidOption { .. } => None,
             Error::OutOfMemory { source, .. } => Some(source),
+            #[cfg(feature = "journal")]
+            Error::Journal(error) => error.source(),
         }
     }
 }

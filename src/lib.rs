@@ -87,6 +87,12 @@ mod dedup;
 mod engine;
 mod stats;
 
+#[cfg(feature = "journal")]
+mod journal;
+#[cfg(not(feature = "journal"))]
+#[path = "journal/absent.rs"]
+mod journal;
+
 mod memory;
 mod rules;
 mod sync;
@@ -106,6 +112,11 @@ pub use dedup::{Dedup, Forgotten, Prepared};
 pub use digest::{Digest, Digester};
 pub use error::Error;
 pub use history::{History, HistoryStats};
+#[cfg(feature = "journal")]
+pub use journal::{
+    Flush, Inspection, JournalError, JournalOptions, JournalStats, Position, Recovery, RunInfo, SegmentInfo, SyncMode,
+    Torn, inspect,
+};
 pub use key::{Int, Key};
 pub use stats::Stats;
 pub use verdict::{Certainty, Outcome, Tier, Verdict};

@@ -31,6 +31,9 @@ pub struct Stats {
     pub claims: ClaimStats,
     /// The window.
     pub window: WindowStats,
+    /// The journal, if there is one.
+    #[cfg(feature = "journal")]
+    pub journal: Option<crate::JournalStats>,
     /// The history, if there is one.
     pub history: Option<HistoryStats>,
     /// Memory of the whole engine, in bytes.

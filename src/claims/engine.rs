@@ -30,6 +30,9 @@ impl Marks for At<'_> {
         if let Some(history) = &self.0.history {
             history.insert(id, self.1.time);
         }
+        if let Some(journal) = &self.0.journal {
+            journal.accepted(self.0.window.stamp(self.1), [id]);
+        }
     }
 }
 
@@ -150,7 +153,14 @@ impl Engine {
 
     /// Forgets an id that nobody claims; whether that is so.
     pub(crate) fn forget(&self, id: Digest) -> bool {
-        self.claims.forget(id, &At(self, self.now()), self.clock.now().time)
+        let at = self.now();
+        let forgotten = self.claims.forget(id, &At(self, at), self.clock.now().time);
+        if let Some(journal) = &self.journal
+            && forgotten
+        {
+            journal.forgotten(self.window.stamp(at), id);
+        }
+        forgotten
     }
 
     /// Waits until an id is not in flight any more, or for so long.

@@ -23,8 +23,7 @@ pub(crate) struct Growth {
     sizes: Sizes,
     budget_bytes: usize,
     /// Whether a thread does what takes long; else the caller that finds it due, early enough for nothing to be lost.
-    in_thread: bool,
-    full: Full,
+    in_thread: StdAtomicBool,
     /// Whether somebody looks after the tables now.
     busy: StdAtomicBool,
     state: Mutex<State>,
@@ -69,8 +68,7 @@ impl Growth {
             tables: Tables::new(first, window_ticks),
             sizes,
             budget_bytes,
-            in_thread,
-            full: if in_thread { Full::RATED } else { Full::LOSSLESS },
+            in_thread: StdAtomicBool::new(in_thread),
             busy: StdAtomicBool::new(false),
             state: Mutex::new(State { spare: None, newest_since: Instant::now(), filling: None, preparing: None }),
             refused: StdAtomicU64::new(0),
@@ -86,6 +84,22 @@ impl Growth {
     }
 
     /// How often there was no memory for a table.
+    /// Whether memory is made ready by a thread, from now on.
+    #[cfg(feature = "journal")]
+    pub(crate) fn grow_in_thread(&self, in_thread: bool) {
+        self.in_thread.store(in_thread, Ordering::Relaxed);
+        self.set_bell(None);
+    }
+
+    fn in_thread(&self) -> bool {
+        self.in_thread.load(Ordering::Relaxed)
+    }
+
+    /// When a table counts as full.
+    fn full(&self) -> Full {
+        if self.in_thread() { Full::RATED } else { Full::LOSSLESS }
+    }
+
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -114,7 +128,7 @@ impl Growth {
                 growth.busy.store(false, Ordering::Release);
             }
         };
-        if !self.in_thread {
+        if !self.in_thread() {
             return work();
         }
         let thread = std::thread::Builder::new().name("hapax-window".into());
@@ -129,7 +143,7 @@ impl Growth {
         let now = self.tables.common.latest();
         let survey = self.survey(SURVEY_LINES);
         self.tables.has_expired(now)
-            || survey.wants(&self.sizes, self.full).is_some()
+            || survey.wants(&self.sizes, self.full()).is_some()
             || self.has_needless_spare(&survey)
     }
 
@@ -142,7 +156,7 @@ impl Growth {
             let spare = self.state().spare.take();
             spare.into_iter().for_each(|berth| self.tables.table(berth).release());
         }
-        let refused = match survey.wants(&self.sizes, self.full) {
+        let refused = match survey.wants(&self.sizes, self.full()) {
             Some(size) => !self.start(size),
             None => false,
         };
@@ -257,7 +271,7 @@ impl Growth {
     /// In a rush, and if nobody has to wait for it, gets the next table ready while the newest fills, if there is room for both.
     fn prepare_spare(&self) {
         let size = size_of_berth(self.tables.roster().newest());
-        let is_in_a_rush = self.in_thread
+        let is_in_a_rush = self.in_thread()
             && size + 1 < self.sizes.len()
             && self.state().is_in_a_rush(self.sizes.lines(size), self.sizes.lines(size + 1));
         if is_in_a_rush && self.state().spare.is_none() {
@@ -272,10 +286,10 @@ impl Growth {
         let (newest, now) = (roster.newest(), self.tables.common.latest());
         let size = size_of_berth(newest);
         let lines = self.tables.table(newest).lines();
-        let sampled = (lines / Bell::LINES_A_SAMPLE) as f64 * self.full.displaced_a_line;
+        let sampled = (lines / Bell::LINES_A_SAMPLE) as f64 * self.full().displaced_a_line;
         let can_grow = size + 1 < self.sizes.len();
         let displaced_max = match refused {
-            None if can_grow => (sampled as u64).max(self.full.displaced_min),
+            None if can_grow => (sampled as u64).max(self.full().displaced_min),
             Some(_) if can_grow => lines as u64,
             _ => u64::MAX,
         };

@@ -228,6 +228,12 @@ impl Window {
         self.tick_at(at);
     }
 
+    /// A reading that stamps as this one does, now, and any other within its tick.
+    #[inline(always)]
+    pub(crate) fn stamp(&self, at: Reading) -> Reading {
+        self.ticks.reading_of(self.tick_at(at))
+    }
+
     /// Checks digests in order; `decided` gets each chunk of them, what `before` gave before it was checked, and the set of those that are fresh.
     #[inline(always)]
     pub(crate) fn check_chunks<B>(
@@ -372,6 +378,12 @@ impl Window {
     /// Writes to all tables: about a second for 10 million digests. Others go on meanwhile.
     pub fn clear(&self, at: Timestamp) {
         self.tables().forget_all(self.refresh_on_duplicate, || self.tick_at(at.into()));
+    }
+
+    /// See [`Builder::growth_thread`](crate::Builder::growth_thread).
+    #[cfg(feature = "journal")]
+    pub(crate) fn grow_in_thread(&self, in_thread: bool) {
+        self.growth.grow_in_thread(in_thread);
     }
 
     /// The length of the window.

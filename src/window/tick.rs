@@ -170,6 +170,13 @@ impl Ticks {
         Tick { now, stamp: now + u64::from(rest > 0) + u64::from(rest > self.nanos) }
     }
 
+    /// The earliest reading that is this tick.
+    #[inline(always)]
+    pub(crate) fn reading_of(&self, tick: Tick) -> Reading {
+        let time = Timestamp::from_nanos(tick.now.saturating_mul(self.nanos));
+        Reading { time, lag_nanos: tick.stamp.saturating_sub(tick.now).saturating_mul(self.nanos) }
+    }
+
     /// The last moment of a tick.
     pub(crate) fn end_of(&self, tick: u64) -> Timestamp {
         Timestamp::from_nanos((tick.saturating_add(1)).saturating_mul(self.nanos) - 1)

@@ -1,0 +1,98 @@
+//! The journal as users of an engine see it.
+
+use super::commit::{Flush, Position};
+use super::{Journal, JournalError};
+use crate::Dedup;
+
+impl Dedup {
+    /// Returns when everything that was accepted before the call, by any thread, is durable: it is a duplicate after a crash, too.
+    ///
+    /// A consumer's loop: take a batch, claim, work, complete, flush, acknowledge.
+    ///
+    /// ```
+    /// # let directory = std::env::temp_dir().join(format!("hapax-doc-flush-{}", std::process::id()));
+    /// use hapax::{Dedup, JournalOptions};
+    ///
+    /// let open = || Dedup::builder().journal(&directory, JournalOptions::new()).build();
+    /// let dedup = open()?;
+    /// let claim = dedup.claim("m-17").claimed().unwrap();
+    /// // … handle the message …
+    /// claim.complete()?;
+    /// dedup.flush()?;
+    /// // … acknowledge it. If the process dies:
+    /// drop(dedup);
+    /// assert!(open()?.check("m-17").is_duplicate());
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Why nothing becomes durable any more: a full disk, an I/O error, a sync that failed. Every later call gets the same, since what a
+    /// disk has after an error nobody knows. Build the engine again to go on from what is valid.
+    /// [`JournalError::NotConfigured`] without a journal.
+    ///
+    /// # Cost
+    ///
+    /// One write and one sync, shared by all who wait at that time.
+    pub fn flush(&self) -> Result<(), JournalError> {
+        self.journal()?.shared.flush()
+    }
+
+    /// The same for tasks that must not block: asks for it now, and is ready when [`flush`](Dedup::flush) would return.
+    ///
+    /// ```
+    /// # let directory = std::env::temp_dir().join(format!("hapax-doc-async-{}", std::process::id()));
+    /// # use hapax::{Dedup, JournalOptions};
+    /// # let dedup = Dedup::builder().journal(&directory, JournalOptions::new()).build()?;
+    /// # async fn acknowledge() {}
+    /// let handle = async {
+    ///     if dedup.check("m-17").is_fresh() {
+    ///         // … handle the message …
+    ///     }
+    ///     dedup.flush_async().await?;
+    ///     acknowledge().await;
+    ///     Ok::<(), hapax::JournalError>(())
+    /// };
+    /// # struct Unpark(std::thread::Thread);
+    /// # impl std::task::Wake for Unpark { fn wake(self: std::sync::Arc<Self>) { self.0.unpark() } }
+    /// # let mut handle = Box::pin(handle);
+    /// # let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    /// # while handle.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending() { std::thread::park(); }
+    /// # drop(handle);
+    /// # drop(dedup);
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # use std::future::Future;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn flush_async(&self) -> Flush {
+        match self.journal() {
+            Ok(journal) => journal.shared.flush_async(),
+            Err(error) => Flush { journal: Err(error), target: Position::default(), waker: None },
+        }
+    }
+
+    /// Up to where what was accepted is durable.
+    ///
+    /// # Errors
+    ///
+    /// As for [`flush`](Dedup::flush).
+    pub fn durable_up_to(&self) -> Result<Position, JournalError> {
+        let status = self.journal()?.shared.status();
+        status.failed.map_or(Ok(status.durable), Err)
+    }
+
+    /// Up to where ids were accepted: what is durable when [`durable_up_to`](Dedup::durable_up_to) is this or more includes
+    /// everything that was accepted before the call.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotConfigured`] without a journal.
+    pub fn appended_up_to(&self) -> Result<Position, JournalError> {
+        Ok(self.journal()?.shared.status().appended)
+    }
+
+    fn journal(&self) -> Result<&Journal, JournalError> {
+        self.engine.journal.as_ref().ok_or(JournalError::NotConfigured)
+    }
+}

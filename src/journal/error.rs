@@ -1,0 +1,93 @@
+//! Why a journal cannot be opened, or does not go on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::{fmt, io};
+
+/// Why a journal or a snapshot cannot be opened, read or written.
+///
+/// ```
+/// let dedup = hapax::Dedup::builder().build()?;
+/// assert_eq!(dedup.flush().unwrap_err().to_string(), "nothing is durable: the engine was built without a journal");
+/// # Ok::<(), hapax::Error>(())
+/// ```
+///
+/// After an error while writing nothing is acknowledged as durable any more: everybody who waits and every later
+/// [`flush`](crate::Dedup::flush) gets that error, until the engine is built again, which goes on from what is valid.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The engine has no journal.
+    NotConfigured,
+    /// Another engine has it open.
+    InUse {
+        /// The journal's directory.
+        path: PathBuf,
+        /// What that one has said of itself.
+        holder: String,
+    },
+    /// A file cannot be read, written, …
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// To which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// A file is none of ours, or of another engine. Nothing was changed.
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+        /// What of it is wrong.
+        what: &'static str,
+        /// What it has.
+        got: String,
+        /// What it should have.
+        expected: String,
+    },
+    /// The next block would take the journal over its budget.
+    OverBudget {
+        /// The journal's directory.
+        path: PathBuf,
+        /// What it would take.
+        bytes: u64,
+        /// What it may.
+        max_disk_bytes: u64,
+    },
+}
+
+impl JournalError {
+    /// For `map_err`.
+    pub(super) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| JournalError::Io { doing, path, source: Arc::new(source) }
+    }
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JournalError::NotConfigured => f.write_str("nothing is durable: the engine was built without a journal"),
+            JournalError::InUse { path, holder } => write!(f, "the journal {} is in use by {holder}", path.display()),
+            JournalError::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
+            JournalError::NotOurs { path, what, got, expected } => {
+                write!(f, "{}: {what} is {got}, expected {expected}", path.display())
+            }
+            JournalError::OverBudget { path, bytes, max_disk_bytes } => write!(
+                f,
+                "the journal {} would take {bytes} bytes, option `journal.max_disk_bytes` is {max_disk_bytes}",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for JournalError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            JournalError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

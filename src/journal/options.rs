@@ -1,0 +1,108 @@
+//! How a journal is kept.
+
+use crate::Error;
+use std::time::Duration;
+
+/// How a [journal](crate::Builder::journal) is kept.
+///
+/// ```
+/// use hapax::{JournalOptions, SyncMode};
+/// use std::time::Duration;
+///
+/// let options = JournalOptions::new().commit_interval(Duration::from_millis(2)).max_disk_bytes(1 << 30);
+/// let fast = JournalOptions::new().sync(SyncMode::System); // survives the process, not the power
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalOptions {
+    pub(super) commit_interval: Duration,
+    pub(super) commit_bytes: usize,
+    pub(super) sync: SyncMode,
+    pub(super) segment_length: Option<Duration>,
+    pub(super) max_disk_bytes: Option<u64>,
+    pub(super) file_mode: u32,
+}
+
+/// When what was written counts as durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncMode {
+    /// When the disk says that it has it (`fdatasync`): it survives the loss of power.
+    #[default]
+    Disk,
+    /// When the system has it: it survives the end of the process, but not of the system.
+    System,
+}
+
+impl Default for JournalOptions {
+    fn default() -> Self {
+        JournalOptions {
+            commit_interval: Duration::from_millis(5),
+            commit_bytes: 1 << 20,
+            sync: SyncMode::Disk,
+            segment_length: None,
+            max_disk_bytes: None,
+            file_mode: 0o600,
+        }
+    }
+}
+
+/// What may wait to be written; more, and those who append wait.
+pub(super) const MAX_PENDING_BYTES: usize = 64 << 20;
+
+impl JournalOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long what was accepted waits for company at most before it is written and synced, if nobody asks for it by
+    /// [`flush`](crate::Dedup::flush). Default: 5 ms.
+    #[must_use]
+    pub fn commit_interval(self, commit_interval: Duration) -> Self {
+        JournalOptions { commit_interval, ..self }
+    }
+
+    /// With how many bytes, at 16 an id, it is written without waiting: up to 64 MiB. Default: 1 MiB.
+    #[must_use]
+    pub fn commit_bytes(self, commit_bytes: usize) -> Self {
+        JournalOptions { commit_bytes, ..self }
+    }
+
+    /// When what was written counts as durable. Default: when the disk has it.
+    #[must_use]
+    pub fn sync(self, sync: SyncMode) -> Self {
+        JournalOptions { sync, ..self }
+    }
+
+    /// How much time a file covers, and so in which portions what has expired is deleted. Default: a 16th of what is remembered.
+    #[must_use]
+    pub fn segment_length(self, segment_length: Duration) -> Self {
+        JournalOptions { segment_length: Some(segment_length), ..self }
+    }
+
+    /// How much of the disk it may take. With more the journal fails, as it does when the disk is full. Default: no limit.
+    #[must_use]
+    pub fn max_disk_bytes(self, max_disk_bytes: u64) -> Self {
+        JournalOptions { max_disk_bytes: Some(max_disk_bytes), ..self }
+    }
+
+    /// The permissions of its files, on Unix; its directory gets the same, and whoever may read may enter. They hold the seed of the digests, with
+    /// which one can construct ids that collide. Default: 0o600, the user alone.
+    #[must_use]
+    pub fn file_mode(self, file_mode: u32) -> Self {
+        JournalOptions { file_mode, ..self }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), Error> {
+        if !(1..=MAX_PENDING_BYTES).contains(&self.commit_bytes) {
+            return Err(Error::invalid("journal.commit_bytes", self.commit_bytes, format!("1 to {MAX_PENDING_BYTES}")));
+        }
+        if self.segment_length.is_some_and(|length| length.is_zero()) {
+            return Err(Error::invalid("journal.segment_length", "0ns", "a duration above 0"));
+        }
+        if self.file_mode & !0o777 != 0 || self.file_mode & 0o600 != 0o600 {
+            let got = format_args!("{:#o}", self.file_mode);
+            return Err(Error::invalid("journal.file_mode", got, "permissions with which the user may read and write"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! How a journal is doing.
+
+use super::commit::Position;
+use super::{Journal, JournalError, Recovery};
+
+/// How a journal is doing.
+///
+/// ```
+/// # let directory = std::env::temp_dir().join(format!("hapax-doc-stats-{}", std::process::id()));
+/// use hapax::{Dedup, JournalOptions};
+///
+/// let dedup = Dedup::builder().journal(&directory, JournalOptions::new()).build()?;
+/// dedup.check("a");
+/// dedup.flush()?;
+/// let journal = dedup.stats().journal.unwrap();
+/// assert_eq!((journal.appended.as_u64(), journal.durable), (1, journal.appended));
+/// assert!(journal.failed.is_none());
+/// # drop(dedup);
+/// # std::fs::remove_dir_all(directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct JournalStats {
+    /// Up to where ids were appended.
+    pub appended: Position,
+    /// Up to where they are durable.
+    pub durable: Position,
+    /// What waits to be written.
+    pub pending_bytes: usize,
+    /// What all files take.
+    pub disk_bytes: u64,
+    /// How many files there are.
+    pub segments: u64,
+    /// How often something was made durable.
+    pub commits: u64,
+    /// Why nothing becomes durable any more, if that is so.
+    pub failed: Option<JournalError>,
+    /// What was found when it was opened.
+    pub recovery: Recovery,
+}
+
+impl Journal {
+    pub(crate) fn stats(&self) -> JournalStats {
+        let status = self.shared.status();
+        JournalStats {
+            appended: status.appended,
+            durable: status.durable,
+            pending_bytes: status.pending_bytes,
+            disk_bytes: status.written.disk_bytes,
+            segments: status.written.segments,
+            commits: status.written.commits,
+            failed: status.failed,
+            recovery: self.recovery.clone(),
+        }
+    }
+}
+
+/// Two are equal if nothing has happened in between; errors are compared by what they say.
+impl PartialEq for JournalStats {
+    fn eq(&self, other: &Self) -> bool {
+        let key = |stats: &JournalStats| {
+            let JournalStats { appended, durable, pending_bytes, disk_bytes, segments, commits, .. } = *stats;
+            (
+                appended,
+                durable,
+                pending_bytes,
+                disk_bytes,
+                segments,
+                commits,
+                stats.failed.as_ref().map(|e| e.to_string()),
+            )
+        };
+        key(self) == key(other) && self.recovery == other.recovery
+    }
+}

@@ -1,0 +1,375 @@
+//! What a journal remembers, and what it does when something goes wrong.
+
+use hapax::{
+    Attempt, Builder, ClaimOptions, Dedup, Error, JournalError, JournalOptions, ManualClock, Recovery, SyncMode,
+    Timestamp,
+};
+use std::fs;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::time::Duration;
+
+const WINDOW: Duration = Duration::from_secs(600);
+
+/// A directory of a test's own, which goes with it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("hapax-journal-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Directory(path)
+    }
+
+    /// An engine that lives here, on this clock.
+    fn builder(&self, clock: &ManualClock, options: JournalOptions) -> Builder {
+        Dedup::builder().window(WINDOW).capacity(10_000).clock(clock.clone()).journal(&self.0, options)
+    }
+
+    fn open(&self, clock: &ManualClock) -> Dedup {
+        self.builder(clock, JournalOptions::new()).build().unwrap()
+    }
+
+    fn segments(&self) -> Vec<PathBuf> {
+        let files = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
+        let mut segments: Vec<_> = files.filter(|path| path.extension().is_some_and(|e| e == "hapax")).collect();
+        segments.sort();
+        segments
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn clock() -> ManualClock {
+    let clock = ManualClock::new();
+    clock.set(Timestamp::from_secs(1_000_000));
+    clock
+}
+
+fn recovery(dedup: &Dedup) -> Recovery {
+    dedup.stats().journal.unwrap().recovery
+}
+
+#[test]
+fn five_ids_and_a_restart_are_five_duplicates() {
+    let (directory, clock) = (Directory::new("five"), clock());
+    let dedup = directory.open(&clock);
+    for id in ["a", "b", "c", "d", "e"] {
+        assert!(dedup.check(id).is_fresh());
+    }
+    drop(dedup);
+    let dedup = directory.open(&clock);
+    for id in ["a", "b", "c", "d", "e"] {
+        assert!(dedup.check(id).is_duplicate());
+    }
+    assert!(dedup.check("f").is_fresh());
+    let recovery = recovery(&dedup);
+    assert_eq!((recovery.ids, recovery.segments, recovery.torn.len()), (5, 1, 0));
+}
+
+#[test]
+fn what_each_way_of_accepting_accepts_is_remembered_and_what_is_claimed_is_not() {
+    let (directory, clock) = (Directory::new("ways"), clock());
+    let dedup = directory.open(&clock);
+    let (mut verdicts, mut attempts, mut ended) = (Vec::new(), Vec::new(), Vec::new());
+    dedup.check("one");
+    dedup.check_batch((0..5_000_u32).map(u32::to_be_bytes), &mut verdicts);
+    dedup.claim("claimed, completed").claimed().unwrap().complete().unwrap();
+    dedup.claim_with("with", ClaimOptions::new().fingerprint("x")).claimed().unwrap().complete().unwrap();
+    dedup.claim_batch(["batch", "of claims"], &mut attempts);
+    dedup.complete_batch(attempts.drain(..).filter_map(Attempt::claimed), &mut ended);
+    dedup.with_scope("scope").check("one, scoped");
+    let held = dedup.claim("claimed").claimed().unwrap();
+    dedup.claim("released").claimed().unwrap().release().unwrap();
+    dedup.check("forgotten");
+    dedup.forget("forgotten");
+    dedup.flush().unwrap();
+    std::mem::forget(held);
+    drop(attempts);
+    drop(dedup);
+
+    let dedup = directory.open(&clock);
+    for id in ["one", "claimed, completed", "with", "batch", "of claims"] {
+        assert!(dedup.claim(id).is_duplicate(), "{id}");
+    }
+    assert!((0..5_000_u32).all(|id| dedup.check(id.to_be_bytes()).is_duplicate()));
+    assert!(matches!(dedup.claim_with("with", ClaimOptions::new().fingerprint("y")), Attempt::Mismatch));
+    assert!(dedup.claim_with("with", ClaimOptions::new().fingerprint("x")).is_duplicate());
+    assert!(dedup.with_scope("scope").check("one, scoped").is_duplicate());
+    for id in ["claimed", "released", "forgotten", "one, scoped"] {
+        assert!(dedup.check(id).is_fresh(), "{id}");
+    }
+    dedup.clear();
+    drop(dedup);
+    let dedup = directory.open(&clock);
+    assert!(dedup.check("one").is_fresh() && dedup.check("claimed").is_fresh());
+}
+
+#[test]
+fn ids_are_remembered_for_their_window_across_restarts() {
+    let (directory, clock) = (Directory::new("window"), clock());
+    let mut accepted = Vec::new();
+    for step in 0..40_u32 {
+        let dedup = directory.open(&clock);
+        for (id, at) in &accepted {
+            let age = Duration::from_nanos(clock_now(&clock) - at);
+            let remembered = dedup.contains(id).is_some();
+            assert!(remembered || age >= WINDOW, "step {step}: {id} was forgotten after {age:?}");
+            assert!(!remembered || age < WINDOW + 2 * dedup.tick(), "step {step}: {id} is remembered after {age:?}");
+        }
+        let id = step.to_string();
+        assert!(dedup.check(&id).is_fresh());
+        accepted.push((id, clock_now(&clock)));
+        drop(dedup);
+        clock.advance(Duration::from_millis(31_417));
+    }
+    // What has expired is gone from the disk, too.
+    assert!(directory.segments().len() <= 25, "{:?}", directory.segments());
+}
+
+fn clock_now(clock: &ManualClock) -> u64 {
+    hapax::Clock::now(clock).as_nanos()
+}
+
+#[test]
+fn a_duplicate_that_extends_its_ids_stay_does_so_across_restarts() {
+    let (directory, clock) = (Directory::new("refresh"), clock());
+    let open = || directory.builder(&clock, JournalOptions::new()).refresh_on_duplicate(true).build().unwrap();
+    assert!(open().check("a").is_fresh());
+    for _ in 0..4 {
+        clock.advance(WINDOW * 2 / 3);
+        assert!(open().check("a").is_duplicate());
+    }
+    clock.advance(WINDOW * 2);
+    assert!(open().check("a").is_fresh());
+}
+
+#[test]
+fn a_history_is_remembered_for_its_horizon() {
+    let (directory, clock) = (Directory::new("history"), clock());
+    let open = || directory.builder(&clock, JournalOptions::new()).history(20 * WINDOW, 1e-6, 10_000).build().unwrap();
+    let (dedup, mut verdicts) = (open(), Vec::new());
+    dedup.check_batch((0..3_000_u32).map(u32::to_be_bytes), &mut verdicts);
+    drop(dedup);
+    clock.advance(5 * WINDOW);
+    let dedup = open();
+    dedup.check_batch((0..3_000_u32).map(u32::to_be_bytes), &mut verdicts);
+    assert!(verdicts.iter().all(|verdict| verdict.is_duplicate()));
+    assert_eq!(dedup.stats().duplicates_by_history, 3_000);
+}
+
+#[test]
+fn files_are_deleted_when_all_in_them_has_expired() {
+    let (directory, clock) = (Directory::new("expiry"), clock());
+    let options = JournalOptions::new().segment_length(WINDOW / 4);
+    let dedup = directory.builder(&clock, options).build().unwrap();
+    let mut most = 0;
+    for step in 0..200_u32 {
+        dedup.check(step.to_be_bytes());
+        dedup.flush().unwrap();
+        clock.advance(WINDOW / 20);
+        most = most.max(directory.segments().len());
+    }
+    assert!((5..=7).contains(&most), "{most} files");
+    let stats = dedup.stats().journal.unwrap();
+    assert_eq!(stats.segments, directory.segments().len() as u64);
+    let bytes: u64 = directory.segments().iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    assert_eq!(stats.disk_bytes, bytes);
+}
+
+#[test]
+fn an_id_takes_at_most_24_bytes_on_the_disk() {
+    let (directory, clock) = (Directory::new("bytes"), clock());
+    let dedup = directory.open(&clock);
+    const IDS: u64 = 200_000;
+    for id in 0..IDS {
+        dedup.check(id.to_be_bytes());
+        clock.advance(Duration::from_micros(100));
+    }
+    dedup.flush().unwrap();
+    let bytes = dedup.stats().journal.unwrap().disk_bytes;
+    assert!(bytes <= 24 * IDS, "{} bytes an id", bytes as f64 / IDS as f64);
+}
+
+#[test]
+fn one_process_at_a_time_and_the_second_learns_who_is_the_first() {
+    let (directory, clock) = (Directory::new("lock"), clock());
+    let first = directory.open(&clock);
+    match directory.builder(&clock, JournalOptions::new()).build() {
+        Err(Error::Journal(JournalError::InUse { path, holder })) => {
+            assert_eq!(path, directory.0);
+            assert!(holder.contains(&std::process::id().to_string()), "{holder}");
+        }
+        other => panic!("{other:?}"),
+    }
+    drop(first);
+    directory.open(&clock);
+}
+
+#[test]
+#[cfg(unix)]
+fn files_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let (directory, clock) = (Directory::new("private"), clock());
+    directory.open(&clock).check("a");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&directory.0), 0o700);
+    assert!(directory.segments().iter().all(|path| mode(path) == 0o600));
+    let open = Directory::new("not-private");
+    open.builder(&clock, JournalOptions::new().file_mode(0o640)).build().unwrap().check("a");
+    assert_eq!((mode(&open.0), mode(&open.segments()[0])), (0o750, 0o640));
+}
+
+#[test]
+fn bad_options_are_refused_by_name() {
+    let (directory, clock) = (Directory::new("options"), clock());
+    let cases = [
+        ("journal.commit_bytes", JournalOptions::new().commit_bytes(0)),
+        ("journal.commit_bytes", JournalOptions::new().commit_bytes(usize::MAX)),
+        ("journal.segment_length", JournalOptions::new().segment_length(Duration::ZERO)),
+        ("journal.file_mode", JournalOptions::new().file_mode(0o400)),
+        ("journal.file_mode", JournalOptions::new().file_mode(0o1600)),
+    ];
+    for (option, options) in cases {
+        let error = directory.builder(&clock, options).build().unwrap_err().to_string();
+        assert!(error.contains(option), "{error}");
+        assert!(!directory.0.exists(), "a refused option leaves nothing behind");
+    }
+}
+
+#[test]
+fn another_seed_is_refused() {
+    let (directory, clock) = (Directory::new("seed"), clock());
+    directory.builder(&clock, JournalOptions::new()).seed(1).build().unwrap().check("a");
+    let other = directory.builder(&clock, JournalOptions::new()).seed(2).build();
+    assert!(matches!(other, Err(Error::Journal(JournalError::NotOurs { what: "seed", .. }))), "{other:?}");
+    assert!(directory.open(&clock).check("a").is_duplicate(), "its own is taken from the files");
+}
+
+#[test]
+fn without_a_journal_nothing_is_durable() {
+    let dedup = Dedup::builder().build().unwrap();
+    assert!(matches!(dedup.flush(), Err(JournalError::NotConfigured)));
+    assert!(matches!(dedup.durable_up_to(), Err(JournalError::NotConfigured)));
+    assert!(matches!(block_on(dedup.flush_async()), Err(JournalError::NotConfigured)));
+}
+
+#[test]
+fn over_budget_it_fails_and_says_so_and_goes_on_when_there_is_room() {
+    let (directory, clock) = (Directory::new("budget"), clock());
+    let options = JournalOptions::new().max_disk_bytes(2_000);
+    let dedup = directory.builder(&clock, options.clone()).build().unwrap();
+    let durable = (0..).take_while(|id: &u32| {
+        dedup.check(id.to_be_bytes());
+        dedup.flush().is_ok()
+    });
+    let durable = durable.count() as u32;
+    assert!((10..100).contains(&durable), "{durable}");
+    let failed = dedup.flush().unwrap_err();
+    assert!(failed.to_string().contains("max_disk_bytes` is 2000"), "{failed}");
+    assert!(dedup.durable_up_to().is_err());
+    assert!(block_on(dedup.flush_async()).is_err());
+    assert!(dedup.stats().journal.unwrap().failed.is_some());
+    dedup.check("more"); // in memory it goes on
+    assert!(dedup.check("more").is_duplicate());
+    drop(dedup);
+
+    let dedup = directory.builder(&clock, options.max_disk_bytes(1 << 20)).build().unwrap();
+    assert!((0..durable).all(|id| dedup.check(id.to_be_bytes()).is_duplicate()));
+    assert!(dedup.check("more").is_fresh());
+    dedup.flush().unwrap();
+}
+
+#[test]
+fn flushes_of_many_threads_and_tasks() {
+    let (directory, clock) = (Directory::new("flushes"), clock());
+    let dedup = directory.builder(&clock, JournalOptions::new().sync(SyncMode::System)).build().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u32 {
+            let dedup = &dedup;
+            scope.spawn(move || {
+                for id in 0..500_u32 {
+                    dedup.check((thread << 16 | id).to_be_bytes());
+                    let mine = dedup.appended_up_to().unwrap();
+                    if thread % 2 == 0 { dedup.flush() } else { block_on(dedup.flush_async()) }.unwrap();
+                    assert!(dedup.durable_up_to().unwrap() >= mine);
+                }
+            });
+        }
+    });
+    drop(dedup);
+    assert_eq!(recovery(&directory.open(&clock)).ids, 2_000);
+}
+
+#[test]
+fn a_flush_that_nobody_waits_for_any_more_is_no_trouble() {
+    let (directory, clock) = (Directory::new("dropped"), clock());
+    let dedup = directory.open(&clock);
+    for id in 0..100_u32 {
+        dedup.check(id.to_be_bytes());
+        let mut flush = Box::pin(dedup.flush_async());
+        let _ = flush.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop()));
+    }
+    dedup.flush().unwrap();
+}
+
+/// The simplest executor.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn it_goes_on_in_a_new_file_and_a_file_of_somebody_else_is_refused() {
+    let (directory, clock) = (Directory::new("files"), clock());
+    for id in ["a", "b", "c"] {
+        directory.open(&clock).check(id);
+    }
+    directory.open(&clock); // accepts nothing, leaves nothing
+    assert_eq!(directory.segments().len(), 3);
+    fs::write(directory.0.join("notes.txt"), "not ours, and not called as if").unwrap();
+    fs::write(directory.0.join("00000000000000000099.hapax"), "").unwrap(); // as a crash leaves it
+    assert!(directory.open(&clock).check("b").is_duplicate());
+    let strange = directory.0.join("x.hapax");
+    fs::write(&strange, [b'x'; 100]).unwrap();
+    match directory.builder(&clock, JournalOptions::new()).build() {
+        Err(Error::Journal(JournalError::NotOurs { path, what: "magic", .. })) => assert_eq!(path, strange),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(fs::read(&strange).unwrap(), [b'x'; 100]);
+}
+
+#[test]
+fn inspection() {
+    let (directory, clock) = (Directory::new("inspect"), clock());
+    let dedup = directory.open(&clock);
+    dedup.check("a");
+    dedup.check("b");
+    dedup.forget("a");
+    dedup.clear();
+    dedup.flush().unwrap();
+    let inspection = hapax::inspect(&directory.0).unwrap();
+    let [segment] = &inspection.segments[..] else { panic!("{inspection:?}") };
+    let runs: Vec<_> = segment.runs.iter().map(|run| (run.what, run.ids)).collect();
+    assert_eq!(runs, [("accepted", 2), ("forgotten", 1), ("cleared", 0)]);
+    assert_eq!((segment.first_block, segment.torn.as_ref()), (0, None));
+    assert!(matches!(hapax::inspect(directory.0.join("none")), Err(JournalError::Io { doing: "read", .. })));
+}
