@@ -24,6 +24,7 @@ pub(crate) struct Growth {
     budget_bytes: usize,
     /// Whether a thread does what takes long; else the caller that finds it due, early enough for nothing to be lost.
     in_thread: StdAtomicBool,
+    full: Full,
     /// Whether somebody looks after the tables now.
     busy: StdAtomicBool,
     state: Mutex<State>,
@@ -69,6 +70,7 @@ impl Growth {
             sizes,
             budget_bytes,
             in_thread: StdAtomicBool::new(in_thread),
+            full: if in_thread { Full::RATED } else { Full::LOSSLESS },
             busy: StdAtomicBool::new(false),
             state: Mutex::new(State { spare: None, newest_since: Instant::now(), filling: None, preparing: None }),
             refused: StdAtomicU64::new(0),
@@ -88,16 +90,10 @@ impl Growth {
     #[cfg(feature = "journal")]
     pub(crate) fn grow_in_thread(&self, in_thread: bool) {
         self.in_thread.store(in_thread, Ordering::Relaxed);
-        self.set_bell(None);
     }
 
     fn in_thread(&self) -> bool {
         self.in_thread.load(Ordering::Relaxed)
-    }
-
-    /// When a table counts as full.
-    fn full(&self) -> Full {
-        if self.in_thread() { Full::RATED } else { Full::LOSSLESS }
     }
 
     pub(crate) fn refused(&self) -> u64 {
@@ -143,7 +139,7 @@ impl Growth {
         let now = self.tables.common.latest();
         let survey = self.survey(SURVEY_LINES);
         self.tables.has_expired(now)
-            || survey.wants(&self.sizes, self.full()).is_some()
+            || survey.wants(&self.sizes, self.full).is_some()
             || self.has_needless_spare(&survey)
     }
 
@@ -156,7 +152,7 @@ impl Growth {
             let spare = self.state().spare.take();
             spare.into_iter().for_each(|berth| self.tables.table(berth).release());
         }
-        let refused = match survey.wants(&self.sizes, self.full()) {
+        let refused = match survey.wants(&self.sizes, self.full) {
             Some(size) => !self.start(size),
             None => false,
         };
@@ -286,10 +282,10 @@ impl Growth {
         let (newest, now) = (roster.newest(), self.tables.common.latest());
         let size = size_of_berth(newest);
         let lines = self.tables.table(newest).lines();
-        let sampled = (lines / Bell::LINES_A_SAMPLE) as f64 * self.full().displaced_a_line;
+        let sampled = (lines / Bell::LINES_A_SAMPLE) as f64 * self.full.displaced_a_line;
         let can_grow = size + 1 < self.sizes.len();
         let displaced_max = match refused {
-            None if can_grow => (sampled as u64).max(self.full().displaced_min),
+            None if can_grow => (sampled as u64).max(self.full.displaced_min),
             Some(_) if can_grow => lines as u64,
             _ => u64::MAX,
         };

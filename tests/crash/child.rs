@@ -1,0 +1,154 @@
+//! The process that dies, and what is looked at afterwards.
+
+use super::below;
+use hapax::{Attempt, Dedup, Int, JournalOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const DIRECTORY: &str = "HAPAX_CRASH_DIRECTORY";
+const START: &str = "HAPAX_CRASH_START";
+
+/// Longer than any campaign.
+const WINDOW: Duration = Duration::from_secs(24 * 3600);
+
+/// In as many ids as this ends what a child has accepted and not acknowledged.
+const IN_FLIGHT: u64 = 50_000;
+
+fn open(path: &Path) -> Result<Dedup, hapax::Error> {
+    // Files so short that children die while they start one.
+    let options =
+        JournalOptions::new().segment_length(Duration::from_millis(40)).commit_interval(Duration::from_millis(1));
+    Dedup::builder().window(WINDOW).capacity(2_000_000).journal(path, options).build()
+}
+
+/// What has happened to a journal so far.
+pub struct Journal {
+    pub path: PathBuf,
+    /// The next child's first id.
+    next: u64,
+    /// Ranges of ids that may be known or not, since a child died with them.
+    uncertain: Vec<(u64, u64)>,
+}
+
+impl Journal {
+    pub fn new(path: PathBuf) -> Self {
+        let _ = std::fs::remove_dir_all(&path);
+        Journal { path, next: 0, uncertain: Vec::new() }
+    }
+
+    /// A child has died that had acknowledged the ids below this one.
+    pub fn verify(&mut self, acknowledged: u64, what: &str) {
+        let dedup = open(&self.path).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(dedup.evicted_live(), 0, "{what}: the window was to have room for all");
+        let is_known = |id: u64| dedup.contains(Int::from(id)).is_some();
+        let acknowledged = acknowledged.max(self.next);
+        let mut uncertain = self.uncertain.iter().peekable();
+        for id in 0..acknowledged {
+            while uncertain.next_if(|range| range.1 <= id).is_some() {}
+            let is_uncertain = uncertain.peek().is_some_and(|range| range.0 <= id);
+            assert!(is_uncertain || is_known(id), "{what}: {id} was acknowledged as durable, and is fresh");
+        }
+        let end = acknowledged + IN_FLIGHT;
+        for id in end..end + 10_000 {
+            assert!(!is_known(id), "{what}: {id} was never accepted, and is known");
+        }
+        self.uncertain.push((acknowledged, end));
+        self.next = end;
+    }
+}
+
+/// A child that accepts ids.
+pub struct Child {
+    process: std::process::Child,
+    reader: Option<JoinHandle<()>>,
+    acknowledged: Arc<AtomicU64>,
+}
+
+impl Child {
+    pub fn start(journal: &Journal) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.env(DIRECTORY, &journal.path).env(START, journal.next.to_string());
+        let mut process = command.spawn().unwrap();
+        let (output, acknowledged) = (process.stdout.take().unwrap(), Arc::new(AtomicU64::new(0)));
+        let latest = Arc::clone(&acknowledged);
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8(line).unwrap();
+                if let Some(number) = line.strip_prefix("durable ").and_then(|number| number.strip_suffix('.')) {
+                    latest.store(number.parse().unwrap(), Ordering::SeqCst);
+                }
+            }
+        });
+        Child { process, reader: Some(reader), acknowledged }
+    }
+
+    /// Waits for a random time: from its start on, since it is to die while it opens the journal, too, or from its first acknowledgement on.
+    pub fn let_it_run(&self, random: &mut u64) {
+        let longest_micros = match below(random, 2) {
+            0 => 20_000,
+            _ => {
+                let began = Instant::now();
+                while self.acknowledged() == 0 && began.elapsed() < Duration::from_secs(20) {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+                8_000
+            }
+        };
+        std::thread::sleep(Duration::from_micros(below(random, longest_micros)));
+    }
+
+    /// Up to where it has acknowledged so far, or 0.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::SeqCst)
+    }
+
+    /// Kills it; up to where it has acknowledged in the end.
+    pub fn kill(&mut self) -> u64 {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        self.acknowledged()
+    }
+}
+
+/// Accepts ids in each way there is, flushes, and says so, for ever.
+pub fn run_if_asked() {
+    let (Ok(path), Ok(start)) = (std::env::var(DIRECTORY), std::env::var(START)) else {
+        return;
+    };
+    let dedup = open(Path::new(&path)).unwrap();
+    let mut next: u64 = start.parse().unwrap();
+    let (mut verdicts, mut attempts, mut ended) = (Vec::new(), Vec::new(), Vec::new());
+    let mut output = std::io::stdout();
+    for batch in 0_u64.. {
+        let ids = next..next + 1 + batch * 37 % 500;
+        let all = ids.clone().map(Int::from);
+        match batch % 3 {
+            0 => dedup.check_batch(all, &mut verdicts),
+            1 => all.for_each(|id| assert!(dedup.check(id).is_fresh())),
+            _ => {
+                dedup.claim_batch(all, &mut attempts);
+                dedup.complete_batch(attempts.drain(..).filter_map(Attempt::claimed), &mut ended);
+            }
+        }
+        next = ids.end;
+        // Not every batch: some are written because they have waited.
+        if batch % 4 != 3 {
+            if dedup.flush().is_err() {
+                // The power is off: nothing may be acknowledged any more.
+                assert!(dedup.flush().is_err());
+                std::process::exit(1);
+            }
+            // The point tells a line from one that is cut off.
+            writeln!(output, "durable {next}.").unwrap();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What was acknowledged as durable is remembered: after kill -9 at any moment, and after the power was cut.
+//!
+//! A child, this program once more, accepts ids and says on its standard output up to where a flush has returned. Then it dies. What it said must be
+//! known to the next engine; what is known must have been accepted.
+
+mod child;
+#[cfg(target_os = "linux")]
+mod power;
+
+use child::{Child, Journal};
+
+/// How many times, in a campaign.
+fn times(name: &str, usual: u32) -> u32 {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
+}
+
+/// After so many deaths a new journal is begun, so that there is not ever more to look at.
+const ROUND: u32 = 50;
+
+/// Where the random numbers come from; printed when something fails.
+fn seed() -> u64 {
+    let seed = std::env::var("HAPAX_CRASH_SEED").ok().and_then(|text| text.parse().ok());
+    seed.unwrap_or_else(|| {
+        u64::from(std::process::id()) << 32 | u64::from(std::time::UNIX_EPOCH.elapsed().unwrap().subsec_nanos())
+    })
+}
+
+/// A number below another one (SplitMix64).
+fn below(state: &mut u64, end: u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let n = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (n ^ n >> 31) % end
+}
+
+#[test]
+fn kill_9_at_any_moment() {
+    let kills = times("HAPAX_KILLS", 200);
+    let seed = seed();
+    println!("HAPAX_CRASH_SEED={seed} HAPAX_KILLS={kills}");
+    let mut random = seed;
+    let path = std::env::temp_dir().join(format!("hapax-crash-{}", std::process::id()));
+    let mut journal = Journal::new(path.clone());
+    let mut acknowledged_by = 0;
+    for kill in 0..kills {
+        if kill % ROUND == 0 {
+            journal = Journal::new(path.clone());
+        }
+        let mut child = Child::start(&journal);
+        child.let_it_run(&mut random);
+        let acknowledged = child.kill();
+        acknowledged_by += u32::from(acknowledged > 0);
+        journal.verify(acknowledged, &format!("kill {kill}"));
+        if kill % 500 == 499 {
+            println!("{} kills, none of the ids lost that were acknowledged", kill + 1);
+        }
+    }
+    assert!(acknowledged_by > kills / 3, "only {acknowledged_by} of {kills} children acknowledged anything");
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+/// The child: no test.
+#[test]
+fn child() {
+    child::run_if_asked();
+}
