@@ -47,7 +47,7 @@ pub struct Dedup {
 /// Made by [`Dedup::prepare`] and [`Dedup::digest`]; for the engine that made it, and the scope of that handle.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "preparing an id does not check it"]
-pub struct Prepared(Digest);
+pub struct Prepared(pub(crate) Digest);
 
 /// What [`Dedup::forget`] could do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,6 +88,7 @@ impl Engine {
         };
         self.counters.add_one(verdict);
         if let Some(journal) = &self.journal
+            && journal.notes_checks()
             && self.extends(verdict)
         {
             journal.accepted(self.window.stamp(at), [digest]);
@@ -97,7 +98,7 @@ impl Engine {
 
     /// Whether a check with this verdict has extended the time for which its id is remembered.
     #[inline(always)]
-    fn extends(&self, verdict: Verdict) -> bool {
+    pub(crate) fn extends(&self, verdict: Verdict) -> bool {
         verdict.is_fresh() || (verdict == DUPLICATE && self.refresh_on_duplicate)
     }
 
@@ -161,7 +162,9 @@ impl Engine {
         self.window.advance(at);
         let mut counts = Counts::default();
         match &self.history {
-            _ if self.journal.is_some() => self.check_batch_noting(digests, at, verdicts, &mut counts),
+            _ if self.journal.as_ref().is_some_and(Journal::notes_checks) => {
+                self.check_batch_noting(digests, at, verdicts, &mut counts)
+            }
             None => self.check_batch_without(digests, at, verdicts, &mut counts),
             Some(history) => self.check_batch_with(history, digests, at, verdicts, &mut counts),
         }

@@ -62,6 +62,7 @@ impl Engine {
                 let begun = map.attempt(&request, || (seen >> k & 1 != 0).then_some(Begun::Done));
                 map.count(begun);
                 tried[i] = begun.into();
+                self.refresh_if_duplicate(ids[i], tried[i], at);
             });
         });
         tried

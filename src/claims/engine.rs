@@ -81,7 +81,20 @@ impl Engine {
         {
             return self.claim_known(request, at);
         }
-        self.claims.claim(request, &At(self, at)).into()
+        let tried = self.claims.claim(request, &At(self, at)).into();
+        self.refresh_if_duplicate(request.id, tried, at);
+        tried
+    }
+
+    /// A duplicate extends its id's stay, if that is wanted, however it was found to be one.
+    #[inline(always)]
+    pub(super) fn refresh_if_duplicate(&self, id: Digest, tried: Tried, at: Reading) {
+        if self.refresh_on_duplicate && tried == Tried::Duplicate(DUPLICATE) {
+            self.window.check_at(id, at);
+            if let Some(journal) = &self.journal {
+                journal.accepted(self.window.stamp(at), [id]);
+            }
+        }
     }
 
     /// Tries to claim an id that the history may have seen, which is as good as done.

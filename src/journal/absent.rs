@@ -7,6 +7,10 @@ use crate::digest::Digest;
 pub(crate) enum Journal {}
 
 impl Journal {
+    pub(crate) fn notes_checks(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn accepted(&self, _: Reading, _: impl IntoIterator<Item = Digest>) {
         match *self {}
     }

@@ -43,6 +43,7 @@ pub(crate) struct Journal {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     recovery: Recovery,
+    deferred: bool,
     /// Held until the thread has ended.
     _lock: File,
 }
@@ -91,11 +92,23 @@ impl Opened {
         let writer = Writer::new(disk, rules, recovered.segments, recovered.number);
         let shared = Arc::new(Shared::new(&options));
         let thread = shared.start(writer).map_err(JournalError::io("start the thread of", &found.directory))?;
-        Ok(Journal { shared, thread: Some(thread), recovery: recovered.recovery, _lock: found.lock })
+        Ok(Journal {
+            shared,
+            thread: Some(thread),
+            recovery: recovered.recovery,
+            deferred: options.deferred,
+            _lock: found.lock,
+        })
     }
 }
 
 impl Journal {
+    /// Whether it is to learn of what checks accept.
+    #[inline(always)]
+    pub(crate) fn notes_checks(&self) -> bool {
+        !self.deferred
+    }
+
     /// Ids were accepted; from now on `flush` is about them, too.
     #[inline]
     pub(crate) fn accepted(&self, at: Reading, ids: impl IntoIterator<Item = Digest>) {

@@ -20,6 +20,7 @@ pub struct JournalOptions {
     pub(super) segment_length: Option<Duration>,
     pub(super) max_disk_bytes: Option<u64>,
     pub(super) file_mode: u32,
+    pub(super) deferred: bool,
 }
 
 /// When what was written counts as durable.
@@ -41,6 +42,7 @@ impl Default for JournalOptions {
             segment_length: None,
             max_disk_bytes: None,
             file_mode: 0o600,
+            deferred: false,
         }
     }
 }
@@ -90,6 +92,14 @@ impl JournalOptions {
     #[must_use]
     pub fn file_mode(self, file_mode: u32) -> Self {
         JournalOptions { file_mode, ..self }
+    }
+
+    /// Whether what is accepted by a check is kept back until [`append_batch_prepared_at`](crate::Dedup::append_batch_prepared_at) says that it
+    /// was dealt with, too: for pipelines that check early and work later, and want what was not worked on to be fresh after a crash.
+    /// (Completed claims are appended in any case.) Default: what is accepted is appended at once.
+    #[must_use]
+    pub fn deferred(self, deferred: bool) -> Self {
+        JournalOptions { deferred, ..self }
     }
 
     pub(super) fn validate(&self) -> Result<(), Error> {

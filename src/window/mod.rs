@@ -234,6 +234,12 @@ impl Window {
         self.ticks.reading_of(self.tick_at(at))
     }
 
+    /// A reading that stamps as this one would have, had it been the latest.
+    #[cfg(feature = "journal")]
+    pub(crate) fn stamp_at(&self, at: Reading) -> Reading {
+        self.ticks.reading_of(self.ticks.at(at))
+    }
+
     /// Checks digests in order; `decided` gets each chunk of them, what `before` gave before it was checked, and the set of those that are fresh.
     #[inline(always)]
     pub(crate) fn check_chunks<B>(

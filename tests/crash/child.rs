@@ -3,6 +3,7 @@
 use super::below;
 use hapax::{Attempt, Dedup, Int, JournalOptions};
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -16,8 +17,8 @@ const START: &str = "HAPAX_CRASH_START";
 /// Longer than any campaign.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
 
-/// In as many ids as this ends what a child has accepted and not acknowledged.
-const IN_FLIGHT: u64 = 50_000;
+/// A child accepts no more between what counts as its last acknowledgement and its death.
+const IN_FLIGHT: u64 = 10_000_000;
 
 fn open(path: &Path) -> Result<Dedup, hapax::Error> {
     // Files so short that children die while they start one.
@@ -31,14 +32,14 @@ pub struct Journal {
     pub path: PathBuf,
     /// The next child's first id.
     next: u64,
-    /// Ranges of ids that may be known or not, since a child died with them.
-    uncertain: Vec<(u64, u64)>,
+    /// Ids that were acknowledged. (Those in between may be known or not: a child died with them.)
+    durable: Vec<Range<u64>>,
 }
 
 impl Journal {
     pub fn new(path: PathBuf) -> Self {
         let _ = std::fs::remove_dir_all(&path);
-        Journal { path, next: 0, uncertain: Vec::new() }
+        Journal { path, next: 0, durable: Vec::new() }
     }
 
     /// A child has died that had acknowledged the ids below this one.
@@ -47,17 +48,14 @@ impl Journal {
         assert_eq!(dedup.evicted_live(), 0, "{what}: the window was to have room for all");
         let is_known = |id: u64| dedup.contains(Int::from(id)).is_some();
         let acknowledged = acknowledged.max(self.next);
-        let mut uncertain = self.uncertain.iter().peekable();
-        for id in 0..acknowledged {
-            while uncertain.next_if(|range| range.1 <= id).is_some() {}
-            let is_uncertain = uncertain.peek().is_some_and(|range| range.0 <= id);
-            assert!(is_uncertain || is_known(id), "{what}: {id} was acknowledged as durable, and is fresh");
+        self.durable.push(self.next..acknowledged);
+        for id in self.durable.iter().cloned().flatten() {
+            assert!(is_known(id), "{what}: {id} was acknowledged as durable, and is fresh");
         }
         let end = acknowledged + IN_FLIGHT;
         for id in end..end + 10_000 {
             assert!(!is_known(id), "{what}: {id} was never accepted, and is known");
         }
-        self.uncertain.push((acknowledged, end));
         self.next = end;
     }
 }

@@ -5,6 +5,7 @@ mod common;
 
 mod bytes;
 mod ends;
+mod state;
 mod traces;
 
 use std::io::Write;

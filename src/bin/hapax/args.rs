@@ -15,10 +15,25 @@ pub struct Args {
 pub enum Command {
     /// Print the first line with each id
     Filter(Box<FilterArgs>),
+    /// Look into a directory that `filter --state`, or an engine with a journal, has left
+    #[command(subcommand)]
+    Journal(JournalCommand),
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
     /// Print the manual page of hapax, or of one of its commands
     Man { command: Option<String> },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum JournalCommand {
+    /// Print what is in each file, without changing anything
+    Inspect {
+        /// The journal's directory
+        path: PathBuf,
+        /// Print each run of ids with its time, too
+        #[arg(long)]
+        runs: bool,
+    },
 }
 
 const FILTER_HELP: &str = "\
@@ -76,6 +91,11 @@ pub struct FilterArgs {
     /// What a line is whose id only the history knows, which may be mistaken
     #[arg(long, value_name = "OUTCOME", requires = "history", help_heading = "What is remembered")]
     pub unconfirmed: Option<Unconfirmed>,
+
+    /// Remember ids in this directory from one run to the next, and across crashes: killed at any time and started again with the same input and
+    /// options, at most what was printed last is printed twice, and nothing is missing
+    #[arg(long, value_name = "DIR", help_heading = "What is remembered")]
+    pub state: Option<PathBuf>,
 
     /// Let a duplicate extend its id's stay, so that the window slides
     #[arg(long, requires = "window", help_heading = "What is remembered")]

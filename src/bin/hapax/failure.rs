@@ -57,6 +57,9 @@ impl Failure {
 
 impl From<hapax::Error> for Failure {
     fn from(error: hapax::Error) -> Self {
-        Failure::Usage(error.to_string())
+        match error {
+            hapax::Error::Journal(_) => Failure::Io(error.to_string()),
+            _ => Failure::Usage(error.to_string()),
+        }
     }
 }

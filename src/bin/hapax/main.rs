@@ -3,8 +3,9 @@
 mod args;
 mod failure;
 mod filter;
+mod journal;
 
-use args::{Args, Command};
+use args::{Args, Command, JournalCommand};
 use clap::{CommandFactory, Parser};
 use failure::Failure;
 use std::io::Write;
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Filter(options) => filter::run(*options),
+        Command::Journal(JournalCommand::Inspect { path, runs }) => journal::inspect(&path, runs),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "hapax", &mut script);

@@ -1,7 +1,8 @@
 //! Second stage: verdicts for the ids of a batch.
 
 use super::parse::Batch;
-use hapax::{Dedup, Prepared, Timestamp, Verdict};
+use hapax::JournalError;
+use hapax::{Dedup, Timestamp, Verdict};
 use std::time::Duration;
 
 /// Where the time of an event comes from.
@@ -34,18 +35,37 @@ impl Checker {
     /// Fills in the verdicts of a batch.
     pub fn check(&mut self, batch: &mut Batch) {
         let ids = batch.ids.iter().copied();
+        batch.runs.clear();
         match self.time {
             Time::Still => self.dedup.check_batch_prepared_at(ids, Timestamp::default(), &mut batch.verdicts),
             Time::Arrival => self.dedup.check_batch_prepared(ids, &mut batch.verdicts),
             Time::Event => {
                 batch.verdicts.clear();
-                self.check_events(&batch.ids, &batch.times, &mut batch.verdicts);
+                self.check_events(batch);
             }
         }
     }
 
+    /// The batch was printed: from now on the next run may know its ids, if there is a state.
+    pub fn printed(dedup: &Dedup, time: Time, batch: &Batch) -> Result<(), JournalError> {
+        let mut checked = batch.ids.iter().copied().zip(batch.verdicts.iter().copied());
+        match time {
+            Time::Still => dedup.append_batch_prepared_at(checked, Timestamp::default()),
+            Time::Arrival => dedup.append_batch_prepared(checked),
+            Time::Event => {
+                let mut start = 0;
+                for &(end, at) in &batch.runs {
+                    dedup.append_batch_prepared_at(checked.by_ref().take(end - start), at);
+                    start = end;
+                }
+            }
+        }
+        // Whether it goes on is not to be learnt at the end only.
+        dedup.durable_up_to().map(|_| ())
+    }
+
     /// Checks runs of events whose times the engine cannot tell apart at one of these times.
-    fn check_events(&mut self, ids: &[Prepared], times: &[Timestamp], verdicts: &mut Vec<Verdict>) {
+    fn check_events(&mut self, Batch { ids, times, verdicts, runs, .. }: &mut Batch) {
         let mut start = 0;
         while start < ids.len() {
             self.stream_time = self.stream_time.max(times[start]);
@@ -58,6 +78,7 @@ impl Checker {
             let run = ids[start..end].iter().copied();
             self.dedup.check_batch_prepared_at(run, self.stream_time, &mut self.verdicts);
             verdicts.append(&mut self.verdicts);
+            runs.push((end, self.stream_time));
             start = end;
         }
     }

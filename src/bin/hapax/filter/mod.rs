@@ -53,9 +53,18 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
     let done = Stages::start(parser, checker, sources, bytes_read).run(|batch| {
         counts.add(batch);
         progress.update(&counts);
-        printer.print(batch)
+        printer.print(batch)?;
+        match args.state {
+            Some(_) => Ok(Checker::printed(&plan.dedup, time, batch).map_err(hapax::Error::from)?),
+            None => Ok(()),
+        }
     });
     progress.finish();
+    // What was printed is remembered, also if something went wrong then.
+    let done = match args.state {
+        Some(_) => done.and(plan.dedup.flush().map_err(|error| hapax::Error::from(error).into())),
+        None => done,
+    };
     // A closed pipe has had what it wanted, and its owner may not want to hear more.
     if let (Some(format), false) = (args.stats, matches!(done, Err(Failure::ClosedPipe))) {
         let elapsed = start.elapsed();

@@ -24,6 +24,8 @@ pub struct Batch {
     pub times: Vec<Timestamp>,
     /// Their verdicts, once they are checked.
     pub verdicts: Vec<Verdict>,
+    /// Where runs end that were checked at one time, and at which, if their times count.
+    pub runs: Vec<(usize, Timestamp)>,
     /// Lines that were dropped while they were read, as too long.
     pub too_long: u64,
 }

@@ -3,7 +3,7 @@
 use super::input::{Compression, Source, decompress};
 use crate::args::{FilterArgs, Unconfirmed};
 use crate::failure::Failure;
-use hapax::Dedup;
+use hapax::{Dedup, JournalOptions};
 use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
@@ -84,6 +84,10 @@ impl Plan {
                     Some(Unconfirmed::Duplicate) | None => hapax::Unconfirmed::Duplicate,
                 },
             );
+        }
+        if let Some(state) = &args.state {
+            // Lines that are checked and not yet printed must not be remembered by the next run.
+            builder = builder.journal(state, JournalOptions::new().deferred(true));
         }
         Ok(Plan { dedup: builder.build()?, capacity, capacity_from })
     }
