@@ -136,7 +136,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// The default clock: monotonic time since the engine was built (with a journal, since the Unix epoch).
+/// The default clock: monotonic time since it was made, or, as an engine has it, [since the Unix epoch](MonotonicClock::since_epoch).
 ///
 /// On Linux it reads `CLOCK_MONOTONIC_COARSE` (about 5 ns; [`Instant::now`] takes about 24 ns), which advances in steps of
 /// 1 to 10 ms, unless the window's tick is so short that these steps would matter: then, and elsewhere, [`Instant`].

@@ -9,7 +9,10 @@ use crate::sync::StdAtomicBool;
 use crate::window::Ticks;
 use crate::{Dedup, Error, History, Window};
 #[cfg(feature = "journal")]
-use crate::{JournalOptions, journal::Opened};
+use crate::{
+    JournalOptions,
+    journal::{Opened, Snapshot},
+};
 #[cfg(feature = "journal")]
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,6 +60,8 @@ pub struct Builder {
     scope: Option<String>,
     #[cfg(feature = "journal")]
     journal: Option<(PathBuf, JournalOptions)>,
+    #[cfg(feature = "journal")]
+    restore: Option<PathBuf>,
 }
 
 impl Builder {
@@ -75,6 +80,8 @@ impl Builder {
             scope: None,
             #[cfg(feature = "journal")]
             journal: None,
+            #[cfg(feature = "journal")]
+            restore: None,
         }
     }
 
@@ -135,7 +142,7 @@ impl Builder {
         Builder { lease, ..self }
     }
 
-    /// Where to read the time. Default: [`MonotonicClock`](crate::MonotonicClock).
+    /// Where to read the time. Default: [`MonotonicClock::since_epoch`](crate::MonotonicClock::since_epoch).
     pub fn clock(self, clock: impl Clock) -> Self {
         Builder { clock: Some(Box::new(clock)), ..self }
     }
@@ -174,8 +181,7 @@ impl Builder {
     /// - What was accepted without a flush is durable within [`commit_interval`](JournalOptions::commit_interval) and a sync, or not at all.
     /// - What is only claimed leaves no trace.
     ///
-    /// Times are those of the engine's clock, so that must have the same origin in the next process: the default clock then shows the time since
-    /// the Unix epoch.
+    /// Times are those of the engine's clock, so that must have the same origin in the next process. That of the default clock is the Unix epoch.
     ///
     /// # Cost
     ///
@@ -186,6 +192,13 @@ impl Builder {
     #[cfg(feature = "journal")]
     pub fn journal(self, path: impl Into<PathBuf>, options: JournalOptions) -> Self {
         Builder { journal: Some((path.into(), options)), ..self }
+    }
+
+    /// Begins with what a [`snapshot`](Dedup::snapshot) has, of an engine with the same window, capacity, memory and history, and a clock of the same
+    /// origin. What has expired since is not remembered. With a [`journal`](Builder::journal), too, what that has comes on top.
+    #[cfg(feature = "journal")]
+    pub fn restore(self, path: impl Into<PathBuf>) -> Self {
+        Builder { restore: Some(path.into()), ..self }
     }
 
     /// Builds the engine, with all the memory that it starts with.
@@ -216,13 +229,20 @@ impl Builder {
         #[cfg(feature = "journal")]
         let journal = self.journal.map(|(path, options)| Opened::new(&path, options)).transpose()?;
         #[cfg(feature = "journal")]
-        let (outlives, seed) = match &journal {
-            None => (false, self.seed),
-            Some(journal) => (true, Some(journal.seed(self.seed)?.unwrap_or_else(Digester::random_seed))),
+        let snapshot = self.restore.map(|path| Snapshot::read(&path)).transpose()?;
+        #[cfg(feature = "journal")]
+        let seed = match &snapshot {
+            Some(snapshot) => Some(snapshot.seed(self.seed)?),
+            None => self.seed,
+        };
+        #[cfg(feature = "journal")]
+        let seed = match &journal {
+            None => seed,
+            Some(journal) => Some(journal.seed(seed)?.unwrap_or_else(Digester::random_seed)),
         };
         #[cfg(not(feature = "journal"))]
-        let (outlives, seed) = (false, self.seed);
-        let clock = EngineClock::new(self.clock, ticks.tick(), outlives);
+        let seed = self.seed;
+        let clock = EngineClock::new(self.clock, ticks.tick());
         let window = Window::with_growth(self.window, self.capacity, self.max_memory_bytes, self.growth_thread)?
             .refresh_on_duplicate(self.refresh_on_duplicate);
         let history = self.history.map(|(horizon, rate, ids)| History::new(horizon, rate, ids)).transpose()?;
@@ -242,6 +262,11 @@ impl Builder {
             journal: None,
             unscoped,
         };
+        #[cfg(feature = "journal")]
+        if let Some(snapshot) = &snapshot {
+            snapshot.fits(ticks.tick().as_nanos() as u64)?;
+            snapshot.restore(&engine)?;
+        }
         #[cfg(feature = "journal")]
         if let (Some(journal), Some(seed)) = (journal, seed) {
             // Until nobody's clock finds anything of it live.

@@ -49,6 +49,11 @@ impl Digester {
         Self::with_seed(Self::random_seed())
     }
 
+    #[cfg(feature = "journal")]
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// A seed from the system.
     pub(crate) fn random_seed() -> u64 {
         // std seeds its hash maps from the system's randomness; its keyed hash of nothing is a secret of 64 bits.

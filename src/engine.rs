@@ -42,12 +42,13 @@ enum Source {
 }
 
 impl EngineClock {
-    /// The given clock, or the default one, for a window of this tick; `since_epoch` if other processes are to understand it.
-    pub(crate) fn new(clock: Option<Box<dyn Clock>>, tick: Duration, since_epoch: bool) -> Self {
+    /// The given clock, or the default one, for a window of this tick.
+    pub(crate) fn new(clock: Option<Box<dyn Clock>>, tick: Duration) -> Self {
         let (lag, source) = match clock {
             Some(clock) => (clock.lag(), Source::Custom(clock)),
             None => {
-                let clock = if since_epoch { MonotonicClock::since_epoch } else { MonotonicClock::for_tick }(tick);
+                // So that what outlives the process can be understood by the next one.
+                let clock = MonotonicClock::since_epoch(tick);
                 (clock.lag(), Source::Monotonic(clock))
             }
         };

@@ -48,11 +48,11 @@ use std::time::Duration;
 /// Idea: blocked Bloom filters (Putze, Sanders and Singler, 2007); two buffers in turn as in the double-buffering Bloom
 /// filters of Chang, Feng and Li (2004), here side by side in one cache line.
 pub struct History {
-    blocks: Lines<Block>,
+    pub(super) blocks: Lines<Block>,
     /// For each shard: when its current generation began, and which one that is.
-    turns: Box<[AtomicU64]>,
-    shape: Shape,
-    tick_nanos: u64,
+    pub(super) turns: Box<[AtomicU64]>,
+    pub(super) shape: Shape,
+    pub(super) tick_nanos: u64,
 }
 
 /// What a [`History`] holds.
@@ -77,7 +77,7 @@ pub(crate) struct Look {
 /// Two generations side by side.
 #[repr(align(64))]
 #[derive(Default)]
-struct Block([[AtomicU64; WORDS]; 2]);
+pub(super) struct Block(pub(super) [[AtomicU64; WORDS]; 2]);
 
 // SAFETY: an array of atomics and nothing else: all-zero bytes are a value, there is nothing to drop, and it is Sync.
 unsafe impl Zeroed for Block {}

@@ -49,8 +49,13 @@ pub(super) struct NotOurs {
 
 impl Header {
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
+        self.encode_as(MAGIC)
+    }
+
+    /// The header of another kind of file.
+    pub(super) fn encode_as(&self, magic: [u8; 8]) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[..8].copy_from_slice(&magic);
         put(&mut bytes, 8, &BYTE_ORDER.to_le_bytes());
         put(&mut bytes, 12, &VERSION.to_le_bytes());
         let words = [self.seed, self.salt, self.number, self.created];
@@ -61,11 +66,15 @@ impl Header {
     }
 
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, NotOurs> {
+        Self::decode_as(bytes, MAGIC)
+    }
+
+    pub(super) fn decode_as(bytes: &[u8; HEADER_BYTES], magic: [u8; 8]) -> Result<Self, NotOurs> {
         let wrong = |what, got: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
             Err(NotOurs { what, got: got.to_string(), expected: expected.to_string() })
         };
-        if bytes[..8] != MAGIC {
-            return wrong("magic", &bytes[..8].escape_ascii(), &MAGIC.escape_ascii());
+        if bytes[..8] != magic {
+            return wrong("magic", &bytes[..8].escape_ascii(), &magic.escape_ascii());
         }
         let (order, version) = (u32_at(bytes, 8), u32_at(bytes, 12));
         if order != BYTE_ORDER {
@@ -249,11 +258,11 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 

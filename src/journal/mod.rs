@@ -1,7 +1,7 @@
 //! The window's own durability: a log of what was accepted, in files that each cover a slice of time.
 //!
 //! [`format`] is what is on the disk; [`commit`] gathers what callers append and makes it durable in groups, through [`writer`] and [`disk`];
-//! [`recovery`] reads it again. [`dedup`] is what users see of it.
+//! [`recovery`] reads it again. [`snapshot`] is all of the memory in one file. [`dedup`] is what users see of it.
 
 mod commit;
 mod dedup;
@@ -13,6 +13,7 @@ mod format;
 mod inspect;
 mod options;
 mod recovery;
+mod snapshot;
 mod stats;
 mod writer;
 
@@ -21,6 +22,7 @@ pub use error::JournalError;
 pub use inspect::{Inspection, RunInfo, SegmentInfo, inspect};
 pub use options::{JournalOptions, SyncMode};
 pub use recovery::{Recovery, Torn};
+pub(crate) use snapshot::Snapshot;
 pub use stats::JournalStats;
 
 use self::commit::Shared;

@@ -12,6 +12,8 @@ use super::sizes::Sizes;
 use super::survey::{Full, RECENTLY, Survey};
 use super::table::Table;
 use super::tables::Tables;
+#[cfg(feature = "journal")]
+use crate::Error;
 use crate::memory::LINE_BYTES;
 use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,6 +92,33 @@ impl Growth {
     #[cfg(feature = "journal")]
     pub(crate) fn grow_in_thread(&self, in_thread: bool) {
         self.in_thread.store(in_thread, Ordering::Relaxed);
+    }
+
+    /// While this is off, nobody notices that a table is full or has expired.
+    #[cfg(feature = "journal")]
+    pub(crate) fn look_after_tables(&self, on: bool) {
+        // Release: partner of the acquire in `answer`.
+        self.busy.store(!on, Ordering::Release);
+        self.set_bell(None);
+    }
+
+    /// Starts a table of so many lines; the first takes the place of the one that there is. Only before anybody else knows the window.
+    #[cfg(feature = "journal")]
+    pub(crate) fn restore_table(&self, lines: usize, is_first: bool) -> Result<(), Error> {
+        let sizes = 0..self.sizes.len();
+        let size = sizes.into_iter().find(|&size| self.sizes.lines(size) == lines);
+        if is_first && size == Some(0) {
+            return Ok(());
+        }
+        let berth = size.and_then(|size| self.prepare(size));
+        if !berth.is_some_and(|berth| self.tables.start(berth)) {
+            let got = format!("a snapshot with a table of {lines} lines");
+            return Err(Error::invalid("restore", got, "one of an engine with the same capacity and max_memory_bytes"));
+        }
+        if is_first {
+            self.tables.retire(self.tables.common.latest(), true);
+        }
+        Ok(())
     }
 
     fn in_thread(&self) -> bool {

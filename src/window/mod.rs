@@ -9,6 +9,8 @@ mod avx2;
 mod avx512;
 mod batch;
 mod common;
+#[cfg(feature = "journal")]
+mod dump;
 mod forget;
 mod fuzzing;
 mod growth;
@@ -33,6 +35,8 @@ mod tick;
 mod view;
 
 pub(crate) use batch::{CHUNK, Chunk, bits};
+#[cfg(feature = "journal")]
+pub(crate) use dump::Dumped;
 pub use stats::{TableStats, WindowStats};
 pub(crate) use tick::Ticks;
 

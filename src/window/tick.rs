@@ -252,6 +252,12 @@ impl Moment {
         (self.age(slot) >> TICK_SHIFT).saturating_sub(AHEAD)
     }
 
+    /// The tick that a slot was stamped with, if it is live.
+    #[cfg(feature = "journal")]
+    pub(crate) fn stamp_of(&self, slot: u64) -> u64 {
+        (self.tick.now + AHEAD).saturating_sub(self.age(slot) >> TICK_SHIFT)
+    }
+
     /// The bits of a slot that is stamped now.
     #[inline(always)]
     pub(crate) fn stamp_bits(&self) -> u64 {

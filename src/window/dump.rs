@@ -1,0 +1,151 @@
+//! Reads all live entries of a window while checks go on, and brings them back into another one.
+//!
+//! Of an id only the line that it lives in is known, not its place in full, so its table must come back with as many lines.
+
+use super::Window;
+use super::line::LineMemory;
+use super::slot::{SLOTS, Slot};
+use super::table::TableMemory;
+use crate::clock::Reading;
+use crate::digest::Digest;
+use crate::{Error, Timestamp};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What a window has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dumped {
+    /// A table of so many lines begins; older ones come first.
+    Table { lines: usize },
+    /// An id, and the tick that it was stamped with.
+    Entry { id: Digest, stamp: u64 },
+}
+
+impl Window {
+    /// Every id that was accepted before the call and is still live, at least once.
+    ///
+    /// Entries move between lines meanwhile, always to their new place before they go from the old one. So an entry can be missed only by reading
+    /// its new line too early and its old one too late: lines that have changed since they were read are read again in the end.
+    pub(crate) fn dump(&self, at: Reading, mut each: impl FnMut(Dumped)) {
+        let tables = self.tables();
+        let newest_first: Vec<_> = tables.roster().berths().collect();
+        for &berth in newest_first.iter().rev() {
+            let memory = tables.memory(berth);
+            each(Dumped::Table { lines: memory.lines() });
+            let mut read = vec![0; memory.lines()];
+            for _again in [false, true] {
+                (0..memory.lines()).for_each(|line| self.dump_line(&memory, line, at, &mut read[line], &mut each));
+            }
+        }
+    }
+
+    /// Reads a line unless it is as it was read before.
+    fn dump_line(
+        &self,
+        memory: &TableMemory<'_>,
+        line: usize,
+        at: Reading,
+        read: &mut u32,
+        each: &mut impl FnMut(Dumped),
+    ) {
+        let moment = memory.moment(self.tick_at(at));
+        memory.ready(line, &moment);
+        let slots: [Slot; SLOTS] = std::array::from_fn(|slot| memory.load(line, slot));
+        let mut bytes = [0; 8 * SLOTS];
+        bytes.chunks_exact_mut(8).zip(slots).for_each(|(bytes, slot)| bytes.copy_from_slice(&slot.0.to_le_bytes()));
+        // Never 0, so that no line counts as read that was not.
+        let content = xxh3_64(&bytes) as u32 | 1;
+        if std::mem::replace(read, content) == content {
+            return;
+        }
+        for slot in slots {
+            let Some(tag) = slot.tag().filter(|_| moment.is_live(slot.0)) else {
+                continue;
+            };
+            let home = if slot.is_away() { tag.alternate(line, memory.lines()) } else { line };
+            let id = Digest { place: place_in(home, memory.lines()), mark: tag.as_mark() };
+            each(Dumped::Entry { id, stamp: moment.stamp_of(slot.0) });
+        }
+    }
+
+    /// A reading that stamps with this tick, and for which it is no later than when that was done.
+    pub(crate) fn reading_of_stamp(&self, stamp: u64) -> Reading {
+        let nanos = self.tick().as_nanos() as u64;
+        let time = Timestamp::from_nanos(stamp.saturating_sub(2).saturating_mul(nanos));
+        Reading { time, lag_nanos: 2 * nanos }
+    }
+
+    /// Brings back one table after the other: `each` is called with what brings back a table, and then its ids. Nobody else may know the window yet.
+    pub(crate) fn restore_table(&self, lines: usize, is_first: bool) -> Result<(), Error> {
+        self.growth.restore_table(lines, is_first)
+    }
+
+    /// Whether tables are started and retired by those who notice that it is time. Off while they are brought back.
+    pub(crate) fn look_after_tables(&self, on: bool) {
+        self.growth.look_after_tables(on);
+    }
+}
+
+/// The least place that is in this line.
+fn place_in(line: usize, lines: usize) -> u64 {
+    (((line as u128) << 64).div_ceil(lines as u128)) as u64
+}
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+    use crate::window::scale;
+    use std::collections::HashSet;
+    use std::time::Duration;
+
+    #[test]
+    fn a_place_in_a_line_is_in_it() {
+        for lines in [2, 1_024, 1_030, 2_875_804] {
+            for line in [0, 1, lines / 3, lines - 1] {
+                assert_eq!(scale(place_in(line, lines), lines), line);
+            }
+        }
+    }
+
+    #[test]
+    fn all_live_ids_come_back_with_their_stamps() {
+        let digest = |n: u64| crate::Digester::with_seed(3).digest(n.to_le_bytes());
+        let new = || Window::with_growth(Duration::from_secs(100), 20_000, None, false).unwrap();
+        let window = new();
+        // It grows meanwhile, and a part expires.
+        for n in 0..60_000_u64 {
+            window.check(digest(n), Timestamp::from_millis(n * 2));
+        }
+        let at = Timestamp::from_millis(120_000);
+        let (mut dumped, mut tables) = (Vec::new(), 0);
+        window.dump(at.into(), |what| match what {
+            Dumped::Table { .. } => tables += 1,
+            Dumped::Entry { id, stamp } => dumped.push((id, stamp)),
+        });
+        assert!(tables > 1);
+        let live = (0..60_000).filter(|n| window.contains(digest(*n), at)).count();
+        // An id that came while a table was started may be in two.
+        let ids = dumped.iter().map(|(id, _)| *id).collect::<HashSet<_>>().len();
+        assert!((live..live + 10).contains(&ids), "{ids} of {live}");
+        let stamps: HashSet<_> = dumped.iter().map(|(_, stamp)| *stamp).collect();
+        assert!(stamps.iter().all(|stamp| (19..=121).contains(stamp)), "{stamps:?}");
+
+        let restored = new();
+        restored.look_after_tables(false);
+        let mut is_first = true;
+        window.dump(at.into(), |what| match what {
+            Dumped::Table { lines } => {
+                restored.restore_table(lines, is_first).unwrap();
+                is_first = false;
+            }
+            Dumped::Entry { id, stamp } => {
+                restored.check_at(id, restored.reading_of_stamp(stamp));
+            }
+        });
+        restored.look_after_tables(true);
+        for n in 0..60_000 {
+            assert_eq!(restored.contains(digest(n), at), window.contains(digest(n), at), "{n}");
+        }
+        assert!((60_000..70_000).all(|n| !restored.contains(digest(n), at)));
+        assert_eq!(restored.stats(at).evicted_live, 0);
+    }
+}
