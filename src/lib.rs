@@ -50,6 +50,19 @@
 //!
 //! Where ids come one by one, [`Dedup::prepare`] on receipt and [`Dedup::check_prepared`] after decoding overlap as well.
 //!
+//! # If a crash must not lose a message
+//!
+//! A check marks an id at sight, before the work. [`Dedup::claim`] keeps others off while the work is under way, and marks the id when it is
+//! done: claim, work, complete, acknowledge. With a journal (feature `journal`), `flush` before the acknowledgement makes that survive crashes
+//! and power cuts.
+//!
+//! ```
+//! # let dedup = hapax::Dedup::builder().build()?;
+//! let result = dedup.once("m-17", |_claim| "17".parse::<u32>());
+//! assert_eq!(result, Ok(hapax::Once::Done(17)));
+//! # Ok::<(), hapax::Error>(())
+//! ```
+//!
 //! # Time
 //!
 //! By default, the time of arrival counts, read from a cheap monotonic [`Clock`]. With [`Dedup::check_at`] the caller says when each
@@ -63,8 +76,8 @@
 //!   of at most W / 100.
 //! - Exceptions are rare, stated and counted: at the rated capacity one or two ids in a million are forgotten before their time
 //!   ([`WindowStats::evicted_live`]); two ids are taken for one another once in 2 x 10^13 checks.
-//! - Nothing is remembered across restarts, and nothing is shared between processes.
-//! - Once an engine is built, no call fails or waits, and none allocates, but for the buffers that a caller passes in, and for what it
+//! - Nothing is shared between processes, and nothing is remembered across restarts, unless there is a journal (feature `journal`).
+//! - Once an engine is built, no check fails or waits, and none allocates, but for the buffers that a caller passes in, and for what it
 //!   takes to start the thread that makes the window grow.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -122,6 +135,6 @@ pub use stats::Stats;
 pub use verdict::{Certainty, Outcome, Tier, Verdict};
 pub use window::{TableStats, Window, WindowStats};
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "journal"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
