@@ -105,7 +105,7 @@ pub(crate) fn run_at_once(threads: Vec<Box<dyn FnOnce() + Send>>) {
 
 /// Schedules of a model: half of them drawn at random at each step, half by PCT (Burckhardt et al., ASPLOS 2010) at depth 3.
 #[cfg(shuttle)]
-pub(crate) const SCHEDULES: u64 = 36_000;
+pub(crate) const SCHEDULES: u64 = 30_000;
 
 #[cfg(shuttle)]
 fn run(more: u64, model: impl Fn() + Send + Sync + Clone + 'static) {
