@@ -104,6 +104,8 @@ fn call(op: u8, now: &mut Timestamp, bytes: &mut impl Iterator<Item = u8>) -> Op
             let (from, to) = (bytes.next()?, bytes.next()?);
             Todo::All(Call::Batch((from.min(to)..=from.max(to)).map(id).collect()))
         }
+        5 if op >> 3 & 3 == 3 => Todo::All(claim(op, id(bytes.next()?))),
+        5 if op >> 3 & 3 == 2 => Todo::One(claim(op, id(bytes.next()?))),
         5 => Todo::One(Call::Forget(id(bytes.next()?))),
         6 => {
             *now = *now + TICK / 8 * u32::from(bytes.next()?);
@@ -114,6 +116,11 @@ fn call(op: u8, now: &mut Timestamp, bytes: &mut impl Iterator<Item = u8>) -> Op
             Todo::Nothing
         }
     })
+}
+
+/// Ended at once, or a call later; completed, or, now and then, released.
+fn claim(op: u8, id: u64) -> Call {
+    Call::Claim { id, hold: op >> 5 & 1, completes: id % 4 > 0 }
 }
 
 /// The crowd, and 16 ids that are each alone.
