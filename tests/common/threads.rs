@@ -120,7 +120,7 @@ fn call(op: u8, now: &mut Timestamp, bytes: &mut impl Iterator<Item = u8>) -> Op
 
 /// Ended at once, or a call later; completed, or, now and then, released.
 fn claim(op: u8, id: u64) -> Call {
-    Call::Claim { id, hold: op >> 5 & 1, completes: id % 4 > 0 }
+    Call::Claim { id, hold: op >> 5 & 1, completes: !id.is_multiple_of(4) }
 }
 
 /// The crowd, and 16 ids that are each alone.

@@ -12,9 +12,6 @@ use std::sync::{Arc, Mutex};
 
 const ID: Digest = Digest { place: 1 << 60, mark: 5 << 20 };
 
-/// What is kept for late checks is kept until after the last time there is.
-const KEPT_UNTIL: Timestamp = Timestamp::from_nanos(1_000);
-
 /// A window for one id.
 struct Mark(AtomicU64);
 
