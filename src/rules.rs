@@ -90,6 +90,8 @@ pub(crate) enum Rule {
     KeepTakenBack,
     /// A claim that completes is kept for a check that has inserted its id meanwhile.
     KeepContested,
+    /// What a check is about to accept is not forgotten before it has.
+    ForgetLater,
     /// Only the token's holder ends a claim.
     TokenHolds,
     /// A generation of the history is cleared before it becomes the current one.

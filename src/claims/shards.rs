@@ -236,11 +236,14 @@ impl Claims {
         }
     }
 
-    /// Forgets an id that nobody claims; `false` if somebody does.
+    /// Forgets an id that nobody claims; `false` if somebody does, or if a check is about to accept it.
     pub(crate) fn forget(&self, id: Digest, marks: &impl Marks, now: Timestamp) -> bool {
         let shard = self.shard(id);
         let mut map = shard.lock();
-        if map.known(id, now, || marks.now()) == Known::InProgress {
+        let known = map.known(id, now, || marks.now());
+        // If it is free and in the window, a check has inserted it that is on its way here. Others may have been told because of that that it is
+        // done; so it must not come after us, and be accepted.
+        if known == Known::InProgress || (known == Known::Free && marks.contains(id) && obeys(Rule::ForgetLater)) {
             return false;
         }
         map.kept.free(id);

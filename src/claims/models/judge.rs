@@ -62,7 +62,9 @@ impl State {
             (_, Answer::Skipped) => (true, self),
             (_, Answer::Lost(token)) => (!is_of(token), self),
             (Op::Check(_) | Op::Claim(..), Answer::Duplicate) => (self == State::Done, self),
-            (Op::Check(now) | Op::Claim(now, _) | Op::Forget(now), Answer::InProgress) => (is_taken(now), self),
+            (Op::Check(now) | Op::Claim(now, _), Answer::InProgress) => (is_taken(now), self),
+            // Or it is done by a check that is not over.
+            (Op::Forget(now), Answer::InProgress) => (is_taken(now) || self == State::Done, self),
             (Op::Check(now), Answer::Fresh) => (can_have(now), State::Done),
             (Op::Claim(now, until), Answer::Claimed(token)) => (can_have(now), State::Claimed { token, until }),
             (Op::Complete, Answer::Held(token)) => (is_of(token), State::Done),

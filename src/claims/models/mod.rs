@@ -84,6 +84,15 @@ scenarios! {
     fails_beside_a_claim: scenario(&[Claim(1, 10)], &[&[Fail(30)], &[Claim(20, 100)]]);
     forgotten_beside_a_claim: scenario(&[Check(1)], &[&[Forget(1)], &[Claim(1, 100), Complete]]);
     forgotten_while_it_is_completed: scenario(&[Claim(1, 100)], &[&[Forget(1)], &[Complete, Check(1)]]);
+    forgotten_while_it_is_accepted: scenario(
+        &[Claim(1, 100)],
+        &[&[Check(1), Release, Check(1), Forget(1)], &[Check(1)]],
+    );
+    #[cfg(shuttle)]
+    forgotten_while_two_accept_it: scenario(
+        &[Claim(1, 100)],
+        &[&[Release, Check(1), Forget(1)], &[Check(1)], &[Check(1), Forget(1)]],
+    );
     #[cfg(shuttle)]
     forgotten_beside_a_claim_and_a_check: scenario(
         &[Check(1)],
@@ -122,6 +131,7 @@ const MISSED: &[(Rule, &str)] = &[
     (TakeBack, "claimed_and_released_beside_a_check"),
     (KeepTakenBack, "released_and_checked_beside_two_checks"),
     (KeepContested, "claimed_and_completed_beside_a_check"),
+    (ForgetLater, "forgotten_while_it_is_accepted"),
     (TokenHolds, "completed_late"),
     // It is about the order in which others see memory; shuttle knows one order.
     #[cfg(loom)]
