@@ -76,6 +76,12 @@ fn cases() -> Vec<Case> {
             semantics,
             Workload { claims: 30, batches: 0, forgets: 0, ids: 10_000, ..workload() },
         ),
+        case(
+            "claims, full",
+            engine().capacity(1).max_memory_bytes(64 << 10),
+            semantics,
+            Workload { claims: 20, ..workload() },
+        ),
         case("claims, growing", engine().capacity(1), semantics, Workload { claims: 10, forgets: 10, ..workload() }),
         case(
             "many threads that drift apart",

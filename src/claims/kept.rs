@@ -9,7 +9,7 @@ use std::hash::BuildHasherDefault;
 /// With fewer, what is over may stay.
 const FEW_IDS: usize = 64;
 
-/// Ids, each for a window, by the window's time: so what is kept as done is done for no longer than the window would remember it.
+/// Ids, each for a window, by the window's time, since it was done, or since somebody took back what he had inserted.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     ids: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
@@ -21,8 +21,11 @@ pub(super) struct Kept {
 
 #[derive(Debug)]
 struct Entry {
-    is_done: bool,
+    /// Until then it is done, which is no longer than the window would remember it; after that it is free.
+    done_until: Timestamp,
     until: Timestamp,
+    /// Whether the window has it from a check that is on its way.
+    is_inserted: bool,
     with_fingerprint: Option<Box<Digest>>,
 }
 
@@ -43,10 +46,8 @@ impl Kept {
         let now = now();
         self.clean(now);
         match self.ids.get(&Name::of(id)) {
-            Some(entry) if now < entry.until => match entry.is_done {
-                true => Known::Done,
-                false => Known::Free,
-            },
+            Some(entry) if now < entry.done_until => Known::Done,
+            Some(entry) if now < entry.until => Known::Free,
             _ => Known::Nothing,
         }
     }
@@ -59,7 +60,7 @@ impl Kept {
 
     #[inline(never)]
     fn answer_at(&self, request: &Request, now: Timestamp) -> Option<Begun> {
-        let entry = self.ids.get(&Name::of(request.id)).filter(|entry| entry.is_done && now < entry.until)?;
+        let entry = self.ids.get(&Name::of(request.id)).filter(|entry| now < entry.done_until)?;
         Some(match (&entry.with_fingerprint, request.with_fingerprint) {
             (Some(one), Some(other)) if **one != other => Begun::Mismatch,
             _ => Begun::Done,
@@ -68,12 +69,33 @@ impl Kept {
 
     /// Whoever has inserted the id will have it; or does, if somebody has claimed it meanwhile.
     pub(super) fn keep_free(&mut self, id: Digest, until: Timestamp) {
-        self.keep(id, Entry { is_done: false, until, with_fingerprint: None });
+        self.keep(id, Entry { done_until: Timestamp::default(), until, is_inserted: false, with_fingerprint: None });
     }
 
-    /// Whoever has inserted the id did not come first.
-    pub(super) fn keep_done(&mut self, id: Digest, with_fingerprint: Option<Digest>, until: Timestamp) {
-        self.keep(id, Entry { is_done: true, until, with_fingerprint: with_fingerprint.map(Box::new) });
+    /// Whoever has inserted the id did not come first; `is_inserted`: and somebody has.
+    pub(super) fn keep_done(
+        &mut self,
+        id: Digest,
+        with_fingerprint: Option<Digest>,
+        until: Timestamp,
+        is_inserted: bool,
+    ) {
+        let with_fingerprint = with_fingerprint.map(Box::new);
+        self.keep(id, Entry { done_until: until, until, is_inserted, with_fingerprint });
+    }
+
+    /// A check has inserted an id that is done. Whether that is new to the window, and has to be taken back, or the window would
+    /// remember the id for too long.
+    pub(super) fn takes_back(&mut self, id: Digest, until: Timestamp) -> bool {
+        let Some(entry) = self.ids.get_mut(&Name::of(id)) else {
+            return false;
+        };
+        if std::mem::take(&mut entry.is_inserted) {
+            return false;
+        }
+        entry.until = until;
+        self.over = self.over.max(until);
+        true
     }
 
     fn keep(&mut self, id: Digest, entry: Entry) {
@@ -84,13 +106,13 @@ impl Kept {
     /// An id is forgotten.
     pub(super) fn free(&mut self, id: Digest) {
         if let Some(entry) = self.ids.get_mut(&Name::of(id)) {
-            entry.is_done = false;
+            entry.done_until = Timestamp::default();
         }
     }
 
     /// All ids are forgotten.
     pub(super) fn free_all(&mut self) {
-        self.ids.values_mut().for_each(|entry| entry.is_done = false);
+        self.ids.values_mut().for_each(|entry| entry.done_until = Timestamp::default());
     }
 
     /// Drops what is over: everything at once, or, if there is much, each of those that are.

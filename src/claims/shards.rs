@@ -154,7 +154,12 @@ impl Claims {
         let mut map = shard.lock();
         let answer = match map.known(id, now(), || marks.now()) {
             Known::Nothing => answer,
-            Known::Done => Outcome::Duplicate,
+            Known::Done => {
+                if inserted && map.kept.takes_back(id, marks.until()) {
+                    marks.forget(id);
+                }
+                Outcome::Duplicate
+            }
             Known::InProgress => {
                 if inserted && obeys(Rule::TakeBack) {
                     marks.forget(id);
@@ -167,7 +172,7 @@ impl Claims {
             // It is for those who have inserted it: the first of them has it. If it is gone, nobody knows of one.
             Known::Free => match marks.insert(id) || inserted {
                 true => {
-                    map.kept.keep_done(id, None, marks.until());
+                    map.kept.keep_done(id, None, marks.until(), false);
                     Outcome::Fresh
                 }
                 false => Outcome::Duplicate,
@@ -339,7 +344,7 @@ impl Map {
     #[inline(always)]
     pub(super) fn done(&mut self, id: Digest, with_fingerprint: Option<Digest>, is_news: bool, marks: &impl Marks) {
         if (!is_news && obeys(Rule::KeepContested)) || self.kept.contains(id) {
-            self.kept.keep_done(id, with_fingerprint, marks.until());
+            self.kept.keep_done(id, with_fingerprint, marks.until(), !is_news);
         }
         marks.keep(id);
         if let Some(with_fingerprint) = with_fingerprint {
