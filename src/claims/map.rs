@@ -187,12 +187,13 @@ impl Map {
 
     /// What a check has to know of an id. A claim that has expired is the check's to take.
     pub(super) fn known(&mut self, id: Digest, now: Timestamp, windows: impl FnOnce() -> Timestamp) -> Known {
-        if let Place::Occupied(place) = self.entries.entry(Name::of(id)) {
-            if now < place.get().until {
+        // (An `entry` would make room for one.)
+        if let Some(entry) = self.entries.get(&Name::of(id)) {
+            if now < entry.until {
                 return Known::InProgress;
             }
-            self.stats.taken_over += u64::from(place.get().state == State::Claimed);
-            place.remove();
+            self.stats.taken_over += u64::from(entry.state == State::Claimed);
+            self.entries.remove(&Name::of(id));
         }
         self.kept.known(id, windows)
     }
