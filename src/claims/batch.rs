@@ -2,7 +2,7 @@
 
 use super::engine::{At, Tried};
 use super::map::{Begun, Ended, Map, Request};
-use super::shards::{Claims, SHARDS, Shard};
+use super::shards::{Claims, Marks, SHARDS, Shard};
 use crate::config::Unconfirmed;
 use crate::digest::Digest;
 use crate::engine::Engine;
@@ -60,7 +60,7 @@ impl Engine {
                 ahead.ask();
                 let request = request(i);
                 let begun =
-                    map.attempt(&request, || self.window.latest(), || (seen >> k & 1 != 0).then_some(Begun::Done));
+                    map.attempt(&request, || At(self, at).now(), || (seen >> k & 1 != 0).then_some(Begun::Done));
                 map.count(begun);
                 tried[i] = begun.into();
                 self.refresh_if_duplicate(ids[i], tried[i], at);
