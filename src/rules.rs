@@ -84,12 +84,14 @@ pub(crate) enum Rule {
     ConfirmFresh,
     /// A check that has found an id looks for claims.
     ConfirmDuplicate,
-    /// A check that had a taking back beside it looks again.
-    TakenBackMeanwhile,
     /// A check that has inserted what is claimed takes it back.
     TakeBack,
-    /// A claim that completes leaves word for a check that has inserted meanwhile.
-    Contest,
+    /// What was taken back is kept for others who have seen it, or whose insertion went with it.
+    KeepTakenBack,
+    /// A claim that completes is kept for a check that has inserted its id meanwhile.
+    KeepContested,
+    /// What a check is about to accept is not forgotten before it has.
+    ForgetLater,
     /// Only the token's holder ends a claim.
     TokenHolds,
     /// A generation of the history is cleared before it becomes the current one.

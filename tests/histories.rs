@@ -69,6 +69,20 @@ fn cases() -> Vec<Case> {
             semantics,
             Workload { clocks: Clocks::Real(Instant::now()), skew: WINDOW / 2, ..workload() },
         ),
+        case("claims", engine(), semantics, Workload { claims: 20, ..workload() }),
+        case(
+            "claims, one by one",
+            engine(),
+            semantics,
+            Workload { claims: 30, batches: 0, forgets: 0, ids: 10_000, ..workload() },
+        ),
+        case(
+            "claims, full",
+            engine().capacity(1).max_memory_bytes(64 << 10),
+            semantics,
+            Workload { claims: 20, ..workload() },
+        ),
+        case("claims, growing", engine().capacity(1), semantics, Workload { claims: 10, forgets: 10, ..workload() }),
         case(
             "many threads that drift apart",
             engine(),
@@ -105,10 +119,11 @@ fn every_recorded_history_is_right() {
     println!("seed {seed}");
     let (mut checked, mut overlapping) = (0, 0);
     for case in cases {
-        let is_full = case.name == "full";
+        let (is_full, claims) = (case.name == "full", case.workload.claims > 0);
         let report = run(case, share, seed);
         assert!(report.fresh > 0 && report.duplicates > 0, "{report}");
         assert!(!is_full || report.needed_evictions > 0, "a full table evicts what is asked for again: {report}");
+        assert!(!claims || (report.claimed > 0 && report.in_progress > 0), "claims meet checks: {report}");
         checked += report.operations;
         overlapping += report.overlapping;
     }

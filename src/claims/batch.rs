@@ -2,7 +2,7 @@
 
 use super::engine::{At, Tried};
 use super::map::{Begun, Ended, Map, Request};
-use super::shards::{Claims, SHARDS, Shard};
+use super::shards::{Claims, Marks, SHARDS, Shard};
 use crate::config::Unconfirmed;
 use crate::digest::Digest;
 use crate::engine::Engine;
@@ -59,7 +59,8 @@ impl Engine {
                 // Here rather than beside the looks, which have no work to do while the memory is asked.
                 ahead.ask();
                 let request = request(i);
-                let begun = map.attempt(&request, || (seen >> k & 1 != 0).then_some(Begun::Done));
+                let begun =
+                    map.attempt(&request, || At(self, at).now(), || (seen >> k & 1 != 0).then_some(Begun::Done));
                 map.count(begun);
                 tried[i] = begun.into();
                 self.refresh_if_duplicate(ids[i], tried[i], at);
@@ -72,7 +73,6 @@ impl Engine {
     pub(super) fn complete_block(&self, buffers: &mut Buffers) {
         let Buffers { order, ids, tokens, ended, .. } = buffers;
         let at = self.now();
-        let until = self.contested_until();
         ended.clear();
         ended.resize(ids.len(), Ended::Lost);
         order.clear();
@@ -90,7 +90,7 @@ impl Engine {
             let news = self.window.check_chunk(chunk, held, at, || ahead.ask());
             locked.each(part, |k, i, map| {
                 if held >> k & 1 != 0 {
-                    map.done(ids[i], fingerprinted[k], news >> k & 1 != 0, until, &At(self, at));
+                    map.done(ids[i], fingerprinted[k], news >> k & 1 != 0, &At(self, at));
                 }
             });
         });

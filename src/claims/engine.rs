@@ -26,6 +26,15 @@ impl Marks for At<'_> {
         self.0.window.forget(id, self.1.time);
     }
 
+    fn now(&self) -> Timestamp {
+        // The caller's, unless others are ahead of it.
+        self.0.window.latest().max(self.1.time)
+    }
+
+    fn until(&self) -> Timestamp {
+        self.now() + self.0.window.duration()
+    }
+
     fn keep(&self, id: Digest) {
         if let Some(history) = &self.0.history {
             history.insert(id, self.1.time);
@@ -99,7 +108,7 @@ impl Engine {
 
     /// Tries to claim an id that the history may have seen, which is as good as done.
     pub(super) fn claim_known(&self, request: &Request, at: Reading) -> Tried {
-        if let Some(begun) = self.claims.look(request) {
+        if let Some(begun) = self.claims.look(request, &At(self, at)) {
             return begun.into();
         }
         let knows = |id| self.history.as_ref().is_some_and(|history| history.contains(id));
@@ -112,12 +121,7 @@ impl Engine {
 
     /// Ends a claim: its id is done.
     pub(crate) fn complete(&self, id: Digest, token: u64) -> Ended {
-        self.claims.complete(id, token, self.contested_until(), &At(self, self.now()))
-    }
-
-    /// A check that has inserted will have looked by then whether it came first.
-    pub(super) fn contested_until(&self) -> Timestamp {
-        self.lease(self.window.duration()).1
+        self.claims.complete(id, token, &At(self, self.now()))
     }
 
     pub(crate) fn extend(&self, id: Digest, token: u64, lease: Duration, fails: bool) -> Ended {
@@ -126,10 +130,10 @@ impl Engine {
 
     /// Whether the id is fresh, a duplicate or claimed, when the window was asked.
     #[inline(always)]
-    pub(crate) fn respect_claims(&self, before: Before, id: Digest, answer: Outcome, at: Reading) -> Outcome {
+    pub(crate) fn respect_claims(&self, _: Before, id: Digest, answer: Outcome, at: Reading) -> Outcome {
         match self.claims.are_used() {
             false => answer,
-            true => self.claims.confirm(before, id, answer, &At(self, at), || self.clock.now().time),
+            true => self.claims.confirm(id, answer, &At(self, at), || self.clock.now().time),
         }
     }
 
@@ -137,25 +141,25 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn respect_claims_of(
         &self,
-        before: Before,
+        _: Before,
         chunk: &Chunk,
         (todo, fresh): (u64, u64),
         at: Reading,
     ) -> Respected {
         match self.claims.are_used() {
             false => Respected { fresh, in_progress: 0 },
-            true => self.confirm_chunk(before, chunk, (todo, fresh), at),
+            true => self.confirm_chunk(chunk, (todo, fresh), at),
         }
     }
 
     #[inline(never)]
-    fn confirm_chunk(&self, before: Before, chunk: &Chunk, (todo, fresh): (u64, u64), at: Reading) -> Respected {
+    fn confirm_chunk(&self, chunk: &Chunk, (todo, fresh): (u64, u64), at: Reading) -> Respected {
         let all = bits(todo).take_while(|&i| i < chunk.len()).map(|i| (i, chunk.digest(i)));
-        let unconfirmed = self.claims.unconfirmed(before, all);
+        let unconfirmed = self.claims.unconfirmed(all);
         let mut respected = Respected { fresh: fresh & !unconfirmed, in_progress: 0 };
         for i in bits(unconfirmed) {
             let answer = if fresh >> i & 1 != 0 { Outcome::Fresh } else { Outcome::Duplicate };
-            match self.claims.confirm(before, chunk.digest(i), answer, &At(self, at), || self.clock.now().time) {
+            match self.claims.confirm(chunk.digest(i), answer, &At(self, at), || self.clock.now().time) {
                 Outcome::Fresh => respected.fresh |= 1 << i,
                 Outcome::InProgress => respected.in_progress |= 1 << i,
                 Outcome::Duplicate => {}

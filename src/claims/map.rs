@@ -1,6 +1,7 @@
 //! What is known of the ids in flight, in one shard, and what a call does to it. No atomics, no clock: whoever calls holds the shard's lock, and
 //! says what time it is.
 
+use super::kept::Kept;
 use super::stats::ClaimStats;
 use crate::Timestamp;
 use crate::digest::Digest;
@@ -18,13 +19,13 @@ const FEW_IDS: usize = 64;
 
 /// An id, as far as the window tells it from others. (Not all who ask know more of it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Name {
+pub(super) struct Name {
     tag: u64,
     place: u64,
 }
 
 impl Name {
-    fn of(id: Digest) -> Self {
+    pub(super) fn of(id: Digest) -> Self {
         Name { tag: Tag::of(id.mark).as_mark(), place: id.place }
     }
 }
@@ -47,8 +48,6 @@ enum State {
     Claimed,
     /// Somebody was, and wants it to rest.
     Failed,
-    /// It is done, and a check that had inserted it meanwhile is still to learn that it did not come first.
-    Contested,
 }
 
 /// What somebody wants to claim.
@@ -68,7 +67,7 @@ pub(crate) enum Begun {
     /// It is the caller's, under this token.
     Claimed(u64),
     InProgress(Duration),
-    /// It is done: by what the window knows, or, contested, by what the map knows.
+    /// It is done: by what the window knows, or the map.
     Done,
     Mismatch,
     TooMany,
@@ -79,8 +78,9 @@ pub(crate) enum Begun {
 pub(super) enum Known {
     Nothing,
     InProgress,
-    /// Done, by a claim that a check got in the way of.
-    Contested,
+    Done,
+    /// Nobody has it, but the window may have forgotten what the check has inserted, or seen.
+    Free,
 }
 
 /// Whether a token still held.
@@ -93,6 +93,8 @@ pub(crate) enum Ended {
 #[derive(Debug)]
 pub(super) struct Map {
     entries: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
+    /// Ids that are not in flight, or will soon not be.
+    pub(super) kept: Kept,
     last_token: u64,
     /// How many entries there may be until those that have expired are looked for …
     clean_at: usize,
@@ -108,6 +110,7 @@ impl Map {
         let entries = HashMap::default();
         Map {
             entries,
+            kept: Kept::default(),
             last_token,
             clean_at: FEW_IDS,
             clean_from: Timestamp::default(),
@@ -117,19 +120,29 @@ impl Map {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() + self.kept.len()
     }
 
-    /// What an attempt comes to, by the map alone; `None`: it is for the window to say.
-    pub(super) fn look(&self, request: &Request) -> Option<Begun> {
-        self.entries.get(&Name::of(request.id)).and_then(|entry| entry.answer(request))
+    /// What an attempt comes to, by the map alone; `None`: it is for the window to say, whose time is this.
+    pub(super) fn look(&self, request: &Request, windows: impl FnOnce() -> Timestamp) -> Option<Begun> {
+        let in_flight = self.entries.get(&Name::of(request.id)).and_then(|entry| entry.answer(request));
+        in_flight.or_else(|| self.kept.answer(request, windows))
     }
 
     /// An attempt to claim an id. `done` is asked if nobody else has the id: what the attempt comes to if the id is done.
     #[inline(always)]
-    pub(super) fn attempt(&mut self, request: &Request, done: impl FnOnce() -> Option<Begun>) -> Begun {
+    pub(super) fn attempt(
+        &mut self,
+        request: &Request,
+        windows: impl FnOnce() -> Timestamp,
+        done: impl FnOnce() -> Option<Begun>,
+    ) -> Begun {
         if self.entries.len() >= self.clean_at && request.now >= self.clean_from {
             self.clean(request.now);
+        }
+        // What is kept as done is not in flight.
+        if let Some(done) = self.kept.answer(request, windows) {
+            return done;
         }
         let is_full = self.entries.len() >= MAX_IDS;
         let mut place = self.entries.entry(Name::of(request.id));
@@ -172,25 +185,21 @@ impl Map {
         self.clean_from = first.filter(|_| self.entries.len() == MAX_IDS).unwrap_or_default();
     }
 
-    /// What a check has to know of an id. One that has expired is the check's to take.
-    pub(super) fn known(&mut self, id: Digest, now: Timestamp) -> Known {
-        match self.entries.get(&Name::of(id)) {
-            None => Known::Nothing,
-            Some(entry) if entry.until <= now => {
-                if entry.state == State::Claimed {
-                    self.stats.taken_over += 1;
-                }
-                self.entries.remove(&Name::of(id));
-                Known::Nothing
+    /// What a check has to know of an id. A claim that has expired is the check's to take.
+    pub(super) fn known(&mut self, id: Digest, now: Timestamp, windows: impl FnOnce() -> Timestamp) -> Known {
+        // (An `entry` would make room for one.)
+        if let Some(entry) = self.entries.get(&Name::of(id)) {
+            if now < entry.until {
+                return Known::InProgress;
             }
-            Some(entry) if entry.state == State::Contested => Known::Contested,
-            Some(_) => Known::InProgress,
+            self.stats.taken_over += u64::from(entry.state == State::Claimed);
+            self.entries.remove(&Name::of(id));
         }
+        self.kept.known(id, windows)
     }
 
-    /// The check that a contested entry waited for is here.
-    pub(super) fn settle(&mut self, id: Digest) {
-        self.entries.remove(&Name::of(id));
+    pub(super) fn is_in_progress(&self, id: Digest, now: Timestamp) -> bool {
+        self.entries.get(&Name::of(id)).is_some_and(|entry| now < entry.until)
     }
 
     /// Ends a claim; with what its id was, together with the fingerprint, if the token held.
@@ -202,14 +211,6 @@ impl Map {
                 None
             }
         }
-    }
-
-    /// A claim has ended with its work done, but a check that it did not know of has inserted the id.
-    pub(super) fn contest(&mut self, id: Digest, with_fingerprint: Option<Digest>, until: Timestamp) {
-        self.entries.insert(
-            Name::of(id),
-            Entry { token: 0, state: State::Contested, until, with_fingerprint: with_fingerprint.map(Box::new) },
-        );
     }
 
     /// Extends a claim, or lets its id rest.
@@ -229,8 +230,9 @@ impl Map {
         }
     }
 
-    /// Drops what is no claim that somebody holds.
+    /// Forgets what is no claim that somebody holds.
     pub(super) fn clear(&mut self) {
+        self.kept.free_all();
         self.entries.retain(|_, entry| entry.state == State::Claimed);
     }
 
@@ -240,7 +242,7 @@ impl Map {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<(Name, Entry)>()
+        self.entries.capacity() * size_of::<(Name, Entry)>() + self.kept.bytes()
     }
 }
 
@@ -254,7 +256,6 @@ impl Entry {
         let mismatch = matches!((&self.with_fingerprint, request.with_fingerprint), (Some(a), Some(b)) if **a != b);
         Some(match self.state {
             _ if mismatch => Begun::Mismatch,
-            State::Contested => Begun::Done,
             State::Claimed | State::Failed => Begun::InProgress(self.until.since(request.now)),
         })
     }

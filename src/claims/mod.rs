@@ -1,6 +1,7 @@
 //! Claims: ids whose work is under way, beside the window, which learns of an id when its work is done.
 //!
-//! [`map`] is what is known of the ids in flight and what a call does to that: no atomics, no time of its own. [`shards`] is the protocol: a map
+//! [`map`] is what is known of the ids in flight and what a call does to that, [`kept`] what late checks are to be told: no atomics, no time of
+//! its own. [`shards`] is the protocol: a map
 //! behind a lock in each shard, and how it and checks, which take no lock, respect each other. [`engine`] brings in window and history, [`batch`]
 //! locks a shard once for many ids. [`claim`] is what callers hold, [`dedup`] what they call.
 
@@ -9,6 +10,7 @@ mod batch;
 mod claim;
 mod dedup;
 mod engine;
+mod kept;
 mod map;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;

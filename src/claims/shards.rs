@@ -7,10 +7,12 @@
 //!   at least one sees the other (Dekker).
 //! - A claim that sees the id in the window is no claim.
 //! - A check that has inserted and finds the id claimed takes its insertion back. Until then others find the id in the window: so a check that
-//!   finds it there, too, looks whether it is claimed. And since forgetting an id may also forget an insertion that comes meanwhile, whoever had a
-//!   taking back beside it looks again, under the lock.
-//! - A claim that completes and finds the id in the window, though it was not there when the claim began, knows that such a check is on its way. It
-//!   leaves word for it (a contested entry), and the check learns that it did not come first.
+//!   finds it there, too, looks whether it is claimed.
+//! - Taking back may also take what another check inserts meanwhile, and that check cannot tell whether what it finds later is its own insertion
+//!   or another's. So the id is kept in the map, done or free, for a while even if its claim has ended: whoever comes meanwhile
+//!   takes the lock, and under the lock one of them gets it.
+//! - A claim that completes and finds the id in the window, though it was not there when the claim began, knows that a check is on its way which
+//!   has inserted it. It keeps the id, as done, and the check learns that it did not come first.
 //!
 //! What it takes that no check stalls for a whole window between its insertion and its look: ARCHITECTURE.md, "Claims".
 
@@ -37,6 +39,10 @@ pub(crate) trait Marks {
     fn insert(&self, id: Digest) -> bool;
     /// Takes back that it is.
     fn forget(&self, id: Digest);
+    /// What time it is for it. (Leases may run by another clock.)
+    fn now(&self) -> Timestamp;
+    /// When it will have forgotten what it is told now.
+    fn until(&self) -> Timestamp;
     /// It is, for good: whoever else remembers ids may learn of it.
     fn keep(&self, id: Digest) {
         let _ = id;
@@ -46,21 +52,17 @@ pub(crate) trait Marks {
 /// Ids in flight.
 pub(crate) struct Claims {
     shards: Box<[Shard; SHARDS]>,
-    traffic: Traffic,
+    /// Whether there was ever a claim.
+    used: Used,
 }
 
-/// What checks have to know of all claims together, in one word that seldom changes: whether there was ever a claim, how many insertions are being
-/// taken back (no more than there are shards), and above that, how many have been.
+/// Alone in its cache lines: every check reads it, and nobody writes to it after the first claim.
 #[repr(align(128))]
-struct Traffic(AtomicU64);
+struct Used(AtomicU64);
 
-const USED: u64 = 1;
-const BEING_TAKEN: u64 = 2;
-const TAKEN: u64 = 1 << 16;
-
-/// How things stood when a check began.
+/// A check begins. (Nothing has to be noted then.)
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Before(u64);
+pub(crate) struct Before;
 
 /// Two cache lines, since some processors fetch lines in pairs.
 #[repr(align(128))]
@@ -77,43 +79,28 @@ impl Claims {
         // So that tokens grow from one process to the next, too: there are fewer claims than nanoseconds.
         let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let shard = |_| Shard { announced: AtomicU64::new(0), map: Mutex::new(Map::new(first)), gone: Condvar::new() };
-        Claims { shards: Box::new(std::array::from_fn(shard)), traffic: Traffic(AtomicU64::new(0)) }
+        Claims { shards: Box::new(std::array::from_fn(shard)), used: Used(AtomicU64::new(0)) }
     }
 
     /// For whoever is about to ask the window.
     #[inline(always)]
     pub(crate) fn before(&self) -> Before {
-        // Acquire: what comes after is no part of what was counted as over here.
-        Before(self.traffic.0.load(Ordering::Acquire))
+        Before
     }
 
     /// Whether there was ever a claim. If not, whoever has asked the window has nothing to respect.
     #[inline(always)]
     pub(crate) fn are_used(&self) -> bool {
         complete_seq_cst();
-        // Sequentially consistent: as that of `announced` in `confirm`; the first claim sets it before.
-        self.traffic.0.load(Ordering::SeqCst) & USED != 0
+        // Sequentially consistent: as that of `announced`; the first claim sets it before.
+        self.used.0.load(Ordering::SeqCst) != 0
     }
 
     pub(super) fn note_use(&self) {
-        if self.traffic.0.load(Ordering::Relaxed) & USED == 0 {
-            self.traffic.0.fetch_or(USED, Ordering::SeqCst);
+        if self.used.0.load(Ordering::Relaxed) == 0 {
+            self.used.0.store(1, Ordering::SeqCst);
+            complete_seq_cst();
         }
-    }
-
-    /// A check takes back what it has inserted. Under the lock.
-    fn take_back(&self, id: Digest, marks: &impl Marks) {
-        // Partners: the looks in `before` and `nothing_was_taken_back`. Release: who sees that it is over sees the id gone; a check whose
-        // insertion we remove, or that has seen ours, sees that this began, or that the id is still claimed.
-        self.traffic.0.fetch_add(BEING_TAKEN, Ordering::SeqCst);
-        marks.forget(id);
-        self.traffic.0.fetch_add(TAKEN - BEING_TAKEN, Ordering::SeqCst);
-    }
-
-    /// Whether nothing was being taken back since a check began.
-    fn nothing_was_taken_back(&self, before: Before) -> bool {
-        let now = self.traffic.0.load(Ordering::SeqCst);
-        (before.0 ^ now) & !USED == 0 && now & (TAKEN - 1) & !USED == 0
     }
 
     pub(super) fn shard_of(id: Digest) -> usize {
@@ -130,17 +117,21 @@ impl Claims {
         self.note_use();
         let shard = self.shard(request.id);
         let mut map = shard.lock();
-        let begun = map.attempt(request, || {
-            if obeys(Rule::AnnounceFirst) {
-                shard.announce(1);
-                Shard::after_announcing();
-            }
-            let is_done = marks.contains(request.id) && obeys(Rule::ClaimLooks);
-            if !obeys(Rule::AnnounceFirst) {
-                shard.announce(1);
-            }
-            is_done.then(|| done(request, marks))
-        });
+        let begun = map.attempt(
+            request,
+            || marks.now(),
+            || {
+                if obeys(Rule::AnnounceFirst) {
+                    shard.announce(1);
+                    Shard::after_announcing();
+                }
+                let is_done = marks.contains(request.id) && obeys(Rule::ClaimLooks);
+                if !obeys(Rule::AnnounceFirst) {
+                    shard.announce(1);
+                }
+                is_done.then(|| done(request, marks))
+            },
+        );
         map.count(begun);
         shard.publish(&map);
         begun
@@ -150,7 +141,6 @@ impl Claims {
     #[inline(never)]
     pub(crate) fn confirm(
         &self,
-        before: Before,
         id: Digest,
         answer: Outcome,
         marks: &impl Marks,
@@ -158,30 +148,33 @@ impl Claims {
     ) -> Outcome {
         let shard = self.shard(id);
         let inserted = answer == Outcome::Fresh;
-        let nobody = !shard.may_hold_claims();
-        if (nobody || !obeys(if inserted { Rule::ConfirmFresh } else { Rule::ConfirmDuplicate }))
-            && (self.nothing_was_taken_back(before) || !obeys(Rule::TakenBackMeanwhile))
-        {
+        if !shard.may_hold_claims() || !obeys(if inserted { Rule::ConfirmFresh } else { Rule::ConfirmDuplicate }) {
             return answer;
         }
         let mut map = shard.lock();
-        let answer = match (map.known(id, now()), inserted) {
-            (Known::InProgress, inserted) => {
-                if inserted && obeys(Rule::TakeBack) {
-                    self.take_back(id, marks);
-                }
-                Outcome::InProgress
-            }
-            (Known::Contested, inserted) => {
-                if inserted {
-                    map.settle(id);
+        let answer = match map.known(id, now(), || marks.now()) {
+            Known::Nothing => answer,
+            Known::Done => {
+                if inserted && map.kept.takes_back(id, marks.until()) {
+                    marks.forget(id);
                 }
                 Outcome::Duplicate
             }
-            (Known::Nothing, true) if marks.contains(id) => Outcome::Fresh,
-            // What the check has inserted, or seen, may have been taken back since.
-            (Known::Nothing, _) => match marks.insert(id) {
-                true => Outcome::Fresh,
+            Known::InProgress => {
+                if inserted && obeys(Rule::TakeBack) {
+                    marks.forget(id);
+                    if obeys(Rule::KeepTakenBack) {
+                        map.kept.keep_free(id, marks.until());
+                    }
+                }
+                Outcome::InProgress
+            }
+            // It is for those who have inserted it: the first of them has it. If it is gone, nobody knows of one.
+            Known::Free => match marks.insert(id) || inserted {
+                true => {
+                    map.kept.keep_done(id, None, marks.until(), false);
+                    Outcome::Fresh
+                }
                 false => Outcome::Duplicate,
             },
         };
@@ -191,33 +184,28 @@ impl Claims {
 
     /// Of many ids that the window was asked about, by number: those that [`confirm`](Self::confirm) has to look at.
     #[inline(always)]
-    pub(super) fn unconfirmed(&self, before: Before, ids: impl Iterator<Item = (usize, Digest)>) -> u64 {
-        let (mut all, mut claimed) = (0_u64, 0_u64);
-        for (i, id) in ids {
-            all |= 1 << i;
-            claimed |= u64::from(self.shard(id).may_hold_claims()) << i;
-        }
-        if self.nothing_was_taken_back(before) { claimed } else { all }
+    pub(super) fn unconfirmed(&self, ids: impl Iterator<Item = (usize, Digest)>) -> u64 {
+        ids.fold(0, |set, (i, id)| set | u64::from(self.shard(id).may_hold_claims()) << i)
     }
 
     /// Whether an id is claimed, or rests, and for how much longer; for an attempt that cannot get it.
-    pub(crate) fn look(&self, request: &Request) -> Option<Begun> {
+    pub(crate) fn look(&self, request: &Request, marks: &impl Marks) -> Option<Begun> {
         let shard = self.shard(request.id);
         let mut map = shard.lock();
-        let known = map.look(request);
+        let known = map.look(request, || marks.now());
         map.count(known.unwrap_or(Begun::Done));
         known
     }
 
-    /// Ends a claim: its id is done. `until`: when a check that has inserted it has certainly learnt of that.
-    pub(crate) fn complete(&self, id: Digest, token: u64, until: Timestamp, marks: &impl Marks) -> Ended {
+    /// Ends a claim: its id is done.
+    pub(crate) fn complete(&self, id: Digest, token: u64, marks: &impl Marks) -> Ended {
         let shard = self.shard(id);
         let mut map = shard.lock();
         let Some(with_fingerprint) = map.end(id, token) else {
             return Ended::Lost;
         };
         let is_news = marks.insert(id);
-        map.done(id, with_fingerprint, is_news, until, marks);
+        map.done(id, with_fingerprint, is_news, marks);
         shard.unlock(map);
         Ended::Held
     }
@@ -243,34 +231,33 @@ impl Claims {
     }
 
     /// Waits until an id is not in flight any more, or for so long.
-    #[cfg(not(modelled))]
     pub(crate) fn wait(&self, id: Digest, now: Timestamp, longest: Duration) {
         let shard = self.shard(id);
         let mut map = shard.lock();
-        if map.known(id, now) == Known::InProgress {
+        if map.is_in_progress(id, now) {
             map.waiting += 1;
             let (mut map, _) = shard.gone.wait_timeout(map, longest).unwrap_or_else(PoisonError::into_inner);
             map.waiting -= 1;
         }
     }
 
-    /// Forgets an id that nobody claims; `false` if somebody does.
+    /// Forgets an id that nobody claims; `false` if somebody does, or if a check is about to accept it.
     pub(crate) fn forget(&self, id: Digest, marks: &impl Marks, now: Timestamp) -> bool {
         let shard = self.shard(id);
         let mut map = shard.lock();
-        let known = map.known(id, now);
-        if known == Known::InProgress {
+        let known = map.known(id, now, || marks.now());
+        // If it is free and in the window, a check has inserted it that is on its way here. Others may have been told because of that that it is
+        // done; so it must not come after us, and be accepted.
+        if known == Known::InProgress || (known == Known::Free && marks.contains(id) && obeys(Rule::ForgetLater)) {
             return false;
         }
-        if known == Known::Contested {
-            map.settle(id);
-        }
+        map.kept.free(id);
         marks.forget(id);
         shard.publish(&map);
         true
     }
 
-    /// Forgets which ids rest, or were contested. What is claimed stays so.
+    /// Forgets which ids rest, or are done. What is claimed stays so.
     pub(crate) fn clear(&self) {
         for shard in self.shards.iter() {
             let mut map = shard.lock();
@@ -297,7 +284,8 @@ impl Shard {
     /// Whether an id of it may be claimed, for a check that has asked the window.
     #[inline(always)]
     fn may_hold_claims(&self) -> bool {
-        // Sequentially consistent: partner of the fence in `after_announcing`. A claim that has looked too early to see our insertion is seen here.
+        // Sequentially consistent: partner of the fence in `after_announcing`. A claim that has looked too early to see our insertion is seen
+        // here; so is one that some check is about to take an insertion back for which we have found.
         self.announced.load(Ordering::SeqCst) != 0
     }
 
@@ -354,16 +342,9 @@ pub(super) fn done(request: &Request, marks: &impl Marks) -> Begun {
 impl Map {
     /// A claim has ended, and the window was told; whether that was news to it.
     #[inline(always)]
-    pub(super) fn done(
-        &mut self,
-        id: Digest,
-        with_fingerprint: Option<Digest>,
-        is_news: bool,
-        until: Timestamp,
-        marks: &impl Marks,
-    ) {
-        if !is_news && obeys(Rule::Contest) {
-            self.contest(id, with_fingerprint, until);
+    pub(super) fn done(&mut self, id: Digest, with_fingerprint: Option<Digest>, is_news: bool, marks: &impl Marks) {
+        if (!is_news && obeys(Rule::KeepContested)) || self.kept.contains(id) {
+            self.kept.keep_done(id, with_fingerprint, marks.until(), !is_news);
         }
         marks.keep(id);
         if let Some(with_fingerprint) = with_fingerprint {

@@ -82,7 +82,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Small<SLOTS, LAP_BITS> {
                 match check_one(&newest, place(&newest, digest), tick, refresh) {
                     Ok(outcome) if tables.is_current(roster) => return outcome,
                     Ok(Outcome::Fresh) => mine = Some(Mine { roster, tick }),
-                    Ok(Outcome::Duplicate) | Err(Overtaken) => (),
+                    Ok(_) | Err(Overtaken) => (),
                 }
             }
         }

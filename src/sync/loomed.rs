@@ -77,6 +77,12 @@ impl AtomicU64 {
         self.word.fetch_or(value, order)
     }
 
+    #[cfg(test)]
+    pub(crate) fn fetch_and(&self, value: u64, order: Ordering) -> u64 {
+        self.touch_others();
+        self.word.fetch_and(value, order)
+    }
+
     /// Before a write.
     fn touch_others(&self) {
         if THREADS.get() > 1 {

@@ -63,6 +63,8 @@
 
 #[cfg(test)]
 mod broken;
+#[cfg(test)]
+mod broken_claims;
 mod check;
 #[cfg(test)]
 mod model;

@@ -3,9 +3,10 @@
 //! Those rules, that is, whose absence two processors show within a second or so. The others matter only if a thread is interrupted at
 //! one of a few instructions while others do a certain thing (`ValidView`, `SourceAgain`, `HomeFirst`, `ForgetVacancy`, `NewestAgain`,
 //! `ForgetAgain`, `SweepWhileDue`, `SweepAgain`, …), on weaker memory (`Acquire`, `NewestInOrder`), or with clocks that differ by a tick at
-//! one moment (`KeepGrace`, `CountKept`, `FlagGrace`, `RefreshLater`): the models and the explorer see to these.
+//! one moment (`KeepGrace`, `CountKept`, `FlagGrace`, `RefreshLater`): the models and the explorer see to these. Those of claims, to
+//! `AnnounceFirst`, `AnnounceInOrder`, `KeepTakenBack` and `TokenHolds` (here, leases last).
 
-use super::{Semantics, Subject, Workload, verify};
+use super::{Attempt, Semantics, Subject, Workload, verify};
 use crate::rules::{Rule, leave_out};
 use crate::window::scale;
 use crate::{Dedup, Digester, Int, Outcome, Timestamp};
@@ -36,6 +37,11 @@ impl Subject for Without {
         Subject::forget(&self.dedup, id, at)
     }
 
+    fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
+        leave_out(self.rule);
+        Subject::claim(&self.dedup, id, at)
+    }
+
     fn evicted(&self) -> u64 {
         self.dedup.evicted_live()
     }
@@ -64,6 +70,8 @@ fn situations() -> Vec<Situation> {
     let skewed = Workload { skew: WINDOW / 4, forgets: 0, ..crowded.clone() };
     // So few operations a tick that a thread which is interrupted is late.
     let slow = Workload { operations_per_window: 300, ..crowded.clone() };
+    // Few ids, so that callers meet.
+    let claiming = Workload { claims: 30, ids: 500, operations_per_window: 20_000, forgets: 0, ..base.clone() };
     let growing = Workload { operations_per_window: 50_000, ids: 30_000, forgets: 3, ..base };
     let one_by_one = Workload { batches: 0, forgets: 0, ..crowded.clone() };
     let situation = |name, refresh, grows, workload| Situation { name, refresh, grows, workload };
@@ -73,6 +81,7 @@ fn situations() -> Vec<Situation> {
         situation("crowded, one by one", false, false, one_by_one),
         situation("crowded, skewed", false, false, skewed),
         situation("slow", false, false, slow),
+        situation("claiming", false, true, claiming),
         situation("growing", false, true, growing.clone()),
         situation("growing, refreshing", true, true, growing),
     ]
@@ -107,6 +116,11 @@ fn it_is_noticed_when_a_rule_is_left_out() {
         Rule::LookOlder,
         Rule::OwnEntry,
         Rule::RetireLate,
+        Rule::ClaimLooks,
+        Rule::ConfirmFresh,
+        Rule::ConfirmDuplicate,
+        Rule::TakeBack,
+        Rule::KeepContested,
     ] {
         let noticed = noticed(Some(rule), 20);
         println!("without {rule:?}: {}", noticed.as_deref().unwrap_or("not noticed"));

@@ -33,7 +33,8 @@ pub fn fuzz(bytes: &[u8]) -> Option<Report> {
         _ => builder.capacity(1).max_memory_bytes(64 << 10),
     };
     let dedup = builder.build().expect("these options are valid");
-    let scripts = scripts(threads, &mut bytes);
+    // A claim that finds a duplicate does not refresh it, as a check would.
+    let scripts = scripts(threads, !refresh_on_duplicate, &mut bytes);
 
     let arrived = AtomicUsize::new(0);
     let (count, arrived) = (scripts.len(), &arrived);
@@ -67,7 +68,7 @@ fn meet(arrived: &AtomicUsize, count: usize) {
 }
 
 /// Two to four threads, whose clocks differ by up to 15 quarters of a tick.
-fn scripts(threads: u8, bytes: &mut impl Iterator<Item = u8>) -> Vec<Script> {
+fn scripts(threads: u8, claims: bool, bytes: &mut impl Iterator<Item = u8>) -> Vec<Script> {
     let mut scripts = vec![Script::new(); 2 + usize::from(threads & 3) % 3];
     let skew = TICK / 4 * u32::from(threads >> 4);
     let mut now = Timestamp::from_secs(1_000);
@@ -76,7 +77,7 @@ fn scripts(threads: u8, bytes: &mut impl Iterator<Item = u8>) -> Vec<Script> {
             break;
         };
         let at = now + skew * thread as u32 / scripts.len() as u32;
-        let Some(call) = call(op, &mut now, bytes) else {
+        let Some(call) = call(op, claims, &mut now, bytes) else {
             break;
         };
         match call {
@@ -95,7 +96,7 @@ enum Todo {
     Nothing,
 }
 
-fn call(op: u8, now: &mut Timestamp, bytes: &mut impl Iterator<Item = u8>) -> Option<Todo> {
+fn call(op: u8, claims: bool, now: &mut Timestamp, bytes: &mut impl Iterator<Item = u8>) -> Option<Todo> {
     Some(match op % 8 {
         0..=1 => Todo::One(Call::Check(id(bytes.next()?))),
         2 => Todo::All(Call::Check(id(bytes.next()?))),
@@ -104,6 +105,8 @@ fn call(op: u8, now: &mut Timestamp, bytes: &mut impl Iterator<Item = u8>) -> Op
             let (from, to) = (bytes.next()?, bytes.next()?);
             Todo::All(Call::Batch((from.min(to)..=from.max(to)).map(id).collect()))
         }
+        5 if claims && op >> 3 & 3 == 3 => Todo::All(claim(op, id(bytes.next()?))),
+        5 if claims && op >> 3 & 3 == 2 => Todo::One(claim(op, id(bytes.next()?))),
         5 => Todo::One(Call::Forget(id(bytes.next()?))),
         6 => {
             *now = *now + TICK / 8 * u32::from(bytes.next()?);
@@ -114,6 +117,11 @@ fn call(op: u8, now: &mut Timestamp, bytes: &mut impl Iterator<Item = u8>) -> Op
             Todo::Nothing
         }
     })
+}
+
+/// Ended at once, or a call later; completed, or, now and then, released.
+fn claim(op: u8, id: u64) -> Call {
+    Call::Claim { id, hold: op >> 5 & 1, completes: !id.is_multiple_of(4) }
 }
 
 /// The crowd, and 16 ids that are each alone.

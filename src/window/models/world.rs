@@ -145,7 +145,7 @@ impl World {
         match batch::check_one(&table, tables::place(&table, digest), tick, refresh) {
             Ok(outcome) if tables.is_current(roster) => outcome,
             Ok(Outcome::Fresh) => across(Some(Mine { roster, tick })),
-            Ok(Outcome::Duplicate) | Err(Overtaken) => across(None),
+            Ok(_) | Err(Overtaken) => across(None),
         }
     }
 

@@ -1,0 +1,131 @@
+//! What checks on their way are to be told of ids that they have inserted, or seen, too early: in one shard, under its lock.
+
+use super::map::{Begun, Known, Name, Request, Uniform};
+use crate::Timestamp;
+use crate::digest::Digest;
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+/// With fewer, what is over may stay.
+const FEW_IDS: usize = 64;
+
+/// Ids, each for a window, by the window's time, since it was done, or since somebody took back what he had inserted.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    ids: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
+    /// How many there may be until those that are over are looked for.
+    clean_at: usize,
+    /// When all are over.
+    over: Timestamp,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Until then it is done, which is no longer than the window would remember it; after that it is free.
+    done_until: Timestamp,
+    until: Timestamp,
+    /// Whether the window has it from a check that is on its way.
+    is_inserted: bool,
+    with_fingerprint: Option<Box<Digest>>,
+}
+
+impl Kept {
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub(super) fn contains(&self, id: Digest) -> bool {
+        self.ids.contains_key(&Name::of(id))
+    }
+
+    /// What there is to know of an id.
+    pub(super) fn known(&mut self, id: Digest, now: impl FnOnce() -> Timestamp) -> Known {
+        if self.ids.is_empty() {
+            return Known::Nothing;
+        }
+        let now = now();
+        self.clean(now);
+        match self.ids.get(&Name::of(id)) {
+            Some(entry) if now < entry.done_until => Known::Done,
+            Some(entry) if now < entry.until => Known::Free,
+            _ => Known::Nothing,
+        }
+    }
+
+    /// What an attempt comes to, if the id is done.
+    #[inline(always)]
+    pub(super) fn answer(&self, request: &Request, now: impl FnOnce() -> Timestamp) -> Option<Begun> {
+        if self.ids.is_empty() { None } else { self.answer_at(request, now()) }
+    }
+
+    #[inline(never)]
+    fn answer_at(&self, request: &Request, now: Timestamp) -> Option<Begun> {
+        let entry = self.ids.get(&Name::of(request.id)).filter(|entry| now < entry.done_until)?;
+        Some(match (&entry.with_fingerprint, request.with_fingerprint) {
+            (Some(one), Some(other)) if **one != other => Begun::Mismatch,
+            _ => Begun::Done,
+        })
+    }
+
+    /// Whoever has inserted the id will have it; or does, if somebody has claimed it meanwhile.
+    pub(super) fn keep_free(&mut self, id: Digest, until: Timestamp) {
+        self.keep(id, Entry { done_until: Timestamp::default(), until, is_inserted: false, with_fingerprint: None });
+    }
+
+    /// Whoever has inserted the id did not come first; `is_inserted`: and somebody has.
+    pub(super) fn keep_done(
+        &mut self,
+        id: Digest,
+        with_fingerprint: Option<Digest>,
+        until: Timestamp,
+        is_inserted: bool,
+    ) {
+        let with_fingerprint = with_fingerprint.map(Box::new);
+        self.keep(id, Entry { done_until: until, until, is_inserted, with_fingerprint });
+    }
+
+    /// A check has inserted an id that is done. Whether that is new to the window, and has to be taken back, or the window would
+    /// remember the id for too long.
+    pub(super) fn takes_back(&mut self, id: Digest, until: Timestamp) -> bool {
+        let Some(entry) = self.ids.get_mut(&Name::of(id)) else {
+            return false;
+        };
+        if std::mem::take(&mut entry.is_inserted) {
+            return false;
+        }
+        entry.until = until;
+        self.over = self.over.max(until);
+        true
+    }
+
+    fn keep(&mut self, id: Digest, entry: Entry) {
+        self.over = self.over.max(entry.until);
+        self.ids.insert(Name::of(id), entry);
+    }
+
+    /// An id is forgotten.
+    pub(super) fn free(&mut self, id: Digest) {
+        if let Some(entry) = self.ids.get_mut(&Name::of(id)) {
+            entry.done_until = Timestamp::default();
+        }
+    }
+
+    /// All ids are forgotten.
+    pub(super) fn free_all(&mut self) {
+        self.ids.values_mut().for_each(|entry| entry.done_until = Timestamp::default());
+    }
+
+    /// Drops what is over: everything at once, or, if there is much, each of those that are.
+    fn clean(&mut self, now: Timestamp) {
+        if self.over <= now {
+            self.ids.clear();
+        } else if self.ids.len() >= self.clean_at.max(FEW_IDS) {
+            self.ids.retain(|_, entry| now < entry.until);
+            self.clean_at = 2 * self.ids.len();
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.ids.capacity() * size_of::<(Name, Entry)>()
+    }
+}

@@ -1,0 +1,154 @@
+//! Claims that are wrong, each in its way, and the same ones without a flaw: the harness must tell them apart.
+
+use super::{Attempt, Semantics, Subject, Workload, verify};
+use crate::{Outcome, Timestamp};
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+const WINDOW: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    None,
+    /// Whoever checks gets what somebody else has claimed.
+    ChecksIgnoreClaims,
+    ClaimsIgnoreClaims,
+    /// In progress is called done.
+    DuplicateInProgress,
+    /// What is completed is fresh again.
+    ForgetsCompletion,
+    /// What is released is done.
+    RemembersRelease,
+    /// What is claimed is remembered from then on, not from when it is completed.
+    CompletesAtTheClaim,
+    /// What is claimed can be forgotten, and its holder does not learn of it.
+    ForgetsClaims,
+}
+
+/// A map behind a lock.
+struct Map(Flaw, Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    latest: u64,
+    ids: HashMap<u64, Known>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Accepted(u64),
+    Claimed(u64),
+}
+
+impl State {
+    fn now(&mut self, at: Timestamp) -> u64 {
+        self.latest = self.latest.max(at.as_nanos());
+        self.latest
+    }
+
+    /// What is known of an id, and has not expired.
+    fn known(&self, id: u64, now: u64) -> Option<Known> {
+        self.ids.get(&id).copied().filter(|known| match known {
+            Known::Accepted(then) => now - then < WINDOW.as_nanos() as u64,
+            Known::Claimed(_) => true,
+        })
+    }
+}
+
+impl Map {
+    /// Makes an id something that is neither done nor claimed; otherwise says what it is.
+    fn take(&self, id: u64, at: Timestamp, ignores_claims: bool, becomes: impl Fn(u64) -> Known) -> Outcome {
+        let mut state = self.1.lock().unwrap();
+        let now = state.now(at);
+        match state.known(id, now) {
+            Some(Known::Accepted(_)) => Outcome::Duplicate,
+            Some(Known::Claimed(_)) if self.0 == Flaw::DuplicateInProgress => Outcome::Duplicate,
+            Some(Known::Claimed(_)) if !ignores_claims => Outcome::InProgress,
+            _ => {
+                state.ids.insert(id, becomes(now));
+                Outcome::Fresh
+            }
+        }
+    }
+
+    fn end(&self, id: u64, completes: bool, at: Timestamp) -> bool {
+        let mut state = self.1.lock().unwrap();
+        let now = state.now(at);
+        let claimed_at = match state.ids.remove(&id) {
+            Some(Known::Claimed(then)) => then,
+            _ => now,
+        };
+        let accepted_at = if self.0 == Flaw::CompletesAtTheClaim { claimed_at } else { now };
+        let forgets = if completes { self.0 == Flaw::ForgetsCompletion } else { self.0 != Flaw::RemembersRelease };
+        if !forgets {
+            state.ids.insert(id, Known::Accepted(accepted_at));
+        }
+        true
+    }
+}
+
+impl Subject for Map {
+    fn check(&self, id: u64, at: Timestamp) -> Option<Outcome> {
+        Some(self.take(id, at, self.0 == Flaw::ChecksIgnoreClaims, Known::Accepted))
+    }
+
+    fn forget(&self, id: u64, at: Timestamp) -> bool {
+        let mut state = self.1.lock().unwrap();
+        let now = state.now(at);
+        let is_claimed = matches!(state.known(id, now), Some(Known::Claimed(_)));
+        let forgets = !is_claimed || self.0 == Flaw::ForgetsClaims;
+        if forgets {
+            state.ids.remove(&id);
+        }
+        forgets
+    }
+
+    fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
+        Some(match self.take(id, at, self.0 == Flaw::ClaimsIgnoreClaims, Known::Claimed) {
+            Outcome::Fresh => Attempt::Claimed(Box::new(move |completes, at| self.end(id, completes, at))),
+            Outcome::InProgress => Attempt::InProgress,
+            Outcome::Duplicate => Attempt::Duplicate,
+        })
+    }
+}
+
+/// What is wrong with a workload's answers.
+fn found(flaw: Flaw, seed: u64) -> Option<String> {
+    let workload = Workload {
+        seed,
+        threads: 3,
+        operations: 30_000,
+        operations_per_window: 3_000,
+        ids: 2_000,
+        forgets: 2,
+        claims: 25,
+        ..Workload::of_window(WINDOW)
+    };
+    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_window(WINDOW) };
+    verify(&Map(flaw, Mutex::default()), &workload, &semantics).err().map(|violation| violation.to_string())
+}
+
+#[test]
+fn claims_without_a_flaw_are_accepted() {
+    for seed in 0..5 {
+        assert_eq!(found(Flaw::None, seed), None, "seed {seed}");
+    }
+}
+
+#[test]
+fn every_flaw_is_found() {
+    for flaw in [
+        Flaw::ChecksIgnoreClaims,
+        Flaw::ClaimsIgnoreClaims,
+        Flaw::DuplicateInProgress,
+        Flaw::ForgetsCompletion,
+        Flaw::RemembersRelease,
+        Flaw::CompletesAtTheClaim,
+        Flaw::ForgetsClaims,
+    ] {
+        let found = (0..10).find_map(|seed| found(flaw, seed));
+        println!("{flaw:?}: {}", found.as_deref().unwrap_or("not found"));
+        assert!(found.is_some(), "{flaw:?} was not found");
+    }
+}
