@@ -106,9 +106,8 @@ impl Engine {
     /// What window and claims say.
     #[inline(always)]
     fn decide(&self, digest: Digest, at: Reading) -> Outcome {
-        let before = self.claims.before();
         let outcome = self.window.check_at(digest, at);
-        self.respect_claims(before, digest, outcome, at)
+        self.respect_claims(digest, outcome, at)
     }
 
     fn check_with(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
@@ -130,9 +129,8 @@ impl Engine {
     fn check_known(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
         // A duplicate must leave no trace in the window, or it would extend its id's stay.
         if self.unconfirmed == Unconfirmed::Duplicate && !self.refresh_on_duplicate {
-            let before = self.claims.before();
             return match self.window.contains(digest, at.time) {
-                true => verdict(self.respect_claims(before, digest, Outcome::Duplicate, at), self.unconfirmed()),
+                true => verdict(self.respect_claims(digest, Outcome::Duplicate, at), self.unconfirmed()),
                 false => self.unconfirmed(),
             };
         }
@@ -181,18 +179,13 @@ impl Engine {
         verdicts: &mut Vec<Verdict>,
         counts: &mut Counts,
     ) {
-        self.window.check_chunks(
-            digests,
-            at,
-            || self.claims.before(),
-            |before, chunk, fresh| {
-                let Respected { fresh, in_progress } = self.respect_claims_of(before, chunk, (!0, fresh), at);
-                extend(verdicts, chunk.len(), fresh, FRESH_BY_WINDOW);
-                counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
-                counts.add(DUPLICATE, chunk.len() as u64 - u64::from((fresh | in_progress).count_ones()));
-                mark_in_progress(verdicts, chunk.len(), in_progress, counts);
-            },
-        );
+        self.window.check_chunks(digests, at, |chunk, fresh| {
+            let Respected { fresh, in_progress } = self.respect_claims_of(chunk, (!0, fresh), at);
+            extend(verdicts, chunk.len(), fresh, FRESH_BY_WINDOW);
+            counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
+            counts.add(DUPLICATE, chunk.len() as u64 - u64::from((fresh | in_progress).count_ones()));
+            mark_in_progress(verdicts, chunk.len(), in_progress, counts);
+        });
     }
 
     /// The same with a history. While one chunk is decided, the memory that the next one will need is asked for: first the window's lines,
@@ -247,9 +240,8 @@ impl Engine {
         (verdicts, counts): (&mut Vec<Verdict>, &mut Counts),
         mut meanwhile: impl FnMut(),
     ) {
-        let before = self.claims.before();
         let fresh = self.window.check_chunk(chunk, !known, at, || ());
-        let Respected { fresh, in_progress } = self.respect_claims_of(before, chunk, (!known, fresh), at);
+        let Respected { fresh, in_progress } = self.respect_claims_of(chunk, (!known, fresh), at);
         let now = history.tick(at.time);
         for (i, look) in looks[..chunk.len()].iter().enumerate() {
             meanwhile();
@@ -304,7 +296,7 @@ impl Engine {
     /// What was accepted at a time that has passed.
     #[cfg(feature = "journal")]
     pub(crate) fn restore(&self, digests: &[Digest], at: Reading) {
-        self.window.check_chunks(digests.iter().copied(), at, || (), |(), _, _| ());
+        self.window.check_chunks(digests.iter().copied(), at, |_, _| ());
         if let Some(history) = &self.history {
             let now = history.tick(at.time);
             for part in digests.chunks(CHUNK) {

@@ -58,12 +58,14 @@ impl Engine {
             locked.each(part, |k, i, map| {
                 // Here rather than beside the looks, which have no work to do while the memory is asked.
                 ahead.ask();
-                let request = request(i);
-                let begun =
-                    map.attempt(&request, || At(self, at).now(), || (seen >> k & 1 != 0).then_some(Begun::Done));
+                let (request, marks) = (request(i), At(self, at));
+                let done = || {
+                    marks.refresh(request.id);
+                    Begun::Done
+                };
+                let begun = map.attempt(&request, || marks.now(), || (seen >> k & 1 != 0).then(done));
                 map.count(begun);
                 tried[i] = begun.into();
-                self.refresh_if_duplicate(ids[i], tried[i], at);
             });
         });
         tried

@@ -1,7 +1,7 @@
 //! How claims and the tiers decide together.
 
 use super::map::{Begun, Ended, Request};
-use super::shards::{Before, Marks};
+use super::shards::Marks;
 use crate::clock::Reading;
 use crate::config::Unconfirmed;
 use crate::digest::Digest;
@@ -33,6 +33,15 @@ impl Marks for At<'_> {
 
     fn until(&self) -> Timestamp {
         self.now() + self.0.window.duration()
+    }
+
+    fn refresh(&self, id: Digest) {
+        if self.0.refresh_on_duplicate {
+            self.0.window.check_at(id, self.1);
+            if let Some(journal) = &self.0.journal {
+                journal.accepted(self.0.window.stamp(self.1), [id]);
+            }
+        }
     }
 
     fn keep(&self, id: Digest) {
@@ -90,20 +99,7 @@ impl Engine {
         {
             return self.claim_known(request, at);
         }
-        let tried = self.claims.claim(request, &At(self, at)).into();
-        self.refresh_if_duplicate(request.id, tried, at);
-        tried
-    }
-
-    /// A duplicate extends its id's stay, if that is wanted, however it was found to be one.
-    #[inline(always)]
-    pub(super) fn refresh_if_duplicate(&self, id: Digest, tried: Tried, at: Reading) {
-        if self.refresh_on_duplicate && tried == Tried::Duplicate(DUPLICATE) {
-            self.window.check_at(id, at);
-            if let Some(journal) = &self.journal {
-                journal.accepted(self.window.stamp(at), [id]);
-            }
-        }
+        self.claims.claim(request, &At(self, at)).into()
     }
 
     /// Tries to claim an id that the history may have seen, which is as good as done.
@@ -130,7 +126,7 @@ impl Engine {
 
     /// Whether the id is fresh, a duplicate or claimed, when the window was asked.
     #[inline(always)]
-    pub(crate) fn respect_claims(&self, _: Before, id: Digest, answer: Outcome, at: Reading) -> Outcome {
+    pub(crate) fn respect_claims(&self, id: Digest, answer: Outcome, at: Reading) -> Outcome {
         match self.claims.are_used() {
             false => answer,
             true => self.claims.confirm(id, answer, &At(self, at), || self.clock.now().time),
@@ -139,13 +135,7 @@ impl Engine {
 
     /// The same for those ids of a chunk that are in `todo`, when the window has found these fresh.
     #[inline(always)]
-    pub(crate) fn respect_claims_of(
-        &self,
-        _: Before,
-        chunk: &Chunk,
-        (todo, fresh): (u64, u64),
-        at: Reading,
-    ) -> Respected {
+    pub(crate) fn respect_claims_of(&self, chunk: &Chunk, (todo, fresh): (u64, u64), at: Reading) -> Respected {
         match self.claims.are_used() {
             false => Respected { fresh, in_progress: 0 },
             true => self.confirm_chunk(chunk, (todo, fresh), at),

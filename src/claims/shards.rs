@@ -43,6 +43,10 @@ pub(crate) trait Marks {
     fn now(&self) -> Timestamp;
     /// When it will have forgotten what it is told now.
     fn until(&self) -> Timestamp;
+    /// It is, and was asked for again: it may stay for longer because of that.
+    fn refresh(&self, id: Digest) {
+        let _ = id;
+    }
     /// It is, for good: whoever else remembers ids may learn of it.
     fn keep(&self, id: Digest) {
         let _ = id;
@@ -60,10 +64,6 @@ pub(crate) struct Claims {
 #[repr(align(128))]
 struct Used(AtomicU64);
 
-/// A check begins. (Nothing has to be noted then.)
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Before;
-
 /// Two cache lines, since some processors fetch lines in pairs.
 #[repr(align(128))]
 pub(super) struct Shard {
@@ -80,12 +80,6 @@ impl Claims {
         let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let shard = |_| Shard { announced: AtomicU64::new(0), map: Mutex::new(Map::new(first)), gone: Condvar::new() };
         Claims { shards: Box::new(std::array::from_fn(shard)), used: Used(AtomicU64::new(0)) }
-    }
-
-    /// For whoever is about to ask the window.
-    #[inline(always)]
-    pub(crate) fn before(&self) -> Before {
-        Before
     }
 
     /// Whether there was ever a claim. If not, whoever has asked the window has nothing to respect.
@@ -129,7 +123,10 @@ impl Claims {
                 if !obeys(Rule::AnnounceFirst) {
                     shard.announce(1);
                 }
-                is_done.then(|| done(request, marks))
+                is_done.then(|| {
+                    marks.refresh(request.id);
+                    done(request, marks)
+                })
             },
         );
         map.count(begun);

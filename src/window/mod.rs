@@ -213,17 +213,12 @@ impl Window {
     pub fn check_batch(&self, digests: &[Digest], at: Timestamp, outcomes: &mut Vec<Outcome>) {
         outcomes.clear();
         outcomes.reserve(digests.len());
-        self.check_chunks(
-            digests.iter().copied(),
-            at.into(),
-            || (),
-            |(), chunk, fresh| {
-                outcomes.extend((0..chunk.len()).map(|i| match fresh >> i & 1 {
-                    0 => Outcome::Duplicate,
-                    _ => Outcome::Fresh,
-                }));
-            },
-        );
+        self.check_chunks(digests.iter().copied(), at.into(), |chunk, fresh| {
+            outcomes.extend((0..chunk.len()).map(|i| match fresh >> i & 1 {
+                0 => Outcome::Duplicate,
+                _ => Outcome::Fresh,
+            }));
+        });
     }
 
     /// It is no earlier than this.
@@ -244,14 +239,13 @@ impl Window {
         self.ticks.reading_of(self.ticks.at(at))
     }
 
-    /// Checks digests in order; `decided` gets each chunk of them, what `before` gave before it was checked, and the set of those that are fresh.
+    /// Checks digests in order; `decided` gets each chunk of them, and the set of those that are fresh.
     #[inline(always)]
-    pub(crate) fn check_chunks<B>(
+    pub(crate) fn check_chunks(
         &self,
         digests: impl Iterator<Item = Digest>,
         at: Reading,
-        before: impl Fn() -> B,
-        mut decided: impl FnMut(B, &Chunk, u64),
+        mut decided: impl FnMut(&Chunk, u64),
     ) {
         let mut digests = digests.fuse();
         let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
@@ -260,14 +254,13 @@ impl Window {
         chunk.ask(&newest);
         while chunk.len() > 0 {
             let newest = self.newest(next);
-            let before = before();
             let fresh = self.check_chunk(chunk, !0, at, || {
                 if let Some(digest) = digests.next() {
                     next.stage(&newest, digest);
                 }
             });
             next.ask(&newest);
-            decided(before, chunk, fresh);
+            decided(chunk, fresh);
             std::mem::swap(&mut chunk, &mut next);
         }
     }
