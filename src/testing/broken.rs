@@ -91,8 +91,9 @@ impl Subject for Map {
     fn check(&self, id: u64, at: Timestamp) -> Option<Outcome> {
         let shard = self.shard(id);
         let busy = shard.try_lock().is_err();
-        let now = self.now(at);
+        // Under the lock, or a refresh by somebody who has read the time and then waited would make the id older.
         let mut accepted = shard.lock().unwrap();
+        let now = self.now(at);
         match self.flaw {
             Flaw::FreshIfBusy if busy => return Some(Outcome::Fresh),
             Flaw::SilentIfBusy if busy && id.is_multiple_of(2) => return None,

@@ -2,7 +2,7 @@
 
 use super::check::{Given, effective_times};
 use super::random::Random;
-use super::{Checker, Event, Interval, Operation, Semantics, Time, check_history};
+use super::{Checker, Event, Interval, Operation, Reason, Semantics, Time, check_history};
 use crate::Timestamp;
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -81,6 +81,9 @@ proptest! {
         let unusual = Unusual { refresh, forgets, evictions, silence };
         let (operations, evicted) = history(seed, 400, unusual);
         let report = check_history(&operations, &semantics(refresh), evicted);
+        // With this much that may have happened at any time it may give up, which it says.
+        let may_give_up = silence && evictions;
+        prop_assume!(!(may_give_up && report.as_ref().is_err_and(|violation| violation.reason == Reason::TooManyOrders)));
         prop_assert!(report.is_ok(), "{}", report.unwrap_err());
         let report = report.unwrap();
         prop_assert_eq!(report.operations, 400);
