@@ -56,7 +56,8 @@ pub enum Forgotten {
     Entirely,
     /// The history, which cannot forget single ids, may remember it, and its next check may be a guess.
     ExceptByHistory,
-    /// Nothing was forgotten, since the id is [claimed](Dedup::claim): it is for the claim's holder to release it.
+    /// Nothing was forgotten, since the id is [claimed](Dedup::claim): it is for the claim's holder to release it. (Or, while claims come and go, since
+    /// a check is about to accept it.)
     InProgress,
 }
 

@@ -37,9 +37,9 @@ impl Dedup {
     ///
     /// # Cost
     ///
-    /// A lock of one of 64 shards and a look at the window; completing, the lock again and an insertion. Up to a million ids can be in
-    /// flight, in about 100 bytes each. Checks pay nothing until there has been a claim; from then on a duplicate is looked at twice,
-    /// and an id whose shard has a claim takes the shard's lock.
+    /// A lock of one of 32 shards and a look at the window; completing, the lock again and an insertion: together two checks, in batches three. Up to
+    /// a million ids can be in flight, in about 100 bytes each. Checks pay nothing until there has been a claim; from then on a look at their
+    /// shard, and, if that has an id in flight, its lock.
     pub fn claim(&self, id: impl AsRef<[u8]>) -> Attempt<'_> {
         self.claim_with(id, ClaimOptions::new())
     }
