@@ -76,11 +76,13 @@ fn killed_at_any_time_it_loses_no_line_and_repeats_few() {
     let printed = std::env::temp_dir().join(format!("hapax-state-output-{}", std::process::id()));
     let _ = std::fs::remove_file(&printed);
     let mut kills = 0;
-    for i in 0_u64.. {
+    let mut wait = std::time::Duration::from_micros(500);
+    loop {
         let output = std::fs::OpenOptions::new().create(true).append(true).open(&printed).unwrap();
         let mut child = state.filter(&[input.to_str().unwrap()]).stdout(output).spawn().unwrap();
         // Later and later, so that it gets done one day.
-        std::thread::sleep(std::time::Duration::from_micros(i * 1_500));
+        std::thread::sleep(wait);
+        wait = wait * 6 / 5;
         if child.try_wait().unwrap().is_some_and(|status| status.success()) {
             break;
         }
