@@ -35,7 +35,7 @@ use std::time::Duration;
 ///
 /// # Cost
 ///
-/// No lock, no allocation and no waiting in any check. See [`Window`](crate::Window) and [`History`](crate::History) for memory and time.
+/// No lock, no allocation and no waiting in any check, unless there are [claims](Dedup::claim) or a journal. See [`Window`](crate::Window) and [`History`](crate::History) for memory and time.
 #[derive(Clone)]
 pub struct Dedup {
     pub(crate) engine: Arc<Engine>,

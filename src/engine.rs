@@ -106,6 +106,9 @@ impl Engine {
     /// What window and claims say.
     #[inline(always)]
     fn decide(&self, digest: Digest, at: Reading) -> Outcome {
+        if self.is_claimed(digest) {
+            return Outcome::InProgress;
+        }
         let outcome = self.window.check_at(digest, at);
         self.respect_claims(digest, outcome, at)
     }
@@ -179,13 +182,18 @@ impl Engine {
         verdicts: &mut Vec<Verdict>,
         counts: &mut Counts,
     ) {
-        self.window.check_chunks(digests, at, |chunk, fresh| {
-            let Respected { fresh, in_progress } = self.respect_claims_of(chunk, (!0, fresh), at);
-            extend(verdicts, chunk.len(), fresh, FRESH_BY_WINDOW);
-            counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
-            counts.add(DUPLICATE, chunk.len() as u64 - u64::from((fresh | in_progress).count_ones()));
-            mark_in_progress(verdicts, chunk.len(), in_progress, counts);
-        });
+        self.window.check_chunks(
+            digests,
+            at,
+            |chunk| self.claimed_of(chunk),
+            |chunk, claimed, fresh| {
+                let Respected { fresh, in_progress } = self.respect_claims_of(chunk, (claimed, !claimed), fresh, at);
+                extend(verdicts, chunk.len(), fresh, FRESH_BY_WINDOW);
+                counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
+                counts.add(DUPLICATE, chunk.len() as u64 - u64::from((fresh | in_progress).count_ones()));
+                mark_in_progress(verdicts, chunk.len(), in_progress, counts);
+            },
+        );
     }
 
     /// The same with a history. While one chunk is decided, the memory that the next one will need is asked for: first the window's lines,
@@ -240,8 +248,9 @@ impl Engine {
         (verdicts, counts): (&mut Vec<Verdict>, &mut Counts),
         mut meanwhile: impl FnMut(),
     ) {
-        let fresh = self.window.check_chunk(chunk, !known, at, || ());
-        let Respected { fresh, in_progress } = self.respect_claims_of(chunk, (!known, fresh), at);
+        let claimed = self.claimed_of(chunk) & !known;
+        let fresh = self.window.check_chunk(chunk, !(known | claimed), at, || ());
+        let Respected { fresh, in_progress } = self.respect_claims_of(chunk, (claimed, !(known | claimed)), fresh, at);
         let now = history.tick(at.time);
         for (i, look) in looks[..chunk.len()].iter().enumerate() {
             meanwhile();
@@ -296,7 +305,7 @@ impl Engine {
     /// What was accepted at a time that has passed.
     #[cfg(feature = "journal")]
     pub(crate) fn restore(&self, digests: &[Digest], at: Reading) {
-        self.window.check_chunks(digests.iter().copied(), at, |_, _| ());
+        self.window.check_chunks(digests.iter().copied(), at, |_| 0, |_, _, _| ());
         if let Some(history) = &self.history {
             let now = history.tick(at.time);
             for part in digests.chunks(CHUNK) {

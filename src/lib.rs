@@ -77,7 +77,7 @@
 //! - Exceptions are rare, stated and counted: at the rated capacity one or two ids in a million are forgotten before their time
 //!   ([`WindowStats::evicted_live`]); two ids are taken for one another once in 2 x 10^13 checks.
 //! - Nothing is shared between processes, and nothing is remembered across restarts, unless there is a journal (feature `journal`).
-//! - Once an engine is built, no check fails or waits, and none allocates, but for the buffers that a caller passes in, and for what it
+//! - Once an engine is built, no check fails, and without claims and a journal none waits, and none allocates, but for the buffers that a caller passes in, and for what it
 //!   takes to start the thread that makes the window grow.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

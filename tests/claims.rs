@@ -462,3 +462,20 @@ fn a_lease_of_nothing_is_refused_by_name() {
         assert!(error.contains("option `lease`") && error.contains(&format!("{lease:?}")), "{error}");
     }
 }
+
+#[test]
+fn checks_of_what_is_claimed_leave_nothing_behind() {
+    let (dedup, _) = engine();
+    let claims: Vec<_> = (0..100_u32).map(|id| dedup.claim(id.to_be_bytes()).claimed().unwrap()).collect();
+    let (before, mut verdicts) = (dedup.stats(), Vec::new());
+    for _ in 0..100 {
+        assert!((0..100_u32).all(|id| dedup.check(id.to_be_bytes()).is_in_progress()));
+        dedup.check_batch((0..100_u32).map(u32::to_be_bytes), &mut verdicts);
+        assert!(verdicts.iter().all(|verdict| verdict.is_in_progress()));
+    }
+    let after = dedup.stats();
+    assert_eq!((after.bytes, after.window.live, after.in_progress), (before.bytes, before.window.live, 20_000));
+    drop(claims);
+    dedup.check_batch((0..100_u32).map(u32::to_be_bytes), &mut verdicts);
+    assert!(verdicts.iter().all(|verdict| verdict.is_fresh()));
+}

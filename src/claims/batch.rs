@@ -11,7 +11,7 @@ use crate::window::{CHUNK, Chunk, TableMemory};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The most ids that are sorted at once: 16 for each shard.
+/// The most ids that are sorted at once: 32 for each shard.
 pub(super) const BLOCK: usize = 1_024;
 
 /// What batches keep from one block to the next.

@@ -6,7 +6,7 @@ use crate::clock::Reading;
 use crate::config::Unconfirmed;
 use crate::digest::Digest;
 use crate::engine::{DUPLICATE, Engine};
-use crate::window::{Chunk, bits};
+use crate::window::{Chunk, Tag, TagSet, bits};
 use crate::{Outcome, Timestamp, Verdict};
 use std::time::Duration;
 
@@ -124,6 +124,42 @@ impl Engine {
         self.claims.extend(id, token, self.lease(lease).1, fails)
     }
 
+    /// Whether an id is claimed, before the window is asked.
+    #[inline(always)]
+    pub(crate) fn is_claimed(&self, id: Digest) -> bool {
+        self.claims.are_used() && self.claims.has(id, || self.clock.now().time)
+    }
+
+    /// Which ids of a chunk are claimed, before the window is asked.
+    #[inline(always)]
+    pub(crate) fn claimed_of(&self, chunk: &Chunk) -> u64 {
+        match self.claims.are_used() {
+            false => 0,
+            true => self.look_for_claims(chunk),
+        }
+    }
+
+    #[inline(never)]
+    fn look_for_claims(&self, chunk: &Chunk) -> u64 {
+        let all = (0..chunk.len()).map(|i| (i, chunk.digest(i)));
+        let may_be_claimed = self.claims.may_be_claimed(all.clone());
+        if may_be_claimed == 0 {
+            return 0;
+        }
+        let (mut claimed, mut free) = (0, TagSet::default());
+        for (i, id) in all {
+            let tag = Tag::of(id.mark);
+            // If an equal id before it was not claimed when that was looked for, then that one is answered later, and so must this be.
+            let is_claimed = || self.claims.has(id, || self.clock.now().time);
+            if may_be_claimed >> i & 1 != 0 && !free.may_contain(tag) && is_claimed() {
+                claimed |= 1 << i;
+            } else {
+                free.insert(tag);
+            }
+        }
+        claimed
+    }
+
     /// Whether the id is fresh, a duplicate or claimed, when the window was asked.
     #[inline(always)]
     pub(crate) fn respect_claims(&self, id: Digest, answer: Outcome, at: Reading) -> Outcome {
@@ -133,22 +169,29 @@ impl Engine {
         }
     }
 
-    /// The same for those ids of a chunk that are in `todo`, when the window has found these fresh.
+    /// The same for a chunk: some ids are claimed, the window was asked about others, and found these fresh.
     #[inline(always)]
-    pub(crate) fn respect_claims_of(&self, chunk: &Chunk, (todo, fresh): (u64, u64), at: Reading) -> Respected {
+    pub(crate) fn respect_claims_of(
+        &self,
+        chunk: &Chunk,
+        (claimed, asked): (u64, u64),
+        fresh: u64,
+        at: Reading,
+    ) -> Respected {
+        let respected = Respected { fresh, in_progress: claimed };
         match self.claims.are_used() {
-            false => Respected { fresh, in_progress: 0 },
-            true => self.confirm_chunk(chunk, (todo, fresh), at),
+            false => respected,
+            true => self.confirm_chunk(chunk, asked, respected, at),
         }
     }
 
     #[inline(never)]
-    fn confirm_chunk(&self, chunk: &Chunk, (todo, fresh): (u64, u64), at: Reading) -> Respected {
-        let all = bits(todo).take_while(|&i| i < chunk.len()).map(|i| (i, chunk.digest(i)));
-        let unconfirmed = self.claims.unconfirmed(all);
-        let mut respected = Respected { fresh: fresh & !unconfirmed, in_progress: 0 };
+    fn confirm_chunk(&self, chunk: &Chunk, asked: u64, found: Respected, at: Reading) -> Respected {
+        let all = bits(asked).take_while(|&i| i < chunk.len()).map(|i| (i, chunk.digest(i)));
+        let unconfirmed = self.claims.may_be_claimed(all);
+        let mut respected = Respected { fresh: found.fresh & !unconfirmed, ..found };
         for i in bits(unconfirmed) {
-            let answer = if fresh >> i & 1 != 0 { Outcome::Fresh } else { Outcome::Duplicate };
+            let answer = if found.fresh >> i & 1 != 0 { Outcome::Fresh } else { Outcome::Duplicate };
             match self.claims.confirm(chunk.digest(i), answer, &At(self, at), || self.clock.now().time) {
                 Outcome::Fresh => respected.fresh |= 1 << i,
                 Outcome::InProgress => respected.in_progress |= 1 << i,

@@ -134,6 +134,14 @@ impl Claims {
         begun
     }
 
+    /// Whether somebody has the id, for a check that has not asked the window yet. It need not ask: but for this, every check of an id that is
+    /// claimed would have to take its insertion back. Who is claimed just after this look, `confirm` finds.
+    #[inline(always)]
+    pub(crate) fn has(&self, id: Digest, now: impl Fn() -> Timestamp) -> bool {
+        let shard = self.shard(id);
+        shard.may_hold_claims() && shard.lock().is_in_progress(id, now())
+    }
+
     /// What a check is to answer that has asked the window, which has inserted the id or knew it already.
     #[inline(never)]
     pub(crate) fn confirm(
@@ -179,9 +187,9 @@ impl Claims {
         answer
     }
 
-    /// Of many ids that the window was asked about, by number: those that [`confirm`](Self::confirm) has to look at.
+    /// Of many ids, by number: those whose shard may hold claims.
     #[inline(always)]
-    pub(super) fn unconfirmed(&self, ids: impl Iterator<Item = (usize, Digest)>) -> u64 {
+    pub(super) fn may_be_claimed(&self, ids: impl Iterator<Item = (usize, Digest)>) -> u64 {
         ids.fold(0, |set, (i, id)| set | u64::from(self.shard(id).may_hold_claims()) << i)
     }
 
@@ -278,7 +286,7 @@ impl Claims {
 }
 
 impl Shard {
-    /// Whether an id of it may be claimed, for a check that has asked the window.
+    /// Whether an id of it may be claimed.
     #[inline(always)]
     fn may_hold_claims(&self) -> bool {
         // Sequentially consistent: partner of the fence in `after_announcing`. A claim that has looked too early to see our insertion is seen

@@ -2,6 +2,7 @@
 
 use super::commit::{Flush, Position};
 use super::{Journal, JournalError};
+use crate::clock::Reading;
 use crate::{Dedup, Prepared, Timestamp, Verdict};
 
 impl Dedup {
@@ -100,10 +101,7 @@ impl Dedup {
     where
         I: IntoIterator<Item = (Prepared, Verdict)>,
     {
-        if let Some(journal) = &self.engine.journal {
-            let extended = checked.into_iter().filter(|(_, verdict)| self.engine.extends(*verdict));
-            journal.accepted(self.engine.window.stamp_at(at.into()), extended.map(|(id, _)| id.0));
-        }
+        self.append(checked, self.engine.window.stamp_at(at.into()));
     }
 
     /// Appends ids that were checked without a time; see [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
@@ -111,9 +109,19 @@ impl Dedup {
     where
         I: IntoIterator<Item = (Prepared, Verdict)>,
     {
-        if let Some(journal) = &self.engine.journal {
-            let extended = checked.into_iter().filter(|(_, verdict)| self.engine.extends(*verdict));
-            journal.accepted(self.engine.window.stamp(self.engine.now()), extended.map(|(id, _)| id.0));
+        self.append(checked, self.engine.window.stamp(self.engine.now()));
+    }
+
+    /// A part at a time, so that what waits to be written stays within its limit.
+    fn append(&self, checked: impl IntoIterator<Item = (Prepared, Verdict)>, at: Reading) {
+        const PART: usize = 1_024;
+        let Some(journal) = &self.engine.journal else {
+            return;
+        };
+        let extended = checked.into_iter().filter(|(_, verdict)| self.engine.extends(*verdict));
+        let mut ids = extended.map(|(id, _)| id.0).peekable();
+        while ids.peek().is_some() {
+            journal.accepted(at, ids.by_ref().take(PART));
         }
     }
 

@@ -95,6 +95,7 @@ impl Found {
     pub(super) fn replay(&self, mut each: impl FnMut(&Run<'_>)) -> Result<Recovered, JournalError> {
         let began = Instant::now();
         let (mut recovery, mut segments, mut number) = (Recovery::default(), Vec::new(), 0);
+        let mut latest = Timestamp::default();
         for (i, (path, header)) in self.segments.iter().enumerate() {
             let is_last = i + 1 == self.segments.len();
             let read = read_segment(path, header, &mut each)?;
@@ -110,11 +111,13 @@ impl Found {
                 recovery.torn.push(torn);
             }
             number = header.number + read.blocks;
+            // What could not be read of it is no older than what came before.
+            latest = latest.max(read.latest);
             if is_last && read.blocks == 0 {
                 // Its name is that of the file that is written next.
                 fs::remove_file(path).map_err(JournalError::io("delete", path))?;
             } else {
-                segments.push(Segment { path: path.clone(), bytes: read.bytes, latest: read.latest });
+                segments.push(Segment { path: path.clone(), bytes: read.bytes, latest });
             }
         }
         recovery.took = began.elapsed();

@@ -269,7 +269,7 @@ impl Snapshot {
                 digests.clear();
                 digests.extend(self.pairs(section));
                 let at = engine.window.reading_of_stamp(section.a);
-                engine.window.check_chunks(digests.iter().copied(), at, |_, _| ());
+                engine.window.check_chunks(digests.iter().copied(), at, |_| 0, |_, _, _| ());
             }
         }
         engine.window.look_after_tables(true);

@@ -263,17 +263,17 @@ fn settle<M: LineMemory>(
 
 /// A set of tags, roughly: it may contain more, one in a hundred at most.
 #[derive(Default)]
-struct TagSet([u64; 8]);
+pub(crate) struct TagSet([u64; 8]);
 
 impl TagSet {
     #[inline(always)]
-    fn insert(&mut self, tag: Tag) {
+    pub(crate) fn insert(&mut self, tag: Tag) {
         let (word, bit) = Self::position(tag);
         self.0[word] |= bit;
     }
 
     #[inline(always)]
-    fn may_contain(&self, tag: Tag) -> bool {
+    pub(crate) fn may_contain(&self, tag: Tag) -> bool {
         let (word, bit) = Self::position(tag);
         self.0[word] & bit != 0
     }

@@ -34,7 +34,7 @@ mod tests;
 mod tick;
 mod view;
 
-pub(crate) use batch::{CHUNK, Chunk, bits};
+pub(crate) use batch::{CHUNK, Chunk, TagSet, bits};
 #[cfg(feature = "journal")]
 pub(crate) use dump::Dumped;
 pub use stats::{TableStats, WindowStats};
@@ -213,12 +213,17 @@ impl Window {
     pub fn check_batch(&self, digests: &[Digest], at: Timestamp, outcomes: &mut Vec<Outcome>) {
         outcomes.clear();
         outcomes.reserve(digests.len());
-        self.check_chunks(digests.iter().copied(), at.into(), |chunk, fresh| {
-            outcomes.extend((0..chunk.len()).map(|i| match fresh >> i & 1 {
-                0 => Outcome::Duplicate,
-                _ => Outcome::Fresh,
-            }));
-        });
+        self.check_chunks(
+            digests.iter().copied(),
+            at.into(),
+            |_| 0,
+            |chunk, _, fresh| {
+                outcomes.extend((0..chunk.len()).map(|i| match fresh >> i & 1 {
+                    0 => Outcome::Duplicate,
+                    _ => Outcome::Fresh,
+                }));
+            },
+        );
     }
 
     /// It is no earlier than this.
@@ -239,13 +244,15 @@ impl Window {
         self.ticks.reading_of(self.ticks.at(at))
     }
 
-    /// Checks digests in order; `decided` gets each chunk of them, and the set of those that are fresh.
+    /// Checks digests in order; `skip` says which of a chunk not to check; `decided` gets the chunk,
+    /// these, and the set of those that are fresh.
     #[inline(always)]
     pub(crate) fn check_chunks(
         &self,
         digests: impl Iterator<Item = Digest>,
         at: Reading,
-        mut decided: impl FnMut(&Chunk, u64),
+        skip: impl Fn(&Chunk) -> u64,
+        mut decided: impl FnMut(&Chunk, u64, u64),
     ) {
         let mut digests = digests.fuse();
         let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
@@ -254,13 +261,14 @@ impl Window {
         chunk.ask(&newest);
         while chunk.len() > 0 {
             let newest = self.newest(next);
-            let fresh = self.check_chunk(chunk, !0, at, || {
+            let skipped = skip(chunk);
+            let fresh = self.check_chunk(chunk, !skipped, at, || {
                 if let Some(digest) = digests.next() {
                     next.stage(&newest, digest);
                 }
             });
             next.ask(&newest);
-            decided(chunk, fresh);
+            decided(chunk, skipped, fresh);
             std::mem::swap(&mut chunk, &mut next);
         }
     }
