@@ -114,15 +114,42 @@ pub(crate) use self::models::*;
 #[cfg_attr(not(modelled), expect(dead_code, reason = "ordinary tests leave out no rule"))]
 mod models {
     use super::Rule;
+    use crate::sync::{Ordering, StdAtomicU64};
     use std::cell::Cell;
 
     thread_local! {
         static LEFT_OUT: Cell<Option<Rule>> = const { Cell::new(None) };
         static BACKWARD: Cell<bool> = const { Cell::new(false) };
+        static INTERRUPTIONS: Cell<u64> = const { Cell::new(0) };
     }
 
     pub(crate) fn obeys(rule: Rule) -> bool {
+        if INTERRUPTIONS.get() != 0 {
+            interrupt();
+        }
         LEFT_OUT.get() != Some(rule)
+    }
+
+    /// From now on this thread is interrupted every now and then where a rule is asked for, which is where others may come between:
+    /// without that, few processors hardly ever interleave.
+    pub(crate) fn be_interrupted() {
+        static THREADS: StdAtomicU64 = StdAtomicU64::new(1);
+        if INTERRUPTIONS.get() == 0 {
+            INTERRUPTIONS.set(THREADS.fetch_add(1, Ordering::Relaxed));
+        }
+    }
+
+    /// Interrupts this thread at one in 16 places (Marsaglia's xorshift, 2003, says which).
+    #[cold]
+    fn interrupt() {
+        let mut random = INTERRUPTIONS.get();
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        INTERRUPTIONS.set(random);
+        if random.is_multiple_of(16) {
+            std::thread::yield_now();
+        }
     }
 
     /// From now on this thread (and what a model runs on it) does without a rule.

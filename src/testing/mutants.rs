@@ -1,13 +1,14 @@
 //! The real engine without one rule of its protocol: recorded histories notice it.
 //!
-//! Those rules, that is, whose absence two processors show within a second or so. The others matter only if a thread is interrupted at
+//! Those rules, that is, whose absence threads show within a second or so that are interrupted now and then where a rule is asked for
+//! (without these interruptions, on one processor nothing shows). The others matter only if a thread is interrupted at
 //! one of a few instructions while others do a certain thing (`ValidView`, `SourceAgain`, `HomeFirst`, `ForgetVacancy`, `NewestAgain`,
 //! `ForgetAgain`, `SweepWhileDue`, `SweepAgain`, …), on weaker memory (`Acquire`, `NewestInOrder`), or with clocks that differ by a tick at
 //! one moment (`KeepGrace`, `CountKept`, `FlagGrace`, `RefreshLater`): the models and the explorer see to these. Those of claims, to
 //! `AnnounceFirst`, `AnnounceInOrder`, `KeepTakenBack` and `TokenHolds` (here, leases last).
 
 use super::{Attempt, Semantics, Subject, Workload, verify};
-use crate::rules::{Rule, leave_out};
+use crate::rules::{Rule, be_interrupted, leave_out};
 use crate::window::scale;
 use crate::{Dedup, Digester, Int, Outcome, Timestamp};
 use std::time::Duration;
@@ -21,24 +22,31 @@ struct Without {
     dedup: Dedup,
 }
 
+impl Without {
+    fn begin(&self) {
+        leave_out(self.rule);
+        be_interrupted();
+    }
+}
+
 impl Subject for Without {
     fn check(&self, id: u64, at: Timestamp) -> Option<Outcome> {
-        leave_out(self.rule);
+        self.begin();
         Subject::check(&self.dedup, id, at)
     }
 
     fn check_batch(&self, ids: &[u64], at: Timestamp, answers: &mut Vec<Option<Outcome>>) {
-        leave_out(self.rule);
+        self.begin();
         Subject::check_batch(&self.dedup, ids, at, answers);
     }
 
     fn forget(&self, id: u64, at: Timestamp) -> bool {
-        leave_out(self.rule);
+        self.begin();
         Subject::forget(&self.dedup, id, at)
     }
 
     fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
-        leave_out(self.rule);
+        self.begin();
         Subject::claim(&self.dedup, id, at)
     }
 
