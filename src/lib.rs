@@ -106,6 +106,9 @@ mod journal;
 #[path = "journal/absent.rs"]
 mod journal;
 
+#[cfg(feature = "store")]
+pub mod store;
+
 mod memory;
 mod rules;
 mod sync;

@@ -77,6 +77,8 @@ mod record;
 mod recorder;
 mod search;
 mod state;
+#[cfg(feature = "store")]
+pub mod store;
 mod subject;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,184 @@
+//! The reference: a map in this process.
+
+use super::contract::Store;
+use super::error::StoreError;
+use super::key::RecordKey;
+use super::record::{self, Change, Kept, State};
+use super::request::*;
+use crate::sync::Mutex;
+use crate::{Clock, MonotonicClock, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::time::Duration;
+
+/// Records in this process's memory: the reference for what a [`Store`] does, and the store of tests.
+///
+/// ```
+/// use hapax::ManualClock;
+/// use hapax::store::InMemoryStore;
+///
+/// let clock = ManualClock::new();
+/// let store = InMemoryStore::with_clock(clock.clone()); // expires when the test says so
+/// assert_eq!(store.len(), 0);
+/// ```
+///
+/// Several engines of one process may share it, by an [`Arc`](std::sync::Arc). Nothing survives the process. One lock, and memory for every
+/// record until [`expire`](Store::expire) has removed it: about 200 bytes each. Time is the given clock's.
+pub struct InMemoryStore {
+    clock: Box<dyn Clock>,
+    records: Mutex<Records>,
+}
+
+#[derive(Default)]
+struct Records {
+    kept: BTreeMap<RecordKey, Kept>,
+    expiries: BTreeSet<(Timestamp, RecordKey)>,
+}
+
+impl InMemoryStore {
+    /// An empty store, by the system's clock.
+    pub fn new() -> Self {
+        Self::with_clock(MonotonicClock::since_epoch(Duration::ZERO))
+    }
+
+    /// An empty store, by this clock.
+    pub fn with_clock(clock: impl Clock) -> Self {
+        InMemoryStore { clock: Box::new(clock), records: Mutex::default() }
+    }
+
+    /// How many records it keeps, those that have expired and are not yet removed among them.
+    pub fn len(&self) -> usize {
+        self.lock().kept.len()
+    }
+
+    /// Whether it keeps none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> crate::sync::MutexGuard<'_, Records> {
+        // A panic elsewhere leaves no record half changed: each change is one call to a map.
+        self.records.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Decides request after request, and does what is decided.
+    fn each<R, A>(
+        &self,
+        requests: &[R],
+        key: impl Fn(&R) -> &RecordKey,
+        decide: impl Fn(Option<&Kept>, &R, Timestamp) -> (A, Change),
+    ) -> Answers<A> {
+        let (now, mut records) = (self.clock.now(), self.lock());
+        Ok(requests
+            .iter()
+            .map(|request| {
+                let (answer, change) = decide(records.kept.get(key(request)), request, now);
+                records.change(key(request), change);
+                Ok(answer)
+            })
+            .collect())
+    }
+}
+
+impl Records {
+    fn change(&mut self, key: &RecordKey, change: Change) {
+        let before = match change {
+            Change::None => return,
+            Change::Put(kept) => {
+                self.expiries.insert((kept.until, key.clone()));
+                let until = kept.until;
+                self.kept.insert(key.clone(), kept).filter(|before| before.until != until)
+            }
+        };
+        if let Some(before) = before {
+            self.expiries.remove(&(before.until, key.clone()));
+        }
+    }
+}
+
+impl Default for InMemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for InMemoryStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InMemoryStore").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Store for InMemoryStore {
+    fn backend(&self) -> &'static str {
+        "in memory"
+    }
+
+    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
+        self.each(marks, |mark| &mark.key, record::mark)
+    }
+
+    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
+        self.each(claims, |claim| &claim.key, record::claim)
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
+        self.each(completions, |completion| &completion.hold.key, record::complete)
+    }
+
+    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
+        self.each(holds, |hold| &hold.key, record::release)
+    }
+
+    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+        self.each(failures, |failure| &failure.hold.key, record::fail)
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
+        self.each(renewals, |renewal| &renewal.hold.key, record::renew)
+    }
+
+    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
+        self.each(keys, |key| key, |kept, _, now| (record::look_up(kept, now), Change::None))
+    }
+
+    async fn record(&self, records: &[Record]) -> Answers<()> {
+        self.each(records, |record| &record.key, |_, record, now| ((), Change::Put(Kept::recorded(record, now))))
+    }
+
+    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
+        self.each(keys, |key| key, |kept, _, now| record::forget(kept, now))
+    }
+
+    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+        let (now, mut records) = (self.clock.now(), self.lock());
+        let mut expired = Expired::default();
+        while records.expiries.first().is_some_and(|(until, _)| *until <= now) {
+            if expired.records == limit as u64 {
+                expired.more = true;
+                break;
+            }
+            if let Some((_, key)) = records.expiries.pop_first() {
+                records.kept.remove(&key);
+                expired.records += 1;
+            }
+        }
+        Ok(expired)
+    }
+
+    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        let (now, records) = (self.clock.now(), self.lock());
+        let after = from.map(|cursor| RecordKey::from_stored(&cursor.0)).transpose()?;
+        let rest = records.kept.range((after.as_ref().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
+        let mut page = Page::default();
+        for (visited, (key, kept)) in rest.enumerate() {
+            if now < kept.until && matches!(kept.state, State::Completed { .. }) {
+                page.found.push(Found { key: key.clone(), expires_in: kept.until.since(now) });
+            }
+            if visited + 1 >= limit {
+                page.next = Some(Cursor(key.to_stored()));
+                break;
+            }
+        }
+        Ok(page)
+    }
+}

@@ -1,0 +1,227 @@
+//! What names a record: a scope, and an id as stores keep it.
+
+use super::error::{ErrorKind, StoreError};
+use sha2::{Digest as _, Sha384};
+use std::fmt;
+use std::sync::Arc;
+
+/// A namespace of ids: a consumer, a tenant. The same id in two scopes is two ids.
+///
+/// ```
+/// use hapax::store::Scope;
+///
+/// let orders = Scope::new("orders")?;
+/// assert_eq!(orders.as_str(), "orders");
+/// assert!(Scope::new("two\nlines").is_err());
+/// # Ok::<(), hapax::store::StoreError>(())
+/// ```
+///
+/// Cloning one costs a reference count.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Scope(Arc<str>);
+
+impl Scope {
+    /// The longest name, in bytes.
+    pub const MAX_BYTES: usize = 128;
+
+    /// The scope of this name: any text of up to 128 bytes without control characters; the empty one, too.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] says what is wrong with the name.
+    pub fn new(name: &str) -> Result<Self, StoreError> {
+        if name.len() > Self::MAX_BYTES {
+            let wrong = format!("a scope's name has at most {} bytes, this one has {}", Self::MAX_BYTES, name.len());
+            return Err(StoreError::new(ErrorKind::Misconfigured, "scope", wrong));
+        }
+        if let Some(control) = name.chars().find(|c| c.is_control()) {
+            let wrong = format!("a scope's name has no control characters, {name:?} has {control:?}");
+            return Err(StoreError::new(ErrorKind::Misconfigured, "scope", wrong));
+        }
+        Ok(Scope(name.into()))
+    }
+
+    /// A scope that no user can name: its name begins with a control character.
+    pub(crate) fn reserved(name: &str) -> Self {
+        Scope(format!("\u{1}{name}").into())
+    }
+
+    /// Whether it is hapax's own.
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with('\u{1}')
+    }
+
+    /// A scope as a store has it: any that [`as_str`](Scope::as_str) has shown, of hapax's own, too.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Corrupt`] if no scope has this name.
+    pub fn from_stored(name: &str) -> Result<Self, StoreError> {
+        let user = name.strip_prefix('\u{1}').unwrap_or(name);
+        match user.len() <= Self::MAX_BYTES && !user.chars().any(char::is_control) {
+            true => Ok(Scope(name.into())),
+            false => Err(StoreError::new(ErrorKind::Corrupt, "scope", format!("no scope has the name {name:?}"))),
+        }
+    }
+
+    /// Its name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Scope {
+    /// The scope without a name.
+    fn default() -> Self {
+        Scope("".into())
+    }
+}
+
+/// An id as stores keep it: as it is, up to 47 bytes; a longer one as the 48 bytes of its SHA-384.
+///
+/// ```
+/// use hapax::store::StoredId;
+///
+/// assert_eq!(StoredId::new(b"order-17").as_bytes(), b"order-17");
+/// assert_eq!(StoredId::new(&[7; 200]).as_bytes().len(), 48);
+/// ```
+///
+/// No short id is as long as a digest, so whoever chooses ids can make none that is taken for another one without breaking SHA-384.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoredId {
+    bytes: [u8; StoredId::MAX_BYTES],
+    len: u8,
+}
+
+impl StoredId {
+    /// The longest, which is that of a digest.
+    pub const MAX_BYTES: usize = 48;
+
+    /// How an id is kept.
+    #[inline]
+    pub fn new(id: &[u8]) -> Self {
+        let mut bytes = [0; Self::MAX_BYTES];
+        if let Some(start) = bytes[..Self::MAX_BYTES - 1].get_mut(..id.len()) {
+            start.copy_from_slice(id);
+            return StoredId { bytes, len: id.len() as u8 };
+        }
+        StoredId { bytes: Sha384::digest(id).into(), len: Self::MAX_BYTES as u8 }
+    }
+
+    /// What a store has kept.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Corrupt`] if it is longer than any.
+    pub fn from_stored(kept: &[u8]) -> Result<Self, StoreError> {
+        let mut bytes = [0; Self::MAX_BYTES];
+        match bytes.get_mut(..kept.len()) {
+            Some(start) => start.copy_from_slice(kept),
+            None => {
+                let wrong = format!("an id is kept in at most {} bytes, not {}", Self::MAX_BYTES, kept.len());
+                return Err(StoreError::new(ErrorKind::Corrupt, "id", wrong));
+            }
+        }
+        Ok(StoredId { bytes, len: kept.len() as u8 })
+    }
+
+    /// What is kept.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len.into()]
+    }
+}
+
+impl fmt::Debug for StoredId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.as_bytes().escape_ascii())
+    }
+}
+
+/// Names a record: scope and id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordKey {
+    /// The namespace.
+    pub scope: Scope,
+    /// The id within it.
+    pub id: StoredId,
+}
+
+impl RecordKey {
+    /// The key of an id in a scope.
+    #[inline]
+    pub fn new(scope: &Scope, id: impl AsRef<[u8]>) -> Self {
+        RecordKey { scope: scope.clone(), id: StoredId::new(id.as_ref()) }
+    }
+
+    /// Scope and id in one string of bytes, of which no other key has the same: the scope, a zero, the id.
+    pub fn to_stored(&self) -> Vec<u8> {
+        [self.scope.as_str().as_bytes(), &[0], self.id.as_bytes()].concat()
+    }
+
+    /// The key of such a string.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Corrupt`] if it is that of none.
+    pub fn from_stored(stored: &[u8]) -> Result<Self, StoreError> {
+        let wrong =
+            || StoreError::new(ErrorKind::Corrupt, "key", format!("no record has the key {}", stored.escape_ascii()));
+        let zero = stored.iter().position(|&byte| byte == 0).ok_or_else(wrong)?;
+        let scope = std::str::from_utf8(&stored[..zero]).map_err(|_| wrong())?;
+        Ok(RecordKey { scope: Scope::from_stored(scope)?, id: StoredId::from_stored(&stored[zero + 1..])? })
+    }
+}
+
+impl fmt::Display for RecordKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.scope.as_str().escape_debug(), self.id.as_bytes().escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_kept_as_it_is_or_as_a_digest_never_as_something_that_another_could_be() {
+        for len in [0, 1, 36, 47] {
+            let id = vec![b'x'; len];
+            assert_eq!(StoredId::new(&id).as_bytes(), id);
+        }
+        let digest = StoredId::new(&[b'x'; 48]);
+        assert_eq!(digest.as_bytes().len(), 48);
+        assert_ne!(StoredId::new(digest.as_bytes()), digest, "whoever sends a digest sends another id");
+        assert_eq!(StoredId::from_stored(digest.as_bytes()).unwrap(), digest);
+        assert_eq!(StoredId::from_stored(&[0; 49]).unwrap_err().kind(), ErrorKind::Corrupt);
+        // SHA-384("abc…"): the first bytes of a published vector (FIPS 180-4, 112 bytes).
+        let published = b"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu";
+        assert_eq!(StoredId::new(published).as_bytes()[..8], [0x09, 0x33, 0x0c, 0x33, 0xf7, 0x11, 0x47, 0xe8]);
+    }
+
+    #[test]
+    fn keys_are_stored_without_ambiguity() {
+        let keys = ["", "a", "käse"].map(|scope| Scope::new(scope).unwrap());
+        for scope in &keys {
+            for id in [b"".as_slice(), b"\0", b"a\0b", &[255; 100]] {
+                let key = RecordKey::new(scope, id);
+                assert_eq!(RecordKey::from_stored(&key.to_stored()).unwrap(), key);
+            }
+        }
+        for wrong in [b"".as_slice(), b"abc", b"\xff\0a", &[b'x'; 200]] {
+            assert_eq!(RecordKey::from_stored(wrong).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+
+    #[test]
+    fn scopes_are_text_of_one_line() {
+        assert_eq!(Scope::new("").unwrap(), Scope::default());
+        assert!(Scope::new("käse/{a}:b").is_ok());
+        assert_eq!(Scope::new(&"x".repeat(129)).unwrap_err().kind(), ErrorKind::Misconfigured);
+        let owner = Scope::reserved("owner");
+        assert!(Scope::new(owner.as_str()).is_err());
+        assert_eq!(Scope::from_stored(owner.as_str()).unwrap(), owner);
+        assert!(owner.is_reserved() && !Scope::default().is_reserved());
+        assert!(Scope::from_stored("a\u{1}").is_err());
+    }
+}

@@ -1,0 +1,164 @@
+//! One record and what requests make of it: pure, for the backends that decide in this process.
+
+use super::request::*;
+use crate::Timestamp;
+use std::time::Duration;
+
+/// What is kept of an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) state: State,
+    /// Of the claim, or the last one.
+    pub(crate) token: u64,
+    pub(crate) fingerprint: Option<Fingerprint>,
+    /// Of the lease, the failure or the retention: at this time, it counts as nothing.
+    pub(crate) until: Timestamp,
+}
+
+/// How far an id has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    InProgress {
+        attempt: u64,
+    },
+    Failed,
+    /// `attempt` is that of a mark; a completed claim and a record have none.
+    Completed {
+        attempt: Option<u64>,
+        result: Option<Vec<u8>>,
+    },
+}
+
+/// What becomes of the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    None,
+    Put(Kept),
+}
+
+impl Kept {
+    fn left(&self, now: Timestamp) -> Duration {
+        self.until.since(now)
+    }
+
+    fn completed(&self, result: &Option<Vec<u8>>, now: Timestamp) -> Completed {
+        Completed { expires_in: self.left(now), fingerprint: self.fingerprint, result: result.clone() }
+    }
+
+    /// What is left of it when it has ended: its token, so that the next one is larger even if the clock stands still.
+    fn ended(&self, now: Timestamp) -> Kept {
+        Kept { state: State::Failed, token: self.token, fingerprint: None, until: now }
+    }
+
+    /// An id that is done.
+    pub(crate) fn recorded(record: &Record, now: Timestamp) -> Kept {
+        Kept {
+            state: State::Completed { attempt: None, result: record.result.clone() },
+            token: 0,
+            fingerprint: record.fingerprint,
+            until: now + record.retention,
+        }
+    }
+}
+
+/// What counts of what is kept.
+pub(crate) fn live(kept: Option<&Kept>, now: Timestamp) -> Option<&Kept> {
+    kept.filter(|kept| now < kept.until)
+}
+
+/// A token larger than any before.
+pub(crate) fn next_token(kept: Option<&Kept>, now: Timestamp) -> u64 {
+    (now.as_nanos() / 1_000).max(kept.map_or(0, |kept| kept.token + 1))
+}
+
+pub(crate) fn mark(kept: Option<&Kept>, mark: &Mark, now: Timestamp) -> (Marked, Change) {
+    match live(kept, now) {
+        Some(Kept { state: State::Completed { attempt: Some(attempt), .. }, .. }) if *attempt == mark.attempt => {
+            (Marked::Fresh, Change::None)
+        }
+        Some(kept @ Kept { state: State::Completed { .. }, .. }) => {
+            (Marked::Duplicate { expires_in: kept.left(now) }, Change::None)
+        }
+        Some(kept) => (Marked::InProgress { lease_left: kept.left(now) }, Change::None),
+        None => {
+            let state = State::Completed { attempt: Some(mark.attempt), result: None };
+            let token = kept.map_or(0, |kept| kept.token);
+            (Marked::Fresh, Change::Put(Kept { state, token, fingerprint: None, until: now + mark.retention }))
+        }
+    }
+}
+
+pub(crate) fn claim(kept: Option<&Kept>, claim: &ClaimRequest, now: Timestamp) -> (Claimed, Change) {
+    let granted = |token| {
+        let state = State::InProgress { attempt: claim.attempt };
+        let claimed = Kept { state, token, fingerprint: claim.fingerprint, until: now + claim.lease };
+        (Claimed::Claimed { token }, Change::Put(claimed))
+    };
+    let Some(live) = live(kept, now) else {
+        return granted(next_token(kept, now));
+    };
+    if Fingerprint::differ(claim.fingerprint, live.fingerprint) {
+        return (Claimed::Mismatch, Change::None);
+    }
+    match &live.state {
+        State::InProgress { attempt } if *attempt == claim.attempt => granted(live.token),
+        State::InProgress { .. } | State::Failed => (Claimed::InProgress { lease_left: live.left(now) }, Change::None),
+        State::Completed { result, .. } => (Claimed::Duplicate(live.completed(result, now)), Change::None),
+    }
+}
+
+/// The record that this holds.
+fn held<'k>(kept: Option<&'k Kept>, hold: &Hold, now: Timestamp) -> Option<&'k Kept> {
+    live(kept, now).filter(|kept| matches!(kept.state, State::InProgress { .. }) && kept.token == hold.token)
+}
+
+pub(crate) fn complete(kept: Option<&Kept>, completion: &Completion, now: Timestamp) -> (Held, Change) {
+    if let Some(held) = held(kept, &completion.hold, now) {
+        let state = State::Completed { attempt: None, result: completion.result.clone() };
+        return (Held::Done, Change::Put(Kept { state, until: now + completion.retention, ..held.clone() }));
+    }
+    let again = live(kept, now).is_some_and(|kept| {
+        matches!(kept.state, State::Completed { attempt: None, .. }) && kept.token == completion.hold.token
+    });
+    (if again { Held::Done } else { Held::Lost }, Change::None)
+}
+
+pub(crate) fn release(kept: Option<&Kept>, hold: &Hold, now: Timestamp) -> (Held, Change) {
+    match held(kept, hold, now) {
+        Some(held) => (Held::Done, Change::Put(held.ended(now))),
+        None => (Held::Lost, Change::None),
+    }
+}
+
+pub(crate) fn fail(kept: Option<&Kept>, failure: &Failure, now: Timestamp) -> (Held, Change) {
+    match held(kept, &failure.hold, now) {
+        Some(held) => {
+            (Held::Done, Change::Put(Kept { state: State::Failed, until: now + failure.retry_after, ..held.clone() }))
+        }
+        None => (Held::Lost, Change::None),
+    }
+}
+
+pub(crate) fn renew(kept: Option<&Kept>, renewal: &Renewal, now: Timestamp) -> (Held, Change) {
+    match held(kept, &renewal.hold, now) {
+        Some(held) => (Held::Done, Change::Put(Kept { until: now + renewal.lease, ..held.clone() })),
+        None => (Held::Lost, Change::None),
+    }
+}
+
+pub(crate) fn forget(kept: Option<&Kept>, now: Timestamp) -> (bool, Change) {
+    match live(kept, now) {
+        Some(kept) => (true, Change::Put(kept.ended(now))),
+        None => (false, Change::None),
+    }
+}
+
+pub(crate) fn look_up(kept: Option<&Kept>, now: Timestamp) -> Known {
+    match live(kept, now) {
+        None => Known::Unknown,
+        Some(kept) => match &kept.state {
+            State::Completed { result, .. } => Known::Completed(kept.completed(result, now)),
+            _ => Known::InProgress { lease_left: kept.left(now), fingerprint: kept.fingerprint },
+        },
+    }
+}

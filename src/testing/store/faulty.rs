@@ -1,0 +1,221 @@
+//! A store that fails when it is told to.
+
+use crate::store::*;
+use crate::sync::{Mutex, Ordering, StdAtomicU64};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What happens to a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// It fails, and the store has done nothing.
+    Fails(ErrorKind),
+    /// It fails, and the store has done what it was asked: the answer was lost.
+    LosesAnswer(ErrorKind),
+    /// One request of the batch fails, and the store has not done that one.
+    FailsOne(ErrorKind),
+    /// It arrives late.
+    Delays(Duration),
+    /// It is done at once, and answered late.
+    AnswersLate(Duration),
+    /// It never arrives, and is never answered.
+    Hangs,
+}
+
+/// A store whose calls fail, are delayed, or hang, as a test says.
+///
+/// ```
+/// use hapax::store::{ErrorKind, InMemoryStore, RecordKey, Scope, Store};
+/// use hapax::testing::store::{Fault, FaultyStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let store = FaultyStore::new(InMemoryStore::new());
+/// store.next(Fault::Fails(ErrorKind::Unavailable));
+/// let key = RecordKey::new(&Scope::default(), "a");
+/// assert_eq!(store.look_up(&[key.clone()]).await.unwrap_err().kind(), ErrorKind::Unavailable);
+/// assert!(store.look_up(&[key]).await.is_ok());
+/// assert_eq!(store.calls(), 2);
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct FaultyStore<S> {
+    inner: S,
+    script: Mutex<Script>,
+    calls: StdAtomicU64,
+    requests: StdAtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    next: VecDeque<Fault>,
+    otherwise: Fault,
+    random: Option<(u64, Vec<(u64, Fault)>)>,
+}
+
+impl<S: Store> FaultyStore<S> {
+    /// A store that does not fail yet.
+    pub fn new(inner: S) -> Self {
+        FaultyStore { inner, script: Mutex::default(), calls: StdAtomicU64::new(0), requests: StdAtomicU64::new(0) }
+    }
+
+    /// What happens to the next call for which nothing was said yet.
+    pub fn next(&self, fault: Fault) {
+        self.script().next.push_back(fault);
+    }
+
+    /// What happens to all calls for which nothing else was said, from now on.
+    pub fn always(&self, fault: Fault) {
+        self.script().otherwise = fault;
+    }
+
+    /// What happens to so many of a thousand calls, from now on, the same for the same seed.
+    pub fn at_random(&self, seed: u64, per_thousand: impl Into<Vec<(u64, Fault)>>) {
+        self.script().random = Some((seed | 1, per_thousand.into()));
+    }
+
+    /// How many calls there were.
+    pub fn calls(&self) -> u64 {
+        // Relaxed: whoever counts calls has seen them end.
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// How many requests were in them.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// The store that does not fail.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    fn script(&self) -> crate::sync::MutexGuard<'_, Script> {
+        self.script.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn fault(&self) -> Fault {
+        let mut script = self.script();
+        if let Some(fault) = script.next.pop_front() {
+            return fault;
+        }
+        let otherwise = script.otherwise;
+        let Some((random, faults)) = &mut script.random else {
+            return otherwise;
+        };
+        // Marsaglia's xorshift, 2003.
+        *random ^= *random << 13;
+        *random ^= *random >> 7;
+        *random ^= *random << 17;
+        let mut left = (*random >> 11) % 1_000;
+        for (per_thousand, fault) in faults {
+            match left.checked_sub(*per_thousand) {
+                Some(rest) => left = rest,
+                None => return *fault,
+            }
+        }
+        otherwise
+    }
+
+    fn error(kind: ErrorKind) -> StoreError {
+        StoreError::new(kind, "faulty", "a fault that was asked for")
+    }
+
+    async fn call<'r, R, A, D>(&'r self, requests: &'r [R], done: impl FnOnce(&'r [R]) -> D) -> Answers<A>
+    where
+        R: Sync,
+        A: Send,
+        D: Future<Output = Answers<A>>,
+    {
+        self.requests.fetch_add(requests.len() as u64, Ordering::Relaxed);
+        let (fault, _) = (self.fault(), self.calls.fetch_add(1, Ordering::Relaxed));
+        match fault {
+            Fault::None => done(requests).await,
+            Fault::Fails(kind) => Err(Self::error(kind)),
+            Fault::LosesAnswer(kind) => {
+                // What its own error says is lost as well.
+                let _ = done(requests).await;
+                Err(Self::error(kind))
+            }
+            Fault::FailsOne(kind) => match requests.split_first() {
+                None => done(requests).await,
+                Some((_, rest)) => {
+                    let mut answers = done(rest).await?;
+                    answers.insert(0, Err(Self::error(kind)));
+                    Ok(answers)
+                }
+            },
+            Fault::Delays(by) => {
+                tokio::time::sleep(by).await;
+                done(requests).await
+            }
+            Fault::AnswersLate(by) => {
+                let answers = done(requests).await;
+                tokio::time::sleep(by).await;
+                answers
+            }
+            Fault::Hangs => std::future::pending().await,
+        }
+    }
+}
+
+impl<S: Store> Store for FaultyStore<S> {
+    fn backend(&self) -> &'static str {
+        self.inner.backend()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn is_private(&self) -> bool {
+        self.inner.is_private()
+    }
+
+    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
+        self.call(marks, |marks| self.inner.mark(marks)).await
+    }
+
+    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
+        self.call(claims, |claims| self.inner.claim(claims)).await
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
+        self.call(completions, |completions| self.inner.complete(completions)).await
+    }
+
+    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
+        self.call(holds, |holds| self.inner.release(holds)).await
+    }
+
+    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+        self.call(failures, |failures| self.inner.fail(failures)).await
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
+        self.call(renewals, |renewals| self.inner.renew(renewals)).await
+    }
+
+    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
+        self.call(keys, |keys| self.inner.look_up(keys)).await
+    }
+
+    async fn record(&self, records: &[Record]) -> Answers<()> {
+        self.call(records, |records| self.inner.record(records)).await
+    }
+
+    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
+        self.call(keys, |keys| self.inner.forget(keys)).await
+    }
+
+    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+        self.call(&[limit], async |limit| Ok(vec![self.inner.expire(limit[0]).await])).await?.remove(0)
+    }
+
+    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.call(&[limit], async |limit| Ok(vec![self.inner.scan(from, limit[0]).await])).await?.remove(0)
+    }
+}

@@ -1,0 +1,173 @@
+//! What the suite needs to know of a backend, and what each case is given.
+
+use crate::Digester;
+use crate::store::*;
+use crate::sync::{Ordering, StdAtomicU64};
+use std::time::Duration;
+
+/// A backend under test.
+pub trait Fixture: Sync {
+    /// The store.
+    type Store: Store;
+
+    /// A handle to the same records, as another process would open it. (For a store that only one process can open: the same handle,
+    /// in an `Arc`.)
+    fn open(&self) -> impl Future<Output = Self::Store> + Send;
+
+    /// Lets so much time pass for the store, without sleeping: by a manual clock, or by making everything that it keeps older.
+    fn advance(&self, by: Duration) -> impl Future<Output = ()> + Send;
+}
+
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+pub(super) const RETENTION: Duration = Duration::from_secs(3_600);
+/// By how much a store may count coarsely, or a slow test be late.
+pub(super) const SLACK: Duration = Duration::from_secs(5);
+
+/// The backend, and names that nobody else uses.
+pub(super) struct Bench<'f, F: Fixture> {
+    pub(super) fixture: &'f F,
+    prefix: String,
+    attempts: StdAtomicU64,
+}
+
+impl<'f, F: Fixture> Bench<'f, F> {
+    pub(super) fn new(fixture: &'f F) -> Self {
+        let random = Digester::random_seed();
+        Bench { fixture, prefix: format!("{:08x}", random >> 32), attempts: StdAtomicU64::new(random >> 2) }
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// A store, and a scope of the case's own.
+    pub(super) async fn case(&self, name: &str) -> Case<F::Store> {
+        println!("  {name}");
+        let scope = Scope::new(&format!("{} {name}", self.prefix)).expect("a valid name");
+        Case {
+            store: self.fixture.open().await,
+            scope,
+            first_attempt: self.attempts.fetch_add(1 << 24, Ordering::Relaxed),
+        }
+    }
+}
+
+/// A store, and short words for what it is asked.
+pub(super) struct Case<S> {
+    pub(super) store: S,
+    pub(super) scope: Scope,
+    first_attempt: u64,
+}
+
+impl<S: Store> Case<S> {
+    /// The same case with another handle.
+    pub(super) fn with(&self, store: S) -> Self {
+        Case { store, scope: self.scope.clone(), first_attempt: self.first_attempt }
+    }
+
+    pub(super) fn key(&self, id: impl AsRef<[u8]>) -> RecordKey {
+        RecordKey::new(&self.scope, id)
+    }
+
+    pub(super) fn mark_of(&self, id: impl AsRef<[u8]>, attempt: u64) -> Mark {
+        Mark { key: self.key(id), attempt: self.first_attempt + attempt, retention: RETENTION }
+    }
+
+    pub(super) fn claim_of(&self, id: impl AsRef<[u8]>, attempt: u64) -> ClaimRequest {
+        ClaimRequest { key: self.key(id), attempt: self.first_attempt + attempt, lease: LEASE, fingerprint: None }
+    }
+
+    pub(super) fn hold(&self, id: impl AsRef<[u8]>, token: u64) -> Hold {
+        Hold { key: self.key(id), token }
+    }
+
+    pub(super) fn completion(&self, id: impl AsRef<[u8]>, token: u64) -> Completion {
+        Completion { hold: self.hold(id, token), retention: RETENTION, result: None }
+    }
+
+    pub(super) async fn mark(&self, id: &str, attempt: u64) -> Marked {
+        one(self.store.mark(&[self.mark_of(id, attempt)]).await)
+    }
+
+    pub(super) async fn claim(&self, id: &str, attempt: u64) -> Claimed {
+        one(self.store.claim(&[self.claim_of(id, attempt)]).await)
+    }
+
+    /// Claims an id that can be had.
+    pub(super) async fn token(&self, id: &str, attempt: u64) -> u64 {
+        match self.claim(id, attempt).await {
+            Claimed::Claimed { token } => token,
+            other => panic!("{id} can be had, but a claim says {other:?}"),
+        }
+    }
+
+    pub(super) async fn complete(&self, id: &str, token: u64) -> Held {
+        one(self.store.complete(&[self.completion(id, token)]).await)
+    }
+
+    pub(super) async fn release(&self, id: &str, token: u64) -> Held {
+        one(self.store.release(&[self.hold(id, token)]).await)
+    }
+
+    pub(super) async fn renew(&self, id: &str, token: u64) -> Held {
+        one(self.store.renew(&[Renewal { hold: self.hold(id, token), lease: LEASE }]).await)
+    }
+
+    pub(super) async fn fail(&self, id: &str, token: u64, retry_after: Duration) -> Held {
+        one(self.store.fail(&[Failure { hold: self.hold(id, token), retry_after }]).await)
+    }
+
+    pub(super) async fn look_up(&self, id: &str) -> Known {
+        one(self.store.look_up(&[self.key(id)]).await)
+    }
+
+    pub(super) async fn forget(&self, id: &str) -> bool {
+        one(self.store.forget(&[self.key(id)]).await)
+    }
+
+    pub(super) async fn record(&self, id: &str, result: Option<&[u8]>) {
+        let result = result.map(Into::into);
+        one(self.store.record(&[Record { key: self.key(id), retention: RETENTION, fingerprint: None, result }]).await)
+    }
+}
+
+/// The answers to a batch, all of which must be there.
+pub(super) fn all<A>(answers: Answers<A>) -> Vec<A> {
+    let answers = answers.unwrap_or_else(|error| panic!("a batch came to nothing: {error}"));
+    answers
+        .into_iter()
+        .map(|answer| answer.unwrap_or_else(|error| panic!("a request came to nothing: {error}")))
+        .collect()
+}
+
+/// The answer to a single request.
+pub(super) fn one<A>(answers: Answers<A>) -> A {
+    let mut answers = all(answers);
+    assert_eq!(answers.len(), 1, "one request has one answer");
+    answers.remove(0)
+}
+
+/// Whether a time that is left is what it should be.
+#[track_caller]
+pub(super) fn about(left: Duration, expected: Duration) {
+    assert!(
+        left <= expected + Duration::from_secs(1) && left + SLACK >= expected,
+        "{left:?} are left, not {expected:?}"
+    );
+}
+
+#[track_caller]
+pub(super) fn is_in_progress(claimed: Claimed, expected: Duration) {
+    match claimed {
+        Claimed::InProgress { lease_left } => about(lease_left, expected),
+        other => panic!("the id is in progress, but a claim says {other:?}"),
+    }
+}
+
+#[track_caller]
+pub(super) fn is_duplicate(claimed: Claimed) -> Completed {
+    match claimed {
+        Claimed::Duplicate(completed) => completed,
+        other => panic!("the id is done, but a claim says {other:?}"),
+    }
+}
