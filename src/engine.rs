@@ -302,8 +302,22 @@ impl Engine {
         }
     }
 
-    /// What was accepted at a time that has passed.
-    #[cfg(feature = "journal")]
+    /// Checks an id of which the history's "maybe" has turned out to be none.
+    #[cfg(feature = "store")]
+    pub(crate) fn check_ignoring_history(&self, digest: Digest, at: Reading) -> Verdict {
+        let outcome = self.decide(digest, at);
+        if let Some(history) = &self.history
+            && outcome == Outcome::Fresh
+        {
+            history.insert(digest, at.time);
+        }
+        let verdict = verdict(outcome, FRESH_BY_WINDOW);
+        self.counters.add_one(verdict);
+        verdict
+    }
+
+    /// What was accepted at a time that has passed, or elsewhere.
+    #[cfg(any(feature = "journal", feature = "store"))]
     pub(crate) fn restore(&self, digests: &[Digest], at: Reading) {
         self.window.check_chunks(digests.iter().copied(), at, |_| 0, |_, _, _| ());
         if let Some(history) = &self.history {

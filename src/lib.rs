@@ -108,6 +108,8 @@ mod journal;
 
 #[cfg(feature = "store")]
 pub mod store;
+#[cfg(feature = "store")]
+mod tiered;
 
 mod memory;
 mod rules;
@@ -135,6 +137,11 @@ pub use journal::{
 };
 pub use key::{Int, Key};
 pub use stats::Stats;
+#[cfg(feature = "store")]
+pub use tiered::{
+    BreakerState, ClaimError, Done, OnStoreError, Ownership, Policy, ScopeStats, TieredAttempt, TieredBuilder,
+    TieredClaim, TieredClaimOptions, TieredDedup, TieredOnce, TieredOnceError, TieredStats,
+};
 pub use verdict::{Certainty, Outcome, Tier, Verdict};
 pub use window::{TableStats, Window, WindowStats};
 

@@ -24,6 +24,8 @@ pub enum Tier {
     History,
     /// The [claims](crate::Dedup::claim) in flight.
     Claims,
+    /// The durable store, behind an asynchronous engine (feature `store`).
+    Store,
 }
 
 /// How far a verdict can be relied upon.
@@ -35,6 +37,8 @@ pub enum Certainty {
     /// The Bloom filter said "maybe", and the configured [`Unconfirmed`](crate::Unconfirmed) policy turned that into an
     /// outcome.
     Guess,
+    /// The store could not be asked, and the engine was told to admit messages then: a duplicate, perhaps.
+    Unverified,
 }
 
 /// The answer to a check: fresh or duplicate, which tier decided, and whether that tier knows or guesses. One byte.
@@ -58,6 +62,11 @@ impl Verdict {
     const HISTORY: u8 = 2;
     const GUESS: u8 = 4;
     const IN_PROGRESS: u8 = 8;
+    const STORE: u8 = 16;
+    const UNVERIFIED: u8 = 32;
+    /// What a verdict in shadow mode would have been: shifted here, so that it is fresh to everybody who asks that.
+    const WOULD_BE_DUPLICATE: u8 = 64;
+    const WOULD_BE_IN_PROGRESS: u8 = 128;
 
     pub(crate) const fn exact(outcome: Outcome, tier: Tier) -> Self {
         let outcome = match outcome {
@@ -68,12 +77,40 @@ impl Verdict {
         let tier = match tier {
             Tier::Window | Tier::Claims => 0,
             Tier::History => Self::HISTORY,
+            Tier::Store => Self::STORE,
         };
         Verdict(outcome | tier)
     }
 
     pub(crate) const fn guess(outcome: Outcome) -> Self {
         Verdict(Self::exact(outcome, Tier::History).0 | Self::GUESS)
+    }
+
+    /// Fresh, since nobody could be asked.
+    #[cfg(feature = "store")]
+    pub(crate) const fn unverified() -> Self {
+        Verdict(Self::exact(Outcome::Fresh, Tier::Store).0 | Self::UNVERIFIED)
+    }
+
+    /// The same, but fresh.
+    #[cfg(feature = "store")]
+    pub(crate) const fn shadowed(self) -> Self {
+        let decided = self.0 & (Self::DUPLICATE | Self::IN_PROGRESS);
+        let would_be = match decided {
+            Self::DUPLICATE => Self::WOULD_BE_DUPLICATE,
+            Self::IN_PROGRESS => Self::WOULD_BE_IN_PROGRESS,
+            _ => 0,
+        };
+        Verdict(self.0 & !decided | would_be)
+    }
+
+    /// What was decided: the [`outcome`](Verdict::outcome), but for an engine in shadow mode, which says fresh of everything.
+    pub const fn decided(self) -> Outcome {
+        match self.0 & (Self::WOULD_BE_DUPLICATE | Self::WOULD_BE_IN_PROGRESS) {
+            0 => self.outcome(),
+            Self::WOULD_BE_DUPLICATE => Outcome::Duplicate,
+            _ => Outcome::InProgress,
+        }
     }
 
     /// Fresh or duplicate.
@@ -89,17 +126,22 @@ impl Verdict {
     /// The tier that decided.
     #[inline]
     pub const fn tier(self) -> Tier {
-        match self.0 & (Self::HISTORY | Self::IN_PROGRESS) {
-            0 => Tier::Window,
+        match self.0 & (Self::HISTORY | Self::STORE) {
             Self::HISTORY => Tier::History,
-            _ => Tier::Claims,
+            Self::STORE => Tier::Store,
+            _ if self.0 & (Self::IN_PROGRESS | Self::WOULD_BE_IN_PROGRESS) != 0 => Tier::Claims,
+            _ => Tier::Window,
         }
     }
 
     /// Whether that tier knows or guesses.
     #[inline]
     pub const fn certainty(self) -> Certainty {
-        if self.0 & Self::GUESS == 0 { Certainty::Exact } else { Certainty::Guess }
+        match self.0 & (Self::GUESS | Self::UNVERIFIED) {
+            0 => Certainty::Exact,
+            Self::GUESS => Certainty::Guess,
+            _ => Certainty::Unverified,
+        }
     }
 
     /// Whether the id is to be handled.
@@ -120,7 +162,7 @@ impl Verdict {
         self.0 & Self::IN_PROGRESS != 0
     }
 
-    /// Counters have a place for each verdict.
+    /// A memory engine's counters have a place for each verdict of its own.
     pub(crate) const VALUES: usize = 16;
 
     pub(crate) const fn index(self) -> usize {
@@ -153,6 +195,26 @@ mod tests {
         let claimed = Verdict::exact(Outcome::InProgress, Tier::Claims);
         assert_eq!((claimed.outcome(), claimed.tier()), (Outcome::InProgress, Tier::Claims));
         assert!(claimed.is_in_progress() && !claimed.is_fresh() && !claimed.is_duplicate());
+        for outcome in [Outcome::Fresh, Outcome::Duplicate, Outcome::InProgress] {
+            let verdict = Verdict::exact(outcome, Tier::Store);
+            assert_eq!((verdict.outcome(), verdict.tier(), verdict.decided()), (outcome, Tier::Store, outcome));
+        }
         assert_eq!(format!("{:?}", Verdict::guess(Outcome::Fresh)), "Fresh by History (Guess)");
+    }
+    #[cfg(feature = "store")]
+    #[test]
+    fn in_a_shadow_everything_is_fresh_and_says_what_it_would_have_been() {
+        for outcome in [Outcome::Fresh, Outcome::Duplicate, Outcome::InProgress] {
+            for tier in [Tier::Store, Tier::Window] {
+                let shadowed = Verdict::exact(outcome, tier).shadowed();
+                assert!(shadowed.is_fresh() && !shadowed.is_duplicate() && !shadowed.is_in_progress());
+                assert_eq!((shadowed.outcome(), shadowed.decided()), (Outcome::Fresh, outcome));
+            }
+            assert_eq!(Verdict::exact(outcome, Tier::Store).shadowed().tier(), Tier::Store);
+        }
+        assert_eq!(Verdict::exact(Outcome::InProgress, Tier::Claims).shadowed().tier(), Tier::Claims);
+        let unverified = Verdict::unverified();
+        assert!(unverified.is_fresh());
+        assert_eq!((unverified.tier(), unverified.certainty()), (Tier::Store, Certainty::Unverified));
     }
 }

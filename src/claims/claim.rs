@@ -71,6 +71,11 @@ enum Holder<'e> {
 pub struct Token(u64);
 
 impl Token {
+    #[cfg(feature = "store")]
+    pub(crate) fn from_u64(token: u64) -> Self {
+        Token(token)
+    }
+
     /// As a number: it fits a database's signed 64 bits until the year 2262.
     pub fn as_u64(self) -> u64 {
         self.0

@@ -78,7 +78,7 @@ impl From<Begun> for Tried {
 
 impl Engine {
     /// What somebody asks for who claims an id now.
-    pub(super) fn request(&self, id: Digest, lease: Duration, with_fingerprint: Option<Digest>) -> Request {
+    pub(crate) fn request(&self, id: Digest, lease: Duration, with_fingerprint: Option<Digest>) -> Request {
         let (now, until) = self.lease(lease);
         Request { id, with_fingerprint, now, until }
     }

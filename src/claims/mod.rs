@@ -21,4 +21,10 @@ pub use attempt::{Attempt, ClaimOptions};
 pub use claim::{Claim, LostLease, Once, OnceError, Token};
 pub(crate) use engine::Respected;
 pub(crate) use shards::Claims;
+// An asynchronous engine of one process decides like a synchronous one.
 pub use stats::ClaimStats;
+#[cfg(feature = "store")]
+pub(crate) use {
+    engine::{At, Tried},
+    map::{Begun, Ended, Request},
+};

@@ -1,7 +1,7 @@
 //! A store that fails when it is told to.
 
 use crate::store::*;
-use crate::sync::{Mutex, Ordering, StdAtomicU64};
+use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -47,6 +47,7 @@ pub struct FaultyStore<S> {
     script: Mutex<Script>,
     calls: StdAtomicU64,
     requests: StdAtomicU64,
+    is_private: StdAtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +60,9 @@ struct Script {
 impl<S: Store> FaultyStore<S> {
     /// A store that does not fail yet.
     pub fn new(inner: S) -> Self {
-        FaultyStore { inner, script: Mutex::default(), calls: StdAtomicU64::new(0), requests: StdAtomicU64::new(0) }
+        let zero = || StdAtomicU64::new(0);
+        let is_private = StdAtomicBool::new(inner.is_private());
+        FaultyStore { inner, script: Mutex::default(), calls: zero(), requests: zero(), is_private }
     }
 
     /// What happens to the next call for which nothing was said yet.
@@ -75,6 +78,11 @@ impl<S: Store> FaultyStore<S> {
     /// What happens to so many of a thousand calls, from now on, the same for the same seed.
     pub fn at_random(&self, seed: u64, per_thousand: impl Into<Vec<(u64, Fault)>>) {
         self.script().random = Some((seed | 1, per_thousand.into()));
+    }
+
+    /// From now on, the store is as if no other process could have it open.
+    pub fn be_private(&self) {
+        self.is_private.store(true, Ordering::Relaxed);
     }
 
     /// How many calls there were.
@@ -172,7 +180,7 @@ impl<S: Store> Store for FaultyStore<S> {
     }
 
     fn is_private(&self) -> bool {
-        self.inner.is_private()
+        self.is_private.load(Ordering::Relaxed)
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {

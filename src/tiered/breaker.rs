@@ -1,0 +1,142 @@
+//! When to stop asking a store that does not answer. Pure: time is an argument.
+
+use std::time::{Duration, Instant};
+
+/// Whether a store is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BreakerState {
+    /// It is.
+    Closed,
+    /// It has failed too often: it is not asked for a while.
+    Open,
+    /// That while is over, and one call is trying whether it answers again.
+    HalfOpen,
+}
+
+/// A circuit breaker: after so many failures in a row it opens, for a while; then it lets one call through, whose success closes it.
+///
+/// Idea: Nygard, Release It!, 2007.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    threshold: u32,
+    rest: Duration,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed {
+        failures: u32,
+    },
+    Open {
+        until: Instant,
+    },
+    /// Somebody has been let through, and should be back by then.
+    Probing {
+        until: Instant,
+    },
+}
+
+impl Breaker {
+    pub(super) fn new(threshold: u32, rest: Duration) -> Self {
+        Breaker { threshold, rest, state: State::Closed { failures: 0 } }
+    }
+
+    /// Whether a call may be made now.
+    pub(super) fn admits(&mut self, now: Instant) -> bool {
+        match self.state {
+            State::Closed { .. } => true,
+            // A probe that does not come back (its caller was dropped) must not keep everybody off for ever.
+            State::Open { until } | State::Probing { until } if now >= until => {
+                self.state = State::Probing { until: now + self.rest };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        self.state = State::Closed { failures: 0 };
+    }
+
+    /// Says whether that opened it.
+    pub(super) fn failed(&mut self, now: Instant) -> bool {
+        let failures = match self.state {
+            State::Closed { failures } => failures + 1,
+            State::Open { .. } => return false,
+            State::Probing { .. } => self.threshold,
+        };
+        let opens = failures >= self.threshold;
+        self.state = if opens { State::Open { until: now + self.rest } } else { State::Closed { failures } };
+        opens
+    }
+
+    pub(super) fn state(&self) -> BreakerState {
+        match self.state {
+            State::Closed { .. } => BreakerState::Closed,
+            State::Open { .. } => BreakerState::Open,
+            State::Probing { .. } => BreakerState::HalfOpen,
+        }
+    }
+}
+
+/// How long to wait before the next try: twice as long each time, up to a second, and something between half of that and all of it, so that
+/// those who failed together do not come back together.
+pub(super) fn back_off(tries: u32, random: u64) -> Duration {
+    const FIRST_MICROS: u64 = 10_000;
+    let longest = (FIRST_MICROS << tries.min(7)).min(1_000_000);
+    Duration::from_micros(longest / 2 + random % (longest / 2 + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_opens_after_failures_in_a_row_and_closes_after_one_success() {
+        let (start, rest) = (Instant::now(), Duration::from_secs(1));
+        let mut breaker = Breaker::new(3, rest);
+        for _ in 0..2 {
+            assert!(!breaker.failed(start) && !breaker.failed(start));
+            breaker.succeeded();
+        }
+        assert!(!breaker.failed(start) && !breaker.failed(start) && breaker.failed(start));
+        assert_eq!(breaker.state(), BreakerState::Open);
+        assert!(!breaker.admits(start + rest / 2));
+        // Those who were under way when it opened change nothing.
+        assert!(!breaker.failed(start + rest / 2));
+
+        assert!(breaker.admits(start + rest), "one may try");
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+        assert!(!breaker.admits(start + rest), "and no other");
+        assert!(breaker.failed(start + rest));
+        assert!(!breaker.admits(start + rest));
+        assert!(breaker.admits(start + 2 * rest));
+        breaker.succeeded();
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        assert!(breaker.admits(start + 2 * rest));
+    }
+
+    #[test]
+    fn a_probe_that_does_not_come_back_is_followed_by_another() {
+        let (start, rest) = (Instant::now(), Duration::from_secs(1));
+        let mut breaker = Breaker::new(1, rest);
+        assert!(breaker.failed(start));
+        assert!(breaker.admits(start + rest));
+        assert!(!breaker.admits(start + rest * 3 / 2));
+        assert!(breaker.admits(start + 2 * rest));
+    }
+
+    #[test]
+    fn waits_grow_to_a_second_and_differ() {
+        for tries in 0..40 {
+            for random in [0, 1, 12_345, u64::MAX] {
+                let wait = back_off(tries, random);
+                let longest = Duration::from_millis(10 * (1 << tries.min(7))).min(Duration::from_secs(1));
+                assert!(wait >= longest / 2 && wait <= longest, "{tries}: {wait:?}");
+            }
+        }
+        assert_ne!(back_off(3, 1), back_off(3, 1_000));
+    }
+}

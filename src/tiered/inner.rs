@@ -1,0 +1,208 @@
+//! What the handles of an asynchronous engine share, and how it calls its store.
+
+use super::behind::Behind;
+use super::breaker::{Breaker, BreakerState, back_off};
+use super::lane::Lane;
+use super::observe::Observer;
+use super::operation::{Lanes, Operation};
+use super::owner::Owned;
+use super::unresolved::Unresolved;
+use crate::digest::Digest;
+use crate::store::{ErrorKind, Store, StoreError};
+use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
+use std::sync::OnceLock;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::SemaphorePermit;
+
+pub(super) struct Inner<S: Store> {
+    pub(super) store: S,
+    pub(super) lanes: Lanes,
+    pub(super) behind: Behind,
+    pub(super) calls: CallOptions,
+    pub(super) breaker: Mutex<Breaker>,
+    pub(super) unresolved: Mutex<Unresolved>,
+    pub(super) observer: Observer,
+    pub(super) runtime: Handle,
+    pub(super) ownership: Ownership,
+    /// What says so in the store, where that can tell.
+    pub(super) owned: OnceLock<Owned>,
+    /// Whether the histories know all that the store knows.
+    pub(super) is_warm: StdAtomicBool,
+    /// Why this engine may not go on, if so.
+    pub(super) refused: Mutex<Option<StoreError>>,
+    pub(super) is_refused: StdAtomicBool,
+    pub(super) numbers: StdAtomicU64,
+}
+
+/// Whose the ids are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ownership {
+    /// Other instances use the same store: whatever the window does not know is asked there.
+    #[default]
+    Shared,
+    /// This instance alone: what its history does not know is new, and completed ids are written behind.
+    Exclusive,
+}
+
+/// How the store is called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallOptions {
+    pub(super) timeout: Duration,
+    pub(super) retries: u32,
+}
+
+impl<S: Store> Inner<S> {
+    pub(super) fn lane<O: Operation>(&self) -> &Lane<O> {
+        O::lane(&self.lanes)
+    }
+
+    /// A number that no other attempt has: 63 bits. (SplitMix64: Steele, Lea and Flood, 2014.)
+    pub(super) fn number(&self) -> u64 {
+        self.random() >> 1
+    }
+
+    pub(super) fn random(&self) -> u64 {
+        // Relaxed: only that it is another one each time matters.
+        let mut z = self.numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// The number of the next attempt at an id: that of an earlier one, if nobody knows what came of that.
+    pub(super) fn attempt(&self, id: Digest) -> u64 {
+        let mut unresolved = self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        unresolved.take(id).unwrap_or_else(|| self.number())
+    }
+
+    /// Whether the histories know all that the store knows.
+    pub(super) fn is_warm(&self) -> bool {
+        // Acquire: pairs with the Release of `warm`, whose insertions into the histories are then seen.
+        self.is_warm.load(Ordering::Acquire)
+    }
+
+    /// This engine may not go on.
+    pub(super) fn refuse(&self, why: StoreError) {
+        *self.refused.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(why);
+        // Release: pairs with the Acquire of `admit`, which then finds the reason.
+        self.is_refused.store(true, Ordering::Release);
+    }
+
+    /// Whether this engine may go on.
+    pub(super) fn admit(&self) -> Result<(), StoreError> {
+        if !self.is_refused.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let refused = self.refused.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        refused.clone().map_or(Ok(()), Err)
+    }
+
+    /// Room to write behind.
+    pub(super) async fn room(&self, ids: usize) -> Result<SemaphorePermit<'_>, StoreError> {
+        if let Some(room) = self.behind.try_room(ids) {
+            return Ok(room);
+        }
+        self.patiently(self.behind.room(ids)).await
+    }
+
+    /// Waits as long as a call that is retried may take, and no longer.
+    pub(super) async fn patiently<T>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let patience = self.calls.timeout * (self.calls.retries + 1);
+        tokio::time::timeout(patience, work).await.unwrap_or_else(|_| {
+            let late = format!("not done within {patience:?}");
+            Err(StoreError::new(ErrorKind::Timeout, self.store.backend(), late))
+        })
+    }
+
+    pub(super) fn breaker_state(&self) -> BreakerState {
+        self.breaker().state()
+    }
+
+    fn breaker(&self) -> crate::sync::MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Calls the store, again if that may help: every request can be made twice, since its attempt or token tells it apart.
+    pub(super) async fn call<O: Operation>(
+        &self,
+        requests: &mut [O::Request],
+        ids: &[Digest],
+    ) -> Vec<Result<O::Answer, StoreError>> {
+        let mut answers = self.try_call::<O>(requests).await;
+        for tries in 0..self.calls.retries {
+            let is_open = |answer: &Result<_, StoreError>| matches!(answer, Err(error) if error.kind().is_transient());
+            let open: Vec<usize> = (0..answers.len()).filter(|&i| is_open(&answers[i])).collect();
+            if open.is_empty() {
+                break;
+            }
+            tokio::time::sleep(back_off(tries, self.random())).await;
+            self.observer.retried(O::NAME);
+            let again: Vec<O::Request> = open.iter().map(|&i| requests[i].clone()).collect();
+            for (i, answer) in open.into_iter().zip(self.try_call::<O>(&again).await) {
+                answers[i] = answer.map(O::when_asked_again);
+            }
+        }
+        let mut unresolved = None;
+        for ((request, answer), id) in requests.iter_mut().zip(&answers).zip(ids) {
+            if let Err(error) = answer
+                && error.kind().is_transient()
+                && let Some(attempt) = O::attempt(request)
+            {
+                unresolved
+                    .get_or_insert_with(|| self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+                    .insert(*id, *attempt);
+            }
+        }
+        answers
+    }
+
+    async fn try_call<O: Operation>(&self, requests: &[O::Request]) -> Vec<Result<O::Answer, StoreError>> {
+        let backend = self.store.backend();
+        let everywhere = |error: StoreError| requests.iter().map(|_| Err(error.clone())).collect();
+        if !self.breaker().admits(now()) {
+            self.observer.not_asked(O::NAME);
+            let open = "not asked, since it has failed again and again: the circuit breaker is open";
+            return everywhere(StoreError::new(ErrorKind::Unavailable, backend, open));
+        }
+        let call = self.observer.begin(O::NAME, requests.len());
+        let asked = O::call(&self.store, requests);
+        #[cfg(feature = "tracing")]
+        let asked = tracing::Instrument::instrument(asked, self.observer.span(O::NAME, requests.len()));
+        let outcome = match tokio::time::timeout(self.calls.timeout, asked).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let late = format!("no answer to {} within {:?}", O::NAME, self.calls.timeout);
+                Err(StoreError::new(ErrorKind::Timeout, backend, late))
+            }
+        };
+        let outcome = match outcome {
+            Ok(answers) if answers.len() != requests.len() => {
+                let wrong = format!("{} answers to {} requests to {}", answers.len(), requests.len(), O::NAME);
+                Err(StoreError::new(ErrorKind::Corrupt, backend, wrong))
+            }
+            outcome => outcome,
+        };
+        call.ended(outcome.as_ref().err().map(StoreError::kind));
+        match outcome {
+            Ok(answers) => {
+                self.breaker().succeeded();
+                answers
+            }
+            Err(error) => {
+                if error.kind().is_transient() && self.breaker().failed(now()) {
+                    self.observer.opened();
+                }
+                everywhere(error)
+            }
+        }
+    }
+}
+
+/// By the runtime's clock, which a test may stop.
+fn now() -> std::time::Instant {
+    tokio::time::Instant::now().into_std()
+}

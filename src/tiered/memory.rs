@@ -1,0 +1,151 @@
+//! The tiers in memory, as this engine uses them: they learn what the store has said, and in an exclusive engine they decide.
+
+use crate::claims::{At, Begun, Ended, Request, Tried};
+use crate::digest::{Digest, Digester};
+use crate::engine::Engine;
+use crate::store::{Fingerprint, StoredId};
+use crate::{Dedup, Outcome, Stats, Tier, Verdict};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The memory of the scopes that have a window in common.
+pub(super) struct Memory {
+    engine: Arc<Engine>,
+    window: Duration,
+}
+
+/// What an exclusive engine's memory says of an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guess {
+    /// The window or the claims know it, or the history knows that it is new.
+    Certain(Verdict),
+    /// It may be one that the store knows. Nothing was changed.
+    Maybe,
+}
+
+impl Memory {
+    pub(super) fn new(dedup: &Dedup) -> Self {
+        Memory { engine: Arc::clone(&dedup.engine), window: dedup.engine.window.duration() }
+    }
+
+    pub(super) fn digester(&self, scope: &str) -> Digester {
+        self.engine.unscoped.scoped(scope)
+    }
+
+    pub(super) fn has_history(&self) -> bool {
+        self.engine.history.is_some()
+    }
+
+    /// Whether the window knows that the id is done.
+    #[inline]
+    pub(super) fn is_done(&self, id: Digest) -> bool {
+        self.engine.window.contains(id, self.engine.now().time)
+    }
+
+    /// Whether what the store forgets so soon may be remembered here: never longer than there.
+    pub(super) fn may_learn(&self, expires_in: Duration) -> bool {
+        expires_in >= self.window
+    }
+
+    /// These are done, as the store knows.
+    pub(super) fn learn(&self, ids: &[Digest]) {
+        if !ids.is_empty() {
+            self.engine.restore(ids, self.engine.now());
+        }
+    }
+
+    /// The store has these, so the history must not say that they are new. (The window learns of those that come again.)
+    pub(super) fn warm(&self, ids: &[Digest]) {
+        match &self.engine.history {
+            Some(history) => {
+                let now = self.engine.now().time;
+                ids.iter().for_each(|id| history.insert(*id, now));
+            }
+            None => self.learn(ids),
+        }
+    }
+
+    /// Nobody was told of this.
+    pub(super) fn unlearn(&self, id: Digest) {
+        self.engine.forget(id);
+    }
+
+    /// Checks an id that is nobody else's: if the history is complete, what it does not know is new.
+    #[inline]
+    pub(super) fn check(&self, id: Digest, history_is_complete: bool) -> Guess {
+        if history_is_complete && self.has_history() {
+            // The engine was told to take the history's "maybe" for a duplicate, and leaves no trace of it.
+            let verdict = self.engine.check(id, self.engine.now());
+            return match verdict.certainty() {
+                crate::Certainty::Exact => Guess::Certain(verdict),
+                _ => Guess::Maybe,
+            };
+        }
+        match () {
+            _ if self.engine.is_claimed(id) => Guess::Certain(Verdict::exact(Outcome::InProgress, Tier::Claims)),
+            _ if self.is_done(id) => Guess::Certain(Verdict::exact(Outcome::Duplicate, Tier::Window)),
+            _ => Guess::Maybe,
+        }
+    }
+
+    /// The same for many, in order.
+    pub(super) fn check_batch(&self, ids: &[Digest], history_is_complete: bool) -> Vec<Guess> {
+        if !(history_is_complete && self.has_history()) {
+            return ids.iter().map(|id| self.check(*id, false)).collect();
+        }
+        let mut verdicts = Vec::new();
+        self.engine.check_batch(ids.iter().copied(), self.engine.now(), &mut verdicts);
+        let guess = |verdict: Verdict| match verdict.certainty() {
+            crate::Certainty::Exact => Guess::Certain(verdict),
+            _ => Guess::Maybe,
+        };
+        verdicts.into_iter().map(guess).collect()
+    }
+
+    /// Checks an id that the store does not know. Others may have asked as well: one of them finds it fresh.
+    pub(super) fn check_unknown(&self, id: Digest) -> Verdict {
+        self.engine.check_ignoring_history(id, self.engine.now())
+    }
+
+    /// Whether the history knows that the id is new.
+    pub(super) fn is_new(&self, id: Digest) -> bool {
+        self.engine.history.as_ref().is_some_and(|history| !history.contains(id))
+    }
+
+    /// Claims an id that the store does not know.
+    pub(super) fn claim(&self, id: Digest, lease: Duration, fingerprint: Option<Fingerprint>) -> Tried {
+        let with_fingerprint = fingerprint.map(|fingerprint| self.engine.unscoped.digest_with(id, &fingerprint.0));
+        let request: Request = self.engine.request(id, lease, with_fingerprint);
+        let begun: Begun = self.engine.claims.claim(&request, &At(&self.engine, self.engine.now()));
+        begun.into()
+    }
+
+    /// Ends a claim: its id is done.
+    pub(super) fn complete(&self, id: Digest, token: u64) -> bool {
+        self.engine.complete(id, token) == Ended::Held
+    }
+
+    /// Extends a claim, or lets it rest.
+    pub(super) fn extend(&self, id: Digest, token: u64, lease: Duration, fails: bool) -> bool {
+        self.engine.extend(id, token, lease, fails) == Ended::Held
+    }
+
+    pub(super) fn release(&self, id: Digest, token: u64) -> bool {
+        self.engine.claims.release(id, token) == Ended::Held
+    }
+
+    /// Forgets an id; whether nobody here has claimed it.
+    pub(super) fn forget(&self, id: Digest) -> bool {
+        self.engine.forget(id)
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+}
+
+/// The digest of an id as stores keep it, so that what a store has kept has the same.
+#[inline]
+pub(super) fn digest(digester: &Digester, id: &StoredId) -> Digest {
+    digester.digest(id.as_bytes())
+}

@@ -1,0 +1,44 @@
+//! The asynchronous engine: memory in front of a durable [`store`](crate::store).
+//!
+//! ```text
+//! check ─► window ──hit──► duplicate                                  nothing else is touched
+//!            │ miss
+//!            ├─ shared ─────────────────► lane ─► store: mark         whoever is first there is fresh
+//!            └─ exclusive ─► history
+//!                              ├─ new ──► fresh, written behind       no round trip
+//!                              └─ maybe ─► lane ─► store: look up
+//! ```
+//!
+//! Files in that order: `dedup` and `claiming` are what users call, `memory` the tiers in memory, `lane` where requests gather, `operation` what
+//! can be asked, `inner` how it is asked (time-outs, retries, `breaker`), `behind` what is written later.
+
+mod config;
+
+mod claim;
+mod claiming;
+mod dedup;
+
+mod memory;
+
+mod lane;
+mod operation;
+mod unresolved;
+
+mod behind;
+
+mod breaker;
+mod inner;
+
+mod background;
+mod owner;
+
+mod observe;
+mod stats;
+
+pub use breaker::BreakerState;
+pub use claim::{ClaimError, Done, TieredAttempt, TieredClaim, TieredClaimOptions};
+pub use claiming::{TieredOnce, TieredOnceError};
+pub use config::{OnStoreError, Policy, TieredBuilder};
+pub use dedup::TieredDedup;
+pub use inner::Ownership;
+pub use stats::{ScopeStats, TieredStats};

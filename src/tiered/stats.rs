@@ -1,0 +1,115 @@
+//! What an asynchronous engine has counted.
+
+use super::breaker::BreakerState;
+use super::dedup::PolicyState;
+use super::inner::Inner;
+use super::observe::get;
+use crate::store::Store;
+use crate::{Outcome, Tier};
+use std::sync::Arc;
+
+/// What was decided, in ids.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScopeStats {
+    /// Fresh by the store's word, or by an exclusive engine's own; those that were admitted among them.
+    pub fresh: u64,
+    /// Duplicates that memory knew.
+    pub duplicates_by_memory: u64,
+    /// Duplicates that the store knew.
+    pub duplicates_by_store: u64,
+    /// Found in progress.
+    pub in_progress: u64,
+    /// Admitted since the store could not be asked.
+    pub admitted: u64,
+    /// In shadow mode: what would not have been fresh.
+    pub shadowed: u64,
+}
+
+/// What an engine has counted, and what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TieredStats {
+    /// What was decided in all scopes.
+    pub decided: ScopeStats,
+    /// Calls of the store, each a batch.
+    pub store_calls: u64,
+    /// Requests in them.
+    pub store_requests: u64,
+    /// Calls that failed or got no answer in time.
+    pub failed_calls: u64,
+    /// Calls that were made again.
+    pub retries: u64,
+    /// Calls that were not made since the circuit breaker was open.
+    pub refusals: u64,
+    /// How often it opened.
+    pub breaker_opened: u64,
+    /// How it is now.
+    pub breaker: BreakerState,
+    /// Requests that wait or are under way.
+    pub waiting: usize,
+    /// Completed ids that are not durable yet.
+    pub behind: u64,
+    /// Attempts of which nobody knows what came, and that will be made again when their id comes again.
+    pub unresolved: usize,
+    /// Whether the history knows what the store knows.
+    pub is_warm: bool,
+    /// Memory of the windows and histories, in bytes.
+    pub memory_bytes: usize,
+}
+
+impl ScopeStats {
+    pub(super) fn of(policy: &PolicyState) -> Self {
+        let of = |outcome, tiers: &[Tier]| tiers.iter().map(|tier| policy.verdicts.of(outcome, *tier)).sum();
+        let all = [Tier::Window, Tier::History, Tier::Claims, Tier::Store];
+        ScopeStats {
+            fresh: of(Outcome::Fresh, &all),
+            duplicates_by_memory: of(Outcome::Duplicate, &[Tier::Window, Tier::History, Tier::Claims]),
+            duplicates_by_store: of(Outcome::Duplicate, &[Tier::Store]),
+            in_progress: of(Outcome::InProgress, &all),
+            admitted: policy.verdicts.admitted(),
+            shadowed: policy.verdicts.shadowed(),
+        }
+    }
+
+    fn add(self, other: Self) -> Self {
+        ScopeStats {
+            fresh: self.fresh + other.fresh,
+            duplicates_by_memory: self.duplicates_by_memory + other.duplicates_by_memory,
+            duplicates_by_store: self.duplicates_by_store + other.duplicates_by_store,
+            in_progress: self.in_progress + other.in_progress,
+            admitted: self.admitted + other.admitted,
+            shadowed: self.shadowed + other.shadowed,
+        }
+    }
+}
+
+impl TieredStats {
+    pub(super) fn of<'p, S: Store>(inner: &Inner<S>, policies: impl Iterator<Item = &'p Arc<PolicyState>>) -> Self {
+        let (mut decided, mut memories, mut memory_bytes) = (ScopeStats::default(), Vec::new(), 0);
+        for policy in policies {
+            decided = decided.add(ScopeStats::of(policy));
+            let memory = Arc::as_ptr(&policy.memory);
+            if !memories.contains(&memory) {
+                memories.push(memory);
+                memory_bytes += policy.memory.stats().bytes;
+            }
+        }
+        let seen = &inner.observer;
+        TieredStats {
+            decided,
+            store_calls: get(&seen.calls),
+            store_requests: get(&seen.requests),
+            failed_calls: get(&seen.failed_calls),
+            retries: get(&seen.retries),
+            refusals: get(&seen.refusals),
+            breaker_opened: get(&seen.opened),
+            breaker: inner.breaker_state(),
+            waiting: inner.lanes.len(),
+            behind: inner.behind.len(),
+            unresolved: inner.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).len(),
+            is_warm: inner.is_warm(),
+            memory_bytes,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Callers that are dropped while they wait.
+
+use super::*;
+use hapax::testing::store::Fault;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+const DELAY: Duration = Duration::from_millis(10);
+
+/// Drops a future that has begun, after so long.
+async fn cancel(future: impl Future, after: Duration) {
+    assert!(tokio::time::timeout(after, future).await.is_err(), "there was nothing to cancel");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_is_dropped_leaves_the_id_fresh() {
+    let world = World::new();
+    let engine = world.shared().await;
+    // The store does it at once, and answers late: the mark is there when the caller goes.
+    world.store.next(Fault::AnswersLate(DELAY));
+    cancel(engine.check("a"), DELAY / 2).await;
+    tokio::time::sleep(2 * DELAY).await;
+    assert!(is_fresh(&engine, "a").await);
+    assert!(!is_fresh(&engine, "a").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_dropped_while_it_is_asked_for_is_released() {
+    let world = World::new();
+    let engine = world.shared().await;
+    world.store.next(Fault::AnswersLate(DELAY));
+    cancel(engine.claim("a"), DELAY / 2).await;
+    tokio::time::sleep(2 * DELAY).await;
+    assert!(engine.claim("a").await.unwrap().claimed().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_asked_the_same_do_not_suffer() {
+    let world = World::new();
+    let engine = world.shared().await;
+    for round in 0..20 {
+        let id = format!("{round}");
+        world.store.next(if round % 2 == 0 { Fault::AnswersLate(DELAY) } else { Fault::Delays(DELAY) });
+        let (leader, others) = (engine.clone(), engine.clone());
+        let (led, asked) = (id.clone(), id.clone());
+        let first = tokio::spawn(async move { leader.check(led).await });
+        tokio::task::yield_now().await;
+        let followers: Vec<_> = (0..5)
+            .map(|_| {
+                let (engine, id) = (others.clone(), asked.clone());
+                tokio::spawn(async move { engine.check(id).await })
+            })
+            .collect();
+        tokio::time::sleep(DELAY / 2).await;
+        first.abort();
+        let mut fresh = 0;
+        for follower in followers {
+            fresh += u32::from(follower.await.unwrap().unwrap().is_fresh());
+        }
+        assert_eq!(fresh, 1, "{id}: whoever was first is gone, so one of the others is");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_came_and_was_not_taken_is_given_back() {
+    let world = World::new();
+    let engine = world.shared().await;
+    {
+        let mut check = pin!(engine.check("a"));
+        let mut claim = pin!(engine.claim("b"));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(check.as_mut().poll(&mut context).is_pending());
+        assert!(matches!(claim.as_mut().poll(&mut context), Poll::Pending));
+        // The store answers, and nobody polls.
+        tokio::time::sleep(DELAY).await;
+    }
+    tokio::time::sleep(DELAY).await;
+    assert!(is_fresh(&engine, "a").await);
+    assert!(engine.claim("b").await.unwrap().claimed().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_dropped_is_released() {
+    let (world, other) = (World::new(), World::new());
+    for engine in [world.shared().await, other.exclusive().await] {
+        drop(engine.claim("a").await.unwrap());
+        tokio::time::sleep(DELAY).await;
+        engine.claim("a").await.unwrap().claimed().expect("it was released").complete().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_whose_caller_is_dropped_is_recorded() {
+    let world = World::new();
+    let engine = world.shared().await;
+    let claim = engine.claim("a").await.unwrap().claimed().unwrap();
+    world.store.next(Fault::Delays(DELAY));
+    cancel(claim.complete(), DELAY / 2).await;
+    tokio::time::sleep(DELAY).await;
+    assert!(engine.claim("a").await.unwrap().is_duplicate());
+}
+
+#[tokio::test]
+async fn the_end_of_the_runtime_is_an_error_not_a_hang() {
+    let world = World::new();
+    let other = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let store = Arc::clone(&world.store);
+    let engine =
+        other.spawn(async move { TieredDedup::builder(store).retries(0).build().await.unwrap() }).await.unwrap();
+    assert!(engine.check("a").await.unwrap().is_fresh());
+    world.store.always(Fault::Hangs);
+    let waits = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.check("b").await }
+    });
+    tokio::time::sleep(DELAY).await;
+    other.shutdown_background();
+    assert!(waits.await.unwrap().is_err());
+    assert!(engine.check("c").await.is_err());
+    assert!(engine.check("a").await.unwrap().is_duplicate(), "memory needs no runtime");
+}

@@ -1,0 +1,243 @@
+//! Claims: the lines of "Claims" in what hapax does, as far as they are the engine's.
+
+use super::*;
+use hapax::store::ErrorKind;
+use hapax::testing::store::Fault;
+use hapax::{ClaimError, Ownership, TieredAttempt, TieredClaimOptions, TieredOnce, TieredOnceError};
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::task::JoinSet;
+
+const LEASE: Duration = Duration::from_secs(30);
+
+/// Both kinds of engine, each with a world of its own.
+async fn both() -> [(World, Engine); 2] {
+    let (one, other) = (World::new(), World::new());
+    // So that time can pass for claims without passing for the owner.
+    other.store.be_private();
+    let (shared, exclusive) = (one.shared().await, other.exclusive().await);
+    [(one, shared), (other, exclusive)]
+}
+
+async fn claim(engine: &Engine, id: &str) -> hapax::TieredClaim<Store> {
+    engine.claim(id).await.unwrap().claimed().unwrap_or_else(|| panic!("{id} can be had"))
+}
+
+#[tokio::test]
+async fn in_progress_is_not_done() {
+    for (_, engine) in both().await {
+        let held = claim(&engine, "a").await;
+        match engine.claim("a").await.unwrap() {
+            TieredAttempt::InProgress { lease_left } => assert!(lease_left <= LEASE && lease_left >= LEASE / 2),
+            other => panic!("{other:?}"),
+        }
+        assert!(engine.check("a").await.unwrap().is_in_progress());
+        held.complete().await.unwrap();
+        assert!(engine.claim("a").await.unwrap().is_duplicate());
+        assert!(engine.check("a").await.unwrap().is_duplicate());
+        assert_eq!(engine.stats().decided.in_progress, 2);
+    }
+}
+
+#[tokio::test]
+async fn ten_callers_who_send_a_hundred_ids_run_the_handler_a_hundred_times() {
+    for (_, engine) in both().await {
+        let handled = Arc::new(AtomicU32::new(0));
+        let mut callers = JoinSet::new();
+        for caller in 0..10 {
+            let (engine, handled) = (engine.clone(), Arc::clone(&handled));
+            callers.spawn(async move {
+                for i in 0..100 {
+                    let id = format!("{}", (i + caller * 10) % 100);
+                    let work = |_| async {
+                        handled.fetch_add(1, Ordering::Relaxed);
+                        tokio::task::yield_now().await;
+                        Ok::<_, Infallible>(())
+                    };
+                    while let TieredOnce::InProgress { .. } = engine.once(&id, work).await.unwrap() {
+                        tokio::task::yield_now().await;
+                    }
+                }
+            });
+        }
+        callers.join_all().await;
+        assert_eq!(handled.load(Ordering::Relaxed), 100);
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_fails_or_panics_releases() {
+    for (_, engine) in both().await {
+        let mut attempts = std::collections::HashMap::new();
+        for id in ["1", "2", "1", "2", "1", "3"] {
+            let outcome = engine
+                .once(id, |_| {
+                    *attempts.entry(id).or_insert(0) += 1;
+                    async move { if id == "2" { Err("no") } else { Ok(()) } }
+                })
+                .await;
+            assert_eq!(matches!(outcome, Err(TieredOnceError::Work("no"))), id == "2");
+        }
+        assert_eq!((attempts["1"], attempts["2"], attempts["3"]), (1, 2, 1));
+
+        let panics = engine.clone();
+        let panicked = tokio::spawn(async move {
+            panics.once("4", |_| async { panic!("a handler that panics") as Result<(), Infallible> }).await
+        });
+        assert!(panicked.await.unwrap_err().is_panic());
+        tokio::task::yield_now().await;
+        let attempt = engine.claim_wait("4", Duration::from_secs(5)).await.unwrap();
+        assert!(attempt.claimed().is_some());
+    }
+}
+
+#[tokio::test]
+async fn the_late_holder_is_told_and_changes_nothing() {
+    for (world, engine) in both().await {
+        let mut late = claim(&engine, "a").await;
+        let also_late = claim(&engine, "b").await;
+        world.clock.advance(LEASE + Duration::from_secs(1));
+        let holder = claim(&engine, "a").await;
+        assert!(holder.token() > late.token());
+        let (old, new) = (late.token(), holder.token());
+        assert!(matches!(late.renew(LEASE).await, Err(ClaimError::LostLease(lost)) if lost.token == old));
+        assert!(matches!(late.complete().await, Err(ClaimError::LostLease(_))));
+        assert!(engine.claim("a").await.unwrap().is_in_progress());
+        holder.complete().await.unwrap();
+        let again = claim(&engine, "b").await;
+        assert!(again.token() > also_late.token() && new > old);
+        drop(also_late);
+        tokio::task::yield_now().await;
+        assert!(engine.claim("b").await.unwrap().is_in_progress(), "a late holder that is dropped releases nothing");
+        again.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn renewals_failures_and_leases_of_their_own() {
+    for (world, engine) in both().await {
+        let mut held = claim(&engine, "a").await;
+        for _ in 0..3 {
+            world.clock.advance(LEASE - Duration::from_secs(1));
+            held.renew(LEASE).await.unwrap();
+        }
+        held.fail(Duration::from_secs(600)).await.unwrap();
+        world.clock.advance(Duration::from_secs(599));
+        assert!(engine.claim("a").await.unwrap().is_in_progress());
+        world.clock.advance(Duration::from_secs(2));
+        drop(claim(&engine, "a").await);
+
+        let short = TieredClaimOptions::new().lease(Duration::from_secs(1));
+        let held = engine.claim_with("b", short).await.unwrap().claimed().unwrap();
+        world.clock.advance(Duration::from_secs(2));
+        let other = claim(&engine, "b").await;
+        assert!(matches!(held.release().await, Err(ClaimError::LostLease(_))));
+        other.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn results_and_fingerprints() {
+    for (_, engine) in both().await {
+        let ten = TieredClaimOptions::new().fingerprint("amount=10");
+        let other = TieredClaimOptions::new().fingerprint("amount=99");
+        let held = engine.claim_with("a", ten).await.unwrap().claimed().unwrap();
+        assert!(matches!(engine.claim_with("a", other).await.unwrap(), TieredAttempt::Mismatch));
+        held.complete_with("paid").await.unwrap();
+        // Also when memory knows the id.
+        assert!(engine.check("a").await.unwrap().is_duplicate());
+        assert!(matches!(engine.claim_with("a", other).await.unwrap(), TieredAttempt::Mismatch));
+        for options in [ten, TieredClaimOptions::new().wants_result()] {
+            match engine.claim_with("a", options).await.unwrap() {
+                TieredAttempt::Duplicate(done) => assert_eq!(done.result.as_deref(), Some(b"paid".as_slice())),
+                other => panic!("{other:?}"),
+            }
+        }
+        match engine.claim("a").await.unwrap() {
+            TieredAttempt::Duplicate(done) => assert_eq!(done.result, None, "memory knows no results"),
+            other => panic!("{other:?}"),
+        }
+        // An id that was only checked has no fingerprint to differ from.
+        assert!(is_fresh(&engine, "b").await);
+        assert!(engine.claim_with("b", ten).await.unwrap().is_duplicate());
+    }
+}
+
+#[tokio::test]
+async fn memory_learns_only_what_the_store_has_recorded() {
+    for (world, engine) in both().await {
+        let held = claim(&engine, "a").await;
+        world.store.always(Fault::Fails(ErrorKind::Corrupt));
+        assert!(matches!(held.complete().await, Err(ClaimError::Store(_))));
+        world.store.always(Fault::None);
+        assert!(engine.claim("a").await.unwrap().is_in_progress(), "neither done nor released: the work may be done");
+        world.clock.advance(LEASE + Duration::from_secs(1));
+        claim(&engine, "a").await.complete().await.unwrap();
+        assert!(engine.claim("a").await.unwrap().is_duplicate());
+    }
+}
+
+#[tokio::test]
+async fn batches_of_claims() {
+    for (world, engine) in both().await {
+        assert!(is_fresh(&engine, "done").await);
+        let attempts = engine.claim_batch(["a", "b", "a", "done"]).await;
+        let mut attempts: Vec<_> = attempts.into_iter().map(|attempt| attempt.unwrap()).collect();
+        assert!(attempts.pop().unwrap().is_duplicate());
+        assert!(attempts.pop().unwrap().is_in_progress());
+        let claims: Vec<_> = attempts.into_iter().map(|attempt| attempt.claimed().unwrap()).collect();
+        assert!(engine.complete_batch(claims).await.into_iter().all(|end| end.is_ok()));
+        for id in ["a", "b"] {
+            assert!(engine.claim(id).await.unwrap().is_duplicate());
+        }
+        // One that has lost its lease fails alone.
+        let lost = claim(&engine, "c").await;
+        world.clock.advance(LEASE + Duration::from_secs(1));
+        let (holder, other) = (claim(&engine, "c").await, claim(&engine, "d").await);
+        let ended = engine.complete_batch([lost, holder, other]).await;
+        assert!(matches!(ended[0], Err(ClaimError::LostLease(_))));
+        assert!(ended[1].is_ok() && ended[2].is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_an_id() {
+    for (_, engine) in both().await {
+        let held = claim(&engine, "a").await;
+        let begun = tokio::time::Instant::now();
+        assert!(engine.claim_wait("a", Duration::from_secs(1)).await.unwrap().is_in_progress());
+        assert!(begun.elapsed() >= Duration::from_secs(1) && begun.elapsed() < Duration::from_millis(1_300));
+        let waits = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.claim_wait("a", Duration::from_secs(60)).await.unwrap().is_duplicate() }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        held.complete().await.unwrap();
+        assert!(waits.await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn engines_share_claims_and_tokens_grow_when_ownership_changes() {
+    let world = World::new();
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    world.clock.set(hapax::Timestamp::default() + since_epoch);
+    let (here, there) = (world.shared().await, world.shared().await);
+    let held = claim(&here, "a").await;
+    assert!(there.claim("a").await.unwrap().is_in_progress());
+    assert!(there.check("a").await.unwrap().is_in_progress());
+    let first = held.token();
+    held.release().await.unwrap();
+    drop((here, there));
+
+    world.clock.advance(Duration::from_secs(1));
+    let exclusive = world.engine().ownership(Ownership::Exclusive).build().await.unwrap();
+    let held = claim(&exclusive, "a").await;
+    let second = held.token();
+    held.release().await.unwrap();
+    exclusive.shutdown(LEASE).await.unwrap();
+
+    world.clock.advance(Duration::from_secs(60));
+    let third = claim(&world.shared().await, "a").await.token();
+    assert!(first < second && second < third, "{first:?} {second:?} {third:?}");
+}

@@ -1,0 +1,215 @@
+//! An engine that owns its ids.
+
+use super::*;
+use hapax::store::{ErrorKind, Known, RecordKey, Scope, Store as _};
+use hapax::testing::store::Fault;
+use hapax::{Ownership, Tier};
+
+async fn stored(world: &World, id: &str) -> bool {
+    let key = RecordKey::new(&Scope::default(), id);
+    let mut known = world.store.inner().look_up(&[key]).await.unwrap();
+    matches!(known.remove(0).unwrap(), Known::Completed(_))
+}
+
+#[tokio::test]
+async fn what_the_history_does_not_know_needs_no_round_trip() {
+    let world = World::new();
+    let engine = world.exclusive().await;
+    // The store takes its time, and nobody waits for it.
+    world.store.always(Fault::Hangs);
+    for i in 0..1_000 {
+        let id = format!("{i}");
+        assert_eq!(engine.check(&id).await.unwrap().tier(), Tier::History);
+        assert!(engine.check(&id).await.unwrap().is_duplicate());
+        drop(engine.claim(format!("claim {i}")).await.unwrap().claimed().unwrap());
+    }
+    assert_eq!(engine.stats().decided.fresh, 2_000);
+}
+
+#[tokio::test]
+async fn flush_is_the_barrier() {
+    let world = World::new();
+    let engine = world.exclusive().await;
+    let ids: Vec<String> = (0..5_000).map(|i| format!("{i}")).collect();
+    assert!(engine.check_batch(&ids).await.into_iter().all(|it| it.unwrap().is_fresh()));
+    engine.flush().await.unwrap();
+    assert_eq!(engine.stats().behind, 0);
+    for id in &ids {
+        assert!(stored(&world, id).await);
+    }
+    engine.flush().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_written_is_written_later_and_flush_says_so() {
+    let world = World::new();
+    let engine = world.exclusive().await;
+    world.store.always(Fault::Fails(ErrorKind::Unavailable));
+    assert!(engine.check_batch(["a", "b", "c"]).await.into_iter().all(|it| it.unwrap().is_fresh()));
+    assert_eq!(engine.flush().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(engine.stats().behind, 3);
+    world.store.always(Fault::None);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    engine.flush().await.unwrap();
+    assert!(stored(&world, "a").await && stored(&world, "c").await);
+
+    world.store.always(Fault::Hangs);
+    assert!(is_fresh(&engine, "d").await);
+    assert_eq!(engine.flush().await.unwrap_err().kind(), ErrorKind::Timeout);
+    // One record that fails keeps no other.
+    world.store.always(Fault::None);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    engine.flush().await.unwrap();
+    assert!(stored(&world, "d").await);
+    world.store.next(Fault::FailsOne(ErrorKind::Unavailable));
+    engine.check_batch(["e", "f"]).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    engine.flush().await.unwrap();
+    assert!(stored(&world, "e").await && stored(&world, "f").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_behind_is_bounded() {
+    let world = World::new();
+    let engine =
+        world.engine().ownership(Ownership::Exclusive).history(1e-6, 100_000).max_behind(100).build().await.unwrap();
+    engine.warm().await.unwrap();
+    world.store.always(Fault::Fails(ErrorKind::Unavailable));
+    for i in 0..100 {
+        assert!(is_fresh(&engine, &format!("{i}")).await);
+    }
+    let refused = engine.check("one more").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Timeout);
+    assert_eq!(engine.stats().behind, 100);
+    world.store.always(Fault::None);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    // It was not burned.
+    assert!(is_fresh(&engine, "one more").await);
+    let ids: Vec<String> = (1_000..2_000).map(|i| format!("{i}")).collect();
+    assert!(engine.check_batch(&ids).await.into_iter().all(|it| it.unwrap().is_fresh()));
+    engine.flush().await.unwrap();
+}
+
+#[tokio::test]
+async fn until_it_is_warm_every_miss_is_asked() {
+    let world = World::new();
+    {
+        let engine = world.exclusive().await;
+        assert!(is_fresh(&engine, "old").await);
+        engine.claim("claimed").await.unwrap().claimed().unwrap().complete().await.unwrap();
+        engine.shutdown(WINDOW).await.unwrap();
+    }
+    let engine = world.engine().ownership(Ownership::Exclusive).history(1e-6, 100_000).build().await.unwrap();
+    assert!(!engine.stats().is_warm);
+    let requests = world.store.requests();
+    assert!(!is_fresh(&engine, "old").await);
+    assert!(engine.claim("claimed").await.unwrap().is_duplicate());
+    assert!(is_fresh(&engine, "new").await);
+    engine.flush().await.unwrap();
+    assert_eq!(world.store.requests() - requests, 4, "three questions and a record");
+    assert_eq!(engine.warm().await.unwrap(), 3);
+    let requests = world.store.requests();
+    assert!(is_fresh(&engine, "newer").await);
+    engine.flush().await.unwrap();
+    assert_eq!(world.store.requests() - requests, 1, "a record, and no question");
+}
+
+#[tokio::test]
+async fn what_is_evicted_before_it_is_durable_is_a_duplicate_all_the_same() {
+    let world = World::new();
+    let engine = world
+        .engine()
+        .ownership(Ownership::Exclusive)
+        .capacity(1)
+        .max_memory_bytes(64 << 10)
+        .history(1e-3, 100_000)
+        .build()
+        .await
+        .unwrap();
+    engine.warm().await.unwrap();
+    for i in 0..20_000 {
+        assert!(engine.check(format!("{i}")).await.unwrap().is_fresh(), "{i}");
+    }
+    for i in 0..20_000 {
+        assert!(engine.check(format!("{i}")).await.unwrap().is_duplicate(), "{i}");
+    }
+    assert!(engine.stats().decided.duplicates_by_store > 5_000);
+}
+
+#[tokio::test]
+async fn the_history_sees_no_shadow_of_false_positives() {
+    let world = World::new();
+    // So bad that every other new id is asked about.
+    let engine = world.engine().ownership(Ownership::Exclusive).history(0.5, 2_000).build().await.unwrap();
+    engine.warm().await.unwrap();
+    let ids: Vec<String> = (0..3_000).map(|i| format!("{i}")).collect();
+    for chunk in ids.chunks(100) {
+        let twice: Vec<&String> = chunk.iter().chain(chunk).collect();
+        let verdicts: Vec<bool> =
+            engine.check_batch(twice).await.into_iter().map(|it| it.unwrap().is_fresh()).collect();
+        assert!(verdicts[..100].iter().all(|fresh| *fresh) && !verdicts[100..].iter().any(|fresh| *fresh));
+    }
+    engine.flush().await.unwrap();
+    for id in &ids {
+        assert!(stored(&world, id).await);
+        assert!(engine.claim(id).await.unwrap().is_duplicate());
+    }
+}
+
+#[tokio::test]
+async fn one_owner_at_a_time() {
+    let world = World::new();
+    let exclusive = |name: &'static str| world.engine().ownership(Ownership::Exclusive).owner(name).build();
+    let first = exclusive("a").await.unwrap();
+    let refused = exclusive("b").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    assert_eq!(world.engine().build().await.unwrap_err().kind(), ErrorKind::Conflict);
+    // After a restart, the same one again.
+    let again = exclusive("a").await.unwrap();
+    assert!(is_fresh(&again, "x").await);
+    again.shutdown(WINDOW).await.unwrap();
+    drop(first);
+    let next = exclusive("b").await.unwrap();
+    assert!(!is_fresh(&next, "x").await);
+    next.shutdown(WINDOW).await.unwrap();
+    world.shared().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_has_lost_the_store_stops() {
+    let world = World::new();
+    let engine = world.exclusive().await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(is_fresh(&engine, "a").await, "it is renewed");
+    // As after a long pause of the process.
+    world.clock.advance(Duration::from_secs(60));
+    let other = world.engine().ownership(Ownership::Exclusive).owner("other").build().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    for _ in 0..2 {
+        assert_eq!(engine.check("b").await.unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(engine.claim("b").await.unwrap_err().kind(), ErrorKind::Conflict);
+    }
+    assert!(is_fresh(&other, "b").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_writes_what_is_left_or_says_what_is_not() {
+    let world = World::new();
+    let engine = world.exclusive().await;
+    world.store.next(Fault::Delays(Duration::from_millis(500)));
+    assert!(is_fresh(&engine, "a").await);
+    engine.shutdown(Duration::from_secs(2)).await.unwrap();
+    assert!(stored(&world, "a").await);
+    assert_eq!(engine.check("b").await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(engine.check_batch(["b"]).await[0].is_err());
+    assert!(engine.claim_batch(["b"]).await[0].is_err());
+    drop(engine);
+
+    let engine = world.exclusive().await;
+    assert!(is_fresh(&engine, "c").await);
+    world.store.always(Fault::Fails(ErrorKind::Unavailable));
+    assert!(is_fresh(&engine, "d").await);
+    let left = engine.shutdown(Duration::from_secs(2)).await.unwrap_err();
+    assert_eq!(left.kind(), ErrorKind::Timeout);
+    assert!(left.to_string().contains("records are not durable"), "{left}");
+}
