@@ -1,7 +1,7 @@
 //! Redis servers of a test's own, which end with it.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,10 +86,6 @@ impl Server {
 
     fn running(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
         self.running.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    pub fn directory(&self) -> &Path {
-        &self.directory
     }
 
     fn log(&self) -> String {

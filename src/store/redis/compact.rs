@@ -17,7 +17,7 @@ use std::time::Duration;
 /// ```
 ///
 /// A mark is a 64-bit member of a set of about 300 integers, which the server keeps sorted in one piece of memory; SHA-256 of scope and id
-/// says which set and which member. There is one generation of sets for each quarter of the retention, by the server's clock, and each
+/// says which set and which member. There is one generation of sets for each half of the retention, by the server's clock, and each
 /// expires as a whole. A mark adds to the newest and looks at the others, in one script: of any number of concurrent marks, one is fresh.
 ///
 /// # What is different
@@ -25,10 +25,10 @@ use std::time::Duration;
 /// - *Marks* and [records](crate::store::Store::record) without result and fingerprint are kept like this. A mark sees only those. Claims, completions and records
 ///   with a result are kept as ever, and a claim also sees the marks. So an id that is claimed or completed is still fresh to a mark: don't mix
 ///   the two for the same ids.
-/// - *Retention* is that of the options, and up to a quarter longer. A mark that asks for more is refused.
+/// - *Retention* is that of the options, and up to half of it longer. A mark that asks for more is refused.
 /// - *Attempts* are not kept: a mark that is asked for again because its answer was lost is a duplicate.
 /// - A new id is taken for a duplicate if it agrees with one that is known in all of 64 bits and the set, at odds of 1 to 10^16 (the
-///   set's 1,600 members in 2^64), however many ids there are. If there are more ids than expected, the odds rise in proportion.
+///   set's 1,000 members in 2^64), however many ids there are. If there are more ids than expected, the odds rise in proportion.
 /// - If there are more than 1.6 times as many ids as expected, the server turns sets into hash tables, which take five times as much. (As it does if its
 ///   `set-max-intset-entries` is less than the usual 512.)
 /// - All processes must have the same options. With others, nothing is known of earlier marks.
@@ -42,7 +42,7 @@ pub struct CompactOptions {
 }
 
 /// Generations of sets besides the newest.
-const OLDER: u64 = 4;
+const OLDER: u64 = 2;
 /// Members of a set, on average, if ids are as many as expected.
 const MEMBERS: u64 = 320;
 
