@@ -1,0 +1,148 @@
+//! Names of keys, and which slot of a cluster each is in.
+
+use super::errors::error;
+use crate::store::{ErrorKind, RecordKey, StoreError};
+use std::fmt::Display;
+
+/// Slots of a cluster.
+pub(super) const SLOTS: u16 = 16_384;
+
+/// How keys are named in a store: `h:scope\0id`; in a cluster `{}h:scope\0id`.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    /// What each begins with.
+    prefix: Vec<u8>,
+    namespace: String,
+}
+
+impl Keys {
+    /// The names of a namespace.
+    pub(super) fn new(namespace: &str, in_cluster: bool) -> Result<Self, StoreError> {
+        let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if !(1..=32).contains(&namespace.len()) || !namespace.bytes().all(is_valid) {
+            let wrong = format!("a namespace is 1 to 32 of A-Z a-z 0-9 _ . -, not {namespace:?}");
+            return Err(error(ErrorKind::Misconfigured, wrong));
+        }
+        // An empty hash tag makes the whole key count. Without it, whoever puts `{…}` into ids would choose their slot.
+        let tag = if in_cluster { "{}" } else { "" };
+        Ok(Keys { prefix: format!("{tag}{namespace}:").into(), namespace: namespace.into() })
+    }
+
+    /// The key of a record.
+    pub(super) fn of(&self, key: &RecordKey) -> Vec<u8> {
+        let (scope, id) = (key.scope.as_str().as_bytes(), key.id.as_bytes());
+        let mut name = Vec::with_capacity(self.prefix.len() + scope.len() + 1 + id.len());
+        name.extend_from_slice(&self.prefix);
+        name.extend_from_slice(scope);
+        name.push(0);
+        name.extend_from_slice(id);
+        name
+    }
+
+    /// The record of a key.
+    pub(super) fn parse(&self, name: &[u8]) -> Result<RecordKey, StoreError> {
+        match name.strip_prefix(self.prefix.as_slice()) {
+            Some(stored) => RecordKey::from_stored(stored),
+            None => {
+                let wrong =
+                    format!("the key {} does not begin with {}", name.escape_ascii(), self.prefix.escape_ascii());
+                Err(error(ErrorKind::Corrupt, wrong))
+            }
+        }
+    }
+
+    /// The glob that all of them match. A namespace has no characters that mean something in it.
+    pub(super) fn pattern(&self) -> Vec<u8> {
+        [&self.prefix[..], b"*"].concat()
+    }
+
+    /// What begins the name of a compact set, up to its time bucket. All buckets of a set are in one slot. No record's key begins like it.
+    pub(super) fn of_set(&self, set: impl Display) -> Vec<u8> {
+        format!("{{{}/{set}}}", self.namespace).into()
+    }
+}
+
+/// The slot of a key: CRC-16 (XMODEM) of its hash tag, if it has one, otherwise of all of it (Redis cluster specification).
+pub(super) fn slot(key: &[u8]) -> u16 {
+    let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
+        let rest = &key[open + 1..];
+        let close = rest.iter().position(|&byte| byte == b'}')?;
+        (close > 0).then(|| &rest[..close])
+    });
+    crc16(tag.unwrap_or(key)) % SLOTS
+}
+
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, &byte| (crc << 8) ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)])
+}
+
+const CRC16: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut crc, mut bit) = ((byte as u16) << 8, 0);
+        while bit < 8 {
+            crc = (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Scope;
+
+    #[test]
+    fn crc16_is_the_one_of_the_specification() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+    }
+
+    #[test]
+    fn slots_are_those_of_the_specification() {
+        assert_eq!(slot(b"{user1000}.following"), slot(b"{user1000}.followers"));
+        assert_eq!(slot(b"foo{}{bar}"), crc16(b"foo{}{bar}") % SLOTS);
+        assert_eq!(slot(b"foo{{bar}}zap"), crc16(b"{bar") % SLOTS);
+        assert_eq!(slot(b"foo{bar}{zap}"), slot(b"bar"));
+        assert_eq!(slot(b"foo{bar"), crc16(b"foo{bar") % SLOTS);
+    }
+
+    #[test]
+    fn ids_do_not_choose_their_slot() {
+        let keys = Keys::new("h", true).unwrap();
+        let name = |id: &str| keys.of(&RecordKey::new(&Scope::default(), id));
+        let slots: std::collections::HashSet<u16> = (0..100).map(|i| slot(&name(&format!("{{a}}{i}")))).collect();
+        assert!(slots.len() > 90, "{}", slots.len());
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        for in_cluster in [false, true] {
+            let keys = Keys::new("my.app-1_x", in_cluster).unwrap();
+            for (scope, id) in [("", ""), ("orders", "17"), ("a:b", "\0{x}:*\n"), ("ü", "{}")] {
+                let key = RecordKey::new(&Scope::new(scope).unwrap(), id);
+                assert_eq!(keys.parse(&keys.of(&key)).unwrap(), key);
+            }
+            assert_eq!(keys.parse(b"other:a\0b").unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+
+    #[test]
+    fn namespaces_are_validated() {
+        for wrong in ["", "a b", "a*", "a:b", "{a}", "ä", "a\n", &"x".repeat(33)] {
+            assert_eq!(Keys::new(wrong, false).unwrap_err().kind(), ErrorKind::Misconfigured, "{wrong:?}");
+        }
+        assert!(Keys::new(&"x".repeat(32), false).is_ok());
+    }
+
+    #[test]
+    fn all_buckets_of_a_set_are_in_one_slot() {
+        let keys = Keys::new("h", true).unwrap();
+        let bucket = |set, bucket: &str| slot(&[&keys.of_set(set)[..], bucket.as_bytes()].concat());
+        assert_eq!(bucket(0xabc, "17"), bucket(0xabc, "18"));
+        assert_ne!(bucket(0xabc, "17"), bucket(0xabd, "17"));
+    }
+}

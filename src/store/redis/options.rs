@@ -1,0 +1,163 @@
+//! Where the server is, and how long to wait for it.
+
+use super::compact::CompactOptions;
+use super::errors::{error, not_connected};
+use crate::store::{ErrorKind, StoreError};
+use redis::{ConnectionInfo, IntoConnectionInfo};
+use std::fmt;
+use std::time::Duration;
+
+/// How a [`RedisStore`](super::RedisStore) reaches its server, and what it calls its keys.
+///
+/// ```
+/// use hapax::store::RedisOptions;
+/// use std::time::Duration;
+///
+/// let options = RedisOptions::single("redis://:password@127.0.0.1:6379/0")
+///     .namespace("orders")
+///     .response_timeout(Duration::from_secs(1));
+/// # assert!(!format!("{options:?}").contains("password@"));
+/// let cluster = RedisOptions::cluster(["redis://10.0.0.1:7000", "redis://10.0.0.2:7000"]);
+/// ```
+///
+/// Nothing is checked before a store connects.
+#[derive(Clone)]
+pub struct RedisOptions {
+    pub(super) urls: Vec<String>,
+    pub(super) in_cluster: bool,
+    pub(super) namespace: String,
+    pub(super) timing: Timing,
+    pub(super) speaks_resp3: bool,
+    pub(super) compact: Option<CompactOptions>,
+    #[cfg(feature = "tls")]
+    pub(super) certificates: Certificates,
+}
+
+/// How long to wait for what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timing {
+    pub(super) connect_timeout: Duration,
+    pub(super) response_timeout: Duration,
+    pub(super) reconnect_wait_max: Duration,
+}
+
+/// In PEM, if not the system's.
+#[cfg(feature = "tls")]
+#[derive(Clone, Default)]
+pub(super) struct Certificates {
+    pub(super) root: Option<Vec<u8>>,
+    /// Certificate and key.
+    pub(super) client: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl RedisOptions {
+    /// One server: `redis://[[user]:password@]host[:port][/database]`, `redis+unix:///path[?db=…&pass=…&user=…]`, and with the feature `tls`
+    /// `rediss://…`.
+    pub fn single(url: impl Into<String>) -> Self {
+        Self::new(vec![url.into()], false)
+    }
+
+    /// A cluster, by some of its nodes; it names the others. User, password and TLS are those of the first one.
+    pub fn cluster(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::new(urls.into_iter().map(Into::into).collect(), true)
+    }
+
+    fn new(urls: Vec<String>, in_cluster: bool) -> Self {
+        RedisOptions {
+            urls,
+            in_cluster,
+            namespace: "h".into(),
+            timing: Timing {
+                connect_timeout: Duration::from_secs(2),
+                response_timeout: Duration::from_secs(2),
+                reconnect_wait_max: Duration::from_secs(2),
+            },
+            speaks_resp3: true,
+            compact: None,
+            #[cfg(feature = "tls")]
+            certificates: Certificates::default(),
+        }
+    }
+
+    /// What the names of all keys begin with, before a colon: 1 to 32 of `A-Z a-z 0-9 _ . -`. If nothing is said, `h`.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// How long to wait for a connection. If nothing is said, two seconds.
+    pub fn connect_timeout(mut self, wait: Duration) -> Self {
+        self.timing.connect_timeout = wait;
+        self
+    }
+
+    /// How long to wait for the answers to a batch; then it failed with [`ErrorKind::Timeout`], and its connection is made anew. If nothing is
+    /// said, two seconds.
+    pub fn response_timeout(mut self, wait: Duration) -> Self {
+        self.timing.response_timeout = wait;
+        self
+    }
+
+    /// The longest wait between two attempts to connect. It begins with 10 ms and doubles, each shortened at random by up to a half;
+    /// meanwhile, requests fail at once. If nothing is said, two seconds.
+    pub fn reconnect_wait_max(mut self, wait: Duration) -> Self {
+        self.timing.reconnect_wait_max = wait;
+        self
+    }
+
+    /// Speaks RESP2, also to a server that offers RESP3. (To one that does not, RESP2 is spoken anyway.)
+    pub fn resp2(mut self) -> Self {
+        self.speaks_resp3 = false;
+        self
+    }
+
+    /// Keeps plain marks as members of sets of integers, in a tenth of the memory: see [`CompactOptions`].
+    pub fn compact(mut self, options: CompactOptions) -> Self {
+        self.compact = Some(options);
+        self
+    }
+
+    /// Trusts servers whose certificates this one has signed (PEM), instead of those that the system trusts.
+    #[cfg(feature = "tls")]
+    pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.certificates.root = Some(pem.into());
+        self
+    }
+
+    /// Shows servers this certificate (PEM), and its key.
+    #[cfg(feature = "tls")]
+    pub fn client_certificate(mut self, pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {
+        self.certificates.client = Some((pem.into(), key_pem.into()));
+        self
+    }
+
+    /// The servers' addresses, with credentials.
+    pub(super) fn addresses(&self) -> Result<Vec<ConnectionInfo>, StoreError> {
+        if self.urls.is_empty() {
+            return Err(error(ErrorKind::Misconfigured, "a cluster is reached by at least one address, there is none"));
+        }
+        let address = |url: &String| {
+            // The client's message would show the URL, with its password.
+            let info = url.as_str().into_connection_info();
+            info.map_err(|cause| not_connected(cause, "an address is none that the client takes".into()))
+        };
+        self.urls.iter().map(address).collect()
+    }
+}
+
+impl fmt::Debug for RedisOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses: Vec<String> = match self.addresses() {
+            Ok(infos) => infos.iter().map(|info| info.addr().to_string()).collect(),
+            Err(_) => vec!["invalid".into()],
+        };
+        f.debug_struct("RedisOptions")
+            .field("addresses", &addresses)
+            .field("in_cluster", &self.in_cluster)
+            .field("namespace", &self.namespace)
+            .field("timing", &self.timing)
+            .field("speaks_resp3", &self.speaks_resp3)
+            .field("compact", &self.compact)
+            .finish_non_exhaustive()
+    }
+}

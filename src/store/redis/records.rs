@@ -1,0 +1,123 @@
+//! What is asked of records, and what of it is commands and what scripts.
+
+use super::RedisStore;
+use super::answers::{self, unexpected};
+use super::value::{self, Kept};
+use crate::store::*;
+use ::redis::{Cmd, Value, cmd};
+use std::time::Duration;
+
+impl RedisStore {
+    pub(super) async fn mark_each(&self, marks: &[Mark]) -> Answers<Marked> {
+        let set = |mark: &Mark| {
+            let expiry_ms = value::expiry_ms(mark.retention);
+            let name = self.keys.of(&mark.key);
+            let mut set = Cmd::with_capacity(7, name.len() + 64);
+            set.arg("SET")
+                .arg(&name)
+                .arg(value::attempt_bits(mark.attempt))
+                .arg("NX")
+                .arg("GET")
+                .arg("PX")
+                .arg(expiry_ms);
+            self.command(&name, set)
+        };
+        let kept = self.each(marks, set, answers::kept_before).await?;
+        let is_fresh = |mark: &Mark, kept: &Option<Kept>| match kept {
+            None => true,
+            // Asked again: the earlier answer was lost.
+            Some(Kept::Marked(attempt)) => *attempt == value::attempt_bits(mark.attempt),
+            Some(_) => false,
+        };
+        // For how much longer others are known takes a second look, so that what is kept need not say it: it has no room for both.
+        let known = marks.iter().zip(&kept).filter(|(mark, kept)| matches!(kept, Ok(kept) if !is_fresh(mark, kept)));
+        let known: Vec<Vec<u8>> = known.map(|(mark, _)| self.keys.of(&mark.key)).collect();
+        let mut left = self.look(&known, 0).await?.into_iter();
+        let marked = marks.iter().zip(kept).map(|(mark, kept)| match kept? {
+            Some(kept) if !is_fresh(mark, &Some(kept.clone())) => match left.next() {
+                Some(left) => Ok(answers::marked(kept.is_completed(), left?)),
+                None => Err(unexpected("a second look", &Value::Nil)),
+            },
+            _ => Ok(Marked::Fresh),
+        });
+        Ok(marked.collect())
+    }
+
+    pub(super) async fn claim_each(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
+        let arguments = |claims: &[ClaimRequest], call: &mut Cmd| {
+            for claim in claims {
+                let fingerprint = claim.fingerprint.as_ref().map_or(&[][..], |fingerprint| &fingerprint.0);
+                call.arg(&claim.attempt.to_be_bytes()).arg(fingerprint).arg(value::expiry_ms(claim.lease));
+            }
+        };
+        let key = |claim: &ClaimRequest| self.keys.of(&claim.key);
+        self.scripted(&self.scripts.claim, claims, key, arguments, answers::claimed).await
+    }
+
+    /// What is kept, up to a byte (-1: all of it), and for how much longer.
+    pub(super) async fn look(&self, keys: &[Vec<u8>], last_byte: i64) -> Answers<Option<(Vec<u8>, Duration)>> {
+        let arguments = |_: &[Vec<u8>], call: &mut Cmd| {
+            call.arg(last_byte);
+        };
+        self.scripted(&self.scripts.look, keys, Clone::clone, arguments, |_, value| answers::kept_and_left(value)).await
+    }
+
+    /// Ends or extends claims: token, milliseconds and the last part of the value of each.
+    pub(super) async fn hold<R>(
+        &self,
+        what: &str,
+        requests: &[R],
+        hold: impl Fn(&R) -> &Hold,
+        rest: impl Fn(&R) -> (u64, Vec<u8>),
+    ) -> Answers<Held> {
+        let arguments = |requests: &[R], call: &mut Cmd| {
+            call.arg(what);
+            for request in requests {
+                let (expiry_ms, tail) = rest(request);
+                call.arg(value::token_text(hold(request).token)).arg(expiry_ms).arg(tail);
+            }
+        };
+        let answer = |_: &R, value| match value {
+            Value::Int(1) => Ok(Held::Done),
+            Value::Int(0) => Ok(Held::Lost),
+            other => Err(unexpected("a claim's end", &other)),
+        };
+        self.scripted(&self.scripts.hold, requests, |request| self.keys.of(&hold(request).key), arguments, answer).await
+    }
+
+    pub(super) async fn look_up_each(&self, keys: &[RecordKey]) -> Answers<Known> {
+        let names: Vec<Vec<u8>> = keys.iter().map(|key| self.keys.of(key)).collect();
+        let known = self.look(&names, -1).await?.into_iter().map(|kept| match kept? {
+            None => Ok(Known::Unknown),
+            Some((value, left)) => Ok(Kept::decode(&value)?.known(left)),
+        });
+        Ok(known.collect())
+    }
+
+    pub(super) async fn record_each(&self, records: &[Record]) -> Answers<()> {
+        let set = |record: &Record| {
+            let (name, value) =
+                (self.keys.of(&record.key), value::recorded(record.fingerprint, record.result.as_deref()));
+            let mut set = Cmd::with_capacity(5, name.len() + value.len() + 32);
+            set.arg("SET").arg(&name).arg(value).arg("PX").arg(value::expiry_ms(record.retention));
+            self.command(&name, set)
+        };
+        let answer = |value| match value {
+            Value::Okay => Ok(()),
+            other => Err(unexpected("SET", &other)),
+        };
+        self.each(records, set, answer).await
+    }
+
+    pub(super) async fn forget_each(&self, keys: &[RecordKey]) -> Answers<bool> {
+        let unlink = |key: &RecordKey| {
+            let name = self.keys.of(key);
+            self.command(&name, cmd("UNLINK").arg(&name).take())
+        };
+        let answer = |value| match value {
+            Value::Int(count) => Ok(count > 0),
+            other => Err(unexpected("UNLINK", &other)),
+        };
+        self.each(keys, unlink, answer).await
+    }
+}

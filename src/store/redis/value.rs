@@ -1,0 +1,217 @@
+//! What is kept under a key.
+//!
+//! | | |
+//! |---|---|
+//! | a mark | its attempt, in decimal: Redis keeps such a string as an integer, without an allocation |
+//! | a record without result and fingerprint | `-1` |
+//! | a claim | `P` token fingerprint attempt |
+//! | a failed claim | `F` token fingerprint |
+//! | a completed claim, a record | `C` token fingerprint result |
+//!
+//! *token*: 16 decimal digits, microseconds since 1970, enough until 2286. *fingerprint*: `0`, or `1` and 16 bytes. *attempt*: 8 bytes,
+//! big-endian. *result*: `0`, or `1` and its bytes. Until when all this counts is the key's own expiry. `claim.lua` and `hold.lua` write and
+//! read the same.
+
+use super::errors::error;
+use crate::store::{Completed, ErrorKind, Fingerprint, Known, StoreError};
+use std::time::Duration;
+
+/// What is kept under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// Marked by this attempt.
+    Marked(u64),
+    /// Recorded, with nothing to it.
+    Recorded,
+    /// Claimed. (Whose attempt it is is the script's business.)
+    InProgress { fingerprint: Option<Fingerprint> },
+    /// In progress for everybody.
+    Failed { fingerprint: Option<Fingerprint> },
+    /// Done.
+    Completed { fingerprint: Option<Fingerprint>, result: Option<Vec<u8>> },
+}
+
+const TOKEN_BYTES: usize = 16;
+const ATTEMPT_BYTES: usize = 8;
+/// What a record with nothing to it is.
+const RECORDED: &[u8] = b"-1";
+
+/// Attempts have 63 bits, so that Redis takes them for integers.
+pub(super) fn attempt_bits(attempt: u64) -> u64 {
+    attempt & (i64::MAX as u64)
+}
+
+impl Kept {
+    /// Reads a value.
+    pub(super) fn decode(value: &[u8]) -> Result<Self, StoreError> {
+        let parsed = match value.first() {
+            Some(b'P') => claim(value).and_then(|(fingerprint, attempt)| {
+                (attempt.len() == ATTEMPT_BYTES).then_some(Kept::InProgress { fingerprint })
+            }),
+            Some(b'F') => {
+                claim(value).and_then(|(fingerprint, rest)| rest.is_empty().then_some(Kept::Failed { fingerprint }))
+            }
+            Some(b'C') => claim(value).and_then(|(fingerprint, tail)| {
+                let result = match tail.split_first()? {
+                    (b'0', []) => None,
+                    (b'1', result) => Some(result.to_vec()),
+                    _ => return None,
+                };
+                Some(Kept::Completed { fingerprint, result })
+            }),
+            Some(_) if value == RECORDED => Some(Kept::Recorded),
+            _ => std::str::from_utf8(value).ok().and_then(|mark| mark.parse().ok()).map(Kept::Marked),
+        };
+        parsed.ok_or_else(|| {
+            let shown = &value[..value.len().min(48)];
+            error(ErrorKind::Corrupt, format!("a value is not one of hapax's: {}", shown.escape_ascii()))
+        })
+    }
+
+    /// What the message was, as far as anybody said.
+    pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
+        match self {
+            Kept::Marked(_) | Kept::Recorded => None,
+            Kept::InProgress { fingerprint } | Kept::Failed { fingerprint } | Kept::Completed { fingerprint, .. } => {
+                *fingerprint
+            }
+        }
+    }
+
+    /// Whether the id is done.
+    pub(super) fn is_completed(&self) -> bool {
+        !matches!(self, Kept::InProgress { .. } | Kept::Failed { .. })
+    }
+
+    /// What it says, for so long.
+    pub(super) fn known(self, left: Duration) -> Known {
+        match self {
+            Kept::InProgress { fingerprint } | Kept::Failed { fingerprint } => {
+                Known::InProgress { lease_left: left, fingerprint }
+            }
+            Kept::Marked(_) | Kept::Recorded => {
+                Known::Completed(Completed { expires_in: left, ..Completed::default() })
+            }
+            Kept::Completed { fingerprint, result } => {
+                Known::Completed(Completed { expires_in: left, fingerprint, result })
+            }
+        }
+    }
+}
+
+/// Whether a value that begins like this is that of an id that is done.
+pub(super) fn is_completed(first: u8) -> bool {
+    !matches!(first, b'P' | b'F')
+}
+
+/// Fingerprint and the rest of a value that begins with tag and token.
+fn claim(value: &[u8]) -> Option<(Option<Fingerprint>, &[u8])> {
+    let (token, rest) = value[1..].split_at_checked(TOKEN_BYTES)?;
+    if !token.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    match rest.split_first()? {
+        (b'0', rest) => Some((None, rest)),
+        (b'1', rest) => rest.split_first_chunk().map(|(fingerprint, rest)| (Some(Fingerprint(*fingerprint)), rest)),
+        _ => None,
+    }
+}
+
+/// A token as values have it. One that is too long is that of no claim.
+pub(super) fn token_text(token: u64) -> String {
+    format!("{token:0TOKEN_BYTES$}")
+}
+
+/// The token of a claim that was granted.
+pub(super) fn parse_token(text: &[u8]) -> Result<u64, StoreError> {
+    let token = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    token.ok_or_else(|| error(ErrorKind::Corrupt, format!("a claim's token is not one: {}", text.escape_ascii())))
+}
+
+/// The last part of a completion.
+pub(super) fn result_tail(result: Option<&[u8]>) -> Vec<u8> {
+    match result {
+        None => b"0".into(),
+        Some(result) => [b"1", result].concat(),
+    }
+}
+
+/// A record's value.
+pub(super) fn recorded(fingerprint: Option<Fingerprint>, result: Option<&[u8]>) -> Vec<u8> {
+    if fingerprint.is_none() && result.is_none() {
+        return RECORDED.into();
+    }
+    let mut value = format!("C{}", token_text(0)).into_bytes();
+    match fingerprint {
+        None => value.push(b'0'),
+        Some(Fingerprint(fingerprint)) => {
+            value.push(b'1');
+            value.extend_from_slice(&fingerprint);
+        }
+    }
+    value.extend_from_slice(&result_tail(result));
+    value
+}
+
+/// Milliseconds until a key expires: rounded up, since nothing is forgotten before its time, and at least one, since Redis takes no zero.
+/// At most a thousand years, since Redis adds it to its clock.
+pub(super) fn expiry_ms(of: Duration) -> u64 {
+    const MAX_MS: u128 = 1_000 * 366 * 86_400_000;
+    of.as_nanos().div_ceil(1_000_000).clamp(1, MAX_MS) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_back() {
+        let fingerprint = Some(Fingerprint([b'0'; 16]));
+        assert_eq!(Kept::decode(&recorded(None, None)).unwrap(), Kept::Recorded);
+        let results: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"0"), Some(b"P\0\xff")];
+        for result in results {
+            let decoded = Kept::decode(&recorded(fingerprint, result)).unwrap();
+            assert_eq!(decoded, Kept::Completed { fingerprint, result: result.map(Into::into) });
+        }
+    }
+
+    #[test]
+    fn claims_are_read_back() {
+        let claimed = [b"P0000000000000007", &b"0"[..], &7_u64.to_be_bytes()].concat();
+        assert_eq!(Kept::decode(&claimed).unwrap(), Kept::InProgress { fingerprint: None });
+        let failed = [b"F0000000000000007", &b"1"[..], &[9; 16]].concat();
+        assert_eq!(Kept::decode(&failed).unwrap(), Kept::Failed { fingerprint: Some(Fingerprint([9; 16])) });
+        assert_eq!(Kept::decode(b"9223372036854775807").unwrap(), Kept::Marked(i64::MAX as u64));
+        assert_eq!(Kept::decode(b"0").unwrap(), Kept::Marked(0));
+    }
+
+    #[test]
+    fn nothing_else_is_a_value_and_nothing_panics() {
+        let fingerprint = Some(Fingerprint([7; 16]));
+        let whole = recorded(fingerprint, None);
+        let mut wrong: Vec<Vec<u8>> = (0..whole.len()).map(|len| whole[..len].to_vec()).collect();
+        for text in ["-2", "x", "P", "F1", "1.0", "99999999999999999999999", "C00000000000000070x", "hello"] {
+            wrong.push(text.into());
+        }
+        for value in wrong {
+            assert_eq!(Kept::decode(&value).unwrap_err().kind(), ErrorKind::Corrupt, "{}", value.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn tokens_are_sixteen_digits_and_longer_ones_are_nobodys() {
+        assert_eq!(token_text(17), "0000000000000017");
+        assert_eq!(parse_token(token_text(1_763_787_795_000_000).as_bytes()).unwrap(), 1_763_787_795_000_000);
+        assert_ne!(token_text(u64::MAX).len(), TOKEN_BYTES);
+        assert_eq!(parse_token(b"nil").unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn expiries_are_what_redis_takes() {
+        assert_eq!(expiry_ms(Duration::ZERO), 1);
+        assert_eq!(expiry_ms(Duration::from_nanos(1)), 1);
+        assert_eq!(expiry_ms(Duration::from_micros(1_001)), 2);
+        assert_eq!(expiry_ms(Duration::from_secs(3_600)), 3_600_000);
+        assert!(expiry_ms(Duration::MAX) < 1 << 53);
+    }
+}

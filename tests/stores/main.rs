@@ -1,0 +1,5 @@
+//! Stores against real servers, which the tests start and stop themselves.
+
+mod proxy;
+mod redis;
+mod redis_server;

@@ -1,0 +1,497 @@
+//! Redis: one server, a cluster, compact marks; servers that are killed, forget scripts, want passwords; networks that misbehave.
+
+use crate::proxy::{Mode, Proxy};
+use crate::redis_server::{Cluster, Server, is_missing};
+use hapax::store::*;
+use hapax::testing::store::{Fixture, verify_store};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+
+const RETENTION: Duration = Duration::from_secs(3_600);
+const LEASE: Duration = Duration::from_secs(30);
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+struct OnServers<'s> {
+    servers: &'s [Server],
+    options: RedisOptions,
+}
+
+impl Fixture for OnServers<'_> {
+    type Store = RedisStore;
+
+    async fn open(&self) -> RedisStore {
+        RedisStore::connect(self.options.clone()).await.expect("a store")
+    }
+
+    async fn advance(&self, by: Duration) {
+        for server in self.servers {
+            server.age(by);
+        }
+    }
+}
+
+fn key(id: impl AsRef<[u8]>) -> RecordKey {
+    RecordKey::new(&Scope::default(), id)
+}
+
+fn mark_of(id: impl AsRef<[u8]>, attempt: u64) -> Mark {
+    Mark { key: key(id), attempt, retention: RETENTION }
+}
+
+fn claim_of(id: &str, attempt: u64) -> ClaimRequest {
+    ClaimRequest { key: key(id), attempt, lease: LEASE, fingerprint: None }
+}
+
+fn all<A>(answers: Answers<A>) -> Vec<A> {
+    let answers = answers.unwrap_or_else(|error| panic!("a batch came to nothing: {error}"));
+    let one =
+        |answer: Result<A, StoreError>| answer.unwrap_or_else(|error| panic!("a request came to nothing: {error}"));
+    answers.into_iter().map(one).collect()
+}
+
+fn one<A>(answers: Answers<A>) -> A {
+    all(answers).remove(0)
+}
+
+async fn connect(options: RedisOptions) -> RedisStore {
+    RedisStore::connect(options).await.expect("a store")
+}
+
+#[test]
+fn one_server_is_what_a_store_promises() {
+    if is_missing("one_server_is_what_a_store_promises") {
+        return;
+    }
+    let server = Server::start(&[]);
+    let options = RedisOptions::single(server.url());
+    runtime().block_on(verify_store(&OnServers { servers: &[server], options }));
+}
+
+#[test]
+fn one_server_is_what_a_store_promises_in_resp2() {
+    if is_missing("one_server_is_what_a_store_promises_in_resp2") {
+        return;
+    }
+    let server = Server::start(&[]);
+    let options = RedisOptions::single(server.url()).resp2();
+    runtime().block_on(verify_store(&OnServers { servers: &[server], options }));
+}
+
+#[test]
+fn a_cluster_is_what_a_store_promises() {
+    if is_missing("a_cluster_is_what_a_store_promises") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let options = RedisOptions::cluster([&cluster.urls()[1]]);
+    runtime().block_on(verify_store(&OnServers { servers: &cluster.nodes, options }));
+    let keys: Vec<u64> = cluster.nodes.iter().map(|node| node.ask(&["DBSIZE"])).collect();
+    assert!(keys.iter().all(|&keys| keys > 100), "ids are spread over the nodes: {keys:?}");
+}
+
+#[test]
+fn slots_and_redirections_are_the_clusters() {
+    if is_missing("slots_and_redirections_are_the_clusters") {
+        return;
+    }
+    let cluster = Cluster::start();
+    runtime().block_on(async {
+        let store = connect(RedisOptions::cluster(cluster.urls())).await;
+        let marks = |attempt: u64| (0..200).map(|i| mark_of(format!("{{a}}{i}"), attempt + i)).collect::<Vec<_>>();
+        assert!(all(store.mark(&marks(0)).await).iter().all(|marked| *marked == Marked::Fresh));
+        // Each was answered by whoever owns it, and nobody was sent elsewhere.
+        let redirected = |node: &Server| node.ask::<String>(&["INFO", "errorstats"]).contains("MOVED");
+        assert!(!cluster.nodes.iter().any(redirected), "the store's slots are not the cluster's");
+
+        // While a slot moves, its keys are asked for where they are; then, where they have gone.
+        let name = b"{}h:\0moving".to_vec();
+        assert_eq!(one(store.mark(&[mark_of("moving", 7)]).await), Marked::Fresh);
+        let holder = cluster.nodes.iter().position(|node| has(node, &name)).expect("a node has it");
+        let (from, to) = (&cluster.nodes[holder], &cluster.nodes[(holder + 1) % 3]);
+        let slot: u64 = ask_of_key(from, &["CLUSTER", "KEYSLOT"], &name);
+        let slot = slot.to_string();
+        let ids = [from, to].map(|node| node.ask::<String>(&["CLUSTER", "MYID"]));
+        to.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[0]]);
+        from.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[1]]);
+        assert!(matches!(one(store.mark(&[mark_of("moving", 8)]).await), Marked::Duplicate { .. }));
+        let to_port = to.address().port().to_string();
+        let mut migrate = redis_cmd(&["MIGRATE", "127.0.0.1", &to_port]);
+        ask_with::<String>(from, migrate.arg(&name).arg(0).arg(5_000));
+        assert!(has(to, &name) && !has(from, &name));
+        assert!(matches!(one(store.mark(&[mark_of("moving", 9)]).await), Marked::Duplicate { .. }));
+        assert!(matches!(one(store.claim(&[claim_of("moving", 1)]).await), Claimed::Duplicate(_)));
+        for node in [to, from] {
+            node.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &ids[1]]);
+        }
+        assert!(matches!(one(store.claim(&[claim_of("moving", 2)]).await), Claimed::Duplicate(_)));
+        assert_eq!(one(store.mark(&[mark_of("moving", 7)]).await), Marked::Fresh, "asked again");
+        assert!(redirected(from));
+    });
+}
+
+#[test]
+fn a_node_that_is_down_fails_its_own_requests_only() {
+    if is_missing("a_node_that_is_down_fails_its_own_requests_only") {
+        return;
+    }
+    let cluster = Cluster::start();
+    runtime().block_on(async {
+        let store = connect(RedisOptions::cluster(cluster.urls())).await;
+        let marks: Vec<Mark> = (0..300).map(|i| mark_of(format!("{i}"), i)).collect();
+        cluster.nodes[1].kill();
+        let marked = store.mark(&marks).await.expect("two nodes are there");
+        let (fresh, failed): (Vec<_>, Vec<_>) = marked.into_iter().partition(Result::is_ok);
+        assert!(fresh.len() > 150 && failed.len() > 50, "{} fresh, {} failed", fresh.len(), failed.len());
+        assert!(failed.into_iter().all(|answer| answer.is_err_and(|error| error.kind().is_transient())));
+        cluster.nodes[1].start_again();
+        let answered = async || store.mark(&marks).await.is_ok_and(|marked| marked.iter().all(Result::is_ok));
+        eventually("the node is back", answered).await;
+    });
+}
+
+#[test]
+fn a_clusters_node_is_no_single_server() {
+    if is_missing("a_clusters_node_is_no_single_server") {
+        return;
+    }
+    let cluster = Cluster::start();
+    runtime().block_on(async {
+        let store = connect(RedisOptions::single(cluster.nodes[0].url())).await;
+        let marks: Vec<Mark> = (0..50).map(|i| mark_of(format!("{i}"), i)).collect();
+        assert_eq!(store.mark(&marks).await.unwrap_err().kind(), ErrorKind::Misconfigured);
+    });
+}
+
+fn redis_cmd(words: &[&str]) -> ::redis::Cmd {
+    let mut command = ::redis::Cmd::new();
+    command.arg(words);
+    command
+}
+
+fn ask_with<A: ::redis::FromRedisValue>(server: &Server, command: &::redis::Cmd) -> A {
+    let client = ::redis::Client::open(server.url()).expect("an address");
+    let mut connection = client.get_connection().expect("a connection");
+    command.query(&mut connection).expect("an answer")
+}
+
+fn ask_of_key<A: ::redis::FromRedisValue>(server: &Server, words: &[&str], key: &[u8]) -> A {
+    ask_with(server, redis_cmd(words).arg(key))
+}
+
+/// (`KEYS` does not care whose slot it is.)
+fn has(server: &Server, key: &[u8]) -> bool {
+    let keys: Vec<Vec<u8>> = server.ask(&["KEYS", "*"]);
+    keys.iter().any(|other| other == key)
+}
+
+/// Waits until something is so, for ten seconds at most.
+async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
+    let began = Instant::now();
+    while !is_so().await {
+        assert!(began.elapsed() < Duration::from_secs(10), "not within ten seconds: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn a_server_that_forgets_its_scripts_is_told_again() {
+    if is_missing("a_server_that_forgets_its_scripts_is_told_again") {
+        return;
+    }
+    let server = Server::start(&[]);
+    runtime().block_on(async {
+        let store = Arc::new(connect(RedisOptions::single(server.url())).await);
+        let flushing = async {
+            for _ in 0..100 {
+                server.ask::<()>(&["SCRIPT", "FLUSH", "SYNC"]);
+                tokio::task::yield_now().await;
+            }
+        };
+        let claiming = tokio::spawn(async move {
+            for round in 0..50_u64 {
+                let claims: Vec<ClaimRequest> = (0..300).map(|i| claim_of(&format!("{round} {i}"), i)).collect();
+                let tokens = all(store.claim(&claims).await).into_iter().map(|claimed| match claimed {
+                    Claimed::Claimed { token } => token,
+                    other => panic!("{other:?}"),
+                });
+                let completions = claims.iter().zip(tokens).map(|(claim, token)| Completion {
+                    hold: Hold { key: claim.key.clone(), token },
+                    retention: RETENTION,
+                    result: None,
+                });
+                let completions: Vec<Completion> = completions.collect();
+                assert!(all(store.complete(&completions).await).iter().all(|held| *held == Held::Done));
+            }
+        });
+        flushing.await;
+        claiming.await.expect("claims are not disturbed");
+        assert!(server.ask::<String>(&["INFO", "errorstats"]).contains("NOSCRIPT"), "nothing was forgotten in time");
+    });
+}
+
+#[test]
+fn what_was_acknowledged_survives_kills() {
+    if is_missing("what_was_acknowledged_survives_kills") {
+        return;
+    }
+    let kills: u64 = std::env::var("HAPAX_KILLS").map_or(25, |kills| kills.parse().expect("HAPAX_KILLS is a number"));
+    let server = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    runtime().block_on(async {
+        let options = RedisOptions::single(server.url()).reconnect_wait_max(Duration::from_millis(20));
+        let store = Arc::new(connect(options).await);
+        let (mut acknowledged, mut unanswered) = (Vec::new(), 0);
+        for kill in 0..kills {
+            let markers: Vec<_> = (0..2_u64)
+                .map(|marker| {
+                    let store = Arc::clone(&store);
+                    tokio::spawn(async move {
+                        let mut acknowledged = Vec::new();
+                        for batch in 0.. {
+                            let id = |i: u64| ((kill * 2 + marker) * 100_000 + batch) * 64 + i;
+                            let marks: Vec<Mark> = (0..64).map(|i| mark_of(id(i).to_be_bytes(), id(i))).collect();
+                            match store.mark(&marks).await {
+                                Ok(marked) => {
+                                    assert!(marked.into_iter().all(|marked| marked.is_ok_and(|m| m == Marked::Fresh)));
+                                    acknowledged.extend((0..64).map(id));
+                                }
+                                Err(error) => {
+                                    assert!(error.kind().is_transient(), "{error}");
+                                    break;
+                                }
+                            }
+                        }
+                        acknowledged
+                    })
+                })
+                .collect();
+            tokio::time::sleep(Duration::from_millis(5 + kill % 7)).await;
+            server.kill();
+            for marker in markers {
+                acknowledged.extend(marker.await.expect("no answer is wrong"));
+                unanswered += 1;
+            }
+            server.start_again();
+            let known = async || store.look_up(&[key("")]).await.is_ok();
+            eventually("the store is connected again", known).await;
+        }
+        println!("{} marks acknowledged, {unanswered} batches lost to {kills} kills", acknowledged.len());
+        assert!(acknowledged.len() as u64 > kills * 64);
+        for ids in acknowledged.chunks(1_024) {
+            let again: Vec<Mark> = ids.iter().map(|id| mark_of(id.to_be_bytes(), id + (1 << 40))).collect();
+            for (id, marked) in ids.iter().zip(all(store.mark(&again).await)) {
+                assert!(matches!(marked, Marked::Duplicate { .. }), "{id} was acknowledged, and is {marked:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn networks_that_misbehave() {
+    if is_missing("networks_that_misbehave") {
+        return;
+    }
+    let server = Server::start_on_loopback(&[]);
+    runtime().block_on(async {
+        for is_resp3 in [true, false] {
+            server.ask::<()>(&["FLUSHALL"]);
+            let proxy = Proxy::to(server.address()).await;
+            let options = RedisOptions::single(format!("redis://{}", proxy.address()))
+                .response_timeout(Duration::from_millis(200))
+                .connect_timeout(Duration::from_millis(200))
+                .reconnect_wait_max(Duration::from_millis(50));
+            let store = connect(if is_resp3 { options } else { options.resp2() }).await;
+            let works = async || store.look_up(&[key("")]).await.is_ok();
+            assert!(works().await && works().await);
+            // So that the server knows the script: what it does not know, it has not done.
+            one(store.claim(&[claim_of("another", 1)]).await);
+
+            // Answers are lost: what was claimed and marked is found out by asking again with the same attempt.
+            proxy.set(Mode::Mute);
+            assert_eq!(store.claim(&[claim_of("claimed", 1)]).await.unwrap_err().kind(), ErrorKind::Timeout);
+            assert!(store.mark(&[mark_of("marked", 1)]).await.unwrap_err().kind().is_transient());
+            proxy.set(Mode::Pass);
+            eventually("the network is back", works).await;
+            let Claimed::InProgress { .. } = one(store.claim(&[claim_of("claimed", 2)]).await) else {
+                panic!("the claim had arrived");
+            };
+            let Claimed::Claimed { token } = one(store.claim(&[claim_of("claimed", 1)]).await) else {
+                panic!("it is one's own");
+            };
+            let completion =
+                Completion { hold: Hold { key: key("claimed"), token }, retention: RETENTION, result: None };
+            proxy.set(Mode::Mute);
+            assert_eq!(store.complete(&[completion.clone()]).await.unwrap_err().kind(), ErrorKind::Timeout);
+            proxy.set(Mode::Pass);
+            eventually("the network is back", works).await;
+            assert_eq!(one(store.complete(&[completion]).await), Held::Done);
+            assert_eq!(one(store.mark(&[mark_of("marked", 1)]).await), Marked::Fresh);
+
+            // Half open: the other end is gone and nobody says so. What owes an answer is given up.
+            proxy.set(Mode::Stall);
+            let began = Instant::now();
+            for attempt in 0..4 {
+                assert!(store.mark(&[mark_of("stalled", attempt)]).await.unwrap_err().kind().is_transient());
+            }
+            assert!(began.elapsed() < Duration::from_secs(2), "whoever cannot connect is told soon");
+            proxy.set(Mode::Pass);
+            eventually("the network is back", works).await;
+
+            // Cut under way: at worst, those that were under way fail.
+            for _ in 0..20 {
+                proxy.cut();
+                let failed = store.look_up(&[key("")]).await.err();
+                assert!(failed.is_none_or(|error| error.kind() == ErrorKind::Unavailable));
+            }
+            eventually("the network is back", works).await;
+
+            proxy.set(Mode::Refuse);
+            eventually("nobody is there", async || !works().await).await;
+            assert_eq!(store.look_up(&[key("")]).await.unwrap_err().kind(), ErrorKind::Unavailable);
+            proxy.set(Mode::Pass);
+            eventually("somebody is there", works).await;
+        }
+    });
+}
+
+#[test]
+fn who_restarts_while_nobody_asks_fails_nobody() {
+    if is_missing("who_restarts_while_nobody_asks_fails_nobody") {
+        return;
+    }
+    let server = Server::start(&[]);
+    runtime().block_on(async {
+        let store = connect(RedisOptions::single(server.url())).await;
+        for _ in 0..4 {
+            all(store.look_up(&[key("")]).await);
+        }
+        server.kill();
+        server.start_again();
+        for _ in 0..4 {
+            all(store.look_up(&[key("")]).await);
+        }
+    });
+}
+
+#[test]
+fn passwords_are_asked_for() {
+    if is_missing("passwords_are_asked_for") {
+        return;
+    }
+    let server = Server::start_on_loopback(&["--requirepass", "s3cret"]);
+    runtime().block_on(async {
+        let with = |credentials: &str| RedisOptions::single(format!("redis://{credentials}{}", server.address()));
+        for resp2 in [false, true] {
+            let options = |credentials: &str| if resp2 { with(credentials).resp2() } else { with(credentials) };
+            assert_eq!(one(connect(options(":s3cret@")).await.look_up(&[key("a")]).await), Known::Unknown);
+            for wrong in ["", ":wrong@", "nobody:s3cret@"] {
+                let error = RedisStore::connect(options(wrong)).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Misconfigured, "{wrong}: {error}");
+                assert!(!error.to_string().contains("wrong@"), "{error}");
+            }
+        }
+        for nonsense in ["", "redis://", "http://127.0.0.1", "redis://127.0.0.1:port"] {
+            let error = RedisStore::connect(RedisOptions::single(nonsense)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{nonsense}: {error}");
+        }
+        let nobody = RedisOptions::single("redis+unix:///nowhere/redis.sock");
+        assert_eq!(RedisStore::connect(nobody).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    });
+}
+
+#[test]
+fn what_is_not_hapaxs_is_corrupt_and_disturbs_nobody_else() {
+    if is_missing("what_is_not_hapaxs_is_corrupt_and_disturbs_nobody_else") {
+        return;
+    }
+    let server = Server::start(&[]);
+    runtime().block_on(async {
+        let store = connect(RedisOptions::single(server.url())).await;
+        let keys = [key("a list"), key("a text"), key("nothing")];
+        ask_with::<()>(&server, redis_cmd(&["LPUSH"]).arg(b"h:\0a list").arg("x"));
+        ask_with::<()>(&server, redis_cmd(&["SET"]).arg(b"h:\0a text").arg("Perhaps"));
+        fn kinds<A>(answers: Answers<A>) -> Vec<Option<ErrorKind>> {
+            answers.expect("a batch").into_iter().map(|answer| answer.err().map(|error| error.kind())).collect()
+        }
+        let expected = [Some(ErrorKind::Corrupt), Some(ErrorKind::Corrupt), None];
+        assert_eq!(kinds(store.look_up(&keys).await), expected);
+        let claims = ["a list", "a text", "nothing"].map(|id| claim_of(id, 1));
+        assert_eq!(kinds(store.claim(&claims).await), expected);
+        let marks = ["a list", "a text", "something else"].map(|id| mark_of(id, 1));
+        assert_eq!(kinds(store.mark(&marks).await), expected);
+        let holds = keys.map(|key| Hold { key, token: 1 });
+        // What begins like nothing that is held is not held.
+        assert_eq!(kinds(store.release(&holds).await), [Some(ErrorKind::Corrupt), None, None]);
+    });
+}
+
+#[test]
+fn compact_marks_are_as_stated() {
+    if is_missing("compact_marks_are_as_stated") {
+        return;
+    }
+    let (server, cluster) = (Server::start(&[]), Cluster::start());
+    let compact = CompactOptions { retention: RETENTION, expected_ids: 20_000 };
+    let single = (std::slice::from_ref(&server), RedisOptions::single(server.url()).compact(compact));
+    let several = (&cluster.nodes[..], RedisOptions::cluster(cluster.urls()).compact(compact));
+    for (servers, options) in [single, several] {
+        runtime().block_on(compact_marks(&OnServers { servers, options }));
+    }
+}
+
+async fn compact_marks(fixture: &OnServers<'_>) {
+    let store = fixture.open().await;
+    let marks = |ids: std::ops::Range<u64>, attempt: u64| -> Vec<Mark> {
+        ids.map(|id| mark_of(format!("{id}"), attempt + id)).collect()
+    };
+    let fresh = |marked: Vec<Marked>| marked.into_iter().filter(|marked| *marked == Marked::Fresh).count();
+    assert_eq!(fresh(all(store.mark(&marks(0..1_000, 0)).await)), 1_000);
+    for marked in all(store.mark(&marks(0..1_000, 10_000)).await) {
+        let Marked::Duplicate { expires_in } = marked else { panic!("{marked:?}") };
+        assert!(expires_in >= RETENTION - Duration::from_secs(5) && expires_in <= RETENTION * 3 / 2, "{expires_in:?}");
+    }
+    let twice = [mark_of("twice", 1), mark_of("twice", 2)];
+    assert_eq!(fresh(all(store.mark(&twice).await)), 1);
+
+    // Of marks at the same time, one is fresh.
+    let mut racers = tokio::task::JoinSet::new();
+    for racer in 0..8 {
+        let (store, marks) = (fixture.open().await, marks(2_000..2_500, racer << 32));
+        racers.spawn(async move { all(store.mark(&marks).await) });
+    }
+    assert_eq!(racers.join_all().await.into_iter().map(fresh).sum::<usize>(), 500);
+
+    // Claims and looks see them, and they can be forgotten.
+    assert!(matches!(one(store.claim(&[claim_of("7", 1)]).await), Claimed::Duplicate(_)));
+    assert!(matches!(one(store.look_up(&[key("7")]).await), Known::Completed(_)));
+    assert_eq!(all(store.forget(&[key("7"), key("no such")]).await), [true, false]);
+    let claims = [claim_of("8", 2), claim_of("7", 2), claim_of("new", 2)];
+    let claimed = all(store.claim(&claims).await);
+    assert!(
+        matches!(claimed[..], [Claimed::Duplicate(_), Claimed::Claimed { .. }, Claimed::Claimed { .. }]),
+        "{claimed:?}"
+    );
+    let record =
+        |id: &str, result: Option<Vec<u8>>| Record { key: key(id), retention: RETENTION, fingerprint: None, result };
+    all(store.record(&[record("plain", None), record("with a result", Some(b"r".into()))]).await);
+    assert_eq!(fresh(all(store.mark(&[mark_of("plain", 1)]).await)), 0);
+    let Known::Completed(completed) = one(store.look_up(&[key("with a result")]).await) else { panic!("it is done") };
+    assert_eq!(completed.result.as_deref(), Some(b"r".as_slice()));
+
+    let longer = Mark { retention: RETENTION * 2, ..mark_of("longer", 1) };
+    let answers = store.mark(&[mark_of("as usual", 1), longer]).await.expect("a batch");
+    assert!(answers[0].is_ok());
+    assert_eq!(answers[1].as_ref().unwrap_err().kind(), ErrorKind::Misconfigured);
+
+    // Not before the retention is over, but half of it later at the latest.
+    fixture.advance(RETENTION - Duration::from_secs(5)).await;
+    assert_eq!(fresh(all(store.mark(&marks(0..7, 20_000)).await)), 0);
+    fixture.advance(RETENTION / 2 + Duration::from_secs(10)).await;
+    for server in fixture.servers {
+        assert_eq!(server.ask::<u64>(&["DBSIZE"]), 0, "every set expires");
+    }
+    assert_eq!(fresh(all(store.mark(&marks(0..7, 30_000)).await)), 7);
+}

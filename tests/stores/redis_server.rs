@@ -1,0 +1,181 @@
+//! Redis servers of a test's own, which end with it.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A server in a temporary directory: on a Unix socket, and on loopback if asked. Killed when it is dropped, also by a panic.
+pub struct Server {
+    directory: PathBuf,
+    arguments: Vec<String>,
+    port: u16,
+    running: Mutex<Option<Child>>,
+}
+
+/// Whether there is no server to be had; says so.
+pub fn is_missing(test: &str) -> bool {
+    let missing = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_err();
+    if missing {
+        println!("SKIPPED: {test}: redis-server is not installed");
+    }
+    missing
+}
+
+/// A port on loopback that is free.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
+    listener.local_addr().expect("the address that was bound").port()
+}
+
+impl Server {
+    /// On a Unix socket only.
+    pub fn start(arguments: &[&str]) -> Server {
+        Self::start_on(0, arguments)
+    }
+
+    /// On loopback, too.
+    pub fn start_on_loopback(arguments: &[&str]) -> Server {
+        Self::start_on(free_port(), arguments)
+    }
+
+    fn start_on(port: u16, arguments: &[&str]) -> Server {
+        static STARTED: AtomicU64 = AtomicU64::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("hapax-redis-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a temporary directory");
+        let arguments = arguments.iter().map(|argument| argument.to_string()).collect();
+        let server = Server { directory, arguments, port, running: Mutex::new(None) };
+        server.start_again();
+        server
+    }
+
+    /// Starts it on what it has kept, and waits until it answers.
+    pub fn start_again(&self) {
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.args(["--unixsocket", "redis.sock", "--dir", ".", "--logfile", "redis.log", "--daemonize", "no"]);
+        command.args(&self.arguments).current_dir(&self.directory);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("redis-server starts");
+        *self.running() = Some(child);
+        let began = Instant::now();
+        while !self.answers() {
+            assert!(began.elapsed() < Duration::from_secs(20), "no answer; its log: {}", self.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Whether it answers, be it that it wants a password.
+    fn answers(&self) -> bool {
+        let ping = |mut connection| ::redis::cmd("PING").query::<String>(&mut connection);
+        match ::redis::Client::open(self.url()).and_then(|client| client.get_connection()).and_then(ping) {
+            Ok(_) => true,
+            Err(error) => error.code() == Some("NOAUTH"),
+        }
+    }
+
+    /// As `kill -9`.
+    pub fn kill(&self) {
+        if let Some(mut child) = self.running().take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
+        self.running.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.join("redis.log")).unwrap_or_default()
+    }
+
+    /// Its Unix socket.
+    pub fn url(&self) -> String {
+        format!("redis+unix://{}", self.directory.join("redis.sock").display())
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
+    }
+
+    pub fn loopback_url(&self) -> String {
+        format!("redis://{}", self.address())
+    }
+
+    /// Asks it something, past the store.
+    pub fn ask<A: ::redis::FromRedisValue>(&self, words: &[&str]) -> A {
+        let mut connection =
+            ::redis::Client::open(self.url()).and_then(|client| client.get_connection()).expect("a connection");
+        let mut command = ::redis::Cmd::new();
+        for word in words {
+            command.arg(word);
+        }
+        command.query(&mut connection).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// Makes everything that it keeps so much older.
+    pub fn age(&self, by: Duration) {
+        const AGE: &str = "for _, key in ipairs(redis.call('KEYS', '*')) do
+                local left = redis.call('PTTL', key) - ARGV[1]
+                if left > 0 then redis.call('PEXPIRE', key, left) else redis.call('DEL', key) end
+            end";
+        self.ask::<()>(&["EVAL", AGE, "0", &by.as_millis().to_string()]);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Three nodes that share the slots.
+pub struct Cluster {
+    pub nodes: Vec<Server>,
+}
+
+impl Cluster {
+    pub fn start() -> Cluster {
+        let bus_ports: Vec<String> = (0..3).map(|_| free_port().to_string()).collect();
+        let start = |bus_port: &String| {
+            Server::start_on_loopback(&[
+                "--cluster-enabled",
+                "yes",
+                "--cluster-port",
+                bus_port,
+                "--cluster-node-timeout",
+                "2000",
+                "--cluster-require-full-coverage",
+                "no",
+            ])
+        };
+        let nodes: Vec<Server> = bus_ports.iter().map(start).collect();
+        for ((node, bus_port), slots) in
+            nodes.iter().zip(&bus_ports).zip([("0", "5460"), ("5461", "10922"), ("10923", "16383")])
+        {
+            node.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", slots.0, slots.1]);
+            let port = node.address().port().to_string();
+            nodes[0].ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, bus_port]);
+        }
+        let began = Instant::now();
+        let knows_all = |node: &Server| {
+            let info: String = node.ask(&["CLUSTER", "INFO"]);
+            ["cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3"]
+                .iter()
+                .all(|line| info.contains(line))
+        };
+        while !nodes.iter().all(knows_all) {
+            assert!(began.elapsed() < Duration::from_secs(20), "the nodes do not find each other");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Cluster { nodes }
+    }
+
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(Server::loopback_url).collect()
+    }
+}
