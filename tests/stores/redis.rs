@@ -238,7 +238,7 @@ fn what_was_acknowledged_survives_kills() {
     if is_missing("what_was_acknowledged_survives_kills") {
         return;
     }
-    let kills: u64 = std::env::var("HAPAX_KILLS").map_or(25, |kills| kills.parse().expect("HAPAX_KILLS is a number"));
+    let kills: u64 = std::env::var("HAPAX_KILLS").map_or(50, |kills| kills.parse().expect("HAPAX_KILLS is a number"));
     let server = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     runtime().block_on(async {
         let options = RedisOptions::single(server.url()).reconnect_wait_max(Duration::from_millis(20));
@@ -494,4 +494,27 @@ async fn compact_marks(fixture: &OnServers<'_>) {
         assert_eq!(server.ask::<u64>(&["DBSIZE"]), 0, "every set expires");
     }
     assert_eq!(fresh(all(store.mark(&marks(0..7, 30_000)).await)), 7);
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn encrypted_connections_are_as_good_and_strangers_are_not_trusted() {
+    if is_missing("encrypted_connections_are_as_good_and_strangers_are_not_trusted") {
+        return;
+    }
+    let Some(pair) = crate::redis_server::Certificate::make() else {
+        println!("SKIPPED: encrypted_connections_are_as_good: openssl is not installed");
+        return;
+    };
+    let Some(server) = Server::start_encrypted(&pair) else {
+        println!("SKIPPED: encrypted_connections_are_as_good: this redis-server has no TLS");
+        return;
+    };
+    runtime().block_on(async {
+        let options = RedisOptions::single(server.encrypted_url());
+        let error = RedisStore::connect(options.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        let trusting = options.root_certificate(pair.root_pem());
+        verify_store(&OnServers { servers: std::slice::from_ref(&server), options: trusting }).await;
+    });
 }
