@@ -2,4 +2,5 @@
 
 mod proxy;
 mod redis;
+mod redis_cluster;
 mod redis_server;

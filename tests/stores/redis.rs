@@ -1,4 +1,4 @@
-//! Redis: one server, a cluster, compact marks; servers that are killed, forget scripts, want passwords; networks that misbehave.
+//! Redis: one server, compact marks; servers that are killed, forget scripts, want passwords; networks that misbehave.
 
 use crate::proxy::{Mode, Proxy};
 use crate::redis_server::{Cluster, Server, is_missing};
@@ -11,13 +11,13 @@ use tokio::runtime::{Builder, Runtime};
 const RETENTION: Duration = Duration::from_secs(3_600);
 const LEASE: Duration = Duration::from_secs(30);
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-struct OnServers<'s> {
-    servers: &'s [Server],
-    options: RedisOptions,
+pub(crate) struct OnServers<'s> {
+    pub(crate) servers: &'s [Server],
+    pub(crate) options: RedisOptions,
 }
 
 impl Fixture for OnServers<'_> {
@@ -34,30 +34,30 @@ impl Fixture for OnServers<'_> {
     }
 }
 
-fn key(id: impl AsRef<[u8]>) -> RecordKey {
+pub(crate) fn key(id: impl AsRef<[u8]>) -> RecordKey {
     RecordKey::new(&Scope::default(), id)
 }
 
-fn mark_of(id: impl AsRef<[u8]>, attempt: u64) -> Mark {
+pub(crate) fn mark_of(id: impl AsRef<[u8]>, attempt: u64) -> Mark {
     Mark { key: key(id), attempt, retention: RETENTION }
 }
 
-fn claim_of(id: &str, attempt: u64) -> ClaimRequest {
+pub(crate) fn claim_of(id: &str, attempt: u64) -> ClaimRequest {
     ClaimRequest { key: key(id), attempt, lease: LEASE, fingerprint: None }
 }
 
-fn all<A>(answers: Answers<A>) -> Vec<A> {
+pub(crate) fn all<A>(answers: Answers<A>) -> Vec<A> {
     let answers = answers.unwrap_or_else(|error| panic!("a batch came to nothing: {error}"));
     let one =
         |answer: Result<A, StoreError>| answer.unwrap_or_else(|error| panic!("a request came to nothing: {error}"));
     answers.into_iter().map(one).collect()
 }
 
-fn one<A>(answers: Answers<A>) -> A {
+pub(crate) fn one<A>(answers: Answers<A>) -> A {
     all(answers).remove(0)
 }
 
-async fn connect(options: RedisOptions) -> RedisStore {
+pub(crate) async fn connect(options: RedisOptions) -> RedisStore {
     RedisStore::connect(options).await.expect("a store")
 }
 
@@ -81,115 +81,20 @@ fn one_server_is_what_a_store_promises_in_resp2() {
     runtime().block_on(verify_store(&OnServers { servers: &[server], options }));
 }
 
-#[test]
-fn a_cluster_is_what_a_store_promises() {
-    if is_missing("a_cluster_is_what_a_store_promises") {
-        return;
-    }
-    let cluster = Cluster::start();
-    let options = RedisOptions::cluster([&cluster.urls()[1]]);
-    runtime().block_on(verify_store(&OnServers { servers: &cluster.nodes, options }));
-    let keys: Vec<u64> = cluster.nodes.iter().map(|node| node.ask(&["DBSIZE"])).collect();
-    assert!(keys.iter().all(|&keys| keys > 100), "ids are spread over the nodes: {keys:?}");
-}
-
-#[test]
-fn slots_and_redirections_are_the_clusters() {
-    if is_missing("slots_and_redirections_are_the_clusters") {
-        return;
-    }
-    let cluster = Cluster::start();
-    runtime().block_on(async {
-        let store = connect(RedisOptions::cluster(cluster.urls())).await;
-        let marks = |attempt: u64| (0..200).map(|i| mark_of(format!("{{a}}{i}"), attempt + i)).collect::<Vec<_>>();
-        assert!(all(store.mark(&marks(0)).await).iter().all(|marked| *marked == Marked::Fresh));
-        // Each was answered by whoever owns it, and nobody was sent elsewhere.
-        let redirected = |node: &Server| node.ask::<String>(&["INFO", "errorstats"]).contains("MOVED");
-        assert!(!cluster.nodes.iter().any(redirected), "the store's slots are not the cluster's");
-
-        // While a slot moves, its keys are asked for where they are; then, where they have gone.
-        let name = b"{}h:\0moving".to_vec();
-        assert_eq!(one(store.mark(&[mark_of("moving", 7)]).await), Marked::Fresh);
-        let holder = cluster.nodes.iter().position(|node| has(node, &name)).expect("a node has it");
-        let (from, to) = (&cluster.nodes[holder], &cluster.nodes[(holder + 1) % 3]);
-        let slot: u64 = ask_of_key(from, &["CLUSTER", "KEYSLOT"], &name);
-        let slot = slot.to_string();
-        let ids = [from, to].map(|node| node.ask::<String>(&["CLUSTER", "MYID"]));
-        to.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[0]]);
-        from.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[1]]);
-        assert!(matches!(one(store.mark(&[mark_of("moving", 8)]).await), Marked::Duplicate { .. }));
-        let to_port = to.address().port().to_string();
-        let mut migrate = redis_cmd(&["MIGRATE", "127.0.0.1", &to_port]);
-        ask_with::<String>(from, migrate.arg(&name).arg(0).arg(5_000));
-        assert!(has(to, &name) && !has(from, &name));
-        assert!(matches!(one(store.mark(&[mark_of("moving", 9)]).await), Marked::Duplicate { .. }));
-        assert!(matches!(one(store.claim(&[claim_of("moving", 1)]).await), Claimed::Duplicate(_)));
-        for node in [to, from] {
-            node.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &ids[1]]);
-        }
-        assert!(matches!(one(store.claim(&[claim_of("moving", 2)]).await), Claimed::Duplicate(_)));
-        assert_eq!(one(store.mark(&[mark_of("moving", 7)]).await), Marked::Fresh, "asked again");
-        assert!(redirected(from));
-    });
-}
-
-#[test]
-fn a_node_that_is_down_fails_its_own_requests_only() {
-    if is_missing("a_node_that_is_down_fails_its_own_requests_only") {
-        return;
-    }
-    let cluster = Cluster::start();
-    runtime().block_on(async {
-        let store = connect(RedisOptions::cluster(cluster.urls())).await;
-        let marks: Vec<Mark> = (0..300).map(|i| mark_of(format!("{i}"), i)).collect();
-        cluster.nodes[1].kill();
-        let marked = store.mark(&marks).await.expect("two nodes are there");
-        let (fresh, failed): (Vec<_>, Vec<_>) = marked.into_iter().partition(Result::is_ok);
-        assert!(fresh.len() > 150 && failed.len() > 50, "{} fresh, {} failed", fresh.len(), failed.len());
-        assert!(failed.into_iter().all(|answer| answer.is_err_and(|error| error.kind().is_transient())));
-        cluster.nodes[1].start_again();
-        let answered = async || store.mark(&marks).await.is_ok_and(|marked| marked.iter().all(Result::is_ok));
-        eventually("the node is back", answered).await;
-    });
-}
-
-#[test]
-fn a_clusters_node_is_no_single_server() {
-    if is_missing("a_clusters_node_is_no_single_server") {
-        return;
-    }
-    let cluster = Cluster::start();
-    runtime().block_on(async {
-        let store = connect(RedisOptions::single(cluster.nodes[0].url())).await;
-        let marks: Vec<Mark> = (0..50).map(|i| mark_of(format!("{i}"), i)).collect();
-        assert_eq!(store.mark(&marks).await.unwrap_err().kind(), ErrorKind::Misconfigured);
-    });
-}
-
-fn redis_cmd(words: &[&str]) -> ::redis::Cmd {
+pub(crate) fn redis_cmd(words: &[&str]) -> ::redis::Cmd {
     let mut command = ::redis::Cmd::new();
     command.arg(words);
     command
 }
 
-fn ask_with<A: ::redis::FromRedisValue>(server: &Server, command: &::redis::Cmd) -> A {
+pub(crate) fn ask_with<A: ::redis::FromRedisValue>(server: &Server, command: &::redis::Cmd) -> A {
     let client = ::redis::Client::open(server.url()).expect("an address");
     let mut connection = client.get_connection().expect("a connection");
     command.query(&mut connection).expect("an answer")
 }
 
-fn ask_of_key<A: ::redis::FromRedisValue>(server: &Server, words: &[&str], key: &[u8]) -> A {
-    ask_with(server, redis_cmd(words).arg(key))
-}
-
-/// (`KEYS` does not care whose slot it is.)
-fn has(server: &Server, key: &[u8]) -> bool {
-    let keys: Vec<Vec<u8>> = server.ask(&["KEYS", "*"]);
-    keys.iter().any(|other| other == key)
-}
-
 /// Waits until something is so, for ten seconds at most.
-async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
+pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
     let began = Instant::now();
     while !is_so().await {
         assert!(began.elapsed() < Duration::from_secs(10), "not within ten seconds: {what}");
@@ -238,7 +143,7 @@ fn what_was_acknowledged_survives_kills() {
     if is_missing("what_was_acknowledged_survives_kills") {
         return;
     }
-    let kills: u64 = std::env::var("HAPAX_KILLS").map_or(25, |kills| kills.parse().expect("HAPAX_KILLS is a number"));
+    let kills: u64 = std::env::var("HAPAX_KILLS").map_or(50, |kills| kills.parse().expect("HAPAX_KILLS is a number"));
     let server = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     runtime().block_on(async {
         let options = RedisOptions::single(server.url()).reconnect_wait_max(Duration::from_millis(20));
@@ -324,7 +229,7 @@ fn networks_that_misbehave() {
             let completion =
                 Completion { hold: Hold { key: key("claimed"), token }, retention: RETENTION, result: None };
             proxy.set(Mode::Mute);
-            assert_eq!(store.complete(&[completion.clone()]).await.unwrap_err().kind(), ErrorKind::Timeout);
+            assert_eq!(store.complete(std::slice::from_ref(&completion)).await.unwrap_err().kind(), ErrorKind::Timeout);
             proxy.set(Mode::Pass);
             eventually("the network is back", works).await;
             assert_eq!(one(store.complete(&[completion]).await), Held::Done);
@@ -494,4 +399,27 @@ async fn compact_marks(fixture: &OnServers<'_>) {
         assert_eq!(server.ask::<u64>(&["DBSIZE"]), 0, "every set expires");
     }
     assert_eq!(fresh(all(store.mark(&marks(0..7, 30_000)).await)), 7);
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn encrypted_connections_are_as_good_and_strangers_are_not_trusted() {
+    if is_missing("encrypted_connections_are_as_good_and_strangers_are_not_trusted") {
+        return;
+    }
+    let Some(pair) = crate::redis_server::Certificate::make() else {
+        println!("SKIPPED: encrypted_connections_are_as_good: openssl is not installed");
+        return;
+    };
+    let Some(server) = Server::start_encrypted(&pair) else {
+        println!("SKIPPED: encrypted_connections_are_as_good: this redis-server has no TLS");
+        return;
+    };
+    runtime().block_on(async {
+        let options = RedisOptions::single(server.encrypted_url());
+        let error = RedisStore::connect(options.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        let trusting = options.root_certificate(pair.root_pem());
+        verify_store(&OnServers { servers: std::slice::from_ref(&server), options: trusting }).await;
+    });
 }

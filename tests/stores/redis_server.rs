@@ -52,6 +52,26 @@ impl Server {
         server
     }
 
+    /// Encrypted on loopback; nothing, if this one knows no encryption.
+    #[cfg(feature = "tls")]
+    pub fn start_encrypted(certificate: &Certificate) -> Option<Server> {
+        let knows = ["--tls-auth-clients", "no", "--port", "0", "--unixsocket", "/nowhere/at/all"];
+        let refusal = Command::new("redis-server").args(knows).output().ok()?.stdout;
+        if String::from_utf8_lossy(&refusal).contains("Bad directive") {
+            return None;
+        }
+        let (port, file) = (free_port().to_string(), |name| certificate.directory.join(name).display().to_string());
+        let files = [file("leaf.pem"), file("leaf.key"), file("root.pem")];
+        let mut arguments = vec!["--tls-port", &port, "--tls-auth-clients", "no", "--tls-cert-file", &files[0]];
+        arguments.extend(["--tls-key-file", &files[1], "--tls-ca-cert-file", &files[2]]);
+        Some(Self::start(&arguments))
+    }
+
+    #[cfg(feature = "tls")]
+    pub fn encrypted_url(&self) -> String {
+        format!("rediss://127.0.0.1:{}", self.arguments[1])
+    }
+
     /// Starts it on what it has kept, and waits until it answers.
     pub fn start_again(&self) {
         let mut command = Command::new("redis-server");
@@ -177,5 +197,43 @@ impl Cluster {
 
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Server::loopback_url).collect()
+    }
+}
+
+/// A certificate for loopback, and who has signed it.
+#[cfg(feature = "tls")]
+pub struct Certificate {
+    directory: PathBuf,
+}
+
+#[cfg(feature = "tls")]
+impl Certificate {
+    /// Nothing, if there is no openssl.
+    pub fn make() -> Option<Certificate> {
+        let directory = std::env::temp_dir().join(format!("hapax-redis-{}-certificate", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a temporary directory");
+        let made = Certificate { directory };
+        std::fs::write(made.directory.join("config"), "[req]\ndistinguished_name = name\n[name]\n").expect("a file");
+        let key = "req -x509 -config config -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+        let root = "-keyout root.key -out root.pem -subj /CN=root -addext basicConstraints=critical,CA:TRUE";
+        let leaf = "-keyout leaf.key -out leaf.pem -subj /CN=leaf -addext basicConstraints=critical,CA:FALSE \
+                    -addext subjectAltName=IP:127.0.0.1 -CA root.pem -CAkey root.key";
+        for whose in [root, leaf] {
+            let arguments = key.split_whitespace().chain(whose.split_whitespace());
+            let made = Command::new("openssl").args(arguments).current_dir(&made.directory).output().ok()?;
+            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        }
+        Some(made)
+    }
+
+    pub fn root_pem(&self) -> Vec<u8> {
+        std::fs::read(self.directory.join("root.pem")).expect("the root's certificate")
+    }
+}
+
+#[cfg(feature = "tls")]
+impl Drop for Certificate {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

@@ -1,25 +1,15 @@
 //! What a server's answers say.
 
 use super::errors::error;
-use super::value::{self, Kept};
-use crate::store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Known, Marked, StoreError};
+use super::value::{self, Kept, Kind};
+use crate::store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Known, Mark, Marked, StoreError};
 use redis::Value;
 use std::time::Duration;
 
 /// An answer that nothing says it could be.
 pub(super) fn unexpected(to: &str, answer: &Value) -> StoreError {
-    let mut shown = format!("{answer:?}");
-    shown.truncate(shown.floor_char_boundary(200));
+    let shown: String = format!("{answer:?}").chars().take(200).collect();
     error(ErrorKind::Corrupt, format!("the answer to {to} is {shown}"))
-}
-
-/// What was kept before a `SET … NX GET`.
-pub(super) fn kept_before(answer: Value) -> Result<Option<Kept>, StoreError> {
-    match answer {
-        Value::Nil => Ok(None),
-        Value::BulkString(kept) => Kept::decode(&kept).map(Some),
-        other => Err(unexpected("SET", &other)),
-    }
 }
 
 /// What is kept, and for how much longer; nothing, if nothing is.
@@ -43,15 +33,17 @@ fn left(left_ms: i64) -> Duration {
     }
 }
 
-/// What a mark is told that found something, which was completed or not, and looked again.
-pub(super) fn marked(was_completed: bool, now: Option<(Vec<u8>, Duration)>) -> Marked {
-    let (is_completed, left) = match &now {
-        Some((kept, left)) => (kept.first().is_some_and(|&tag| value::is_completed(tag)), *left),
-        None => (was_completed, Duration::ZERO),
-    };
-    match is_completed {
-        true => Marked::Duplicate { expires_in: left },
-        false => Marked::InProgress { lease_left: left },
+/// What a mark is told that found something, given how that begins and for how much longer it is there.
+pub(super) fn marked(mark: &Mark, found: Option<(Vec<u8>, Duration)>) -> Result<Marked, StoreError> {
+    match found {
+        // It has just expired or was released: whoever asks again soon may get it.
+        None => Ok(Marked::InProgress { lease_left: Duration::ZERO }),
+        Some((kept, left)) => Ok(match value::kind(&kept)? {
+            // Asked again: the earlier answer was lost.
+            Kind::Marked(attempt) if attempt == value::attempt_bits(mark.attempt) => Marked::Fresh,
+            Kind::Marked(_) | Kind::Completed => Marked::Duplicate { expires_in: left },
+            Kind::InProgress => Marked::InProgress { lease_left: left },
+        }),
     }
 }
 
@@ -91,6 +83,7 @@ pub(super) fn major_version(info: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{RecordKey, Scope};
 
     #[test]
     fn versions_are_read() {
@@ -100,21 +93,24 @@ mod tests {
     }
 
     #[test]
-    fn a_second_look_decides_unless_nothing_is_left() {
-        let second = Duration::from_secs(1);
-        let now = |kept: &[u8]| Some((kept.to_vec(), second));
-        assert_eq!(marked(false, now(b"C")), Marked::Duplicate { expires_in: second });
-        assert_eq!(marked(true, now(b"1")), Marked::Duplicate { expires_in: second });
-        assert_eq!(marked(true, now(b"P")), Marked::InProgress { lease_left: second });
-        assert_eq!(marked(true, None), Marked::Duplicate { expires_in: Duration::ZERO });
-        assert_eq!(marked(false, None), Marked::InProgress { lease_left: Duration::ZERO });
+    fn what_a_mark_finds_decides() {
+        let mark = Mark { key: RecordKey::new(&Scope::default(), "a"), attempt: 17, retention: Duration::ZERO };
+        let left = Duration::from_secs(1);
+        let marked = |kept: &[u8]| marked(&mark, Some((kept.to_vec(), left)));
+        assert_eq!(marked(b"17").unwrap(), Marked::Fresh);
+        assert_eq!(marked(b"18").unwrap(), Marked::Duplicate { expires_in: left });
+        assert_eq!(marked(b"-1").unwrap(), Marked::Duplicate { expires_in: left });
+        assert_eq!(marked(b"C000000000000000700").unwrap(), Marked::Duplicate { expires_in: left });
+        assert_eq!(marked(b"P00000000000000070").unwrap(), Marked::InProgress { lease_left: left });
+        assert_eq!(marked(b"F00000000000000070").unwrap(), Marked::InProgress { lease_left: left });
+        assert_eq!(marked(b"Perhaps").unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(super::marked(&mark, None).unwrap(), Marked::InProgress { lease_left: Duration::ZERO });
     }
 
     #[test]
     fn other_answers_are_errors() {
         for wrong in [Value::Okay, Value::Int(-2), Value::Array(vec![]), Value::Array(vec![Value::Nil, Value::Int(1)])]
         {
-            assert!(kept_before(wrong.clone()).is_err());
             assert!(kept_and_left(wrong.clone()).is_err());
             assert!(left_of_member(&wrong).is_err());
         }

@@ -32,7 +32,7 @@ use scripts::{Script, Scripts};
 use servers::{Command, Servers};
 use std::time::Duration;
 
-/// Records in a Redis (7.0 or later) or Valkey server, or in a cluster of them.
+/// Records in a Redis (6.0 or later) or Valkey server, or in a cluster of them.
 ///
 /// ```no_run
 /// use hapax::store::{Mark, Marked, RecordKey, RedisOptions, RedisStore, Scope, Store};
@@ -49,7 +49,7 @@ use std::time::Duration;
 ///
 /// # What is guaranteed
 ///
-/// - *Atomicity.* A plain mark is one `SET … NX GET PX`. Claims, and what ends them, are one script, called by its digest and loaded again by
+/// - *Atomicity.* A plain mark is one `SET … NX PX`. Claims, and what ends them, are one script, called by its digest and loaded again by
 ///   whoever finds that the server has lost it.
 /// - *Time* is the server's: retention, lease and the time after a failure are the expiry of a key, in milliseconds; tokens are its
 ///   microseconds. If its clock is set back, a later claim may get a smaller token; the store itself goes by equality, so fencing holds here.
@@ -72,8 +72,8 @@ use std::time::Duration;
 ///
 /// # Cost
 ///
-/// One round trip a batch; marks take a second one for those ids that are no longer fresh, to learn how long. Memory of the server: 112
-/// bytes a mark (of a 16-byte id), or 10 with [`RedisOptions::compact`].
+/// One round trip a batch; marks take a second one for those ids that are no longer fresh, to learn by whom and how long. Memory of the
+/// server: 129 bytes a mark (ids of 16 bytes), or 10 with [`RedisOptions::compact`].
 ///
 /// Ideas: Redis' own pattern of locks with random tokens (`SET NX PX`); effects of scripts rather than scripts are replicated.
 pub struct RedisStore {
@@ -91,7 +91,7 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if an option is wrong, the password is, or the server is older than Redis 7.0;
+    /// [`ErrorKind::Misconfigured`] if an option is wrong, the password is, or the server is older than Redis 6.0;
     /// [`ErrorKind::Unavailable`] if nobody answers.
     pub async fn connect(options: RedisOptions) -> Result<Self, StoreError> {
         let keys = Keys::new(&options.namespace, options.in_cluster)?;
@@ -101,7 +101,7 @@ impl RedisStore {
         Ok(store)
     }
 
-    /// Whether `SET` takes both `NX` and `GET`.
+    /// Whether the servers know all that they will be asked: `SCAN … TYPE` is the youngest.
     async fn check_version(&self) -> Result<(), StoreError> {
         let mut pipeline = Pipeline::new();
         pipeline.add_command(cmd("INFO").arg("server").take());
@@ -115,8 +115,8 @@ impl RedisStore {
                 other => return Err(unexpected("INFO", &other)),
             };
             match major_version(&info) {
-                Some(..7) => {
-                    let wrong = format!("Redis 7.0 or later is needed; {} is older", node.address());
+                Some(..6) => {
+                    let wrong = format!("Redis 6.0 or later is needed; {} is older", node.address());
                     return Err(error(ErrorKind::Misconfigured, wrong));
                 }
                 _ => continue,
@@ -190,6 +190,10 @@ impl std::fmt::Debug for RedisStore {
 impl Store for RedisStore {
     fn backend(&self) -> &'static str {
         errors::BACKEND
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { batch: 1_024, under_way: 4 }
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {

@@ -10,35 +10,28 @@ use std::time::Duration;
 impl RedisStore {
     pub(super) async fn mark_each(&self, marks: &[Mark]) -> Answers<Marked> {
         let set = |mark: &Mark| {
-            let expiry_ms = value::expiry_ms(mark.retention);
             let name = self.keys.of(&mark.key);
-            let mut set = Cmd::with_capacity(7, name.len() + 64);
-            set.arg("SET")
-                .arg(&name)
-                .arg(value::attempt_bits(mark.attempt))
-                .arg("NX")
-                .arg("GET")
-                .arg("PX")
-                .arg(expiry_ms);
+            let mut set = Cmd::with_capacity(6, name.len() + 64);
+            set.arg("SET").arg(&name).arg(value::attempt_bits(mark.attempt)).arg("NX");
+            set.arg("PX").arg(value::expiry_ms(mark.retention));
             self.command(&name, set)
         };
-        let kept = self.each(marks, set, answers::kept_before).await?;
-        let is_fresh = |mark: &Mark, kept: &Option<Kept>| match kept {
-            None => true,
-            // Asked again: the earlier answer was lost.
-            Some(Kept::Marked(attempt)) => *attempt == value::attempt_bits(mark.attempt),
-            Some(_) => false,
+        let is_set = |answer| match answer {
+            Value::Okay => Ok(true),
+            Value::Nil => Ok(false),
+            other => Err(unexpected("SET", &other)),
         };
-        // For how much longer others are known takes a second look, so that what is kept need not say it: it has no room for both.
-        let known = marks.iter().zip(&kept).filter(|(mark, kept)| matches!(kept, Ok(kept) if !is_fresh(mark, kept)));
+        let are_set = self.each(marks, set, is_set).await?;
+        // Those that were there are looked at, in whole if they are marks: there are fewer of them, and `SET … NX GET` would cost each one a
+        // fifth more, and not say for how long.
+        let known = marks.iter().zip(&are_set).filter(|(_, is_set)| matches!(is_set, Ok(false)));
         let known: Vec<Vec<u8>> = known.map(|(mark, _)| self.keys.of(&mark.key)).collect();
-        let mut left = self.look(&known, 0).await?.into_iter();
-        let marked = marks.iter().zip(kept).map(|(mark, kept)| match kept? {
-            Some(kept) if !is_fresh(mark, &Some(kept.clone())) => match left.next() {
-                Some(left) => Ok(answers::marked(kept.is_completed(), left?)),
-                None => Err(unexpected("a second look", &Value::Nil)),
-            },
-            _ => Ok(Marked::Fresh),
+        let mut looks = self.look(&known, value::MARK_BYTES as i64 - 1).await?.into_iter();
+        let marked = marks.iter().zip(are_set).map(|(mark, is_set)| match is_set? {
+            true => Ok(Marked::Fresh),
+            false => {
+                looks.next().map_or_else(|| Err(unexpected("a look", &Value::Nil)), |look| answers::marked(mark, look?))
+            }
         });
         Ok(marked.collect())
     }

@@ -1,9 +1,10 @@
 //! Ids that are done, node after node.
 
+use super::RedisStore;
 use super::answers::unexpected;
 use super::errors::error;
 use super::servers::Node;
-use super::{RedisStore, value};
+use super::value::{self, Kind};
 use crate::store::*;
 use ::redis::{Pipeline, Value, cmd};
 use std::sync::Arc;
@@ -38,9 +39,9 @@ impl RedisStore {
         let cursor = if node.address() == from.address { from.cursor } else { 0 };
         let (cursor, names) = self.names(&node, cursor, limit).await?;
         let mut page = Page::default();
-        for (name, kept) in names.iter().zip(self.look(&names, 0).await?) {
+        for (name, kept) in names.iter().zip(self.look(&names, value::MARK_BYTES as i64 - 1).await?) {
             let Some((kept, expires_in)) = kept? else { continue };
-            if kept.first().is_some_and(|&tag| value::is_completed(tag)) {
+            if value::kind(&kept)? != Kind::InProgress {
                 page.found.push(Found { key: self.keys.parse(name)?, expires_in });
             }
         }

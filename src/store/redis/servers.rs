@@ -244,13 +244,9 @@ impl Servers {
     }
 
     /// Who gets which commands, in their order.
-    fn share_out(
-        &self,
-        asked: Vec<Asked>,
-        load: Option<&Script>,
-    ) -> Result<Vec<(Option<Arc<Node>>, Batch)>, StoreError> {
+    fn share_out(&self, asked: Vec<Asked>, load: Option<&Script>) -> Result<Vec<Share>, StoreError> {
         let map = self.map();
-        let mut batches: Vec<(Option<Arc<Node>>, Batch)> = Vec::new();
+        let mut batches: Vec<Share> = Vec::new();
         for Asked { place, command, to } in asked {
             let node = match &to {
                 To::Owner => map.owner(command.slot),
@@ -366,6 +362,8 @@ struct Batch {
     asked: Vec<(usize, u16, To)>,
 }
 
+/// What is for whom; for nobody, if no node owns the slots.
+type Share = (Option<Arc<Node>>, Batch);
 type Sent = Vec<(Batch, Result<Vec<Value>, StoreError>)>;
 
 impl Batch {

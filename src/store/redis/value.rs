@@ -78,11 +78,6 @@ impl Kept {
         }
     }
 
-    /// Whether the id is done.
-    pub(super) fn is_completed(&self) -> bool {
-        !matches!(self, Kept::InProgress { .. } | Kept::Failed { .. })
-    }
-
     /// What it says, for so long.
     pub(super) fn known(self, left: Duration) -> Known {
         match self {
@@ -99,9 +94,31 @@ impl Kept {
     }
 }
 
-/// Whether a value that begins like this is that of an id that is done.
-pub(super) fn is_completed(first: u8) -> bool {
-    !matches!(first, b'P' | b'F')
+/// The most bytes that a mark has, and enough of anything else to tell what it is.
+pub(super) const MARK_BYTES: usize = 20;
+
+/// What a value is, as far as its beginning says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A mark, by this attempt.
+    Marked(u64),
+    /// Done otherwise.
+    Completed,
+    /// Claimed, or failed.
+    InProgress,
+}
+
+/// What a value is that begins like this.
+pub(super) fn kind(beginning: &[u8]) -> Result<Kind, StoreError> {
+    let is_claim = || beginning.len() > TOKEN_BYTES && beginning[1..=TOKEN_BYTES].iter().all(u8::is_ascii_digit);
+    match beginning.first() {
+        Some(b'P' | b'F') if is_claim() => Ok(Kind::InProgress),
+        Some(b'C') if is_claim() => Ok(Kind::Completed),
+        _ => match Kept::decode(beginning)? {
+            Kept::Marked(attempt) => Ok(Kind::Marked(attempt)),
+            _ => Ok(Kind::Completed),
+        },
+    }
 }
 
 /// Fingerprint and the rest of a value that begins with tag and token.
