@@ -1,0 +1,91 @@
+//! Callers of an engine.
+
+use hapax::TieredDedup;
+use hapax::store::Store;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+pub const CALLERS: u64 = 256;
+
+/// Ids of 16 bytes that nobody else uses, and look random.
+pub fn id(number: u64) -> [u8; 16] {
+    let mix = |mut z: u64| {
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    };
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&mix(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes());
+    id[8..].copy_from_slice(&mix(number ^ 0x5851_f42d_4c95_7f2d).to_le_bytes());
+    id
+}
+
+/// Numbers that no earlier round has used.
+pub fn numbers(count: u64) -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let salt = u64::from(std::process::id()) << 40;
+    salt | NEXT.fetch_add(count, Ordering::Relaxed)
+}
+
+/// Callers at the same time, each checking one id after the other; ids a second. `repeated` of a hundred are ids that were checked a moment ago.
+pub async fn check<S: Store>(dedup: &TieredDedup<S>, callers: u64, each: u64, repeated: u64) -> f64 {
+    let (first, wrong) = (numbers(callers * each), Arc::new(AtomicU64::new(0)));
+    let begun = Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    for caller in 0..callers {
+        let (dedup, wrong) = (dedup.clone(), Arc::clone(&wrong));
+        tasks.spawn(async move {
+            let mut fresh_ones = 0;
+            for i in 0..each {
+                // Spread evenly.
+                let repeats = fresh_ones > 0 && (i * repeated) % 100 + repeated >= 100;
+                fresh_ones += u64::from(!repeats);
+                let number = first + caller * each + fresh_ones - 1;
+                let verdict = dedup.check(id(number)).await.expect("an answer");
+                if verdict.is_fresh() == repeats {
+                    wrong.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+    tasks.join_all().await;
+    let seconds = begun.elapsed().as_secs_f64();
+    assert_eq!(wrong.load(Ordering::Relaxed), 0, "wrong answers");
+    (callers * each) as f64 / seconds
+}
+
+/// The same, each id claimed and completed; ids a second.
+pub async fn claim<S: Store>(dedup: &TieredDedup<S>, callers: u64, each: u64) -> f64 {
+    let (first, begun) = (numbers(callers * each), Instant::now());
+    let mut tasks = tokio::task::JoinSet::new();
+    for caller in 0..callers {
+        let dedup = dedup.clone();
+        tasks.spawn(async move {
+            for i in 0..each {
+                let claim = dedup.claim(id(first + caller * each + i)).await.expect("an answer");
+                claim.claimed().expect("nobody else has it").complete().await.expect("completed");
+            }
+        });
+    }
+    tasks.join_all().await;
+    (callers * each) as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// The time that each of some calls takes, sorted.
+pub async fn times<F: Future<Output = ()>>(calls: usize, mut call: impl FnMut(usize) -> F) -> Vec<Duration> {
+    let mut times = Vec::with_capacity(calls);
+    for i in 0..calls {
+        let begun = Instant::now();
+        call(i).await;
+        times.push(begun.elapsed());
+    }
+    times.sort();
+    times
+}
+
+/// In microseconds.
+pub fn percentile(times: &[Duration], percent: f64) -> f64 {
+    let place = ((times.len() as f64 * percent / 100.0) as usize).min(times.len() - 1);
+    times[place].as_secs_f64() * 1e6
+}

@@ -1,0 +1,28 @@
+//! The asynchronous engine over real servers, beside the naive way, in one run on one machine: medians of several rounds, interleaved. The answers
+//! are checked: a fresh id that is called a duplicate, or the other way round, ends the run.
+//!
+//! `cargo run --release -- [redis] [latency] …`: without a name, everything.
+
+#[path = "../../../tests/stores/redis_server.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod redis_server;
+
+mod latency;
+mod load;
+mod redis_rows;
+mod table;
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    if wanted.iter().any(|wanted| wanted == "redis-profile") {
+        runtime.block_on(redis_rows::profile());
+    }
+    if wants("redis") {
+        runtime.block_on(redis_rows::run());
+    }
+    if wants("latency") {
+        runtime.block_on(latency::run());
+    }
+}
