@@ -5,6 +5,8 @@
 //! | | feature | for |
 //! |---|---|---|
 //! | [`InMemoryStore`] | `store` | tests, and several engines in one process |
+#![cfg_attr(feature = "fjall", doc = "| [`FjallStore`] | `fjall` | one process that owns its ids: a directory, in Rust alone |")]
+#![cfg_attr(feature = "sqlite", doc = "| [`SqliteStore`] | `sqlite` | tools with one file, and marks in a user's own transaction |")]
 //!
 //! To write another one, implement [`Store`], which says what is promised, and run the suite in `hapax::testing::store` on it.
 
@@ -16,6 +18,22 @@ mod contract;
 mod record;
 
 mod in_memory;
+
+#[cfg(any(feature = "fjall", feature = "sqlite"))]
+mod codec;
+#[cfg(any(feature = "fjall", feature = "sqlite"))]
+mod committer;
+#[cfg(feature = "fjall")]
+mod fjall;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+#[cfg(any(feature = "fjall", feature = "sqlite"))]
+pub use committer::Durability;
+#[cfg(feature = "fjall")]
+pub use fjall::{FjallOptions, FjallStore};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{SqliteOptions, SqliteStore, SqliteTable};
 
 pub use contract::Store;
 pub use error::{ErrorKind, StoreError};
