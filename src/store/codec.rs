@@ -41,7 +41,8 @@ pub(super) fn encode(kept: &Kept) -> Vec<u8> {
         State::Completed { attempt: Some(attempt), result } => (MARKED, Some(*attempt), result.as_deref()),
     };
     let flags = [(kept.token != 0, TOKEN), (kept.fingerprint.is_some(), FINGERPRINT), (result.is_some(), RESULT)];
-    let head = flags.iter().filter(|(is_set, _)| *is_set).fold(VERSION << VERSION_SHIFT | state, |head, (_, f)| head | f);
+    let head =
+        flags.iter().filter(|(is_set, _)| *is_set).fold(VERSION << VERSION_SHIFT | state, |head, (_, f)| head | f);
 
     let mut bytes = Vec::with_capacity(9 + 8 + 8 + 16 + result.map_or(0, <[u8]>::len));
     bytes.push(head);
@@ -77,9 +78,7 @@ pub(super) fn decode(bytes: &[u8], backend: &'static str) -> Result<Kept, StoreE
     };
     let until = Timestamp::from_nanos(below_2_63(&mut rest, "a time")?);
     let attempt = match head & STATE {
-        IN_PROGRESS | MARKED => {
-            Some(number(&mut rest).map(u64::from_le_bytes).ok_or_else(|| wrong("an attempt"))?)
-        }
+        IN_PROGRESS | MARKED => Some(number(&mut rest).map(u64::from_le_bytes).ok_or_else(|| wrong("an attempt"))?),
         _ => None,
     };
     let token = match head & TOKEN {
@@ -179,6 +178,11 @@ mod tests {
         assert_eq!(encode(&done), *b"\x3e\x08\x07\x06\x05\x04\x03\x02\x01\x05\0\0\0\0\0\0\0ffffffffffffffffpaid");
         let recorded = Kept { state: State::Failed, token: 0, fingerprint: None, until };
         assert_eq!(encode(&recorded).len(), 9);
-        assert!(decode(b"\x43\x08\x07\x06\x05\x04\x03\x02\x01", "test").unwrap_err().to_string().contains("version 1, not 2"));
+        assert!(
+            decode(b"\x43\x08\x07\x06\x05\x04\x03\x02\x01", "test")
+                .unwrap_err()
+                .to_string()
+                .contains("version 1, not 2")
+        );
     }
 }

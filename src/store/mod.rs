@@ -5,8 +5,14 @@
 //! | | feature | for |
 //! |---|---|---|
 //! | [`InMemoryStore`] | `store` | tests, and several engines in one process |
-#![cfg_attr(feature = "fjall", doc = "| [`FjallStore`] | `fjall` | one process that owns its ids: a directory, in Rust alone |")]
-#![cfg_attr(feature = "sqlite", doc = "| [`SqliteStore`] | `sqlite` | tools with one file, and marks in a user's own transaction |")]
+#![cfg_attr(
+    feature = "fjall",
+    doc = "| [`FjallStore`] | `fjall` | one process that owns its ids: a directory, in Rust alone |"
+)]
+#![cfg_attr(
+    feature = "sqlite",
+    doc = "| [`SqliteStore`] | `sqlite` | tools with one file, and marks in a user's own transaction |"
+)]
 //!
 //! To write another one, implement [`Store`], which says what is promised, and run the suite in `hapax::testing::store` on it.
 

@@ -5,6 +5,7 @@
 //! among many, a commit serves all of them. Nothing touches a disk on a caller's thread.
 
 mod pending;
+mod time;
 
 use super::codec;
 use super::error::{ErrorKind, StoreError};
@@ -15,6 +16,7 @@ use crate::Timestamp;
 use pending::Pending;
 pub(super) use pending::Put;
 use std::thread::JoinHandle;
+pub(super) use time::Time;
 use tokio::sync::{mpsc, oneshot};
 
 /// When what a store has acknowledged is durable.
@@ -39,7 +41,7 @@ pub(super) trait Database: 'static {
     /// Before a group. `writes` says whether anything in it might.
     fn begin(&mut self, writes: bool) -> Result<(), StoreError>;
 
-    /// The time of the next call in the group, which is later than that of the call before.
+    /// The time of the next call in the group, which is not before that of the call before.
     fn now(&mut self) -> Timestamp;
 
     /// What was committed, or [`ErrorKind::Corrupt`].
@@ -145,17 +147,12 @@ impl<D: Database> Committer<D> {
     }
 
     /// Looks at what is kept of each key.
-    pub(super) async fn look<A>(
-        &self,
-        keys: &[RecordKey],
-        decide: fn(Option<&Kept>, Timestamp) -> A,
-    ) -> Answers<A>
+    pub(super) async fn look<A>(&self, keys: &[RecordKey], decide: fn(Option<&Kept>, Timestamp) -> A) -> Answers<A>
     where
         A: Send + 'static,
     {
-        let each = move |group: &mut Group<D>, key: Vec<u8>, _: &RecordKey, now| {
-            Ok(decide(group.find(&key)?.as_ref(), now))
-        };
+        let each =
+            move |group: &mut Group<D>, key: Vec<u8>, _: &RecordKey, now| Ok(decide(group.find(&key)?.as_ref(), now));
         self.each(Kind::Reads, keys, |key| key, each).await
     }
 
@@ -302,4 +299,3 @@ fn commit<D: Database>(
     }
     goes_on
 }
-

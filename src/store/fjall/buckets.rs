@@ -83,7 +83,8 @@ impl Row {
     /// [`ErrorKind::Misconfigured`] if another version of hapax wrote it, [`ErrorKind::Corrupt`] if none did.
     pub(super) fn decode(bytes: &[u8], backend: &'static str) -> Result<Self, StoreError> {
         let corrupt = || {
-            let wrong = format!("a bucket's row has {ROW_BYTES} bytes and times in order, not {}", bytes.escape_ascii());
+            let wrong =
+                format!("a bucket's row has {ROW_BYTES} bytes and times in order, not {}", bytes.escape_ascii());
             StoreError::new(ErrorKind::Corrupt, backend, wrong)
         };
         match bytes.first() {

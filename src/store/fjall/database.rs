@@ -2,9 +2,8 @@
 
 use super::buckets::{self, Row};
 use super::directory;
-use super::time::Time;
 use crate::store::codec;
-use crate::store::committer::{CommitError, Database, Durability, Put};
+use crate::store::committer::{CommitError, Database, Durability, Put, Time};
 use crate::store::error::{ErrorKind, StoreError};
 use crate::store::key::RecordKey;
 use crate::store::record::{Kept, State};
@@ -13,7 +12,7 @@ use crate::{Clock, Timestamp};
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
 use fjall::{Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
 use std::ops::Bound;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Where a bucket's row is. No record is there: its key begins with a scope, and this is no UTF-8.
@@ -60,10 +59,10 @@ impl Buckets {
         }
         numbers.sort_unstable();
         let mut buckets = Vec::new();
-        for number in numbers {
-            buckets.extend(Self::open_bucket(&database, &path, number)?);
+        for (i, &number) in numbers.iter().enumerate() {
+            buckets.push(Self::open_bucket(&database, &path, number, i + 1 == numbers.len())?);
         }
-        let seen = buckets.iter().map(|bucket: &Bucket| bucket.row.seen).max().unwrap_or_default();
+        let seen = buckets.iter().map(|bucket| bucket.row.seen).max().unwrap_or_default();
         let persist = match durability {
             Durability::Disk => PersistMode::SyncData,
             Durability::System => PersistMode::Buffer,
@@ -71,27 +70,29 @@ impl Buckets {
         Ok(Buckets { path, database, buckets, persist, bucket, time: Time::new(clock, seen) })
     }
 
-    /// A bucket that is there, unless it was being made.
+    /// A bucket that is there. One without a row was being made, and is the newest: it is taken as it is.
+    ///
+    /// (It is not deleted. The library may give the number of a deleted keyspace to another one after a restart, when its count of changes may begin with
+    /// a smaller number than the deletion had, and would then take the other one for deleted. Buckets are deleted from the oldest on, and never
+    /// the newest, so no number comes back.)
     fn open_bucket(
         database: &fjall::Database,
-        path: &PathBuf,
+        path: &Path,
         number: u64,
-    ) -> Result<Option<Bucket>, StoreError> {
+        is_newest: bool,
+    ) -> Result<Bucket, StoreError> {
         let failed = |error| directory::failed(error, path, "opening a bucket");
         let keyspace = database.keyspace(&buckets::name(number), keyspace_options).map_err(failed)?;
-        if let Some(row) = keyspace.get(ROW_KEY).map_err(failed)? {
-            let row = Row::decode(&row, super::BACKEND).map_err(|error| {
-                StoreError::caused(error.kind(), super::BACKEND, path.display().to_string(), error)
-            })?;
-            return Ok(Some(Bucket { number, keyspace, row }));
-        }
-        if !keyspace.is_empty().map_err(failed)? {
-            let wrong = format!("{}: bucket {number} has records, but no row that says until when", path.display());
-            return Err(StoreError::new(ErrorKind::Corrupt, super::BACKEND, wrong));
-        }
-        // Killed between making the bucket and writing to it.
-        database.delete_keyspace(keyspace).map_err(failed)?;
-        Ok(None)
+        let row = match keyspace.get(ROW_KEY).map_err(failed)? {
+            Some(row) => Row::decode(&row, super::BACKEND)
+                .map_err(|error| StoreError::caused(error.kind(), super::BACKEND, path.display().to_string(), error))?,
+            None if is_newest && keyspace.is_empty().map_err(failed)? => Row::new(Timestamp::default()),
+            None => {
+                let wrong = format!("{}: bucket {number} has no row that says until when it counts", path.display());
+                return Err(StoreError::new(ErrorKind::Corrupt, super::BACKEND, wrong));
+            }
+        };
+        Ok(Bucket { number, keyspace, row })
     }
 
     fn failed(&self, error: fjall::Error, what: &str) -> StoreError {
@@ -124,7 +125,7 @@ impl Buckets {
         let Some(newest) = self.buckets.last_mut() else { return Ok(()) }; // there is one now
         let batch = OwnedWriteBatch::with_capacity(self.database.clone(), puts.len() + 1);
         let mut batch = batch.durability(Some(self.persist));
-        let mut row = newest.row;
+        let mut row = if newest.row.has_records() { newest.row } else { Row::new(now) };
         for put in puts {
             row = row.with(put.until, now).unwrap_or(row);
             batch.insert(&newest.keyspace, put.key, put.value);
@@ -227,7 +228,8 @@ impl Database for Buckets {
         };
         let (mut page, mut visited) = (Page::default(), 0);
         for bucket in self.buckets.iter().filter(|bucket| bucket.number >= first) {
-            let start = if bucket.number == first { std::mem::replace(&mut after, Bound::Unbounded) } else { Bound::Unbounded };
+            let start =
+                if bucket.number == first { std::mem::replace(&mut after, Bound::Unbounded) } else { Bound::Unbounded };
             for entry in bucket.keyspace.range::<Vec<u8>, _>((start, Bound::Excluded(ROW_KEY.to_vec()))) {
                 let key = entry.key().map_err(|error| self.failed(error, "scanning"))?;
                 page.found.extend(self.found(bucket.number, &key, now)?);

@@ -3,7 +3,6 @@
 mod buckets;
 mod database;
 mod directory;
-mod time;
 
 use super::committer::{Committer, Durability};
 use super::contract::Store;
