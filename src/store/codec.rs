@@ -148,7 +148,7 @@ mod tests {
                 let mut damaged = bytes.clone();
                 damaged[bit / 8] ^= 1 << (bit % 8);
                 is_an_error_or_canonical(&damaged)?;
-                prop_assert_ne!(decode(&damaged, "test").ok().as_ref(), Some(&kept));
+                prop_assert!(decode(&damaged, "test").ok() != Some(kept.clone()));
             }
         }
 

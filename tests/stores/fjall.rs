@@ -289,3 +289,65 @@ fn a_store_whose_making_was_interrupted_is_made() {
         }
     });
 }
+
+/// A small file system of the test's own, if the system lets us.
+#[cfg(target_os = "linux")]
+struct SmallDisk(Directory);
+
+#[cfg(target_os = "linux")]
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let directory = Directory::made("small-disk");
+        let size = ["-t", "tmpfs", "-o", "size=24m", "hapax-test"];
+        let mounted = std::process::Command::new("mount").args(size).arg(directory.path()).output();
+        mounted.is_ok_and(|output| output.status.success()).then_some(SmallDisk(directory))
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("--lazy").arg(self.0.path()).output();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_until_it_is_reopened_and_loses_nothing() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!("SKIPPED: mounting a small file system takes rights that this process does not have");
+        return;
+    };
+    let (path, clock) = (disk.0.path().join("store"), clock());
+    runtime().block_on(async {
+        let store = open(&path, &clock).await;
+        let batch = |n: u64| (0..500).map(move |i| format!("{n} {i} {}", "x".repeat(30)));
+        let (mut acknowledged, mut failed) = (0, None);
+        for n in 0..2_000 {
+            match store.mark(&batch(n).map(|id| mark_of(id, DAY)).collect::<Vec<_>>()).await {
+                Ok(_) => acknowledged += 1,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        let failed = failed.expect("24 MiB are not enough for a million ids");
+        println!("after {acknowledged} batches: {failed}");
+        assert_eq!(failed.kind(), ErrorKind::Unavailable);
+        for _ in 0..3 {
+            assert!(store.mark(&[mark_of("another", DAY)]).await.is_err() && store.look_up(&[key("x")]).await.is_err());
+        }
+        drop(store);
+        // With room again, as an operator would make it.
+        let remount = std::process::Command::new("mount").args(["-o", "remount,size=256m"]).arg(disk.0.path()).output();
+        assert!(remount.unwrap().status.success());
+        let store = open(&path, &clock).await;
+        for n in 0..acknowledged {
+            let keys: Vec<RecordKey> = batch(n).map(key).collect();
+            let known = store.look_up(&keys).await.unwrap();
+            assert!(known.iter().all(|known| matches!(known, Ok(Known::Completed(_)))), "batch {n} was acknowledged");
+        }
+        assert_eq!(mark(&store, "another").await, Marked::Fresh);
+    });
+}

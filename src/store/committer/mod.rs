@@ -32,7 +32,7 @@ pub enum Durability {
 /// Calls that wait for the thread; more, and callers wait to be let in.
 const QUEUE_CALLS: usize = 64;
 /// So many requests, and a group takes no further call.
-const GROUP_REQUESTS: usize = 16_384;
+const GROUP_REQUESTS: usize = 32_768;
 
 /// What the thread owns.
 pub(super) trait Database: 'static {
@@ -299,3 +299,6 @@ fn commit<D: Database>(
     }
     goes_on
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,10 +9,12 @@ use crate::store::key::RecordKey;
 use crate::store::record::{Kept, State};
 use crate::store::request::{Cursor, Expired, Found, Page};
 use crate::{Clock, Timestamp};
+use fjall::compaction::Leveled;
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
 use fjall::{Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Where a bucket's row is. No record is there: its key begins with a scope, and this is no UTF-8.
@@ -20,6 +22,8 @@ const ROW_KEY: [u8; 1] = [0xff];
 
 /// Replayed when the store was killed, and written as one file.
 const MEMTABLE_BYTES: u64 = 16 << 20;
+/// So many files of one bucket, each with a filter to ask, are merged into fewer. (More of them make blind writes cheaper, and looks dearer.)
+const FILES_TO_MERGE: u8 = 8;
 /// How long closing waits for the last bucket's file: without it the next opening replays a log.
 const CLOSING: Duration = Duration::from_secs(5);
 
@@ -264,6 +268,7 @@ fn keyspace_options() -> KeyspaceCreateOptions {
     let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(12.0));
     KeyspaceCreateOptions::default()
         .max_memtable_size(MEMTABLE_BYTES)
+        .compaction_strategy(Arc::new(Leveled::default().with_l0_threshold(FILES_TO_MERGE)))
         .filter_policy(FilterPolicy::all(bloom))
         .filter_block_pinning_policy(PinningPolicy::all(true))
         .manual_journal_persist(true)

@@ -172,7 +172,7 @@ impl Store for FjallStore {
     }
 
     fn limits(&self) -> Limits {
-        Limits { batch: 8_192, under_way: 2 }
+        Limits { batch: 8_192, under_way: 4 }
     }
 
     fn is_private(&self) -> bool {
