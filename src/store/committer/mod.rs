@@ -63,6 +63,7 @@ pub(super) trait Database: 'static {
 /// Why a group was not committed.
 pub(super) enum CommitError {
     /// Nothing was done, and the next group may fare better.
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code))] // fjall does not say so of any error
     Undone(StoreError),
     /// Nobody knows what was done, and nothing more is acknowledged.
     Broken(StoreError),
@@ -75,12 +76,13 @@ struct Group<D> {
 }
 
 type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+/// Decides, or is told why it cannot; the rest waits for the commit.
+type Decide<D> = Box<dyn FnOnce(Result<&mut Group<D>, StoreError>) -> Reply + Send>;
 
 struct Call<D> {
     kind: Kind,
     requests: usize,
-    /// Decides, or is told why it cannot; the rest waits for the commit.
-    decide: Box<dyn FnOnce(Result<&mut Group<D>, StoreError>) -> Reply + Send>,
+    decide: Decide<D>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

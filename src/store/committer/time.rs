@@ -30,6 +30,7 @@ impl Time {
     }
 
     /// The time last given.
+    #[cfg(any(feature = "fjall", test))]
     pub(in crate::store) fn last(&self) -> Timestamp {
         self.last
     }

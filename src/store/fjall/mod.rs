@@ -61,7 +61,8 @@ const BACKEND: &str = "fjall";
 /// until the longest retention in its bucket, an eighth longer, is over, and that of those before: ids whose retentions differ much
 /// belong into different stores. What has expired is dropped by [`expire`](Store::expire), one bucket a call, in some milliseconds. Up to 64 calls wait in a queue, more callers wait to be let in.
 ///
-/// Dropping the store waits until it is closed, which may take a few hundred milliseconds: asynchronous callers may prefer a thread that may wait.
+/// Dropping the store waits until it is closed, which may take some seconds while files are being merged: asynchronous callers may prefer a thread that may wait.
+/// Besides the records there is a log, which is cut back when it has grown beyond 64 MB; opening reads it.
 ///
 /// Ideas: log-structured merge trees, O'Neil et al., 1996; time-window compaction, whose windows are dropped as a whole, from wide-column stores; group commit, DeWitt et al., SIGMOD 1984.
 pub struct FjallStore {
