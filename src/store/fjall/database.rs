@@ -204,8 +204,13 @@ impl Database for Buckets {
     /// Drops the oldest bucket, if it is over.
     fn expire(&mut self, _limit: usize) -> Result<Expired, StoreError> {
         let now = self.time.next();
-        let is_over = |buckets: &[Bucket]| buckets.first().is_some_and(|oldest| oldest.row.is_over(now));
-        if !is_over(&self.buckets) || !self.buckets.iter().any(|bucket| bucket.row.has_records()) {
+        // The newest bucket stays; once it is over, another one takes its place, unless it is empty anyway.
+        let is_over = |buckets: &[Bucket]| {
+            buckets
+                .first()
+                .is_some_and(|oldest| oldest.row.is_over(now) && (buckets.len() > 1 || oldest.row.has_records()))
+        };
+        if !is_over(&self.buckets) {
             return Ok(Expired::default());
         }
         if self.buckets.len() == 1 {
@@ -216,7 +221,7 @@ impl Database for Buckets {
         let dropped = self.buckets.remove(0);
         let records = dropped.keyspace.approximate_len().saturating_sub(1) as u64;
         self.database.delete_keyspace(dropped.keyspace).map_err(|error| self.failed(error, "dropping a bucket"))?;
-        Ok(Expired { records, more: self.buckets.len() > 1 && is_over(&self.buckets) })
+        Ok(Expired { records, more: is_over(&self.buckets) })
     }
 
     /// From the oldest bucket to the newest, so that what is written again meanwhile is met later on.
