@@ -1,11 +1,22 @@
 //! The durable, authoritative tier: what is kept of ids where a crash does not reach it, and where instances share it.
 //!
-//! A [`Store`] is what `TieredDedup` asks when its memory cannot answer. Backends:
+//! A [`Store`] is what [`TieredDedup`](crate::TieredDedup) asks when its memory cannot answer. Backends:
 //!
 //! | | feature | for |
 //! |---|---|---|
 //! | [`InMemoryStore`] | `store` | tests, and several engines in one process |
-//! | [`RedisStore`] | `redis` | many instances, and little latency; Redis or Valkey, single or cluster |
+#![cfg_attr(
+    feature = "redis",
+    doc = "| [`RedisStore`] | `redis` | many instances, and little latency; Redis or Valkey, single or cluster |"
+)]
+#![cfg_attr(
+    feature = "fjall",
+    doc = "| [`FjallStore`] | `fjall` | one process that owns its ids: a directory, in Rust alone |"
+)]
+#![cfg_attr(
+    feature = "sqlite",
+    doc = "| [`SqliteStore`] | `sqlite` | tools with one file, and marks in a user's own transaction |"
+)]
 //!
 //! To write another one, implement [`Store`], which says what is promised, and run the suite in `hapax::testing::store` on it.
 
@@ -17,11 +28,27 @@ mod contract;
 mod record;
 
 mod in_memory;
+
+#[cfg(any(feature = "fjall", feature = "sqlite"))]
+mod codec;
+#[cfg(any(feature = "fjall", feature = "sqlite"))]
+mod committer;
+#[cfg(feature = "fjall")]
+mod fjall;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
+#[cfg(feature = "fjall")]
+pub use self::fjall::{FjallOptions, FjallStore};
 #[cfg(feature = "redis")]
 pub use self::redis::{CompactOptions, RedisOptions, RedisStore};
+#[cfg(any(feature = "fjall", feature = "sqlite"))]
+pub use committer::Durability;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{SqliteOptions, SqliteStore, SqliteTable};
+
 pub use contract::Store;
 pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;

@@ -1,6 +1,12 @@
-//! Stores against real servers, which the tests start and stop themselves.
+//! Each store is what it promises to be: on servers that the tests start and stop themselves, in directories of their own, behind bad networks, and
+//! after kill -9.
 
+mod common;
+mod killed;
 mod proxy;
+
+mod fjall;
 mod redis;
 mod redis_cluster;
 mod redis_server;
+mod sqlite;

@@ -1,0 +1,83 @@
+//! What a group has changed, and is not committed yet.
+
+use crate::Timestamp;
+use crate::store::codec;
+use crate::store::record::Kept;
+use std::collections::HashMap;
+
+/// A record to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Put {
+    pub(in crate::store) key: Vec<u8>,
+    pub(in crate::store) value: Vec<u8>,
+    pub(in crate::store) until: Timestamp,
+}
+
+/// Records to be written, in the order in which they were decided.
+#[derive(Default)]
+pub(super) struct Pending {
+    puts: Vec<Put>,
+    /// Where the last one of a key is, of the first `indexed`. Built when somebody asks, since blind records ask nothing.
+    index: HashMap<Vec<u8>, usize>,
+    indexed: usize,
+}
+
+impl Pending {
+    pub(super) fn put(&mut self, key: Vec<u8>, kept: &Kept) {
+        self.puts.push(Put { key, value: codec::encode(kept), until: kept.until });
+    }
+
+    /// The last value of a key.
+    pub(super) fn find(&mut self, key: &[u8]) -> Option<&[u8]> {
+        for (i, put) in self.puts.iter().enumerate().skip(self.indexed) {
+            self.index.insert(put.key.clone(), i);
+        }
+        self.indexed = self.puts.len();
+        self.index.get(key).map(|&i| self.puts[i].value.as_slice())
+    }
+
+    /// All of them, sorted, the last one of each key.
+    pub(super) fn take(&mut self) -> Vec<Put> {
+        self.index.clear();
+        self.indexed = 0;
+        let mut puts = std::mem::take(&mut self.puts);
+        puts.sort_by(|a, b| a.key.cmp(&b.key)); // stable: of the same key, the last one comes last
+        puts.dedup_by(|later, earlier| {
+            let is_same = later.key == earlier.key;
+            if is_same {
+                std::mem::swap(later, earlier);
+            }
+            is_same
+        });
+        puts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::record::State;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn it_is_a_map_that_remembers_what_was_put_last(puts in proptest::collection::vec((0..20u8, any::<u32>(), any::<bool>()), 0..200)) {
+            let (mut pending, mut model) = (Pending::default(), BTreeMap::new());
+            for (key, token, looks) in puts {
+                let until = Timestamp::from_nanos(token.into());
+                let kept = Kept { state: State::Failed, token: token.into(), fingerprint: None, until };
+                pending.put(vec![key], &kept);
+                model.insert(vec![key], (codec::encode(&kept), until));
+                if looks {
+                    prop_assert!(pending.find(&[key]) == Some(&codec::encode(&kept)[..]));
+                    prop_assert_eq!(pending.find(&[99]), None);
+                }
+            }
+            let expected: Vec<Put> =
+                model.into_iter().map(|(key, (value, until))| Put { key, value, until }).collect();
+            prop_assert_eq!(pending.take(), expected);
+            prop_assert!(pending.take().is_empty() && pending.find(&[0]).is_none());
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The time of a store that outlives its process: it never goes back.
+
+use crate::{Clock, Timestamp};
+use std::time::Duration;
+
+pub(in crate::store) struct Time {
+    clock: Box<dyn Clock>,
+    /// How much the clock is behind the times that are kept.
+    behind: Duration,
+    last: Timestamp,
+}
+
+impl Time {
+    /// A time that goes on from `seen`, at the speed of the clock.
+    pub(in crate::store) fn new(clock: Box<dyn Clock>, seen: Timestamp) -> Self {
+        let mut time = Time { clock, behind: Duration::ZERO, last: seen };
+        time.goes_on_from(seen);
+        time
+    }
+
+    /// Never gives a time before this one from now on.
+    pub(in crate::store) fn goes_on_from(&mut self, seen: Timestamp) {
+        self.behind = self.behind.max(seen.since(self.clock.now()));
+    }
+
+    /// The time, not before any given before.
+    pub(in crate::store) fn next(&mut self) -> Timestamp {
+        self.last = (self.clock.now() + self.behind).max(self.last);
+        self.last
+    }
+
+    /// The time last given.
+    #[cfg(any(feature = "fjall", test))]
+    pub(in crate::store) fn last(&self) -> Timestamp {
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ManualClock;
+
+    #[test]
+    fn it_goes_on_where_it_was_and_never_back() {
+        let clock = ManualClock::new();
+        clock.set(Timestamp::from_secs(10));
+        let mut ahead = Time::new(Box::new(clock.clone()), Timestamp::from_secs(5));
+        assert_eq!(ahead.next(), Timestamp::from_secs(10));
+        let mut behind = Time::new(Box::new(clock.clone()), Timestamp::from_secs(3_600));
+        assert_eq!(behind.next(), Timestamp::from_secs(3_600));
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(behind.next(), Timestamp::from_secs(3_601));
+        ahead.goes_on_from(Timestamp::from_secs(5));
+        assert_eq!(ahead.next(), Timestamp::from_secs(11));
+        ahead.goes_on_from(Timestamp::from_secs(20));
+        assert_eq!(ahead.next(), Timestamp::from_secs(20));
+        clock.set(Timestamp::from_secs(2));
+        assert_eq!(ahead.next(), Timestamp::from_secs(20));
+        assert_eq!(ahead.last(), Timestamp::from_secs(20));
+    }
+}

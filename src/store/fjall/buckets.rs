@@ -1,0 +1,222 @@
+//! Which bucket records go to, when a bucket is closed, and when it is dropped.
+//!
+//! # Why no stale copy is ever taken for the current one
+//!
+//! 1. Whatever is written goes to the newest bucket.
+//! 2. So of two copies of a record, the one in the newer bucket is the later one, and a look that goes from the newest bucket to the oldest
+//!    and takes the first copy takes the last one written. (Within a bucket, a copy replaces the one before.)
+//! 3. Buckets are dropped from the oldest on, each when everything in it and in those before it has expired. So a copy is never gone
+//!    while an older one, which it hides, is still there.
+//!
+//! Buckets by the time of *expiry* would take fewer looks where retentions differ much, but break the second line: a record that is
+//! forgotten, or recorded again with a shorter retention, goes to a bucket that is dropped before that of the copy which it hides. The price: what expires early,
+//! such as leases, is kept as long as the longest retention in its bucket, and the ones before.
+
+use crate::Timestamp;
+use crate::store::error::{ErrorKind, StoreError};
+use std::time::Duration;
+
+/// More are not kept open: then the newest one stays the newest for longer.
+pub(super) const MAX_BUCKETS: usize = 64;
+/// An id that is not there is looked for in about this many buckets, and the disk is given back in such portions of the retention.
+const BUCKETS_PER_RETENTION: u32 = 8;
+/// No bucket that nobody asked for covers less.
+const SHORTEST: Duration = Duration::from_secs(60);
+/// How far a bucket's row looks ahead, so that it is written at most once in so long.
+const SLACK: Duration = Duration::from_secs(1);
+
+const VERSION: u8 = 1;
+const ROW_BYTES: usize = 1 + 4 * 8;
+
+/// What is known of a bucket. It is kept in the bucket itself, and written in one batch with the records that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// When the first record came.
+    pub(super) opened: Timestamp,
+    /// From when on nothing counts that is in it.
+    pub(super) ends_by: Timestamp,
+    /// The longest that a record in it counts.
+    pub(super) longest: Duration,
+    /// The largest time seen, within a second.
+    pub(super) seen: Timestamp,
+}
+
+impl Row {
+    /// Of a bucket without records.
+    pub(super) fn new(now: Timestamp) -> Self {
+        Row { opened: now, ends_by: now, longest: Duration::ZERO, seen: now }
+    }
+
+    /// The row that is right once a record until then is written, if this one is not.
+    pub(super) fn with(self, until: Timestamp, now: Timestamp) -> Option<Self> {
+        let is_right = until <= self.ends_by && until.since(now) <= self.longest && now < self.seen + SLACK;
+        (!is_right).then(|| Row {
+            ends_by: if until <= self.ends_by { self.ends_by } else { until + SLACK },
+            longest: self.longest.max(until.since(now)),
+            seen: self.seen.max(now),
+            ..self
+        })
+    }
+
+    /// Whether nothing in it counts any more.
+    pub(super) fn is_over(self, now: Timestamp) -> bool {
+        self.ends_by <= now
+    }
+
+    /// Whether a record was ever written to it.
+    pub(super) fn has_records(self) -> bool {
+        self.opened < self.ends_by
+    }
+
+    pub(super) fn encode(self) -> [u8; ROW_BYTES] {
+        let longest = u64::try_from(self.longest.as_nanos()).unwrap_or(u64::MAX);
+        let mut bytes = [VERSION; ROW_BYTES];
+        let numbers = [self.opened.as_nanos(), self.ends_by.as_nanos(), longest, self.seen.as_nanos()];
+        for (field, number) in bytes[1..].chunks_exact_mut(8).zip(numbers) {
+            field.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if another version of hapax wrote it, [`ErrorKind::Corrupt`] if none did.
+    pub(super) fn decode(bytes: &[u8], backend: &'static str) -> Result<Self, StoreError> {
+        let corrupt = || {
+            let wrong =
+                format!("a bucket's row has {ROW_BYTES} bytes and times in order, not {}", bytes.escape_ascii());
+            StoreError::new(ErrorKind::Corrupt, backend, wrong)
+        };
+        match bytes.first() {
+            Some(&VERSION) if bytes.len() == ROW_BYTES => {}
+            Some(&version) if version != VERSION => {
+                let wrong = format!("a bucket is of version {version}, this hapax knows {VERSION}");
+                return Err(StoreError::new(ErrorKind::Misconfigured, backend, wrong));
+            }
+            _ => return Err(corrupt()),
+        }
+        let mut numbers = bytes[1..].chunks_exact(8).map(|field| field.iter().rfold(0, |n, &b| n << 8 | u64::from(b)));
+        let mut next = || numbers.next().filter(|&n| n <= i64::MAX as u64).ok_or_else(corrupt);
+        let (opened, ends_by) = (Timestamp::from_nanos(next()?), Timestamp::from_nanos(next()?));
+        let (longest, seen) = (Duration::from_nanos(next()?), Timestamp::from_nanos(next()?));
+        match opened <= ends_by && opened <= seen {
+            true => Ok(Row { opened, ends_by, longest, seen }),
+            false => Err(corrupt()),
+        }
+    }
+}
+
+/// Whether what comes goes to a new bucket: `rows` are those of all buckets, the oldest first.
+///
+/// The newest one takes what comes for so long as is asked for, or for an eighth of the longest that any record counts that is kept.
+pub(super) fn is_time_for_another(rows: &[Row], now: Timestamp, asked: Option<Duration>) -> bool {
+    let Some(newest) = rows.last() else { return true };
+    let longest = rows.iter().map(|row| row.longest).max().unwrap_or_default();
+    let covers = asked.unwrap_or((longest / BUCKETS_PER_RETENTION).max(SHORTEST));
+    newest.has_records() && rows.len() < MAX_BUCKETS && newest.opened + covers <= now
+}
+
+/// The name of a bucket's keyspace.
+pub(super) fn name(number: u64) -> String {
+    format!("bucket-{number:016x}")
+}
+
+/// The number of the bucket of this name, if it is one's.
+pub(super) fn number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("bucket-")?;
+    u64::from_str_radix(digits, 16).ok().filter(|&number| self::name(number) == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_secs(secs)
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for n in [0, 1, 0x1234_5678_9abc_def0, u64::MAX] {
+            assert_eq!(number(&name(n)), Some(n));
+        }
+        for other in ["", "bucket-", "bucket-1", "bucket-000000000000000G", "bucket-00000000000000001", "data"] {
+            assert_eq!(number(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_row_is_written_at_most_once_a_second() {
+        let row = Row::new(at(10)).with(at(3_610), at(10)).unwrap();
+        assert!(row.ends_by >= at(3_610) && row.longest == HOUR);
+        let until = Timestamp::from_nanos(3_610_900_000_000);
+        assert_eq!(row.with(until, Timestamp::from_nanos(10_900_000_000)), None);
+        let later = row.with(at(3_611), at(11)).unwrap();
+        assert_eq!(later.seen, at(11));
+        assert!(later.with(at(9_000), at(11)).unwrap().ends_by >= at(9_000));
+    }
+
+    #[test]
+    fn a_bucket_covers_an_eighth_of_the_longest_retention_or_what_is_asked_for() {
+        let row = Row { longest: 8 * HOUR, ends_by: at(100_000), ..Row::new(at(0)) };
+        assert!(!is_time_for_another(&[row], at(3_599), None));
+        assert!(is_time_for_another(&[row], at(3_600), None));
+        assert!(is_time_for_another(&[row], at(10), Some(Duration::from_secs(10))));
+        assert!(is_time_for_another(&[], at(0), None));
+        assert!(!is_time_for_another(&[Row::new(at(0))], at(1_000_000), None), "it has no records");
+        assert!(!is_time_for_another(&[row; MAX_BUCKETS], at(1_000_000), None));
+        let lease = Row { longest: Duration::from_secs(30), ends_by: at(30), ..Row::new(at(0)) };
+        assert!(!is_time_for_another(&[lease], at(59), None));
+        assert!(!is_time_for_another(&[row, lease], at(3_599), None), "the first one decides when both are dropped");
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_read_as_they_were_written_and_damage_is_an_error_or_another_row(
+            times in any::<[u32; 4]>(), bit in 0..ROW_BYTES * 8, len in 0..ROW_BYTES,
+        ) {
+            let [opened, ends, longest, seen] = times.map(|n| u64::from(n) << 20);
+            let opened = Timestamp::from_nanos(opened);
+            let after = |nanos| opened + Duration::from_nanos(nanos);
+            let row = Row { opened, ends_by: after(ends), longest: Duration::from_nanos(longest), seen: after(seen) };
+            let mut bytes = row.encode();
+            prop_assert_eq!(Row::decode(&bytes, "test").unwrap(), row);
+            prop_assert!(Row::decode(&bytes[..len], "test").is_err());
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_ne!(Row::decode(&bytes, "test").ok(), Some(row));
+        }
+
+        /// The three lines above, on a model: buckets of maps, against one map.
+        #[test]
+        fn no_stale_copy_is_ever_found(steps in proptest::collection::vec((0..4u8, 0..3_000u64, 0..200u64, any::<bool>()), 1..300)) {
+            let (mut now, mut current) = (at(0), HashMap::new());
+            let mut buckets: Vec<(Row, HashMap<u8, Timestamp>)> = Vec::new();
+            for (id, counts_for, passes, expires) in steps {
+                now = now + Duration::from_secs(passes);
+                let rows: Vec<Row> = buckets.iter().map(|bucket| bucket.0).collect();
+                if is_time_for_another(&rows, now, None) {
+                    buckets.push((Row::new(now), HashMap::new()));
+                }
+                let until = now + Duration::from_secs(counts_for);
+                let (row, newest) = buckets.last_mut().unwrap();
+                *row = row.with(until, now).unwrap_or(*row);
+                newest.insert(id, until);
+                current.insert(id, until);
+                while expires && buckets.len() > 1 && buckets[0].0.is_over(now) {
+                    buckets.remove(0);
+                }
+                for id in 0..4 {
+                    let found = buckets.iter().rev().find_map(|bucket| bucket.1.get(&id));
+                    let counts = |until: Option<&Timestamp>| until.copied().filter(|&until| now < until);
+                    prop_assert_eq!(counts(found), counts(current.get(&id)));
+                    prop_assert!(found.is_none() || found == current.get(&id));
+                }
+            }
+            prop_assert!(buckets.len() < MAX_BUCKETS);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The buckets on disk: what the thread owns.
+
+use super::buckets::{self, Row};
+use super::directory;
+use crate::store::codec;
+use crate::store::committer::{CommitError, Database, Durability, Put, Time};
+use crate::store::error::{ErrorKind, StoreError};
+use crate::store::key::RecordKey;
+use crate::store::record::{Kept, State};
+use crate::store::request::{Cursor, Expired, Found, Page};
+use crate::{Clock, Timestamp};
+use fjall::compaction::Leveled;
+use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
+use fjall::{Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Where a bucket's row is. No record is there: its key begins with a scope, and this is no UTF-8.
+const ROW_KEY: [u8; 1] = [0xff];
+
+/// Replayed when the store was killed, and written as one file.
+const MEMTABLE_BYTES: u64 = 16 << 20;
+/// So many files of one bucket, each with a filter to ask, are merged into fewer. (More of them make blind writes cheaper, and looks dearer.)
+const FILES_TO_MERGE: u8 = 8;
+/// How long closing waits for the last bucket's file: without it the next opening replays a log.
+const CLOSING: Duration = Duration::from_secs(5);
+
+pub(super) struct Opening {
+    pub(super) path: PathBuf,
+    pub(super) durability: Durability,
+    pub(super) bucket: Option<Duration>,
+    pub(super) cache_bytes: u64,
+    pub(super) clock: Box<dyn Clock>,
+}
+
+pub(super) struct Buckets {
+    path: PathBuf,
+    database: fjall::Database,
+    /// The oldest first.
+    buckets: Vec<Bucket>,
+    persist: PersistMode,
+    bucket: Option<Duration>,
+    time: Time,
+}
+
+struct Bucket {
+    number: u64,
+    keyspace: Keyspace,
+    row: Row,
+}
+
+impl Buckets {
+    pub(super) fn open(opening: Opening) -> Result<Self, StoreError> {
+        let Opening { path, durability, bucket, cache_bytes, clock } = opening;
+        directory::prepare(&path)?;
+        let opened = fjall::Database::builder(&path).cache_size(cache_bytes).open();
+        let database = opened.map_err(|error| directory::failed(error, &path, "opening it"))?;
+        let mut numbers = Vec::new();
+        for name in database.list_keyspace_names() {
+            numbers.push(buckets::number(&name).ok_or_else(|| directory::foreign(&path, &name))?);
+        }
+        numbers.sort_unstable();
+        let mut buckets = Vec::new();
+        for (i, &number) in numbers.iter().enumerate() {
+            buckets.push(Self::open_bucket(&database, &path, number, i + 1 == numbers.len())?);
+        }
+        let seen = buckets.iter().map(|bucket| bucket.row.seen).max().unwrap_or_default();
+        let persist = match durability {
+            Durability::Disk => PersistMode::SyncData,
+            Durability::System => PersistMode::Buffer,
+        };
+        Ok(Buckets { path, database, buckets, persist, bucket, time: Time::new(clock, seen) })
+    }
+
+    /// A bucket that is there. One without a row was being made, and is the newest: it is taken as it is.
+    ///
+    /// (It is not deleted. The library may give the number of a deleted keyspace to another one after a restart, when its count of changes may begin with
+    /// a smaller number than the deletion had, and would then take the other one for deleted. Buckets are deleted from the oldest on, and never
+    /// the newest, so no number comes back.)
+    fn open_bucket(
+        database: &fjall::Database,
+        path: &Path,
+        number: u64,
+        is_newest: bool,
+    ) -> Result<Bucket, StoreError> {
+        let failed = |error| directory::failed(error, path, "opening a bucket");
+        let keyspace = database.keyspace(&buckets::name(number), keyspace_options).map_err(failed)?;
+        let row = match keyspace.get(ROW_KEY).map_err(failed)? {
+            Some(row) => Row::decode(&row, super::BACKEND)
+                .map_err(|error| StoreError::caused(error.kind(), super::BACKEND, path.display().to_string(), error))?,
+            None if is_newest && keyspace.is_empty().map_err(failed)? => Row::new(Timestamp::default()),
+            None => {
+                let wrong = format!("{}: bucket {number} has no row that says until when it counts", path.display());
+                return Err(StoreError::new(ErrorKind::Corrupt, super::BACKEND, wrong));
+            }
+        };
+        Ok(Bucket { number, keyspace, row })
+    }
+
+    fn failed(&self, error: fjall::Error, what: &str) -> StoreError {
+        directory::failed(error, &self.path, what)
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        self.buckets.iter().map(|bucket| bucket.row).collect()
+    }
+
+    /// Closes the newest bucket, and opens another.
+    fn open_another(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        let number = self.buckets.last().map_or(0, |newest| newest.number + 1);
+        let made = self.database.keyspace(&buckets::name(number), keyspace_options);
+        let keyspace = made.map_err(|error| self.failed(error, "making a bucket"))?;
+        if let Some(closed) = self.buckets.last() {
+            // Nothing more comes, so what is in memory would stay there, and in the log.
+            closed.keyspace.rotate_memtable().map_err(|error| self.failed(error, "closing a bucket"))?;
+        }
+        self.buckets.push(Bucket { number, keyspace, row: Row::new(now) });
+        Ok(())
+    }
+
+    /// Writes records and what the newest bucket's row has to say of them.
+    fn write(&mut self, puts: Vec<Put>) -> Result<(), StoreError> {
+        let now = self.time.last();
+        if buckets::is_time_for_another(&self.rows(), now, self.bucket) {
+            self.open_another(now)?;
+        }
+        let Some(newest) = self.buckets.last_mut() else { return Ok(()) }; // there is one now
+        let batch = OwnedWriteBatch::with_capacity(self.database.clone(), puts.len() + 1);
+        let mut batch = batch.durability(Some(self.persist));
+        let mut row = if newest.row.has_records() { newest.row } else { Row::new(now) };
+        for put in puts {
+            row = row.with(put.until, now).unwrap_or(row);
+            batch.insert(&newest.keyspace, put.key, put.value);
+        }
+        if row != newest.row {
+            batch.insert(&newest.keyspace, ROW_KEY, row.encode());
+        }
+        batch.commit().map_err(|error| directory::failed(error, &self.path, "writing"))?;
+        newest.row = row;
+        Ok(())
+    }
+
+    /// Writes the newest bucket's row, with the time.
+    fn write_row(&mut self) -> Result<(), StoreError> {
+        let Some(newest) = self.buckets.last_mut() else { return Ok(()) };
+        let row = Row { seen: self.time.last().max(newest.row.seen), ..newest.row };
+        let mut batch = self.database.batch().durability(Some(self.persist));
+        batch.insert(&newest.keyspace, ROW_KEY, row.encode());
+        batch.commit().map_err(|error| directory::failed(error, &self.path, "writing"))?;
+        newest.row = row;
+        Ok(())
+    }
+
+    /// The last copy of a record, and the bucket that it is in.
+    fn find(&self, key: &[u8]) -> Result<Option<(u64, Kept)>, StoreError> {
+        for bucket in self.buckets.iter().rev() {
+            if let Some(value) = bucket.keyspace.get(key).map_err(|error| self.failed(error, "reading"))? {
+                return codec::decode(&value, super::BACKEND).map(|kept| Some((bucket.number, kept)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What one step of a scan visits: `None` if it is not to be reported.
+    fn found(&self, number: u64, key: &[u8], now: Timestamp) -> Result<Option<Found>, StoreError> {
+        match self.find(key)? {
+            // A later copy is found where it is.
+            Some((current, kept)) if current == number && now < kept.until => match kept.state {
+                State::Completed { .. } => {
+                    Ok(Some(Found { key: RecordKey::from_stored(key)?, expires_in: kept.until.since(now) }))
+                }
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Database for Buckets {
+    const BACKEND: &'static str = super::BACKEND;
+
+    fn begin(&mut self, _writes: bool) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn now(&mut self) -> Timestamp {
+        self.time.next()
+    }
+
+    fn read(&mut self, key: &[u8]) -> Result<Option<Kept>, StoreError> {
+        Ok(self.find(key)?.map(|(_, kept)| kept))
+    }
+
+    fn commit(&mut self, puts: Vec<Put>) -> Result<(), CommitError> {
+        match puts.is_empty() {
+            true => Ok(()),
+            // The library accepts nothing more after a write or sync that failed, and neither do we.
+            false => self.write(puts).map_err(CommitError::Broken),
+        }
+    }
+
+    /// Drops the oldest bucket, if it is over.
+    fn expire(&mut self, _limit: usize) -> Result<Expired, StoreError> {
+        let now = self.time.next();
+        // The newest bucket stays; once it is over, another one takes its place, unless it is empty anyway.
+        let is_over = |buckets: &[Bucket]| {
+            buckets
+                .first()
+                .is_some_and(|oldest| oldest.row.is_over(now) && (buckets.len() > 1 || oldest.row.has_records()))
+        };
+        if !is_over(&self.buckets) {
+            return Ok(Expired::default());
+        }
+        if self.buckets.len() == 1 {
+            self.open_another(now)?;
+        }
+        // The time, before that of what is dropped is forgotten.
+        self.write_row()?;
+        let dropped = self.buckets.remove(0);
+        let records = dropped.keyspace.approximate_len().saturating_sub(1) as u64;
+        self.database.delete_keyspace(dropped.keyspace).map_err(|error| self.failed(error, "dropping a bucket"))?;
+        Ok(Expired { records, more: is_over(&self.buckets) })
+    }
+
+    /// From the oldest bucket to the newest, so that what is written again meanwhile is met later on.
+    fn scan(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        let now = self.time.next();
+        let (first, mut after) = match from.map(|cursor| cursor.0.split_first_chunk()) {
+            Some(Some((number, key))) => (u64::from_be_bytes(*number), Bound::Excluded(key.to_vec())),
+            Some(None) => {
+                let wrong = "a scan goes on where a page ended, and this is no such place";
+                return Err(StoreError::new(ErrorKind::Misconfigured, super::BACKEND, wrong));
+            }
+            None => (0, Bound::Unbounded),
+        };
+        let (mut page, mut visited) = (Page::default(), 0);
+        for bucket in self.buckets.iter().filter(|bucket| bucket.number >= first) {
+            let start =
+                if bucket.number == first { std::mem::replace(&mut after, Bound::Unbounded) } else { Bound::Unbounded };
+            for entry in bucket.keyspace.range::<Vec<u8>, _>((start, Bound::Excluded(ROW_KEY.to_vec()))) {
+                let key = entry.key().map_err(|error| self.failed(error, "scanning"))?;
+                page.found.extend(self.found(bucket.number, &key, now)?);
+                visited += 1;
+                if visited >= limit.max(1) {
+                    page.next = Some(Cursor([&bucket.number.to_be_bytes()[..], &key].concat()));
+                    return Ok(page);
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    fn close(mut self) {
+        // All of this is for the next opening only, which does without.
+        if self.write_row().is_err() {
+            return;
+        }
+        if let Some(newest) = self.buckets.last()
+            && newest.keyspace.rotate_memtable().is_ok()
+        {
+            let deadline = Instant::now() + CLOSING;
+            while newest.keyspace.sealed_memtable_count() > 0 && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+/// Ids are hardly compressible, and mostly looked for where they are not.
+fn keyspace_options() -> KeyspaceCreateOptions {
+    let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(12.0));
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(MEMTABLE_BYTES)
+        .compaction_strategy(Arc::new(Leveled::default().with_l0_threshold(FILES_TO_MERGE)))
+        .filter_policy(FilterPolicy::all(bloom))
+        .filter_block_pinning_policy(PinningPolicy::all(true))
+        .manual_journal_persist(true)
+}

@@ -1,0 +1,91 @@
+//! The directory: whether it is a store's, and what errors about it mean.
+
+use super::BACKEND;
+use crate::store::error::{ErrorKind, StoreError};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+/// Written when the library has made everything else in a new directory.
+const MARKER: &str = "version";
+const LOCK: &str = "lock";
+const KEYSPACES: &str = "keyspaces";
+const FIRST_LOG: &str = "0.jnl";
+
+/// Looks whether a store is there, or can be made there. What is left of a store whose making was interrupted is removed: nothing
+/// was acknowledged by it, and the library makes none where such remains are.
+pub(super) fn prepare(path: &Path) -> Result<(), StoreError> {
+    let io = |error| failed(fjall::Error::Io(error), path, "opening it");
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(io(error)),
+        Ok(metadata) if !metadata.is_dir() => return Err(misconfigured(path, "this is no directory")),
+        Ok(_) => {}
+    }
+    if is_made(path).map_err(io)? {
+        return Ok(());
+    }
+    for entry in fs::read_dir(path).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        if ![MARKER, LOCK, KEYSPACES, FIRST_LOG].iter().any(|ours| name == *ours) {
+            let wrong = format!("no store is there, but {}: give an empty or a new directory", name.display());
+            return Err(misconfigured(path, &wrong));
+        }
+    }
+    let lock = File::options().create(true).truncate(false).write(true).open(path.join(LOCK)).map_err(io)?;
+    if lock.try_lock().is_err() {
+        return Err(failed(fjall::Error::Locked, path, "opening it"));
+    }
+    // Another process may have made it while we came here.
+    if !is_made(path).map_err(io)? {
+        for remains in [MARKER, FIRST_LOG] {
+            match fs::remove_file(path.join(remains)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the library has come to the end of making a database there: an empty marker is one that was being written.
+fn is_made(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path.join(MARKER)) {
+        Ok(marker) => Ok(marker.len() > 0 || fs::read_dir(path.join(KEYSPACES))?.next().is_some()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn foreign(path: &Path, keyspace: &str) -> StoreError {
+    misconfigured(path, &format!("a database is there, but its keyspace {keyspace:?} is none of a store's"))
+}
+
+fn misconfigured(path: &Path, wrong: &str) -> StoreError {
+    StoreError::new(ErrorKind::Misconfigured, BACKEND, format!("{}: {wrong}", path.display()))
+}
+
+/// What an error of the library means.
+pub(super) fn failed(error: fjall::Error, path: &Path, doing: &str) -> StoreError {
+    let kind = match &error {
+        fjall::Error::Locked => {
+            let wrong = format!("{}: another process, or another store of this one, has it open", path.display());
+            return StoreError::caused(ErrorKind::Conflict, BACKEND, wrong, error);
+        }
+        fjall::Error::InvalidVersion(_) => ErrorKind::Misconfigured,
+        fjall::Error::Io(io) | fjall::Error::Storage(fjall::LsmError::Io(io)) => io_kind(io.kind()),
+        fjall::Error::Poisoned => ErrorKind::Unavailable,
+        _ => ErrorKind::Corrupt,
+    };
+    StoreError::caused(kind, BACKEND, format!("{}: {doing} failed", path.display()), error)
+}
+
+fn io_kind(kind: io::ErrorKind) -> ErrorKind {
+    match kind {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            ErrorKind::Misconfigured
+        }
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => ErrorKind::Corrupt,
+        _ => ErrorKind::Unavailable,
+    }
+}

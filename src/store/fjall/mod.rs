@@ -1,0 +1,226 @@
+//! An embedded store: a directory of buckets, one keyspace of an LSM tree each.
+
+mod buckets;
+mod database;
+mod directory;
+
+use super::committer::{Committer, Durability};
+use super::contract::Store;
+use super::error::{ErrorKind, StoreError};
+use super::key::RecordKey;
+use super::record::{self, Kept};
+use super::request::*;
+use crate::{Clock, MonotonicClock};
+use database::{Buckets, Opening};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const BACKEND: &str = "fjall";
+
+/// Records in a directory of this process's own: the store to take where one process owns its ids.
+///
+/// ```
+/// use hapax::store::{FjallStore, Mark, Marked, RecordKey, Scope, Store};
+/// use std::time::Duration;
+///
+/// # let path = std::env::temp_dir().join(format!("hapax-doc-fjall-{}", std::process::id()));
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let store = FjallStore::open(&path).await?;
+/// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
+/// let mark = Mark { key, attempt: 4711, retention: Duration::from_secs(86_400) };
+/// assert_eq!(store.mark(&[mark.clone()]).await?.remove(0)?, Marked::Fresh);
+/// drop(store);
+///
+/// let reopened = FjallStore::open(&path).await?;
+/// let again = Mark { attempt: 4712, ..mark };
+/// assert!(matches!(reopened.mark(&[again]).await?.remove(0)?, Marked::Duplicate { .. }));
+/// # Ok::<(), hapax::store::StoreError>(())
+/// # })?;
+/// # std::fs::remove_dir_all(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Guarantees
+///
+/// - What was acknowledged survives kill -9, and with [`Durability::Disk`], the default, the loss of power.
+/// - One process, and one store in it, has the directory open; another one is told [`ErrorKind::Conflict`]. The lock ends with the process, however that ends.
+/// - Time is the clock's, and never goes back: where the clock was set back while the store was closed, the store goes on from the last time that it has kept, which
+///   is at most a second old after a crash.
+/// - A write or sync that failed is the last one: every call from then on fails, until the store is opened again.
+/// - Nothing is done on the caller's thread, and a call that is cancelled is done nevertheless.
+///
+/// # Errors
+///
+/// [`ErrorKind::Unavailable`]: the disk failed or is full, or did before. [`ErrorKind::Corrupt`]: what is there is damaged; the path and the record are named.
+/// [`ErrorKind::Misconfigured`]: the directory cannot be used, or something else is in it, or what another version of hapax wrote.
+///
+/// # Cost
+///
+/// One write and one sync for all calls that have gathered while the last ones were being synced. [`record`](Store::record) reads nothing; everything else
+/// looks for each id in about nine buckets, mostly in their Bloom filters, of 1.5 bytes an id in memory. An id with a mark takes its own length and about 45 bytes on disk,
+/// until the longest retention in its bucket, an eighth longer, is over, and that of those before: ids whose retentions differ much
+/// belong into different stores. What has expired is dropped by [`expire`](Store::expire), one bucket a call, in some milliseconds. Up to 64 calls wait in a queue, more callers wait to be let in.
+///
+/// Dropping the store waits until it is closed, which may take some seconds while files are being merged: asynchronous callers may prefer a thread that may wait.
+/// Besides the records there is a log, which is cut back when it has grown beyond 64 MB; opening reads it.
+///
+/// Ideas: log-structured merge trees, O'Neil et al., 1996; time-window compaction, whose windows are dropped as a whole, from wide-column stores; group commit, DeWitt et al., SIGMOD 1984.
+pub struct FjallStore {
+    path: PathBuf,
+    committer: Committer<Buckets>,
+}
+
+/// How a [`FjallStore`] is kept.
+///
+/// ```no_run
+/// use hapax::store::{Durability, FjallOptions};
+/// use std::time::Duration;
+///
+/// # async fn open() -> Result<(), hapax::store::StoreError> {
+/// let store = FjallOptions::new()
+///     .durability(Durability::System) // survives the process, not the power
+///     .bucket(Duration::from_secs(600))
+///     .open("ids")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct FjallOptions {
+    durability: Durability,
+    bucket: Option<Duration>,
+    cache_bytes: u64,
+    clock: Option<Box<dyn Clock>>,
+}
+
+impl Default for FjallOptions {
+    fn default() -> Self {
+        FjallOptions { durability: Durability::default(), bucket: None, cache_bytes: 32 << 20, clock: None }
+    }
+}
+
+impl FjallOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// When a call is answered. Default: when the disk has what it wrote.
+    pub fn durability(self, durability: Durability) -> Self {
+        FjallOptions { durability, ..self }
+    }
+
+    /// How much time a bucket covers, and so in which portions what has expired is dropped. Shorter ones give the disk back earlier, and make a
+    /// look at an id that is not there dearer. (There are at most 64: the last one then covers what comes.) Default: an eighth of the longest retention, or lease, of what is kept; a minute at least.
+    pub fn bucket(self, bucket: Duration) -> Self {
+        FjallOptions { bucket: Some(bucket), ..self }
+    }
+
+    /// Memory for blocks that were read, besides the Bloom filters. Default: 32 MiB.
+    pub fn cache_bytes(self, cache_bytes: u64) -> Self {
+        FjallOptions { cache_bytes, ..self }
+    }
+
+    /// The clock. Times are kept, so it must count from the same origin every time. Default: the system's, read when the store is opened, and a monotonic one from then on.
+    pub fn clock(self, clock: impl Clock) -> Self {
+        FjallOptions { clock: Some(Box::new(clock)), ..self }
+    }
+
+    /// Opens the store in a directory, or makes one in a new or empty directory.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Conflict`] if it is open elsewhere; the others are those of [`FjallStore`].
+    pub async fn open(self, path: impl AsRef<Path>) -> Result<FjallStore, StoreError> {
+        let FjallOptions { durability, bucket, cache_bytes, clock } = self;
+        if bucket.is_some_and(|bucket| bucket.is_zero()) {
+            let wrong = "a bucket covers some time, not none";
+            return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
+        }
+        let clock = clock.unwrap_or_else(|| Box::new(MonotonicClock::since_epoch(Duration::ZERO)));
+        let path = path.as_ref().to_path_buf();
+        let opening = Opening { path: path.clone(), durability, bucket, cache_bytes, clock };
+        let committer = Committer::start(path.display().to_string(), || Buckets::open(opening)).await?;
+        Ok(FjallStore { path, committer })
+    }
+}
+
+impl FjallStore {
+    /// Opens the store in a directory with the default options.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FjallOptions::open`].
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        FjallOptions::new().open(path).await
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl std::fmt::Debug for FjallStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FjallStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Store for FjallStore {
+    fn backend(&self) -> &'static str {
+        BACKEND
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { batch: 8_192, under_way: 4 }
+    }
+
+    fn is_private(&self) -> bool {
+        true
+    }
+
+    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
+        self.committer.change(marks, |mark| &mark.key, record::mark).await
+    }
+
+    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
+        self.committer.change(claims, |claim| &claim.key, record::claim).await
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
+        self.committer.change(completions, |completion| &completion.hold.key, record::complete).await
+    }
+
+    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
+        self.committer.change(holds, |hold| &hold.key, record::release).await
+    }
+
+    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+        self.committer.change(failures, |failure| &failure.hold.key, record::fail).await
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
+        self.committer.change(renewals, |renewal| &renewal.hold.key, record::renew).await
+    }
+
+    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
+        self.committer.look(keys, record::look_up).await
+    }
+
+    async fn record(&self, records: &[Record]) -> Answers<()> {
+        self.committer.put(records, |record| &record.key, Kept::recorded).await
+    }
+
+    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
+        self.committer.change(keys, |key| key, |kept, _, now| record::forget(kept, now)).await
+    }
+
+    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+        self.committer.expire(limit).await
+    }
+
+    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.committer.scan(from, limit).await
+    }
+}

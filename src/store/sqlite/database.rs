@@ -1,0 +1,201 @@
+//! The connection: what the thread owns.
+
+use super::table::SqliteTable;
+use super::{BACKEND, failed};
+use crate::store::codec;
+use crate::store::committer::{CommitError, Database, Durability, Put, Time};
+use crate::store::error::{ErrorKind, StoreError};
+use crate::store::key::RecordKey;
+use crate::store::record::{Kept, State};
+use crate::store::request::{Cursor, Expired, Found, Page};
+use crate::{Clock, Timestamp};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub(super) struct Opening {
+    pub(super) path: PathBuf,
+    pub(super) table: SqliteTable,
+    pub(super) durability: Durability,
+    pub(super) busy_timeout: Duration,
+    pub(super) clock: Box<dyn Clock>,
+}
+
+pub(super) struct Table {
+    path: PathBuf,
+    connection: Connection,
+    table: SqliteTable,
+    clock: Time,
+    removed_until: String,
+    remove: String,
+    set_removed_until: String,
+    scan: String,
+}
+
+impl Table {
+    pub(super) fn open(opening: Opening) -> Result<Self, StoreError> {
+        let Opening { path, table, durability, busy_timeout, clock } = opening;
+        let connection = connect(&path, durability, busy_timeout).map_err(|error| at(&path, error))?;
+        let name = table.name.clone();
+        connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| at(&path, failed(error, "opening it")))?;
+        table.create(&connection).map_err(|error| at(&path, error))?;
+        connection.execute_batch("COMMIT").map_err(|error| at(&path, failed(error, "opening it")))?;
+        Ok(Table {
+            path,
+            connection,
+            table,
+            clock: Time::new(clock, Timestamp::default()),
+            remove: format!(
+                "DELETE FROM \"{name}\" WHERE key IN (SELECT key FROM \"{name}\" WHERE until <= ?1 ORDER BY until LIMIT ?2)"
+            ),
+            set_removed_until: format!("INSERT OR REPLACE INTO \"{name}_about\" VALUES ('removed_until', ?1)"),
+            scan: format!("SELECT key, kept FROM \"{name}\" WHERE key > ?1 ORDER BY key LIMIT ?2"),
+            removed_until: format!("SELECT value FROM \"{name}_about\" WHERE name = 'removed_until'"),
+        })
+    }
+
+    fn at(&self, error: StoreError) -> StoreError {
+        at(&self.path, error)
+    }
+
+    fn execute(&self, statement: &str) -> Result<(), StoreError> {
+        let mut statement = self.connection.prepare_cached(statement).map_err(|error| failed(error, "preparing"))?;
+        statement.execute(()).map(|_| ()).map_err(|error| self.at(failed(error, "a transaction")))
+    }
+
+    fn write(&self, puts: Vec<Put>) -> Result<(), StoreError> {
+        puts.iter().try_for_each(|put| self.table.write(&self.connection, &put.key, put.until, &put.value))
+    }
+
+    /// Ends a transaction that is still there; one that SQLite has ended itself is not.
+    fn roll_back(&self) -> bool {
+        self.connection.is_autocommit() || self.execute("ROLLBACK").is_ok()
+    }
+
+    /// Up to when records were removed: none of their tokens is later.
+    fn removed_until(&self) -> rusqlite::Result<Timestamp> {
+        let removed = self
+            .connection
+            .prepare_cached(&self.removed_until)?
+            .query_row((), |row| row.get::<_, i64>(0))
+            .optional()?;
+        Ok(removed.map_or(Timestamp::default(), |nanos| Timestamp::from_nanos(nanos.max(0) as u64)))
+    }
+
+    fn remove(&self, now: Timestamp, limit: i64) -> rusqlite::Result<usize> {
+        let removed = self.connection.prepare_cached(&self.remove)?.execute(params![now.as_nanos() as i64, limit])?;
+        if removed > 0 {
+            self.connection.prepare_cached(&self.set_removed_until)?.execute([now.as_nanos() as i64])?;
+        }
+        Ok(removed)
+    }
+
+    fn page(&self, after: &[u8], limit: usize, now: Timestamp) -> Result<Page, StoreError> {
+        let failed = |error| failed(error, "scanning");
+        let mut scan = self.connection.prepare_cached(&self.scan).map_err(failed)?;
+        let mut rows = scan.query(params![after, limit as i64]).map_err(failed)?;
+        let (mut page, mut visited) = (Page::default(), 0);
+        while let Some(row) = rows.next().map_err(failed)? {
+            let blob = |column| row.get_ref(column).map_err(failed)?.as_blob().map_err(|error| failed(error.into()));
+            let (key, kept) = (blob(0)?, codec::decode(blob(1)?, BACKEND)?);
+            visited += 1;
+            if visited == limit {
+                page.next = Some(Cursor(key.to_vec()));
+            }
+            if now < kept.until && matches!(kept.state, State::Completed { .. }) {
+                page.found.push(Found { key: RecordKey::from_stored(key)?, expires_in: kept.until.since(now) });
+            }
+        }
+        Ok(page)
+    }
+}
+
+impl Database for Table {
+    const BACKEND: &'static str = BACKEND;
+
+    fn begin(&mut self, writes: bool) -> Result<(), StoreError> {
+        // A lock for writing at once: a transaction that reads first may find that it cannot write.
+        self.execute(if writes { "BEGIN IMMEDIATE" } else { "BEGIN DEFERRED" })?;
+        match self.removed_until() {
+            Ok(removed) => self.clock.goes_on_from(removed),
+            Err(error) => {
+                self.roll_back();
+                return Err(self.at(failed(error, "a transaction")));
+            }
+        }
+        Ok(())
+    }
+
+    fn now(&mut self) -> Timestamp {
+        self.clock.next()
+    }
+
+    fn read(&mut self, key: &[u8]) -> Result<Option<Kept>, StoreError> {
+        self.table.read(&self.connection, key).map_err(|error| self.at(error))
+    }
+
+    fn commit(&mut self, puts: Vec<Put>) -> Result<(), CommitError> {
+        let committed = self.write(puts).map_err(|error| self.at(error)).and_then(|()| self.execute("COMMIT"));
+        committed.map_err(|error| match is_sure(&error) && self.roll_back() {
+            true => CommitError::Undone(error),
+            false => CommitError::Broken(error),
+        })
+    }
+
+    fn expire(&mut self, limit: usize) -> Result<Expired, StoreError> {
+        let (now, limit) = (self.now(), i64::try_from(limit.max(1)).unwrap_or(i64::MAX));
+        let removed = self.remove(now, limit).map_err(|error| self.at(failed(error, "removing what has expired")))?;
+        Ok(Expired { records: removed as u64, more: removed as i64 == limit })
+    }
+
+    fn scan(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        let now = self.now();
+        let after = from.map_or(&[][..], |cursor| &cursor.0);
+        self.page(after, limit.clamp(1, i64::MAX as usize), now).map_err(|error| self.at(error))
+    }
+
+    fn close(self) {
+        // Closing the last connection moves what is in the log into the file. What cannot be moved stays in the log.
+        let _ = self.connection.close();
+    }
+}
+
+fn connect(path: &Path, durability: Durability, busy_timeout: Duration) -> Result<Connection, StoreError> {
+    let failed = |error| failed(error, "opening it");
+    // A path is a path: nothing in it is taken for an option.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_timeout(busy_timeout).map_err(failed)?;
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", (), |row| row.get(0)).map_err(failed)?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        let wrong = format!(
+            "it should have a write-ahead log, but its journal mode is {mode}: is it in memory, or on a network's disk?"
+        );
+        return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
+    }
+    let synchronous = match durability {
+        Durability::Disk => "FULL",
+        Durability::System => "NORMAL",
+    };
+    connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
+    connection.set_prepared_statement_cache_capacity(16);
+    Ok(connection)
+}
+
+/// Whether SQLite has said that nothing was done: it is busy or full. Of other errors nobody knows what reached the disk.
+fn is_sure(error: &StoreError) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<rusqlite::Error>() {
+            use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
+            return matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull));
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// The same error, with the file.
+fn at(path: &Path, error: StoreError) -> StoreError {
+    StoreError::caused(error.kind(), BACKEND, path.display().to_string(), error)
+}

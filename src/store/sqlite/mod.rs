@@ -1,0 +1,229 @@
+//! A store in a table of an SQLite database.
+
+mod database;
+mod table;
+
+use super::committer::{Committer, Durability};
+use super::contract::Store;
+use super::error::{ErrorKind, StoreError};
+use super::key::RecordKey;
+use super::record::{self, Kept};
+use super::request::*;
+use crate::{Clock, MonotonicClock};
+use database::{Opening, Table};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+pub use table::SqliteTable;
+
+const BACKEND: &str = "sqlite";
+
+/// Records in a table of an SQLite file: for tools that keep everything in one file, and where users mark ids in transactions of their own, by a [`SqliteTable`].
+///
+/// ```
+/// use hapax::store::{Mark, Marked, RecordKey, Scope, SqliteStore, Store};
+/// use std::time::Duration;
+///
+/// # let path = std::env::temp_dir().join(format!("hapax-doc-sqlite-{}", std::process::id()));
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let store = SqliteStore::open(&path).await?;
+/// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
+/// let mark = Mark { key, attempt: 4711, retention: Duration::from_secs(86_400) };
+/// assert_eq!(store.mark(&[mark.clone()]).await?.remove(0)?, Marked::Fresh);
+///
+/// let elsewhere = SqliteStore::open(&path).await?; // or in another process
+/// let again = Mark { attempt: 4712, ..mark };
+/// assert!(matches!(elsewhere.mark(&[again]).await?.remove(0)?, Marked::Duplicate { .. }));
+/// # Ok::<(), hapax::store::StoreError>(())
+/// # })?;
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Guarantees
+///
+/// - What was acknowledged survives kill -9, and with [`Durability::Disk`], the default, the loss of power (write-ahead log, `synchronous=FULL`).
+/// - Any number of processes of one machine may share the file. Each group of calls is one transaction (`BEGIN IMMEDIATE`).
+/// - Time is the clock's, in each process its own: by default the system's as the store is opened, monotonic from then on, so processes agree on leases as far as their
+///   machine's clock was not set meanwhile. It never goes back behind what was removed, so tokens grow.
+/// - After an error that leaves open what reached the disk, every call fails until the store is opened again.
+/// - Nothing is done on the caller's thread, and a call that is cancelled is done nevertheless.
+///
+/// # Errors
+///
+/// [`ErrorKind::Unavailable`]: another process held the lock for longer than the [busy timeout](SqliteOptions::busy_timeout), or the disk failed or is full. [`ErrorKind::Corrupt`]: what is there is
+/// damaged, or no database. [`ErrorKind::Misconfigured`]: the file cannot be used, or its table is not hapax's, or of another version.
+///
+/// # Cost
+///
+/// One transaction and one sync for all calls that have gathered while the last one was committed; a look by primary key for each id, but for [`record`](Store::record), and a write to the
+/// table and to its index by time. [`expire`](Store::expire) deletes up to `limit` rows by that index; the file keeps its size, and reuses the space.
+/// Dropping the store waits until it is closed.
+///
+/// Ideas: SQLite's write-ahead log; the idempotency table of the transactional inbox.
+pub struct SqliteStore {
+    path: PathBuf,
+    committer: Committer<Table>,
+}
+
+/// How a [`SqliteStore`] is kept.
+///
+/// ```no_run
+/// use hapax::store::SqliteOptions;
+/// use std::time::Duration;
+///
+/// # async fn open() -> Result<(), hapax::store::StoreError> {
+/// let store = SqliteOptions::new().table("ids_of_orders").busy_timeout(Duration::from_secs(1)).open("app.db").await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct SqliteOptions {
+    table: String,
+    durability: Durability,
+    busy_timeout: Duration,
+    clock: Option<Box<dyn Clock>>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        SqliteOptions {
+            table: "hapax".into(),
+            durability: Durability::default(),
+            busy_timeout: Duration::from_secs(5),
+            clock: None,
+        }
+    }
+}
+
+impl SqliteOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The table's name, as [`SqliteTable::new`] takes it. Default: `hapax`.
+    pub fn table(self, table: &str) -> Self {
+        SqliteOptions { table: table.into(), ..self }
+    }
+
+    /// When a call is answered. Default: when the disk has what it wrote.
+    pub fn durability(self, durability: Durability) -> Self {
+        SqliteOptions { durability, ..self }
+    }
+
+    /// How long a group of calls waits for another process that is writing. Default: 5 s.
+    pub fn busy_timeout(self, busy_timeout: Duration) -> Self {
+        SqliteOptions { busy_timeout, ..self }
+    }
+
+    /// The clock. Times are kept, so it must count from the same origin every time, and everywhere. Default: the system's, read when the store is opened, and a monotonic one from then on.
+    pub fn clock(self, clock: impl Clock) -> Self {
+        SqliteOptions { clock: Some(Box::new(clock)), ..self }
+    }
+
+    /// Opens the table in a file, and makes both if they are not there.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SqliteStore`].
+    pub async fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
+        let SqliteOptions { table, durability, busy_timeout, clock } = self;
+        let table = SqliteTable::new(&table)?;
+        let clock = clock.unwrap_or_else(|| Box::new(MonotonicClock::since_epoch(Duration::ZERO)));
+        let path = path.as_ref().to_path_buf();
+        let opening = Opening { path: path.clone(), table, durability, busy_timeout, clock };
+        let committer = Committer::start(path.display().to_string(), || Table::open(opening)).await?;
+        Ok(SqliteStore { path, committer })
+    }
+}
+
+impl SqliteStore {
+    /// Opens the table `hapax` in a file with the default options.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SqliteOptions::open`].
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        SqliteOptions::new().open(path).await
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// What an error of SQLite means.
+fn failed(error: rusqlite::Error, doing: &str) -> StoreError {
+    use rusqlite::ErrorCode::*;
+    let kind = match error.sqlite_error_code() {
+        Some(DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure | OperationInterrupted | OutOfMemory) => {
+            ErrorKind::Unavailable
+        }
+        Some(DatabaseCorrupt | NotADatabase) => ErrorKind::Corrupt,
+        // A column of another type than it was made with.
+        None => ErrorKind::Corrupt,
+        Some(_) => ErrorKind::Misconfigured,
+    };
+    StoreError::caused(kind, BACKEND, format!("{doing} failed"), error)
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Store for SqliteStore {
+    fn backend(&self) -> &'static str {
+        BACKEND
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { batch: 1_024, under_way: 2 }
+    }
+
+    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
+        self.committer.change(marks, |mark| &mark.key, record::mark).await
+    }
+
+    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
+        self.committer.change(claims, |claim| &claim.key, record::claim).await
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
+        self.committer.change(completions, |completion| &completion.hold.key, record::complete).await
+    }
+
+    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
+        self.committer.change(holds, |hold| &hold.key, record::release).await
+    }
+
+    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+        self.committer.change(failures, |failure| &failure.hold.key, record::fail).await
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
+        self.committer.change(renewals, |renewal| &renewal.hold.key, record::renew).await
+    }
+
+    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
+        self.committer.look(keys, record::look_up).await
+    }
+
+    async fn record(&self, records: &[Record]) -> Answers<()> {
+        self.committer.put(records, |record| &record.key, Kept::recorded).await
+    }
+
+    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
+        self.committer.change(keys, |key| key, |kept, _, now| record::forget(kept, now)).await
+    }
+
+    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+        self.committer.expire(limit).await
+    }
+
+    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.committer.scan(from, limit).await
+    }
+}

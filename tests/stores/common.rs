@@ -1,0 +1,115 @@
+//! Directories and ids.
+
+use hapax::store::*;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+pub const DAY: Duration = Duration::from_secs(86_400);
+
+/// A directory of a test's own, which goes away with it.
+pub struct Directory(PathBuf);
+
+impl Directory {
+    /// Not made yet.
+    pub fn new(name: &str) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Directory(std::env::temp_dir().join(format!("hapax-{name}-{}-{number}", std::process::id())))
+    }
+
+    pub fn made(name: &str) -> Self {
+        let directory = Self::new(name);
+        std::fs::create_dir_all(&directory.0).unwrap();
+        directory
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Of all files in it, or in a directory of it.
+    pub fn bytes(&self, under: &str) -> u64 {
+        fn bytes(path: &Path) -> u64 {
+            let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+            entries
+                .map(
+                    |entry| {
+                        if entry.path().is_dir() {
+                            bytes(&entry.path())
+                        } else {
+                            entry.metadata().map_or(0, |m| m.len())
+                        }
+                    },
+                )
+                .sum()
+        }
+        bytes(&self.0.join(under))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+pub fn key(id: impl AsRef<[u8]>) -> RecordKey {
+    RecordKey::new(&Scope::new("test").unwrap(), id)
+}
+
+/// A mark by somebody new.
+pub fn mark_of(id: impl AsRef<[u8]>, retention: Duration) -> Mark {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    Mark { key: key(id), attempt: NEXT.fetch_add(1, Ordering::Relaxed), retention }
+}
+
+pub async fn mark(store: &impl Store, id: &str) -> Marked {
+    store.mark(&[mark_of(id, DAY)]).await.unwrap().remove(0).unwrap()
+}
+
+pub async fn is_done(store: &impl Store, id: &str) -> bool {
+    let known = store.look_up(&[key(id)]).await.unwrap().remove(0).unwrap();
+    matches!(known, Known::Completed(_))
+}
+
+pub async fn expire_all(store: &impl Store) -> u64 {
+    let mut records = 0;
+    for _ in 0..10_000 {
+        let expired = store.expire(1_000).await.unwrap();
+        records += expired.records;
+        if !expired.more {
+            return records;
+        }
+    }
+    panic!("expiry comes to no end")
+}
+
+/// A number of 64 random bits after the other (SplitMix64).
+pub struct Random(pub u64);
+
+impl Random {
+    /// From `HAPAX_STORE_SEED`, or another one every time; prints it.
+    pub fn new() -> Self {
+        let seed = std::env::var("HAPAX_STORE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
+            u64::from(std::process::id()) << 32 | u64::from(std::time::UNIX_EPOCH.elapsed().unwrap().subsec_nanos())
+        });
+        println!("HAPAX_STORE_SEED={seed}");
+        Random(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let n = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let n = (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        n ^ n >> 31
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
