@@ -5,6 +5,7 @@
 //! | | feature | for |
 //! |---|---|---|
 //! | [`InMemoryStore`] | `store` | tests, and several engines in one process |
+//! | [`PostgresStore`] | `postgres` | instances that share a PostgreSQL server |
 //!
 //! To write another one, implement [`Store`], which says what is promised, and run the suite in `hapax::testing::store` on it.
 
@@ -16,9 +17,13 @@ mod contract;
 mod record;
 
 mod in_memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 
 pub use contract::Store;
 pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;
 pub use key::{RecordKey, Scope, StoredId};
+#[cfg(feature = "postgres")]
+pub use postgres::{Layout, PostgresOptions, PostgresStore};
 pub use request::*;
