@@ -1,0 +1,1 @@
+//! A server that is killed, and connections that are cut.
