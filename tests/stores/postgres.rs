@@ -208,6 +208,7 @@ fn no_id_is_fresh_twice_while_partitions_come_and_go() {
     let seed = seed();
     runtime().block_on(async {
         let options = options(&server, "rotated").partition(Duration::from_secs(1)).unwrap();
+        let options = options.connections(WORKERS as usize + 1).unwrap();
         let store = Arc::new(store(options));
         store.migrate().await.expect("tables");
         let done = Arc::new(AtomicBool::new(false));
