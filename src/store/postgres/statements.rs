@@ -91,7 +91,7 @@ pub(super) fn put(names: &Names, family: i32) -> String {
          SELECT u.expires_at, u.token, u.attempt, (SELECT bucket FROM current), u.scope, u.state, u.id, u.fingerprint, u.result \
          FROM unnest($1::int[], $2::bytea[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::timestamptz[], $8::bytea[]) \
          AS u(scope, id, state, token, attempt, fingerprint, expires_at, result) \
-         ON CONFLICT (bucket, scope, id) DO UPDATE SET state = excluded.state, token = excluded.token, \
+         ON CONFLICT (scope, id, bucket) DO UPDATE SET state = excluded.state, token = excluded.token, \
          attempt = excluded.attempt, fingerprint = excluded.fingerprint, expires_at = excluded.expires_at, \
          result = excluded.result"
     )

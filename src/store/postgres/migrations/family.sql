@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS {records} (
     id bytea NOT NULL,
     fingerprint bytea,
     result bytea,
-    PRIMARY KEY (bucket, scope, id)
+    PRIMARY KEY (scope, id, bucket)
 ) PARTITION BY LIST (bucket);
 CREATE TABLE IF NOT EXISTS {partition} PARTITION OF {records} FOR VALUES IN (1);
 INSERT INTO {buckets} (family, bucket) VALUES ({family}, 1) ON CONFLICT DO NOTHING;
