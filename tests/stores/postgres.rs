@@ -9,7 +9,7 @@ use hapax::store::*;
 use hapax::testing::store::{Fixture, verify_store};
 use server::Server;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
@@ -177,6 +177,55 @@ fn tables_are_made_once_by_many_by_an_ordinary_role_and_by_hand() {
     });
 }
 
+#[cfg(feature = "tls")]
+#[test]
+fn a_server_is_believed_if_its_certificate_is() {
+    use std::process::Command;
+    let Some(server) = Server::start(&["fsync=off"]) else { return };
+    let certify = |name: &str| {
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]);
+        openssl.args(["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"]);
+        openssl.args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"]);
+        let (key, certificate) = (server.data().join(format!("{name}.key")), server.data().join(format!("{name}.crt")));
+        let made = openssl.arg(&key).arg("-out").arg(&certificate).output().ok()?.status.success();
+        server.own(&key);
+        made.then(|| std::fs::read_to_string(certificate).expect("a certificate"))
+    };
+    let (Some(right), Some(wrong)) = (certify("server"), certify("other")) else {
+        println!("SKIPPED: there is no openssl to make certificates with");
+        return;
+    };
+    runtime().block_on(async {
+        let encrypted = |roots: &str| {
+            let options = PostgresOptions::parse(&server.tcp_address("postgres")).unwrap();
+            store(options.tls(Some(roots)).expect("certificates"))
+        };
+        // It does not speak TLS, and nothing is sent to it in the clear.
+        assert_eq!(encrypted(&right).migrate().await.unwrap_err().kind(), ErrorKind::Misconfigured);
+
+        let admin = client(&server.address()).await;
+        for sql in [
+            "ALTER SYSTEM SET ssl_cert_file = 'server.crt'",
+            "ALTER SYSTEM SET ssl_key_file = 'server.key'",
+            "ALTER SYSTEM SET ssl = on",
+        ] {
+            admin.batch_execute(sql).await.expect("a setting");
+        }
+        server.kill();
+        server.launch();
+        let trusting = encrypted(&right);
+        trusting.migrate().await.expect("tables");
+        assert_eq!(all(trusting.mark(&[mark("a", 1, HOUR)]).await), [Marked::Fresh]);
+        let admin = client(&server.address()).await;
+        let sessions = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                        WHERE ssl AND application_name = 'hapax'";
+        assert_eq!(admin.query_one(sessions, &[]).await.expect("a count").get::<_, i64>(0), 1);
+        let refused = encrypted(&wrong).migrate().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Misconfigured, "{refused}");
+    });
+}
+
 #[test]
 fn wrong_addresses_are_misconfigured_and_closed_ones_unavailable() {
     let Some(server) = Server::shared() else { return };
@@ -211,25 +260,20 @@ fn no_id_is_fresh_twice_while_partitions_come_and_go() {
         let options = options.connections(WORKERS as usize + 1).unwrap();
         let store = Arc::new(store(options));
         store.migrate().await.expect("tables");
-        let done = Arc::new(AtomicBool::new(false));
-        let rotating = tokio::spawn(rotate_until(
-            client(&server.address()).await,
-            Arc::clone(&store),
-            "rotated",
-            Duration::from_secs(1),
-            Arc::clone(&done),
-        ));
+        let rotations = Arc::new(AtomicU64::new(0));
+        let admin = client(&server.address()).await;
+        let rotating = tokio::spawn(rotate(admin, Arc::clone(&store), Arc::clone(&rotations)));
 
         let fresh: Arc<Vec<AtomicU64>> = Arc::new((0..IDS).map(|_| AtomicU64::new(0)).collect());
         let mut workers = JoinSet::new();
         for worker in 0..WORKERS {
             let (store, fresh) = (Arc::clone(&store), Arc::clone(&fresh));
-            workers.spawn(mark_all(store, fresh, worker, seed));
+            workers.spawn(mark_all(store, fresh, Arc::clone(&rotations), worker, seed));
         }
         workers.join_all().await;
-        done.store(true, Ordering::Relaxed);
-        let rotations = rotating.await.expect("rotations");
-        assert!(rotations > 10, "{rotations} rotations are no load");
+        assert!(!rotating.is_finished(), "rotation came to an end: {:?}", rotating.await);
+        rotating.abort();
+        let _ = rotating.await;
         for (id, times) in fresh.iter().enumerate() {
             assert_eq!(times.load(Ordering::Relaxed), 1, "{id} was fresh so many times");
         }
@@ -250,11 +294,22 @@ fn no_id_is_fresh_twice_while_partitions_come_and_go() {
     });
 }
 
-/// Marks all ids, and claims some that are short-lived, in batches in another order each time.
-async fn mark_all(store: Arc<PostgresStore>, fresh: Arc<Vec<AtomicU64>>, worker: u64, seed: u64) {
+/// Marks all ids, and claims one that is moved from partition to partition, in batches in another order each time, until there were enough
+/// rotations.
+async fn mark_all(
+    store: Arc<PostgresStore>,
+    fresh: Arc<Vec<AtomicU64>>,
+    rotations: Arc<AtomicU64>,
+    worker: u64,
+    seed: u64,
+) {
     let mut state = seed.wrapping_add(worker);
     let mut ids: Vec<usize> = (0..fresh.len()).collect();
-    for _ in 0..3 {
+    for round in 0.. {
+        if round >= 3 && rotations.load(Ordering::Relaxed) >= 15 {
+            break;
+        }
+        assert!(round < 200, "there are no rotations");
         shuffle(&mut ids, &mut state);
         for batch in ids.chunks(50) {
             let marks: Vec<Mark> =
@@ -280,26 +335,22 @@ async fn mark_all(store: Arc<PostgresStore>, fresh: Arc<Vec<AtomicU64>>, worker:
     }
 }
 
-/// Closes and drops partitions all the time: how many.
-async fn rotate_until(
-    client: Client,
-    store: Arc<PostgresStore>,
-    table: &'static str,
-    length: Duration,
-    done: Arc<AtomicBool>,
-) -> i64 {
-    let due = format!("UPDATE {table}_buckets SET opened_at = opened_at - interval '{} s'", length.as_secs() + 1);
-    while !done.load(Ordering::Relaxed) {
+/// Closes and drops partitions all the time, and counts those that were closed.
+async fn rotate(client: Client, store: Arc<PostgresStore>, rotations: Arc<AtomicU64>) {
+    let due = "UPDATE rotated_buckets SET opened_at = opened_at - interval '2 s'";
+    let last = "SELECT max(bucket)::bigint FROM rotated_buckets";
+    loop {
         // Not more than a store would ever have, or all the time is spent on looking through them.
-        if partitions(&client, table).await < 24 {
-            client.batch_execute(&due).await.expect("older");
+        if partitions(&client, "rotated").await < 24 {
+            client.batch_execute(due).await.expect("older");
         }
         match store.expire(4).await {
             Err(error) if error.kind() != ErrorKind::Conflict => panic!("{error}"),
             _ => {}
         }
+        let last: i64 = client.query_one(last, &[]).await.expect("a bucket").get(0);
+        rotations.store(last as u64, Ordering::Relaxed);
     }
-    client.query_one(&format!("SELECT max(bucket)::bigint FROM {table}_buckets"), &[]).await.expect("a bucket").get(0)
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::proxy::{Mode, Proxy};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Kills the server under load again and again: what was acknowledged is a duplicate afterwards. `HAPAX_KILLS` says how often.

@@ -47,9 +47,7 @@ impl Server {
         let settings = settings.iter().map(|setting| setting.to_string()).collect();
         // From here on it is removed again, whatever fails.
         let server = Server { dir, binaries, port, settings, process: Mutex::new(None) };
-        if is_root() {
-            run(Command::new("chown").arg("nobody:nogroup").arg(&server.dir));
-        }
+        server.own(&server.dir);
         let locale = ["--no-locale", "--encoding=UTF8", "--username=postgres", "--no-sync", "-A", "trust"];
         run(server.command("initdb").args(locale).arg("-D").arg(server.data()));
         let rules = server.data().join("pg_hba.conf");
@@ -67,6 +65,13 @@ impl Server {
     /// One by TCP.
     pub fn tcp_address(&self, user: &str) -> String {
         format!("host=127.0.0.1 port={} user={user} dbname=postgres", self.port)
+    }
+
+    /// Makes a file the server's.
+    pub fn own(&self, file: &Path) {
+        if is_root() {
+            run(Command::new("chown").arg("nobody:nogroup").arg(file));
+        }
     }
 
     pub fn data(&self) -> PathBuf {

@@ -5,12 +5,13 @@
 
 use super::names::Names;
 
-/// What a connection is told once. The planner then looks rows up by their key, and plans no statement again at each call.
+/// What a connection is told once. The planner then looks rows up by their key, and plans no statement again at each call. (Nor is any
+/// compiled: a plan that has to use what is switched off counts as so expensive that it would be.)
 pub(super) fn session(timeout_ms: u128) -> String {
     format!(
         "SET statement_timeout = {timeout_ms}; SET idle_in_transaction_session_timeout = {timeout_ms}; \
          SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
-         SET enable_mergejoin = off; SET client_min_messages = warning"
+         SET enable_mergejoin = off; SET jit = off; SET client_min_messages = warning"
     )
 }
 
