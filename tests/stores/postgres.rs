@@ -324,7 +324,7 @@ async fn mark_all(
                 lease: HOUR,
                 fingerprint: None,
             };
-            let Claimed::Claimed { token } = all(store.claim(&[claim.clone()]).await).remove(0) else {
+            let Claimed::Claimed { token } = all(store.claim(std::slice::from_ref(&claim)).await).remove(0) else {
                 panic!("nobody else claims it")
             };
             let hold = Hold { key: claim.key, token };
