@@ -11,6 +11,9 @@
 //! 2. *An id is inserted only if no earlier bucket has it.* The lock is had by one statement and the insertion is the next one, so its
 //!    snapshot, which READ COMMITTED takes when a statement begins, shows all that rule 1 speaks of. Within the last bucket the primary key decides.
 //!
+//! (PostgreSQL would see to most of rule 1 by itself: to make a partition locks the table, which waits for everybody who has written to it. But
+//! that a statement takes its snapshot only after it has got such a lock is nowhere promised.)
+//!
 //! A record in an earlier bucket that has to change is locked, deleted there, and written into the last bucket, in one transaction. Until that
 //! is committed, others see it where it was, do not insert it, and wait for the lock; then they find it gone, and look again. Thus rows only
 //! ever leave a closed bucket. So the latest time in it, found once, is a bound for good, and when that has passed it is dropped, again under
@@ -96,7 +99,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// # Cost
 ///
 /// Marks and claims of fresh ids take one round trip and one transaction a batch. Those of duplicates take another one that only reads. Everything
-/// that changes a record takes two. An id of 16 bytes takes about 145 bytes with its index, and each look at one takes a probe of each partition.
+/// that changes a record takes two. An id of 16 bytes takes about 165 bytes with its index, and each look at one takes a probe of each partition.
 /// Results are up to 64 MiB each.
 ///
 /// Ideas: batches by `unnest`; partitions that are dropped instead of deleting rows; a lock order against deadlocks, Havender 1968;
