@@ -247,8 +247,8 @@ fn wrong_addresses_are_misconfigured_and_closed_ones_unavailable() {
     });
 }
 
-/// Marks each id many times from several handles, while partitions are closed as fast as that goes: each is fresh once. Then again while
-/// partitions with short-lived ids are dropped.
+/// Marks each id many times from several handles, while partitions are closed as fast as that goes: each is fresh once.
+/// Then again while partitions with short-lived ids are dropped.
 #[test]
 fn no_id_is_fresh_twice_while_partitions_come_and_go() {
     const WORKERS: u64 = 4;
@@ -294,8 +294,8 @@ fn no_id_is_fresh_twice_while_partitions_come_and_go() {
     });
 }
 
-/// Marks all ids, and claims one that is moved from partition to partition, in batches in another order each time, until there were enough
-/// rotations.
+/// Marks all ids, and claims one that is moved from partition to partition, in batches in another order each time,
+/// until there were enough rotations.
 async fn mark_all(
     store: Arc<PostgresStore>,
     fresh: Arc<Vec<AtomicU64>>,

@@ -5,7 +5,8 @@ use crate::proxy::{Mode, Proxy};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// Kills the server under load again and again: what was acknowledged is a duplicate afterwards. `HAPAX_KILLS` says how often.
+/// Kills the server under load again and again: what was acknowledged is a duplicate afterwards. `HAPAX_KILLS` says how
+/// often.
 #[test]
 fn what_was_acknowledged_outlives_kills_of_the_server() {
     let kills = std::env::var("HAPAX_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(8);
@@ -188,7 +189,8 @@ async fn touch(store: &PostgresStore, ids: &[String]) {
 async fn rows_read(admin: &Client, rows: usize) -> i64 {
     let sql = "SELECT coalesce(sum(n_tup_ins), 0)::bigint, \
                coalesce(sum(seq_tup_read), 0)::bigint + coalesce(sum(idx_tup_fetch), 0)::bigint \
-               + (SELECT coalesce(sum(idx_tup_read), 0)::bigint FROM pg_stat_user_indexes WHERE relname LIKE 'large\\_0\\_%') \
+               + (SELECT coalesce(sum(idx_tup_read), 0)::bigint FROM pg_stat_user_indexes \
+               WHERE relname LIKE 'large\\_0\\_%') \
                FROM pg_stat_user_tables WHERE relname LIKE 'large\\_0\\_%'";
     let (mut last, end) = ((-1, -1), Instant::now() + Duration::from_secs(20));
     loop {

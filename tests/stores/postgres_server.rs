@@ -1,4 +1,5 @@
-//! A PostgreSQL server of a test's own: in a temporary directory, on a Unix socket and a port of the loopback, gone when the test ends.
+//! A PostgreSQL server of a test's own: in a temporary directory, on a Unix socket and a port of the loopback, gone
+//! when the test ends.
 
 use std::fs;
 use std::net::TcpListener;

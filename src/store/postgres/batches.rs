@@ -1,9 +1,9 @@
 //! Batches: sorted, inserted, looked at, changed.
 //!
-//! A request that creates is first *inserted*, which does nothing where a record is. What was there is *looked at*; that answers most
-//! duplicates. What has to change is *locked*, decided by the same functions as in every other backend, and written back. Each of the three
-//! is a transaction of its own and takes its locks in the order of keys; insertions wait for insertions only, and changes for changes, so
-//! nobody waits in a circle.
+//! A request that creates is first *inserted*, which does nothing where a record is. What was there is *looked at*;
+//! that answers most duplicates. What has to change is *locked*, decided by the same functions as in every other
+//! backend, and written back. Each of the three is a transaction of its own and takes its locks in the order of keys;
+//! insertions wait for insertions only, and changes for changes, so nobody waits in a circle.
 
 use super::operations::{Creation, Operation};
 use super::rows::*;
@@ -17,8 +17,8 @@ use crate::store::*;
 const RESULT_BYTES_MAX: usize = 64 << 20;
 /// Results that one transaction carries.
 const RESULTS_BYTES_MAX: usize = 64 << 20;
-/// How often a batch is gone through for ids that were elsewhere each time that they were looked for. An id is moved by whoever writes to it
-/// first in a new partition, so once is rare.
+/// How often a batch is gone through for ids that were elsewhere each time that they were looked for. An id is moved by
+/// whoever writes to it first in a new partition, so once is rare.
 const ROUNDS_MAX: usize = 8;
 /// So often for requests that create nothing: an id that was found neither time is nowhere.
 const ROUNDS_OF_CHANGES: usize = 2;
@@ -43,7 +43,8 @@ impl<R, A> Batch<'_, R, A> {
         entry.asking.start += 1;
     }
 
-    /// What all requests for an id make of its record, one after the other: the answers, and the record if it is another one now.
+    /// What all requests for an id make of its record, one after the other: the answers, and the record if it is
+    /// another one now.
     fn decide(&self, entry: &Entry, kept: Option<Kept>, now: Timestamp) -> (Vec<A>, Option<Kept>) {
         let (mut kept, mut changed) = (kept, false);
         let asking = self.order[entry.asking.clone()].iter().map(|&position| &self.requests[position]);

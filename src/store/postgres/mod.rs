@@ -2,22 +2,25 @@
 //!
 //! # Why no id is fresh twice
 //!
-//! The table is partitioned by *bucket*, a number that grows, so that what has expired goes by dropping a partition. A key is unique within its
-//! partition only; that it is unique at all is due to two rules:
+//! The table is partitioned by *bucket*, a number that grows, so that what has expired goes by dropping a partition. A
+//! key is unique within its partition only; that it is unique at all is due to two rules:
 //!
-//! 1. *Rows are written into the last bucket only.* Whoever writes holds the table's advisory lock shared, until its transaction has ended,
-//!    and a new bucket is begun under the same lock exclusively. So while anybody writes, everybody who writes agrees on the last bucket, and
-//!    all that was ever inserted into earlier ones has been committed or undone.
-//! 2. *An id is inserted only if no earlier bucket has it.* The lock is had by one statement and the insertion is the next one, so its
-//!    snapshot, which READ COMMITTED takes when a statement begins, shows all that rule 1 speaks of. Within the last bucket the primary key decides.
+//! 1. *Rows are written into the last bucket only.* Whoever writes holds the table's advisory lock shared, until its
+//!    transaction has ended, and a new bucket is begun under the same lock exclusively. So while anybody writes,
+//!    everybody who writes agrees on the last bucket, and all that was ever inserted into earlier ones has been
+//!    committed or undone.
+//! 2. *An id is inserted only if no earlier bucket has it.* The lock is had by one statement and the insertion is the
+//!    next one, so its snapshot, which READ COMMITTED takes when a statement begins, shows all that rule 1 speaks of.
+//!    Within the last bucket the primary key decides.
 //!
-//! (PostgreSQL would see to most of rule 1 by itself: to make a partition locks the table, which waits for everybody who has written to it. But
-//! that a statement takes its snapshot only after it has got such a lock is nowhere promised.)
+//! (PostgreSQL would see to most of rule 1 by itself: to make a partition locks the table, which waits for everybody
+//! who has written to it. But that a statement takes its snapshot only after it has got such a lock is nowhere
+//! promised.)
 //!
-//! A record in an earlier bucket that has to change is locked, deleted there, and written into the last bucket, in one transaction. Until that
-//! is committed, others see it where it was, do not insert it, and wait for the lock; then they find it gone, and look again. Thus rows only
-//! ever leave a closed bucket. So the latest time in it, found once, is a bound for good, and when that has passed it is dropped, again under
-//! the exclusive lock.
+//! A record in an earlier bucket that has to change is locked, deleted there, and written into the last bucket, in one
+//! transaction. Until that is committed, others see it where it was, do not insert it, and wait for the lock; then they
+//! find it gone, and look again. Thus rows only ever leave a closed bucket. So the latest time in it, found once, is a
+//! bound for good, and when that has passed it is dropped, again under the exclusive lock.
 
 mod batches;
 mod errors;
@@ -69,41 +72,44 @@ const GRACE: Duration = Duration::from_secs(1);
 ///
 /// # Guarantees
 ///
-/// *Time* is the server's: leases and retentions begin and end by its `clock_timestamp()`, to the microsecond. Tokens are its microseconds
-/// since 1970.
+/// *Time* is the server's: leases and retentions begin and end by its `clock_timestamp()`, to the microsecond. Tokens
+/// are its microseconds since 1970.
 ///
-/// *Durability* is that of a commit: with `synchronous_commit = on`, the server's default, what was answered survives a crash, and a failover
-/// if a standby is synchronous. With `synchronous_commit = off` (for a role: `ALTER ROLE … SET`) a crash loses what was marked in the last
-/// moments, about three times `wal_writer_delay`, and those messages are fresh again when they are redelivered.
+/// *Durability* is that of a commit: with `synchronous_commit = on`, the server's default, what was answered survives a
+/// crash, and a failover if a standby is synchronous. With `synchronous_commit = off` (for a role: `ALTER ROLE … SET`)
+/// a crash loses what was marked in the last moments, about three times `wal_writer_delay`, and those messages are
+/// fresh again when they are redelivered.
 ///
-/// *Isolation*: nothing waits for a record except for others that create or change the same one, and for a rotation, which stops writers
-/// for some milliseconds, once per [partition](PostgresOptions::partition).
+/// *Isolation*: nothing waits for a record except for others that create or change the same one, and for a rotation,
+/// which stops writers for some milliseconds, once per [partition](PostgresOptions::partition).
 ///
 /// # What it needs
 ///
-/// PostgreSQL 14 or later, a UTF-8 database, no extension, no superuser. [`migrate`](Self::migrate), [`expire`](Store::expire), and in the
-/// layout [`Layout::PerScope`] whoever writes to a new scope make and drop tables: their role owns the tables and has `CREATE` on the schema. All others
-/// need `SELECT`, `INSERT`, `UPDATE` and `DELETE` on them. Connections keep settings and prepared statements, so a pooler in between must
-/// pool sessions: pgbouncer in transaction mode forgets the settings.
+/// PostgreSQL 14 or later, a UTF-8 database, no extension, no superuser. [`migrate`](Self::migrate),
+/// [`expire`](Store::expire), and in the layout [`Layout::PerScope`] whoever writes to a new scope make and drop
+/// tables: their role owns the tables and has `CREATE` on the schema. All others need `SELECT`, `INSERT`, `UPDATE` and
+/// `DELETE` on them. Connections keep settings and prepared statements, so a pooler in between must pool sessions:
+/// pgbouncer in transaction mode forgets the settings.
 ///
-/// Call [`expire`](Store::expire) regularly from one process or several. Until it is called, partitions grow and nothing is dropped.
+/// Call [`expire`](Store::expire) regularly from one process or several. Until it is called, partitions grow and
+/// nothing is dropped.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`] when the server cannot be reached, is shutting down, reads only, or is late;
-/// [`ErrorKind::Misconfigured`] for a wrong password or database, a lack of permission, and tables that are not there or of another layout;
-/// [`ErrorKind::Conflict`] if a rotation had to wait for somebody's long transaction, and was put off;
-/// [`ErrorKind::Corrupt`] for rows that nobody could have written. The store never asks again by itself. A call that failed or was dropped
-/// closes its connection.
+/// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`] when the server cannot be reached, is shutting down, reads
+/// only, or is late; [`ErrorKind::Misconfigured`] for a wrong password or database, a lack of permission, and tables
+/// that are not there or of another layout; [`ErrorKind::Conflict`] if a rotation had to wait for somebody's long
+/// transaction, and was put off; [`ErrorKind::Corrupt`] for rows that nobody could have written. The store never asks
+/// again by itself. A call that failed or was dropped closes its connection.
 ///
 /// # Cost
 ///
-/// Marks and claims of fresh ids take one round trip and one transaction a batch. Those of duplicates take another one that only reads. Everything
-/// that changes a record takes two. An id of 16 bytes takes about 165 bytes with its index, and each look at one takes a probe of each partition.
-/// Results are up to 64 MiB each.
+/// Marks and claims of fresh ids take one round trip and one transaction a batch. Those of duplicates take another one
+/// that only reads. Everything that changes a record takes two. An id of 16 bytes takes about 165 bytes with its index,
+/// and each look at one takes a probe of each partition. Results are up to 64 MiB each.
 ///
-/// Ideas: batches by `unnest`; partitions that are dropped instead of deleting rows; a lock order against deadlocks, Havender 1968;
-/// fencing tokens, Burrows, OSDI 2006.
+/// Ideas: batches by `unnest`; partitions that are dropped instead of deleting rows; a lock order against deadlocks,
+/// Havender 1968; fencing tokens, Burrows, OSDI 2006.
 pub struct PostgresStore {
     options: PostgresOptions,
     pool: Pool,
@@ -147,7 +153,8 @@ impl PostgresStore {
         .await
     }
 
-    /// What [`migrate`](Self::migrate) would do, as SQL: for whoever makes tables by other means. It may be run any number of times.
+    /// What [`migrate`](Self::migrate) would do, as SQL: for whoever makes tables by other means. It may be run any
+    /// number of times.
     ///
     /// ```
     /// use hapax::store::{PostgresOptions, PostgresStore};

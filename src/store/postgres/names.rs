@@ -54,8 +54,8 @@ impl Names {
         self.table(&format!("{family}_{bucket}"))
     }
 
-    /// The class of this store's advisory locks. Two stores of one database that got the same one by chance would wait for each other's
-    /// rotation, and nothing else.
+    /// The class of this store's advisory locks. Two stores of one database that got the same one by chance would wait
+    /// for each other's rotation, and nothing else.
     pub(super) fn lock_class(&self) -> i32 {
         let digest = Sha256::digest(format!("hapax {}.{}", self.schema, self.prefix));
         i32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])

@@ -13,7 +13,8 @@ pub enum Layout {
     /// One table for all: any number of scopes.
     #[default]
     Shared,
-    /// One table a scope, made when the scope is first written to: for few scopes that are large, or that are dropped as a whole.
+    /// One table a scope, made when the scope is first written to: for few scopes that are large, or that are dropped
+    /// as a whole.
     PerScope,
 }
 
@@ -54,8 +55,8 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// The server, database and user of this address: a URL, or words like `host=/run/postgresql user=app`. It may name a Unix socket's
-    /// directory, several hosts, and `target_session_attrs=read-write`.
+    /// The server, database and user of this address: a URL, or words like `host=/run/postgresql user=app`. It may name
+    /// a Unix socket's directory, several hosts, and `target_session_attrs=read-write`.
     ///
     /// # Errors
     ///
@@ -69,8 +70,8 @@ impl PostgresOptions {
 
     /// The server, database and user as the driver has them.
     ///
-    /// Where the configuration does not say, a connection must be made within 5 seconds, and is broken when nothing that was sent has been
-    /// acknowledged for 30 seconds.
+    /// Where the configuration does not say, a connection must be made within 5 seconds, and is broken when nothing
+    /// that was sent has been acknowledged for 30 seconds.
     ///
     /// # Errors
     ///
@@ -118,8 +119,8 @@ impl PostgresOptions {
 
     /// How long rows go into a partition before the next one is begun, 24 hours if nobody says otherwise.
     ///
-    /// A partition is dropped as a whole once nothing in it counts, so it is kept for this and the longest retention. But to find an id
-    /// takes a look at each partition: an eighth to a half of the longest retention is a good length.
+    /// A partition is dropped as a whole once nothing in it counts, so it is kept for this and the longest retention.
+    /// But to find an id takes a look at each partition: an eighth to a half of the longest retention is a good length.
     ///
     /// # Errors
     ///
@@ -142,8 +143,9 @@ impl PostgresOptions {
         Ok(self)
     }
 
-    /// How long a statement may take at the server, a call wait for a connection of the pool, and a transaction wait for its client: 5 seconds
-    /// if nobody says otherwise. The store itself waits for an answer a second longer, for servers that cannot say any more.
+    /// How long a statement may take at the server, a call wait for a connection of the pool, and a transaction wait
+    /// for its client: 5 seconds if nobody says otherwise. The store itself waits for an answer a second longer, for
+    /// servers that cannot say any more.
     ///
     /// # Errors
     ///

@@ -137,8 +137,8 @@ fn one(rows: &[tokio_postgres::Row]) -> Result<&tokio_postgres::Row, StoreError>
     rows.first().ok_or_else(|| super::errors::corrupt("expected a row, got none"))
 }
 
-/// Where a scan got to. Partitions are walked through in the order of their numbers: a row is only ever moved into the last one, so a scan
-/// that has not come to it yet comes to it later.
+/// Where a scan got to. Partitions are walked through in the order of their numbers: a row is only ever moved into the
+/// last one, so a scan that has not come to it yet comes to it later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Place {
     family: i32,

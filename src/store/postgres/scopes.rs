@@ -23,7 +23,8 @@ impl Scopes {
         self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The numbers of these scopes. One that nobody has written to gets one if this is asked `to_write`, and has none otherwise.
+    /// The numbers of these scopes. One that nobody has written to gets one if this is asked `to_write`, and has none
+    /// otherwise.
     pub(super) async fn numbers<'k>(
         &self,
         session: &Session<'_>,

@@ -41,8 +41,8 @@ pub(super) fn pool(options: &PostgresOptions) -> Result<Pool, StoreError> {
         .map_err(|error| StoreError::caused(ErrorKind::Misconfigured, BACKEND, "expected a pool", error))
 }
 
-/// A connection for one call. It goes back into the pool if the call says that it came to its end, and is closed otherwise: a call that
-/// failed or was cancelled may have left a transaction open, or answers that nobody has read.
+/// A connection for one call. It goes back into the pool if the call says that it came to its end, and is closed
+/// otherwise: a call that failed or was cancelled may have left a transaction open, or answers that nobody has read.
 pub(super) struct Session<'s> {
     client: Option<Client>,
     names: &'s Names,
@@ -88,8 +88,8 @@ impl<'s> Session<'s> {
         row.and_then(|row| row.try_get(0)).map_err(|error| failed(doing, self.names, error))
     }
 
-    /// A statement behind `before` and in front of `after`, in one round trip: all is sent before an answer is awaited. Whatever comes behind
-    /// a statement that fails is not done by the server; the first failure is the error.
+    /// A statement behind `before` and in front of `after`, in one round trip: all is sent before an answer is awaited.
+    /// Whatever comes behind a statement that fails is not done by the server; the first failure is the error.
     pub(super) async fn between(
         &self,
         doing: &str,

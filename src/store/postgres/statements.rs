@@ -1,12 +1,13 @@
 //! What the server is told, as SQL.
 //!
-//! Each statement has one plan that is right whatever the statistics say, and takes its locks in the order of its arrays: what is asked for
-//! comes first, by `unnest`, and each row is found by the primary key from within (`OFFSET 0` keeps the planner from turning that around).
+//! Each statement has one plan that is right whatever the statistics say, and takes its locks in the order of its
+//! arrays: what is asked for comes first, by `unnest`, and each row is found by the primary key from within (`OFFSET 0`
+//! keeps the planner from turning that around).
 
 use super::names::Names;
 
-/// What a connection is told once. The planner then looks rows up by their key, and plans no statement again at each call. (Nor is any
-/// compiled: a plan that has to use what is switched off counts as so expensive that it would be.)
+/// What a connection is told once. The planner then looks rows up by their key, and plans no statement again at each
+/// call. (Nor is any compiled: a plan that has to use what is switched off counts as so expensive that it would be.)
 pub(super) fn session(timeout_ms: u128) -> String {
     format!(
         "SET statement_timeout = {timeout_ms}; SET idle_in_transaction_session_timeout = {timeout_ms}; \
@@ -30,8 +31,8 @@ pub(super) fn begin_exclusive(names: &Names, family: i32, lock_timeout_ms: u128)
     )
 }
 
-/// The bucket that is written into. It is none outside of a transaction that began before: should `BEGIN` ever fail, what was sent behind it
-/// must not be done without the lock, and a row without a bucket is refused.
+/// The bucket that is written into. It is none outside of a transaction that began before: should `BEGIN` ever fail,
+/// what was sent behind it must not be done without the lock, and a row without a bucket is refused.
 fn current(names: &Names, family: i32) -> String {
     let buckets = names.buckets();
     format!(
@@ -42,8 +43,8 @@ fn current(names: &Names, family: i32) -> String {
 
 const COLUMNS: &str = "expires_at, token, attempt, bucket, scope, state, id, fingerprint, result";
 
-/// Inserts what is nowhere: `$1` the state, `$2` whether there is to be a token, then scopes, ids, microseconds that it lasts, attempts,
-/// fingerprints, results. Answers with what it inserted, in order.
+/// Inserts what is nowhere: `$1` the state, `$2` whether there is to be a token, then scopes, ids, microseconds that it
+/// lasts, attempts, fingerprints, results. Answers with what it inserted, in order.
 pub(super) fn insert(names: &Names, family: i32) -> String {
     let (records, current) = (names.records(family), current(names, family));
     format!(
@@ -61,7 +62,8 @@ pub(super) fn insert(names: &Names, family: i32) -> String {
     )
 }
 
-/// Finds rows, and locks them: `$1` scopes, `$2` ids, `$3` whether results are wanted. Time is read after the lock is had.
+/// Finds rows, and locks them: `$1` scopes, `$2` ids, `$3` whether results are wanted. Time is read after the lock is
+/// had.
 pub(super) fn lock(names: &Names, family: i32) -> String {
     let (current, asked) = (current(names, family), asked(names, family, "FOR UPDATE"));
     format!("WITH {current} SELECT {FOUND}, (SELECT bucket FROM current) AS current FROM {asked}")
@@ -83,14 +85,16 @@ fn asked(names: &Names, family: i32, locking: &str) -> String {
     )
 }
 
-/// Writes rows that are locked into the current bucket, over what is there of them: scopes, ids, states, tokens, attempts, fingerprints,
-/// times, results.
+/// Writes rows that are locked into the current bucket, over what is there of them: scopes, ids, states, tokens,
+/// attempts, fingerprints, times, results.
 pub(super) fn put(names: &Names, family: i32) -> String {
     let (records, current) = (names.records(family), current(names, family));
     format!(
         "WITH {current} INSERT INTO {records} ({COLUMNS}) \
-         SELECT u.expires_at, u.token, u.attempt, (SELECT bucket FROM current), u.scope, u.state, u.id, u.fingerprint, u.result \
-         FROM unnest($1::int[], $2::bytea[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::timestamptz[], $8::bytea[]) \
+         SELECT u.expires_at, u.token, u.attempt, (SELECT bucket FROM current), \
+         u.scope, u.state, u.id, u.fingerprint, u.result \
+         FROM unnest($1::int[], $2::bytea[], $3::smallint[], $4::bigint[], $5::bigint[], \
+         $6::bytea[], $7::timestamptz[], $8::bytea[]) \
          AS u(scope, id, state, token, attempt, fingerprint, expires_at, result) \
          ON CONFLICT (scope, id, bucket) DO UPDATE SET state = excluded.state, token = excluded.token, \
          attempt = excluded.attempt, fingerprint = excluded.fingerprint, expires_at = excluded.expires_at, \
@@ -107,7 +111,8 @@ pub(super) fn remove(names: &Names, family: i32) -> String {
     )
 }
 
-/// The rows of a bucket behind a key, in order, of whatever state: `$1` the bucket, `$2` and `$3` the key, `$4` how many.
+/// The rows of a bucket behind a key, in order, of whatever state: `$1` the bucket, `$2` and `$3` the key, `$4` how
+/// many.
 pub(super) fn page(names: &Names, family: i32) -> String {
     let (records, scopes) = (names.records(family), names.scopes());
     format!(
@@ -143,8 +148,8 @@ pub(super) fn insert_scopes(names: &Names) -> String {
     format!("INSERT INTO {} (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", names.scopes())
 }
 
-/// What there is to clean up, oldest first, at most `$2` of it: partitions that were open for `$1` microseconds, that are closed and nobody has
-/// looked how long they count, or that count no more.
+/// What there is to clean up, oldest first, at most `$2` of it: partitions that were open for `$1` microseconds, that
+/// are closed and nobody has looked how long they count, or that count no more.
 pub(super) fn due(names: &Names) -> String {
     let buckets = names.buckets();
     format!(
@@ -183,7 +188,8 @@ pub(super) fn reopen(names: &Names, family: i32, bucket: i32) -> String {
     format!("UPDATE {buckets} SET opened_at = clock_timestamp() WHERE family = {family} AND bucket = {bucket}; COMMIT")
 }
 
-/// Until when a closed bucket counts, and what is in it. Rows only ever leave it, so whatever this says remains true as a bound.
+/// Until when a closed bucket counts, and what is in it. Rows only ever leave it, so whatever this says remains true as
+/// a bound.
 pub(super) fn survey(names: &Names, family: i32, bucket: i32) -> String {
     let (buckets, partition) = (names.buckets(), names.partition(family, bucket));
     format!(

@@ -9,7 +9,8 @@ CREATE TABLE IF NOT EXISTS {scopes} (
     scope integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text COLLATE "C" NOT NULL UNIQUE
 );
--- The partitions of each table of records: table 0 has all scopes, table n has scope n alone. Rows are written into the last one only.
+-- The partitions of each table of records: table 0 has all scopes, table n has scope n alone. Rows are written into the
+-- last one only.
 CREATE TABLE IF NOT EXISTS {buckets} (
     family integer NOT NULL,
     bucket integer NOT NULL,

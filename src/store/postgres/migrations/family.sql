@@ -1,4 +1,5 @@
--- What is kept of ids. state: 1 in progress, 2 failed, 3 completed. The widest columns first, so that nothing is lost to alignment.
+-- What is kept of ids. state: 1 in progress, 2 failed, 3 completed. The widest columns first, so that nothing is lost
+-- to alignment.
 CREATE TABLE IF NOT EXISTS {records} (
     expires_at timestamptz NOT NULL,
     token bigint NOT NULL,
