@@ -17,6 +17,10 @@
     feature = "sqlite",
     doc = "| [`SqliteStore`] | `sqlite` | tools with one file, and marks in a user's own transaction |"
 )]
+#![cfg_attr(
+    feature = "postgres",
+    doc = "| [`PostgresStore`] | `postgres` | instances that share a PostgreSQL server |"
+)]
 //!
 //! To write another one, implement [`Store`], which says what is promised, and run the suite in `hapax::testing::store` on it.
 
@@ -35,6 +39,8 @@ mod codec;
 mod committer;
 #[cfg(feature = "fjall")]
 mod fjall;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "sqlite")]
@@ -53,4 +59,6 @@ pub use contract::Store;
 pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;
 pub use key::{RecordKey, Scope, StoredId};
+#[cfg(feature = "postgres")]
+pub use postgres::{Layout, PostgresOptions, PostgresStore};
 pub use request::*;

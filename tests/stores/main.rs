@@ -6,6 +6,7 @@ mod killed;
 mod proxy;
 
 mod fjall;
+mod postgres;
 mod redis;
 mod redis_cluster;
 mod redis_server;

@@ -1,0 +1,331 @@
+//! Batches: sorted, inserted, looked at, changed.
+//!
+//! A request that creates is first *inserted*, which does nothing where a record is. What was there is *looked at*;
+//! that answers most duplicates. What has to change is *locked*, decided by the same functions as in every other
+//! backend, and written back. Each of the three is a transaction of its own and takes its locks in the order of keys;
+//! insertions wait for insertions only, and changes for changes, so nobody waits in a circle.
+
+use super::operations::{Creation, Operation};
+use super::rows::*;
+use super::session::Session;
+use super::{BACKEND, PostgresStore, SHARED, statements};
+use crate::Timestamp;
+use crate::store::record::{Change, Kept};
+use crate::store::*;
+
+/// The largest result. The server's own limit is a gigabyte for all that is in a row.
+const RESULT_BYTES_MAX: usize = 64 << 20;
+/// Results that one transaction carries.
+const RESULTS_BYTES_MAX: usize = 64 << 20;
+/// How often a batch is gone through for ids that were elsewhere each time that they were looked for. An id is moved by
+/// whoever writes to it first in a new partition, so once is rare.
+const ROUNDS_MAX: usize = 8;
+/// So often for requests that create nothing: an id that was found neither time is nowhere.
+const ROUNDS_OF_CHANGES: usize = 2;
+
+/// A batch under way.
+struct Batch<'r, R, A> {
+    operation: &'r Operation<R, A>,
+    requests: &'r [R],
+    order: Vec<usize>,
+    answers: Vec<Option<Result<A, StoreError>>>,
+}
+
+impl<R, A> Batch<'_, R, A> {
+    /// The first request for an id that has no answer yet.
+    fn first(&self, entry: &Entry) -> &R {
+        &self.requests[self.order[entry.asking.start]]
+    }
+
+    /// Answers it.
+    fn answer_first(&mut self, entry: &mut Entry, answer: A) {
+        self.answers[self.order[entry.asking.start]] = Some(Ok(answer));
+        entry.asking.start += 1;
+    }
+
+    /// What all requests for an id make of its record, one after the other: the answers, and the record if it is
+    /// another one now.
+    fn decide(&self, entry: &Entry, kept: Option<Kept>, now: Timestamp) -> (Vec<A>, Option<Kept>) {
+        let (mut kept, mut changed) = (kept, false);
+        let asking = self.order[entry.asking.clone()].iter().map(|&position| &self.requests[position]);
+        let answers = asking
+            .map(|request| {
+                let (answer, change) = (self.operation.decide)(kept.as_ref(), request, now);
+                if let Change::Put(put) = change {
+                    (kept, changed) = (Some(put), true);
+                }
+                answer
+            })
+            .collect();
+        (answers, kept.filter(|_| changed))
+    }
+
+    fn answer_all(&mut self, entry: &Entry, answers: Vec<A>) {
+        for (&position, answer) in self.order[entry.asking.clone()].iter().zip(answers) {
+            self.answers[position] = Some(Ok(answer));
+        }
+    }
+
+    /// Answers where nothing is kept and nothing is created.
+    fn answer_absent(&mut self, entry: &Entry) {
+        let (answers, _) = self.decide(entry, None, Timestamp::default());
+        self.answer_all(entry, answers);
+    }
+
+    fn fail(&mut self, entry: &Entry, error: &StoreError) {
+        for &position in &self.order[entry.asking.clone()] {
+            self.answers[position] = Some(Err(error.clone()));
+        }
+    }
+}
+
+impl PostgresStore {
+    /// Answers a batch.
+    pub(super) async fn run<R, A>(&self, operation: &Operation<R, A>, requests: &[R]) -> Answers<A> {
+        if requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        let session = self.session().await?;
+        let scopes = requests.iter().map(|request| &(operation.key)(request).scope);
+        let creates = operation.creation.is_some();
+        let numbers = self.scopes.numbers(&session, &self.options.names, self.options.layout, scopes, creates).await?;
+
+        let mut batch = Batch { operation, requests, order: Vec::new(), answers: Vec::new() };
+        let mut wanted = Vec::with_capacity(requests.len());
+        for (position, (request, scope)) in requests.iter().zip(numbers).enumerate() {
+            let bytes = (operation.result)(request).map_or(0, Vec::len);
+            batch.answers.push(match scope {
+                Some(scope) if bytes <= RESULT_BYTES_MAX => {
+                    wanted.push((scope, (operation.key)(request).id, position));
+                    None
+                }
+                Some(_) => Some(Err(too_large(bytes))),
+                // Nobody has written to this scope.
+                None => Some(Ok((operation.decide)(None, request, Timestamp::default()).0)),
+            });
+        }
+        let sorted = sort(wanted);
+        batch.order = sorted.order;
+        for (family, entries) in self.parts(&batch, sorted.entries) {
+            self.settle(&session, family, &mut batch, entries).await?;
+        }
+        session.finish();
+        let unanswered = || Err(StoreError::new(ErrorKind::Corrupt, BACKEND, "a request was left without an answer"));
+        Ok(batch.answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect())
+    }
+
+    /// What goes into one transaction.
+    fn parts<R, A>(&self, batch: &Batch<'_, R, A>, entries: Vec<Entry>) -> Vec<(i32, Vec<Entry>)> {
+        let family = |scope| match self.options.layout {
+            Layout::Shared => SHARED,
+            Layout::PerScope => scope,
+        };
+        let bytes = |entry: &Entry| {
+            let asking = batch.order[entry.asking.clone()].iter().map(|&position| &batch.requests[position]);
+            asking.map(|request| (batch.operation.result)(request).map_or(0, Vec::len)).sum()
+        };
+        cut(entries, family, bytes, RESULTS_BYTES_MAX)
+    }
+
+    /// Answers what is in one table.
+    async fn settle<R, A>(
+        &self,
+        session: &Session<'_>,
+        family: i32,
+        batch: &mut Batch<'_, R, A>,
+        mut rest: Vec<Entry>,
+    ) -> Result<(), StoreError> {
+        let operation = batch.operation;
+        for round in 1..=ROUNDS_MAX {
+            if let Some(creation) = &operation.creation {
+                rest = self.insert(session, family, batch, creation, rest).await?;
+            }
+            if operation.looks && !rest.is_empty() {
+                rest = self.look(session, family, batch, rest).await?;
+            }
+            if operation.changes && !rest.is_empty() {
+                rest = self.change(session, family, batch, rest).await?;
+            }
+            let nowhere = operation.creation.is_none() && (!operation.changes || round == ROUNDS_OF_CHANGES);
+            if rest.is_empty() || nowhere {
+                break;
+            }
+        }
+        let moved = StoreError::new(ErrorKind::Unavailable, BACKEND, "the id was moved each time it was looked for");
+        for entry in rest {
+            match operation.creation {
+                Some(_) => batch.fail(&entry, &moved),
+                None => batch.answer_absent(&entry),
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts what is nowhere, in one round trip. What is left was there, or has more than one request.
+    async fn insert<R, A>(
+        &self,
+        session: &Session<'_>,
+        family: i32,
+        batch: &mut Batch<'_, R, A>,
+        creation: &Creation<R, A>,
+        mut entries: Vec<Entry>,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let rows = {
+            let fresh: Vec<Fresh> = entries.iter().map(|entry| (creation.fresh)(batch.first(entry))).collect();
+            let scopes: Vec<i32> = entries.iter().map(|entry| entry.scope).collect();
+            let ids: Vec<&[u8]> = entries.iter().map(|entry| entry.id.as_bytes()).collect();
+            let lasts: Vec<f64> = fresh.iter().map(|fresh| micros(fresh.lasts)).collect();
+            let attempts: Vec<Option<i64>> = fresh.iter().map(|fresh| fresh.attempt.map(u64::cast_signed)).collect();
+            let fingerprints: Vec<Option<&[u8]>> =
+                fresh.iter().map(|fresh| fresh.fingerprint.as_ref().map(|f| f.0.as_slice())).collect();
+            let results: Vec<Option<&[u8]>> = fresh.iter().map(|fresh| fresh.result).collect();
+            let names = &self.options.names;
+            let statement = session.prepare(&statements::insert(names, family)).await?;
+            session
+                .between(
+                    batch.operation.name,
+                    &statements::begin(names, family),
+                    (
+                        &statement,
+                        &[
+                            &creation.state,
+                            &creation.has_token,
+                            &scopes,
+                            &ids,
+                            &lasts,
+                            &attempts,
+                            &fingerprints,
+                            &results,
+                        ],
+                    ),
+                    "COMMIT",
+                )
+                .await?
+        };
+        // Both are in the order of keys.
+        let mut entry = entries.iter_mut();
+        for row in &rows {
+            let (scope, id) = (column::<i32>(row, "scope")?, column::<&[u8]>(row, "id")?);
+            let inserted = entry.find(|entry| entry.scope == scope && entry.id.as_bytes() == id);
+            let inserted = inserted.ok_or_else(|| super::errors::corrupt("inserted what was not asked for"))?;
+            let token = u64::try_from(column::<i64>(row, "token")?).unwrap_or(0);
+            batch.answer_first(inserted, (creation.answer)(token));
+        }
+        entries.retain(|entry| !entry.asking.is_empty());
+        Ok(entries)
+    }
+
+    /// Answers what changes nothing. What is left has to be changed, or was not found.
+    async fn look<R, A>(
+        &self,
+        session: &Session<'_>,
+        family: i32,
+        batch: &mut Batch<'_, R, A>,
+        entries: Vec<Entry>,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let (scopes, ids) = keys(&entries);
+        let sql = statements::look(&self.options.names, family);
+        let results = batch.operation.answers_results;
+        let rows = session.query(batch.operation.name, &sql, &[&scopes, &ids, &results]).await?;
+        let mut answered = vec![false; entries.len()];
+        for row in &rows {
+            let found = found(row)?;
+            let entry = entries.get(found.at).ok_or_else(|| super::errors::corrupt("found what was not asked for"))?;
+            if answered[found.at] {
+                return Err(in_two(entry));
+            }
+            if let (answers, None) = batch.decide(entry, Some(found.kept), found.now) {
+                batch.answer_all(entry, answers);
+                answered[found.at] = true;
+            }
+        }
+        Ok(unanswered(entries, &answered))
+    }
+
+    /// Locks, decides, writes back: two round trips. What is left was not found.
+    async fn change<R, A>(
+        &self,
+        session: &Session<'_>,
+        family: i32,
+        batch: &mut Batch<'_, R, A>,
+        entries: Vec<Entry>,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let (names, name) = (&self.options.names, batch.operation.name);
+        let (lock, put) = (statements::lock(names, family), statements::put(names, family));
+        let (lock, put) = (session.prepare(&lock).await?, session.prepare(&put).await?);
+        let (scopes, ids) = keys(&entries);
+        let results = batch.operation.answers_results;
+        let begin = statements::begin(names, family);
+        let rows = session.between(name, &begin, (&lock, &[&scopes, &ids, &results]), "").await?;
+
+        let mut found_any = vec![false; entries.len()];
+        let (mut decided, mut puts, mut moved) = (Vec::new(), Vec::new(), Moved::default());
+        for row in &rows {
+            let found = found(row)?;
+            let entry = entries.get(found.at).ok_or_else(|| super::errors::corrupt("locked what was not asked for"))?;
+            if std::mem::replace(&mut found_any[found.at], true) {
+                return Err(in_two(entry));
+            }
+            let (answers, kept) = batch.decide(entry, Some(found.kept), found.now);
+            decided.push((entry, answers));
+            if let Some(kept) = kept {
+                if found.bucket != found.current {
+                    moved.push(found.bucket, entry);
+                }
+                puts.push((entry, kept));
+            }
+        }
+        if !moved.buckets.is_empty() {
+            let remove = statements::remove(names, family);
+            session.query(name, &remove, &[&moved.buckets, &moved.scopes, &moved.ids]).await?;
+        }
+        let mut columns = Columns::default();
+        puts.iter().for_each(|(entry, kept)| columns.push(entry, kept));
+        let Columns { scopes, ids, states, tokens, attempts, fingerprints, times, results } = &columns;
+        if puts.is_empty() {
+            session.batch(name, "COMMIT").await?;
+        } else {
+            let values: &[&(dyn tokio_postgres::types::ToSql + Sync)] =
+                &[scopes, ids, states, tokens, attempts, fingerprints, times, results];
+            session.between(name, "", (&put, values), "COMMIT").await?;
+        }
+        // Not before it is done.
+        for (entry, answers) in decided {
+            batch.answer_all(entry, answers);
+        }
+        Ok(unanswered(entries, &found_any))
+    }
+}
+
+/// Rows that are written elsewhere.
+#[derive(Default)]
+struct Moved<'e> {
+    buckets: Vec<i32>,
+    scopes: Vec<i32>,
+    ids: Vec<&'e [u8]>,
+}
+
+impl<'e> Moved<'e> {
+    fn push(&mut self, bucket: i32, entry: &'e Entry) {
+        self.buckets.push(bucket);
+        self.scopes.push(entry.scope);
+        self.ids.push(entry.id.as_bytes());
+    }
+}
+
+fn keys(entries: &[Entry]) -> (Vec<i32>, Vec<&[u8]>) {
+    entries.iter().map(|entry| (entry.scope, entry.id.as_bytes())).unzip()
+}
+
+fn unanswered(entries: Vec<Entry>, answered: &[bool]) -> Vec<Entry> {
+    entries.into_iter().zip(answered).filter(|(_, answered)| !**answered).map(|(entry, _)| entry).collect()
+}
+
+fn in_two(entry: &Entry) -> StoreError {
+    super::errors::corrupt(format!("the id {:?} of scope {} is in two partitions", entry.id, entry.scope))
+}
+
+fn too_large(bytes: usize) -> StoreError {
+    let what = format!("a result has at most {RESULT_BYTES_MAX} bytes, this one has {bytes}");
+    StoreError::new(ErrorKind::Misconfigured, BACKEND, what)
+}

@@ -1,0 +1,111 @@
+//! What the driver, the pool and the server say, as errors of a store.
+
+use super::BACKEND;
+use super::names::Names;
+use crate::store::{ErrorKind, StoreError};
+use deadpool_postgres::{HookError, PoolError, TimeoutType};
+use std::error::Error as _;
+use std::io;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+/// What an SQLSTATE means to whoever asked.
+pub(super) fn kind(state: &SqlState) -> ErrorKind {
+    match state.code() {
+        // query_canceled: the statement's timeout.
+        "57014" => ErrorKind::Timeout,
+        // lock_not_available
+        "55P03" => ErrorKind::Conflict,
+        // A deadlock, a serialization failure: undone, and worth another try.
+        "40001" | "40P01" => ErrorKind::Unavailable,
+        // A row without a bucket: its transaction had not begun.
+        "23502" => ErrorKind::Unavailable,
+        // The server found its own files damaged.
+        "XX001" | "XX002" => ErrorKind::Corrupt,
+        // A server that only reads, as after a failover.
+        "25006" => ErrorKind::Unavailable,
+        // Sent too late, or the server was about to end the connection.
+        "25P02" | "25P03" => ErrorKind::Unavailable,
+        code => match &code[..code.len().min(2)] {
+            "08" | "53" | "57" | "58" | "XX" => ErrorKind::Unavailable,
+            _ => ErrorKind::Misconfigured,
+        },
+    }
+}
+
+/// What an error of the driver is.
+pub(super) fn failed(doing: &str, names: &Names, error: Error) -> StoreError {
+    let Some(answer) = error.as_db_error() else {
+        return StoreError::caused(unanswered(&error), BACKEND, format!("expected an answer to {doing}"), error);
+    };
+    let what = match *answer.code() {
+        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME | SqlState::UNDEFINED_COLUMN => {
+            format!("expected to {doing} in the tables {}, which PostgresStore::migrate makes", names.shown())
+        }
+        _ => format!("expected to {doing}, got SQLSTATE {}", answer.code().code()),
+    };
+    StoreError::caused(kind(answer.code()), BACKEND, what, error)
+}
+
+/// No answer of the server: usually the connection's fault, unless it was never tried.
+fn unanswered(error: &Error) -> ErrorKind {
+    let Some(cause) = error.source() else { return ErrorKind::Unavailable };
+    match cause.downcast_ref::<io::Error>() {
+        Some(error) if error.kind() == io::ErrorKind::TimedOut => ErrorKind::Timeout,
+        Some(error) if error.kind() == io::ErrorKind::PermissionDenied => ErrorKind::Misconfigured,
+        // rustls: the certificate is not what it should be.
+        Some(error) if error.kind() == io::ErrorKind::InvalidData => ErrorKind::Misconfigured,
+        Some(_) => ErrorKind::Unavailable,
+        // The options say what cannot be (no host, a password that is missing), or a server that does not speak TLS.
+        None => ErrorKind::Misconfigured,
+    }
+}
+
+/// Why there is no connection.
+pub(super) fn unconnected(names: &Names, error: PoolError) -> StoreError {
+    match error {
+        PoolError::Timeout(TimeoutType::Wait) => {
+            StoreError::new(ErrorKind::Timeout, BACKEND, "all connections of the pool are in use")
+        }
+        PoolError::Timeout(_) => {
+            StoreError::new(ErrorKind::Timeout, BACKEND, "expected a connection, got none in time")
+        }
+        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+            failed("connect", names, error)
+        }
+        other => StoreError::caused(ErrorKind::Unavailable, BACKEND, "expected a connection", other),
+    }
+}
+
+/// What is kept is not what hapax keeps.
+pub(super) fn corrupt(what: impl Into<String>) -> StoreError {
+    StoreError::new(ErrorKind::Corrupt, BACKEND, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_of_the_kind_that_says_whether_to_try_again() {
+        let cases = [
+            ("57014", ErrorKind::Timeout),
+            ("57P01", ErrorKind::Unavailable),
+            ("57P03", ErrorKind::Unavailable),
+            ("08006", ErrorKind::Unavailable),
+            ("53300", ErrorKind::Unavailable),
+            ("40001", ErrorKind::Unavailable),
+            ("40P01", ErrorKind::Unavailable),
+            ("25006", ErrorKind::Unavailable),
+            ("55P03", ErrorKind::Conflict),
+            ("28P01", ErrorKind::Misconfigured),
+            ("3D000", ErrorKind::Misconfigured),
+            ("42P01", ErrorKind::Misconfigured),
+            ("42501", ErrorKind::Misconfigured),
+            ("XX001", ErrorKind::Corrupt),
+        ];
+        for (code, expected) in cases {
+            assert_eq!(kind(&SqlState::from_code(code)), expected, "{code}");
+        }
+    }
+}

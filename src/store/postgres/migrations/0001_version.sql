@@ -1,0 +1,1 @@
+INSERT INTO {migrations} (version, layout) VALUES (1, '{layout}') ON CONFLICT DO NOTHING;

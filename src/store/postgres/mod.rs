@@ -1,0 +1,267 @@
+//! Records in PostgreSQL.
+//!
+//! # Why no id is fresh twice
+//!
+//! The table is partitioned by *bucket*, a number that grows, so that what has expired goes by dropping a partition. A
+//! key is unique within its partition only; that it is unique at all is due to two rules:
+//!
+//! 1. *Rows are written into the last bucket only.* Whoever writes holds the table's advisory lock shared, until its
+//!    transaction has ended, and a new bucket is begun under the same lock exclusively. So while anybody writes,
+//!    everybody who writes agrees on the last bucket, and all that was ever inserted into earlier ones has been
+//!    committed or undone.
+//! 2. *An id is inserted only if no earlier bucket has it.* The lock is had by one statement and the insertion is the
+//!    next one, so its snapshot, which READ COMMITTED takes when a statement begins, shows all that rule 1 speaks of.
+//!    Within the last bucket the primary key decides.
+//!
+//! (PostgreSQL would see to most of rule 1 by itself: to make a partition locks the table, which waits for everybody
+//! who has written to it. But that a statement takes its snapshot only after it has got such a lock is nowhere
+//! promised.)
+//!
+//! A record in an earlier bucket that has to change is locked, deleted there, and written into the last bucket, in one
+//! transaction. Until that is committed, others see it where it was, do not insert it, and wait for the lock; then they
+//! find it gone, and look again. Thus rows only ever leave a closed bucket. So the latest time in it, found once, is a
+//! bound for good, and when that has passed it is dropped, again under the exclusive lock.
+
+mod batches;
+mod errors;
+mod names;
+mod operations;
+mod options;
+mod partitions;
+mod rows;
+mod schema;
+mod scopes;
+mod session;
+mod statements;
+#[cfg(feature = "tls")]
+mod tls;
+
+pub use options::{Layout, PostgresOptions};
+
+use super::*;
+use crate::sync::{Ordering, StdAtomicBool};
+use deadpool_postgres::Pool;
+use names::SHARED;
+use rows::column;
+use scopes::Scopes;
+use session::Session;
+use std::time::Duration;
+
+const BACKEND: &str = "postgres";
+
+/// How much longer than the server we wait: it should be the one to say that it was not done.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Records in a PostgreSQL server, which any number of processes share.
+///
+/// ```no_run
+/// use hapax::store::{Mark, Marked, PostgresOptions, PostgresStore, RecordKey, Scope, Store};
+/// use std::time::Duration;
+///
+/// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+/// let store = PostgresStore::new(PostgresOptions::parse("postgres://hapax@db.internal/app")?)?;
+/// store.migrate().await?;
+///
+/// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
+/// let mark = Mark { key, attempt: 4711, retention: Duration::from_secs(86_400) };
+/// assert_eq!(store.mark(&[mark]).await?.remove(0)?, Marked::Fresh);
+/// # Ok::<(), hapax::store::StoreError>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Guarantees
+///
+/// *Time* is the server's: leases and retentions begin and end by its `clock_timestamp()`, to the microsecond. Tokens
+/// are its microseconds since 1970.
+///
+/// *Durability* is that of a commit: with `synchronous_commit = on`, the server's default, what was answered survives a
+/// crash, and a failover if a standby is synchronous. With `synchronous_commit = off` (for a role: `ALTER ROLE … SET`)
+/// a crash loses what was marked in the last moments, about three times `wal_writer_delay`, and those messages are
+/// fresh again when they are redelivered.
+///
+/// *Isolation*: nothing waits for a record except for others that create or change the same one, and for a rotation,
+/// which stops writers for some milliseconds, once per [partition](PostgresOptions::partition).
+///
+/// # What it needs
+///
+/// PostgreSQL 14 or later, a UTF-8 database, no extension, no superuser. [`migrate`](Self::migrate),
+/// [`expire`](Store::expire), and in the layout [`Layout::PerScope`] whoever writes to a new scope make and drop
+/// tables: their role owns the tables and has `CREATE` on the schema. All others need `SELECT`, `INSERT`, `UPDATE` and
+/// `DELETE` on them. Connections keep settings and prepared statements, so a pooler in between must pool sessions:
+/// pgbouncer in transaction mode forgets the settings.
+///
+/// Call [`expire`](Store::expire) regularly from one process or several. Until it is called, partitions grow and
+/// nothing is dropped.
+///
+/// # Errors
+///
+/// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`] when the server cannot be reached, is shutting down, reads
+/// only, or is late; [`ErrorKind::Misconfigured`] for a wrong password or database, a lack of permission, and tables
+/// that are not there or of another layout; [`ErrorKind::Conflict`] if a rotation had to wait for somebody's long
+/// transaction, and was put off; [`ErrorKind::Corrupt`] for rows that nobody could have written. The store never asks
+/// again by itself. A call that failed or was dropped closes its connection.
+///
+/// # Cost
+///
+/// Marks and claims of fresh ids take one round trip and one transaction a batch. Those of duplicates take another one
+/// that only reads. Everything that changes a record takes two. An id of 16 bytes takes about 165 bytes with its index,
+/// and each look at one takes a probe of each partition. Results are up to 64 MiB each.
+///
+/// Ideas: batches by `unnest`; partitions that are dropped instead of deleting rows; a lock order against deadlocks,
+/// Havender 1968; fencing tokens, Burrows, OSDI 2006.
+pub struct PostgresStore {
+    options: PostgresOptions,
+    pool: Pool,
+    scopes: Scopes,
+    /// Whether the tables were found to be as they should.
+    checked: StdAtomicBool,
+}
+
+impl PostgresStore {
+    /// A store that connects when it is first asked.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if the options cannot be.
+    pub fn new(options: PostgresOptions) -> Result<Self, StoreError> {
+        let pool = session::pool(&options)?;
+        Ok(PostgresStore { options, pool, scopes: Scopes::default(), checked: StdAtomicBool::new(false) })
+    }
+
+    /// Makes the tables that are not there. Any number of processes may do so at once.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if the role may not, or the tables are there in the other layout.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.in_time(async {
+            let session = Session::open(&self.pool, &self.options.names).await?;
+            // A role that may not make tables may say so, too, once there is nothing to make.
+            if self.version(&session).await.is_err() {
+                drop(session);
+                let session = Session::open(&self.pool, &self.options.names).await?;
+                session.batch("make tables", &Self::migrations(&self.options)).await?;
+                self.check(&session).await?;
+                session.finish();
+                return Ok(());
+            }
+            self.check(&session).await?;
+            session.finish();
+            Ok(())
+        })
+        .await
+    }
+
+    /// What [`migrate`](Self::migrate) would do, as SQL: for whoever makes tables by other means. It may be run any
+    /// number of times.
+    ///
+    /// ```
+    /// use hapax::store::{PostgresOptions, PostgresStore};
+    ///
+    /// let sql = PostgresStore::migrations(&PostgresOptions::parse("host=localhost")?);
+    /// assert!(sql.contains("CREATE TABLE IF NOT EXISTS \"public\".\"hapax_records\""));
+    /// # Ok::<(), hapax::store::StoreError>(())
+    /// ```
+    pub fn migrations(options: &PostgresOptions) -> String {
+        schema::migrations(&options.names, options.layout)
+    }
+
+    /// A connection to tables that are as they should be.
+    async fn session(&self) -> Result<Session<'_>, StoreError> {
+        let session = Session::open(&self.pool, &self.options.names).await?;
+        if !self.checked.load(Ordering::Relaxed) {
+            self.check(&session).await?;
+        }
+        Ok(session)
+    }
+
+    async fn check(&self, session: &Session<'_>) -> Result<(), StoreError> {
+        let expected = (schema::VERSION, self.options.layout.name());
+        let (version, layout) = self.version(session).await?;
+        if (version, layout.as_str()) != expected {
+            let what = format!(
+                "expected tables {} of version {} with the layout {:?}, got version {version} with {layout:?}",
+                self.options.names.shown(),
+                expected.0,
+                expected.1,
+            );
+            return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, what));
+        }
+        self.checked.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn version(&self, session: &Session<'_>) -> Result<(i32, String), StoreError> {
+        let rows = session.query("look at the version", &statements::version(&self.options.names), &[]).await?;
+        match rows.first() {
+            Some(row) => Ok((column(row, "version")?, column(row, "layout")?)),
+            None => Ok((0, String::new())),
+        }
+    }
+
+    /// No call takes longer than the server may, and a little.
+    async fn in_time<A>(&self, call: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
+        let limit = self.options.timeout + GRACE;
+        tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
+            let what = format!("expected an answer within {limit:?}");
+            Err(StoreError::new(ErrorKind::Timeout, BACKEND, what))
+        })
+    }
+}
+
+impl std::fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresStore").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Store for PostgresStore {
+    fn backend(&self) -> &'static str {
+        BACKEND
+    }
+
+    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
+        self.in_time(self.run(&operations::MARK, marks)).await
+    }
+
+    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
+        self.in_time(self.run(&operations::CLAIM, claims)).await
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
+        self.in_time(self.run(&operations::COMPLETE, completions)).await
+    }
+
+    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
+        self.in_time(self.run(&operations::RELEASE, holds)).await
+    }
+
+    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+        self.in_time(self.run(&operations::FAIL, failures)).await
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
+        self.in_time(self.run(&operations::RENEW, renewals)).await
+    }
+
+    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
+        self.in_time(self.run(&operations::LOOK_UP, keys)).await
+    }
+
+    async fn record(&self, records: &[Record]) -> Answers<()> {
+        self.in_time(self.run(&operations::RECORD, records)).await
+    }
+
+    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
+        self.in_time(self.run(&operations::FORGET, keys)).await
+    }
+
+    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+        self.in_time(self.clean_up(limit)).await
+    }
+
+    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.in_time(self.page(from, limit)).await
+    }
+}

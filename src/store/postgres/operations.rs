@@ -1,0 +1,143 @@
+//! What each request makes of a record, for [`batches`](super::batches).
+
+use super::rows::{CLAIMED, COMPLETED, Fresh};
+use crate::Timestamp;
+use crate::store::record::{self, Change, Kept};
+use crate::store::*;
+
+/// A kind of request `R`, answered by `A`.
+pub(super) struct Operation<R, A> {
+    /// Its name, for errors.
+    pub(super) name: &'static str,
+    pub(super) key: fn(&R) -> &RecordKey,
+    /// The answer, and what becomes of a record.
+    pub(super) decide: fn(Option<&Kept>, &R, Timestamp) -> (A, Change),
+    /// What is inserted where nothing is, if anything is.
+    pub(super) creation: Option<Creation<R, A>>,
+    /// Whether a record that is there usually remains as it is: then it is looked at before it is locked.
+    pub(super) looks: bool,
+    /// Whether records are ever changed.
+    pub(super) changes: bool,
+    /// Whether answers have results.
+    pub(super) answers_results: bool,
+    /// How large a result comes with it.
+    pub(super) result: fn(&R) -> Option<&Vec<u8>>,
+}
+
+/// How a record is inserted where nothing is.
+pub(super) struct Creation<R, A> {
+    pub(super) state: i16,
+    pub(super) has_token: bool,
+    pub(super) fresh: fn(&R) -> Fresh<'_>,
+    /// The answer when it has been inserted with a token.
+    pub(super) answer: fn(u64) -> A,
+}
+
+pub(super) const MARK: Operation<Mark, Marked> = Operation {
+    name: "mark",
+    key: |mark| &mark.key,
+    decide: record::mark,
+    creation: Some(Creation {
+        state: COMPLETED,
+        has_token: false,
+        fresh: |mark| Fresh { attempt: Some(mark.attempt), fingerprint: None, result: None, lasts: mark.retention },
+        answer: |_| Marked::Fresh,
+    }),
+    looks: true,
+    changes: true,
+    answers_results: false,
+    result: |_| None,
+};
+
+pub(super) const CLAIM: Operation<ClaimRequest, Claimed> = Operation {
+    name: "claim",
+    key: |claim| &claim.key,
+    decide: record::claim,
+    creation: Some(Creation {
+        state: CLAIMED,
+        has_token: true,
+        fresh: |claim| Fresh {
+            attempt: Some(claim.attempt),
+            fingerprint: claim.fingerprint,
+            result: None,
+            lasts: claim.lease,
+        },
+        answer: |token| Claimed::Claimed { token },
+    }),
+    looks: true,
+    changes: true,
+    answers_results: true,
+    result: |_| None,
+};
+
+pub(super) const RECORD: Operation<Record, ()> = Operation {
+    name: "record",
+    key: |record| &record.key,
+    decide: |_, record, now| ((), Change::Put(Kept::recorded(record, now))),
+    creation: Some(Creation {
+        state: COMPLETED,
+        has_token: false,
+        fresh: |record| Fresh {
+            attempt: None,
+            fingerprint: record.fingerprint,
+            result: record.result.as_deref(),
+            lasts: record.retention,
+        },
+        answer: |_| (),
+    }),
+    looks: false,
+    changes: true,
+    answers_results: false,
+    result: |record| record.result.as_ref(),
+};
+
+pub(super) const COMPLETE: Operation<Completion, Held> = Operation {
+    result: |completion| completion.result.as_ref(),
+    ..held("complete", |completion| &completion.hold.key, record::complete)
+};
+
+pub(super) const RELEASE: Operation<Hold, Held> = held("release", |hold| &hold.key, record::release);
+
+pub(super) const FAIL: Operation<Failure, Held> = held("fail", |failure| &failure.hold.key, record::fail);
+
+pub(super) const RENEW: Operation<Renewal, Held> = held("renew", |renewal| &renewal.hold.key, record::renew);
+
+pub(super) const FORGET: Operation<RecordKey, bool> = Operation {
+    name: "forget",
+    key: |key| key,
+    decide: |kept, _, now| record::forget(kept, now),
+    creation: None,
+    looks: false,
+    changes: true,
+    answers_results: false,
+    result: |_| None,
+};
+
+pub(super) const LOOK_UP: Operation<RecordKey, Known> = Operation {
+    name: "look up",
+    key: |key| key,
+    decide: |kept, _, now| (record::look_up(kept, now), Change::None),
+    creation: None,
+    looks: true,
+    changes: false,
+    answers_results: true,
+    result: |_| None,
+};
+
+/// What changes a claim that is held.
+const fn held<R>(
+    name: &'static str,
+    key: fn(&R) -> &RecordKey,
+    decide: fn(Option<&Kept>, &R, Timestamp) -> (Held, Change),
+) -> Operation<R, Held> {
+    Operation {
+        name,
+        key,
+        decide,
+        creation: None,
+        looks: false,
+        changes: true,
+        answers_results: false,
+        result: |_| None,
+    }
+}

@@ -1,0 +1,225 @@
+//! How to reach the server, and how records are laid out.
+
+use super::BACKEND;
+use super::names::Names;
+use crate::store::{ErrorKind, StoreError};
+use std::fmt;
+use std::time::Duration;
+use tokio_postgres::Config;
+
+/// Whether scopes share a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// One table for all: any number of scopes.
+    #[default]
+    Shared,
+    /// One table a scope, made when the scope is first written to: for few scopes that are large, or that are dropped
+    /// as a whole.
+    PerScope,
+}
+
+impl Layout {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Layout::Shared => "shared",
+            Layout::PerScope => "per scope",
+        }
+    }
+}
+
+/// What a [`PostgresStore`](super::PostgresStore) needs to know.
+///
+/// ```
+/// use hapax::store::{Layout, PostgresOptions};
+/// use std::time::Duration;
+///
+/// let options = PostgresOptions::parse("postgres://hapax@db.internal/app?connect_timeout=3")?
+///     .names("app", "seen")?                             // app.seen_records, …
+///     .layout(Layout::PerScope)
+///     .partition(Duration::from_secs(6 * 3600))?         // with a retention of a day, four or five partitions
+///     .connections(8)?
+///     .timeout(Duration::from_secs(2))?;
+/// # let _ = options;
+/// # Ok::<(), hapax::store::StoreError>(())
+/// ```
+#[derive(Clone)]
+pub struct PostgresOptions {
+    pub(super) config: Config,
+    pub(super) names: Names,
+    pub(super) layout: Layout,
+    pub(super) partition: Duration,
+    pub(super) connections: usize,
+    pub(super) timeout: Duration,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<super::tls::Roots>,
+}
+
+impl PostgresOptions {
+    /// The server, database and user of this address: a URL, or words like `host=/run/postgresql user=app`. It may name
+    /// a Unix socket's directory, several hosts, and `target_session_attrs=read-write`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if it is no such address.
+    pub fn parse(address: &str) -> Result<Self, StoreError> {
+        let config = address
+            .parse::<Config>()
+            .map_err(|error| StoreError::caused(ErrorKind::Misconfigured, BACKEND, "expected an address", error))?;
+        Self::new(config)
+    }
+
+    /// The server, database and user as the driver has them.
+    ///
+    /// Where the configuration does not say, a connection must be made within 5 seconds, and is broken when nothing
+    /// that was sent has been acknowledged for 30 seconds.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if there is no host.
+    pub fn new(mut config: Config) -> Result<Self, StoreError> {
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(misconfigured("expected a host, or the directory of a Unix socket".into()));
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(Duration::from_secs(5));
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(Duration::from_secs(30));
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("hapax");
+        }
+        Ok(PostgresOptions {
+            config,
+            names: Names::new("public", "hapax")?,
+            layout: Layout::Shared,
+            partition: Duration::from_secs(24 * 3600),
+            connections: 4,
+            timeout: Duration::from_secs(5),
+            #[cfg(feature = "tls")]
+            tls: None,
+        })
+    }
+
+    /// The schema, and how each table's name begins: `public` and `hapax` if nobody says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] unless both are `[a-z_][a-z0-9_]{0,40}`.
+    pub fn names(mut self, schema: &str, table: &str) -> Result<Self, StoreError> {
+        self.names = Names::new(schema, table)?;
+        Ok(self)
+    }
+
+    /// Whether scopes share a table. Tables that were made for one layout are refused by the other.
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// How long rows go into a partition before the next one is begun, 24 hours if nobody says otherwise.
+    ///
+    /// A partition is dropped as a whole once nothing in it counts, so it is kept for this and the longest retention.
+    /// But to find an id takes a look at each partition: an eighth to a half of the longest retention is a good length.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] unless it is between a second and 10 years.
+    pub fn partition(mut self, length: Duration) -> Result<Self, StoreError> {
+        self.partition = within("a partition", length, Duration::from_secs(1), Duration::from_secs(3_650 * 86_400))?;
+        Ok(self)
+    }
+
+    /// How many connections there may be, 4 if nobody says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] unless it is between 1 and 1,024.
+    pub fn connections(mut self, connections: usize) -> Result<Self, StoreError> {
+        if !(1..=1_024).contains(&connections) {
+            return Err(misconfigured(format!("a pool has 1 to 1024 connections, not {connections}")));
+        }
+        self.connections = connections;
+        Ok(self)
+    }
+
+    /// How long a statement may take at the server, a call wait for a connection of the pool, and a transaction wait
+    /// for its client: 5 seconds if nobody says otherwise. The store itself waits for an answer a second longer, for
+    /// servers that cannot say any more.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] unless it is between 10 milliseconds and an hour.
+    pub fn timeout(mut self, timeout: Duration) -> Result<Self, StoreError> {
+        self.timeout = within("a timeout", timeout, Duration::from_millis(10), Duration::from_secs(3_600))?;
+        Ok(self)
+    }
+
+    /// Connects by TLS only, and trusts the certificates in this text (PEM), or those of the platform if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if there is no certificate.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, roots: Option<&str>) -> Result<Self, StoreError> {
+        self.tls = Some(super::tls::Roots::new(roots)?);
+        self.config.ssl_mode(tokio_postgres::config::SslMode::Require);
+        Ok(self)
+    }
+}
+
+impl fmt::Debug for PostgresOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresOptions")
+            .field("hosts", &self.config.get_hosts())
+            .field("user", &self.config.get_user())
+            .field("database", &self.config.get_dbname())
+            .field("names", &self.names)
+            .field("layout", &self.layout)
+            .field("partition", &self.partition)
+            .field("connections", &self.connections)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+fn within(what: &str, length: Duration, min: Duration, max: Duration) -> Result<Duration, StoreError> {
+    match (min..=max).contains(&length) {
+        true => Ok(length),
+        false => Err(misconfigured(format!("{what} is between {min:?} and {max:?} long, not {length:?}"))),
+    }
+}
+
+fn misconfigured(what: String) -> StoreError {
+    StoreError::new(ErrorKind::Misconfigured, BACKEND, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> PostgresOptions {
+        PostgresOptions::parse("host=/tmp user=a password=secret").unwrap()
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let refused = |result: Result<PostgresOptions, StoreError>| {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Misconfigured);
+        };
+        refused(PostgresOptions::parse("nonsense"));
+        refused(PostgresOptions::parse("user=a"));
+        refused(options().names("public", "a b"));
+        refused(options().partition(Duration::ZERO));
+        refused(options().partition(Duration::MAX));
+        refused(options().connections(0));
+        refused(options().connections(2_000));
+        refused(options().timeout(Duration::ZERO));
+        refused(options().timeout(Duration::MAX));
+    }
+
+    #[test]
+    fn no_password_is_shown() {
+        assert!(!format!("{:?}", options()).contains("secret"));
+    }
+}

@@ -1,0 +1,185 @@
+//! Partitions: when one is closed, when it goes, and how all are walked through.
+
+use super::rows::{COMPLETED, column, from_server, micros};
+use super::session::Session;
+use super::{BACKEND, PostgresStore, SHARED, statements};
+use crate::store::*;
+use std::time::Duration;
+
+/// Partitions that one call of `expire` closes, looks through or drops.
+const STEPS_MAX: usize = 4;
+/// How long a rotation, which stops everybody, waits for readers.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+/// The largest page of a scan.
+const PAGE_MAX: usize = 100_000;
+
+/// Something to clean up.
+struct Step {
+    family: i32,
+    bucket: i32,
+    what: String,
+    records: Option<i64>,
+}
+
+impl PostgresStore {
+    /// Closes partitions that are full of days, and drops those in which nothing counts.
+    pub(super) async fn clean_up(&self, limit: usize) -> Result<Expired, StoreError> {
+        let session = self.session().await?;
+        let mut expired = Expired::default();
+        // A partition is what this store removes at a time.
+        for step in self.due(&session, limit.min(STEPS_MAX)).await? {
+            expired.records += self.step(&session, &step).await?;
+        }
+        expired.more = !self.due(&session, 1).await?.is_empty();
+        session.finish();
+        Ok(expired)
+    }
+
+    async fn due(&self, session: &Session<'_>, steps: usize) -> Result<Vec<Step>, StoreError> {
+        let (length_us, steps) = (micros(self.options.partition), steps as i64);
+        let sql = statements::due(&self.options.names);
+        let rows = session.query("look for what has expired", &sql, &[&length_us, &steps]).await?;
+        let step = |row| {
+            Ok(Step {
+                family: column(row, "family")?,
+                bucket: column(row, "bucket")?,
+                what: column(row, "what")?,
+                records: column(row, "records")?,
+            })
+        };
+        rows.iter().map(step).collect()
+    }
+
+    /// How many records it removed.
+    async fn step(&self, session: &Session<'_>, step: &Step) -> Result<u64, StoreError> {
+        let names = &self.options.names;
+        let (family, bucket) = (step.family, step.bucket);
+        match step.what.as_str() {
+            "close" => self.rotate(session, family, bucket).await.map(|()| 0),
+            "survey" => {
+                session.batch("look through a partition", &statements::survey(names, family, bucket)).await.map(|()| 0)
+            }
+            _ => {
+                self.exclusively(session, family).await?;
+                session.batch("drop a partition", &statements::drop(names, family, bucket)).await?;
+                Ok(step.records.and_then(|records| u64::try_from(records).ok()).unwrap_or(0))
+            }
+        }
+    }
+
+    /// Begins a transaction in which nobody else writes.
+    async fn exclusively(&self, session: &Session<'_>, family: i32) -> Result<(), StoreError> {
+        let lock_timeout = LOCK_TIMEOUT.min(self.options.timeout).as_millis();
+        let begin = statements::begin_exclusive(&self.options.names, family, lock_timeout);
+        session.batch("stop writers for a moment", &begin).await
+    }
+
+    async fn rotate(&self, session: &Session<'_>, family: i32, bucket: i32) -> Result<(), StoreError> {
+        let names = &self.options.names;
+        self.exclusively(session, family).await?;
+        let rows = session.query("find the last partition", &statements::last(names, family), &[]).await?;
+        let last: Option<i32> = column(one(&rows)?, "max")?;
+        if last != Some(bucket) {
+            // Somebody else was faster.
+            return session.batch("begin a partition", "COMMIT").await;
+        }
+        // A new name each time, so not worth keeping prepared.
+        let filled = statements::is_filled(names, family, bucket);
+        let sql = match session.ask_once("look into a partition", &filled).await? {
+            true => statements::rotate(names, family, bucket),
+            false => statements::reopen(names, family, bucket),
+        };
+        session.batch("begin a partition", &sql).await
+    }
+
+    /// The rows behind a cursor, of one partition.
+    pub(super) async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        let names = &self.options.names;
+        let limit = limit.clamp(1, PAGE_MAX);
+        let at = from.map_or(Ok(Place::default()), Place::decode)?;
+        let session = self.session().await?;
+        let buckets =
+            session.query("find a partition", &statements::bucket_from(names), &[&at.family, &at.bucket]).await?;
+        let Some(bucket) = buckets.first() else {
+            session.finish();
+            return Ok(Page::default());
+        };
+        let (family, bucket): (i32, i32) = (column(bucket, "family")?, column(bucket, "bucket")?);
+        // It may have been dropped, and then the next one begins at its beginning.
+        let at =
+            if (family, bucket) == (at.family, at.bucket) { at } else { Place { family, bucket, ..Place::default() } };
+        let records = session
+            .query("scan", &statements::page(names, family), &[&bucket, &at.scope, &at.id, &(limit as i64)])
+            .await?;
+        session.finish();
+
+        let mut page = Page::default();
+        for row in &records {
+            let left = from_server(column(row, "expires_at")?).since(from_server(column(row, "now")?));
+            if column::<i16>(row, "state")? == COMPLETED && !left.is_zero() {
+                let key = RecordKey {
+                    scope: Scope::from_stored(column(row, "name")?)?,
+                    id: StoredId::from_stored(column(row, "id")?)?,
+                };
+                page.found.push(Found { key, expires_in: left });
+            }
+        }
+        page.next = Some(match records.last().filter(|_| records.len() == limit) {
+            Some(row) => Place { family, bucket, scope: column(row, "scope")?, id: column(row, "id")? }.encode(),
+            // There is always a last partition, and behind it nothing is found.
+            None => Place { family, bucket: bucket.saturating_add(1), ..Place::default() }.encode(),
+        });
+        Ok(page)
+    }
+}
+
+fn one(rows: &[tokio_postgres::Row]) -> Result<&tokio_postgres::Row, StoreError> {
+    rows.first().ok_or_else(|| super::errors::corrupt("expected a row, got none"))
+}
+
+/// Where a scan got to. Partitions are walked through in the order of their numbers: a row is only ever moved into the
+/// last one, so a scan that has not come to it yet comes to it later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Place {
+    family: i32,
+    bucket: i32,
+    scope: i32,
+    id: Vec<u8>,
+}
+
+impl Place {
+    fn encode(&self) -> Cursor {
+        let numbers = [self.family, self.bucket, self.scope].map(i32::to_be_bytes).concat();
+        Cursor([numbers, self.id.clone()].concat())
+    }
+
+    fn decode(cursor: &Cursor) -> Result<Self, StoreError> {
+        let wrong = || {
+            let what = format!("no scan got to the cursor {}", cursor.0.escape_ascii());
+            StoreError::new(ErrorKind::Corrupt, BACKEND, what)
+        };
+        let (numbers, id) = cursor.0.split_at_checked(12).ok_or_else(wrong)?;
+        let number = |at: usize| numbers[at..at + 4].try_into().map(i32::from_be_bytes).map_err(|_| wrong());
+        let place = Place { family: number(0)?, bucket: number(4)?, scope: number(8)?, id: id.to_vec() };
+        match place.family >= SHARED && id.len() <= StoredId::MAX_BYTES {
+            true => Ok(place),
+            false => Err(wrong()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_a_place() {
+        for id in [b"".as_slice(), b"\0\xff", &[7; 48]] {
+            let place = Place { family: 0, bucket: i32::MAX, scope: 17, id: id.to_vec() };
+            assert_eq!(Place::decode(&place.encode()).unwrap(), place);
+        }
+        for wrong in [vec![], vec![0; 11], vec![0xff; 12], vec![0; 12 + 49]] {
+            assert_eq!(Place::decode(&Cursor(wrong)).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Requests as arrays of columns, and rows as what is kept: pure.
+
+use super::errors::corrupt;
+use crate::Timestamp;
+use crate::store::record::{Kept, State};
+use crate::store::{Fingerprint, StoreError, StoredId};
+use std::ops::Range;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio_postgres::Row;
+
+/// What a creating request puts where nothing is.
+pub(super) struct Fresh<'r> {
+    pub(super) attempt: Option<u64>,
+    pub(super) fingerprint: Option<Fingerprint>,
+    pub(super) result: Option<&'r [u8]>,
+    pub(super) lasts: Duration,
+}
+
+/// An id of a batch, and who asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) scope: i32,
+    pub(super) id: StoredId,
+    /// Of the requests' order, those for this id that have no answer yet.
+    pub(super) asking: Range<usize>,
+}
+
+/// A batch in the order of its keys, in which all batches take their locks.
+#[derive(Debug, Default)]
+pub(super) struct Sorted {
+    /// The requests' positions, first by key, then as they were made.
+    pub(super) order: Vec<usize>,
+    pub(super) entries: Vec<Entry>,
+}
+
+/// Sorts a batch: each request's position, the number of its scope, its id.
+pub(super) fn sort(mut requests: Vec<(i32, StoredId, usize)>) -> Sorted {
+    requests.sort_unstable();
+    let mut sorted = Sorted { order: Vec::with_capacity(requests.len()), entries: Vec::with_capacity(requests.len()) };
+    for (scope, id, position) in requests {
+        let at = sorted.order.len();
+        sorted.order.push(position);
+        match sorted.entries.last_mut() {
+            Some(last) if last.scope == scope && last.id == id => last.asking.end = at + 1,
+            _ => sorted.entries.push(Entry { scope, id, asking: at..at + 1 }),
+        }
+    }
+    sorted
+}
+
+/// Cuts a batch where another table begins, or where results come to more than so many bytes.
+pub(super) fn cut(
+    entries: Vec<Entry>,
+    family: impl Fn(i32) -> i32,
+    bytes: impl Fn(&Entry) -> usize,
+    bytes_max: usize,
+) -> Vec<(i32, Vec<Entry>)> {
+    let mut parts: Vec<(i32, Vec<Entry>)> = Vec::new();
+    let mut sum = 0;
+    for entry in entries {
+        let (family, bytes) = (family(entry.scope), bytes(&entry));
+        match parts.last_mut() {
+            Some((last, part)) if *last == family && sum + bytes <= bytes_max => {
+                sum += bytes;
+                part.push(entry);
+            }
+            _ => {
+                sum = bytes;
+                parts.push((family, vec![entry]));
+            }
+        }
+    }
+    parts
+}
+
+const IN_PROGRESS: i16 = 1;
+const FAILED: i16 = 2;
+pub(super) const COMPLETED: i16 = 3;
+
+/// What a claim is inserted as.
+pub(super) const CLAIMED: i16 = IN_PROGRESS;
+
+/// The longest that anything is kept, which is longer than anybody waits: times end in 2262.
+const LASTS_MAX: Duration = Duration::from_secs(200 * 365 * 86_400);
+
+/// A duration in the server's unit, never shorter.
+pub(super) fn micros(lasts: Duration) -> f64 {
+    lasts.min(LASTS_MAX).as_nanos().div_ceil(1_000) as f64
+}
+
+/// A time in the server's unit, never earlier.
+pub(super) fn to_server(time: Timestamp) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(time.as_nanos().div_ceil(1_000))
+}
+
+/// The server's time.
+pub(super) fn from_server(time: SystemTime) -> Timestamp {
+    Timestamp::default() + time.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// What there is of an id.
+pub(super) struct Found {
+    /// Its place in what was asked.
+    pub(super) at: usize,
+    pub(super) bucket: i32,
+    /// The bucket that is written into.
+    pub(super) current: i32,
+    pub(super) kept: Kept,
+    pub(super) now: Timestamp,
+}
+
+/// A row of a look.
+pub(super) fn found(row: &Row) -> Result<Found, StoreError> {
+    let kept = Kept {
+        state: state(column(row, "state")?, column(row, "attempt")?, column(row, "result")?)?,
+        token: u64::try_from(column::<i64>(row, "token")?).map_err(|_| corrupt("a token is never negative"))?,
+        fingerprint: fingerprint(column(row, "fingerprint")?)?,
+        until: from_server(column(row, "expires_at")?),
+    };
+    let n = column::<i64>(row, "n")?;
+    Ok(Found {
+        at: usize::try_from(n - 1).map_err(|_| corrupt("an ordinal is never negative"))?,
+        bucket: column(row, "bucket")?,
+        current: column(row, "current")?,
+        kept,
+        now: from_server(column(row, "now")?),
+    })
+}
+
+/// A column of a row.
+pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, name: &str) -> Result<T, StoreError> {
+    row.try_get(name).map_err(|error| {
+        StoreError::caused(crate::store::ErrorKind::Corrupt, super::BACKEND, format!("expected a column {name}"), error)
+    })
+}
+
+fn state(state: i16, attempt: Option<i64>, result: Option<Vec<u8>>) -> Result<State, StoreError> {
+    // Attempts are 64 bits, whatever they would be as a number.
+    let attempt = attempt.map(i64::cast_unsigned);
+    match (state, attempt) {
+        (IN_PROGRESS, Some(attempt)) => Ok(State::InProgress { attempt }),
+        (FAILED, _) => Ok(State::Failed),
+        (COMPLETED, attempt) => Ok(State::Completed { attempt, result }),
+        _ => Err(corrupt(format!("no record is in state {state} with attempt {attempt:?}"))),
+    }
+}
+
+fn fingerprint(kept: Option<&[u8]>) -> Result<Option<Fingerprint>, StoreError> {
+    let Some(bytes) = kept else { return Ok(None) };
+    match bytes.try_into() {
+        Ok(fingerprint) => Ok(Some(Fingerprint(fingerprint))),
+        Err(_) => Err(corrupt(format!("a fingerprint has 16 bytes, not {}", bytes.len()))),
+    }
+}
+
+/// Rows to be written, column by column.
+#[derive(Default)]
+pub(super) struct Columns<'r> {
+    pub(super) scopes: Vec<i32>,
+    pub(super) ids: Vec<&'r [u8]>,
+    pub(super) states: Vec<i16>,
+    pub(super) tokens: Vec<i64>,
+    pub(super) attempts: Vec<Option<i64>>,
+    pub(super) fingerprints: Vec<Option<&'r [u8]>>,
+    pub(super) times: Vec<SystemTime>,
+    pub(super) results: Vec<Option<&'r [u8]>>,
+}
+
+impl<'r> Columns<'r> {
+    pub(super) fn push(&mut self, entry: &'r Entry, kept: &'r Kept) {
+        let (state, attempt, result) = match &kept.state {
+            State::InProgress { attempt } => (IN_PROGRESS, Some(*attempt), None),
+            State::Failed => (FAILED, None, None),
+            State::Completed { attempt, result } => (COMPLETED, *attempt, result.as_deref()),
+        };
+        self.scopes.push(entry.scope);
+        self.ids.push(entry.id.as_bytes());
+        self.states.push(state);
+        // Below 2^63 for a quarter of a million years.
+        self.tokens.push(kept.token.cast_signed());
+        self.attempts.push(attempt.map(u64::cast_signed));
+        self.fingerprints.push(kept.fingerprint.as_ref().map(|fingerprint| fingerprint.0.as_slice()));
+        self.times.push(to_server(kept.until));
+        self.results.push(result);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(scope: i32, id: &str, position: usize) -> (i32, StoredId, usize) {
+        (scope, StoredId::new(id.as_bytes()), position)
+    }
+
+    #[test]
+    fn a_batch_is_sorted_and_every_request_is_in_one_entry_in_its_order() {
+        let sorted = sort(vec![request(2, "a", 0), request(1, "b", 1), request(1, "a", 2), request(1, "b", 3)]);
+        assert_eq!(sorted.order, [2, 1, 3, 0]);
+        let keys: Vec<_> =
+            sorted.entries.iter().map(|e| (e.scope, e.id.as_bytes().to_vec(), e.asking.clone())).collect();
+        assert_eq!(keys, [(1, b"a".to_vec(), 0..1), (1, b"b".to_vec(), 1..3), (2, b"a".to_vec(), 3..4)]);
+    }
+
+    #[test]
+    fn ids_are_sorted_as_the_server_sorts_them() {
+        // Byte by byte, a prefix first.
+        let ids: [&[u8]; 6] = [b"", b"\0", b"\0\0", b"a", b"ab", b"\xff"];
+        let sorted = sort(ids.iter().rev().enumerate().map(|(i, id)| (1, StoredId::new(id), i)).collect());
+        assert_eq!(sorted.entries.iter().map(|entry| entry.id.as_bytes()).collect::<Vec<_>>(), ids);
+    }
+
+    #[test]
+    fn a_batch_is_cut_at_tables_and_bytes() {
+        let entries = |scopes: &[i32]| {
+            scopes.iter().map(|&scope| Entry { scope, id: StoredId::new(b""), asking: 0..1 }).collect::<Vec<_>>()
+        };
+        let lengths =
+            |parts: Vec<(i32, Vec<Entry>)>| parts.iter().map(|(f, part)| (*f, part.len())).collect::<Vec<_>>();
+        assert_eq!(lengths(cut(entries(&[1, 2, 2, 3]), |_| 0, |_| 0, 10)), [(0, 4)]);
+        assert_eq!(lengths(cut(entries(&[1, 2, 2, 3]), |scope| scope, |_| 0, 10)), [(1, 1), (2, 2), (3, 1)]);
+        assert_eq!(lengths(cut(entries(&[1, 1, 1]), |_| 0, |_| 5, 10)), [(0, 2), (0, 1)]);
+        assert_eq!(lengths(cut(entries(&[1, 1]), |_| 0, |_| 11, 10)), [(0, 1), (0, 1)]);
+        assert!(cut(Vec::new(), |_| 0, |_| 0, 10).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_shortened_by_a_unit_and_nothing_overflows() {
+        assert_eq!(micros(Duration::from_nanos(1)), 1.0);
+        assert_eq!(micros(Duration::from_micros(7)), 7.0);
+        assert_eq!(micros(Duration::MAX), micros(LASTS_MAX));
+        assert_eq!(to_server(Timestamp::from_nanos(1)), UNIX_EPOCH + Duration::from_micros(1));
+        assert_eq!(from_server(to_server(Timestamp::from_micros(5))), Timestamp::from_micros(5));
+        assert_eq!(from_server(UNIX_EPOCH - Duration::from_secs(1)), Timestamp::default());
+        let last = Timestamp::from_nanos(u64::MAX);
+        assert!(from_server(to_server(last)) <= last);
+    }
+
+    #[test]
+    fn what_nobody_wrote_is_corrupt() {
+        assert!(state(4, None, None).is_err());
+        assert!(state(IN_PROGRESS, None, None).is_err());
+        assert!(fingerprint(Some(&[0; 15])).is_err());
+        assert_eq!(state(IN_PROGRESS, Some(-1), None).unwrap(), State::InProgress { attempt: u64::MAX });
+        assert_eq!(fingerprint(Some(&[7; 16])).unwrap(), Some(Fingerprint([7; 16])));
+    }
+}

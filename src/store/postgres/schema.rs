@@ -1,0 +1,65 @@
+//! The tables, as SQL.
+
+use super::names::{Names, SHARED};
+use super::options::Layout;
+
+/// The last migration that there is.
+pub(super) const VERSION: i32 = 1;
+
+const RECORDS: &str = include_str!("migrations/0001_records.sql");
+const FAMILY: &str = include_str!("migrations/family.sql");
+const VERSIONED: &str = include_str!("migrations/0001_version.sql");
+
+/// The object of the advisory lock under which tables are made. No family has a negative number.
+const MAKING_TABLES: i32 = -1;
+
+/// All migrations in one transaction that may be run any number of times.
+pub(super) fn migrations(names: &Names, layout: Layout) -> String {
+    let shared = match layout {
+        Layout::Shared => family(names, SHARED),
+        Layout::PerScope => String::new(),
+    };
+    format!("BEGIN;\n{};\n{}{shared}{}COMMIT;\n", exclusive(names), fill(RECORDS, names), versioned(names, layout))
+}
+
+/// Nobody else makes tables until the transaction ends: `IF NOT EXISTS` alone is no protection against two at once.
+pub(super) fn exclusive(names: &Names) -> String {
+    format!("SELECT pg_advisory_xact_lock({}, {MAKING_TABLES})", names.lock_class())
+}
+
+/// A table of records with its first partition.
+pub(super) fn family(names: &Names, family: i32) -> String {
+    fill(FAMILY, names)
+        .replace("{records}", &names.records(family))
+        .replace("{partition}", &names.partition(family, 1))
+        .replace("{family}", &family.to_string())
+}
+
+fn versioned(names: &Names, layout: Layout) -> String {
+    fill(VERSIONED, names).replace("{layout}", layout.name())
+}
+
+fn fill(template: &str, names: &Names) -> String {
+    template
+        .replace("{migrations}", &names.migrations())
+        .replace("{scopes}", &names.scopes())
+        .replace("{buckets}", &names.buckets())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_to_fill_in() {
+        let names = Names::new("public", "hapax").unwrap();
+        for layout in [Layout::Shared, Layout::PerScope] {
+            let sql = migrations(&names, layout);
+            assert!(!sql.contains('{') && !sql.contains('}'), "{sql}");
+            assert!(sql.starts_with("BEGIN;") && sql.ends_with("COMMIT;\n"), "{sql}");
+            assert_eq!(sql.contains("\"public\".\"hapax_records\""), layout == Layout::Shared);
+        }
+        let sql = family(&names, 7);
+        assert!(sql.contains("\"hapax_records_7\"") && sql.contains("\"hapax_7_1\""), "{sql}");
+    }
+}

@@ -1,0 +1,99 @@
+//! The numbers of scopes, which the server gives and every process remembers.
+
+use super::options::Layout;
+use super::rows::column;
+use super::session::Session;
+use super::{names::Names, schema, statements};
+use crate::store::{Scope, StoreError};
+use crate::sync::Mutex;
+use std::collections::{BTreeSet, HashMap};
+
+/// More scopes than this are asked for again.
+const REMEMBERED_MAX: usize = 65_536;
+
+#[derive(Debug, Default)]
+pub(super) struct Scopes {
+    /// A number never changes, so what is remembered is right.
+    known: Mutex<HashMap<Scope, i32>>,
+}
+
+impl Scopes {
+    fn known(&self) -> crate::sync::MutexGuard<'_, HashMap<Scope, i32>> {
+        // Each change is one call to the map.
+        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The numbers of these scopes. One that nobody has written to gets one if this is asked `to_write`, and has none
+    /// otherwise.
+    pub(super) async fn numbers<'k>(
+        &self,
+        session: &Session<'_>,
+        names: &Names,
+        layout: Layout,
+        scopes: impl Iterator<Item = &'k Scope> + Clone,
+        to_write: bool,
+    ) -> Result<Vec<Option<i32>>, StoreError> {
+        let mut unknown = self.unknown(scopes.clone());
+        let mut numbers = HashMap::new();
+        if !unknown.is_empty() {
+            numbers = self.ask(session, names, layout, &unknown, to_write).await?;
+            unknown.retain(|scope| !numbers.contains_key(scope));
+            if to_write && !unknown.is_empty() {
+                let absent: Vec<&str> = unknown.iter().map(Scope::as_str).collect();
+                session.query("insert scopes", &statements::insert_scopes(names), &[&absent]).await?;
+                numbers.extend(self.ask(session, names, layout, &unknown, to_write).await?);
+            }
+        }
+        let known = self.known();
+        Ok(scopes.map(|scope| known.get(scope).or_else(|| numbers.get(scope)).copied()).collect())
+    }
+
+    /// In order, so that two processes that insert the same ones do not wait for each other.
+    fn unknown<'k>(&self, scopes: impl Iterator<Item = &'k Scope>) -> BTreeSet<Scope> {
+        let known = self.known();
+        let mut unknown = BTreeSet::new();
+        let mut last = None;
+        for scope in scopes {
+            // Most batches have one scope.
+            if last != Some(scope) && !known.contains_key(scope) {
+                unknown.insert(scope.clone());
+            }
+            last = Some(scope);
+        }
+        unknown
+    }
+
+    async fn ask(
+        &self,
+        session: &Session<'_>,
+        names: &Names,
+        layout: Layout,
+        scopes: &BTreeSet<Scope>,
+        to_write: bool,
+    ) -> Result<HashMap<Scope, i32>, StoreError> {
+        let asked: Vec<&str> = scopes.iter().map(Scope::as_str).collect();
+        let mut numbers = HashMap::new();
+        for row in session.query("look scopes up", &statements::scopes(names), &[&asked]).await? {
+            let number = column(&row, "scope")?;
+            if layout == Layout::PerScope && !column::<bool>(&row, "has_table")? {
+                // Whoever gave the number may not have come to make the table.
+                if !to_write {
+                    continue;
+                }
+                make_table(session, names, number).await?;
+            }
+            numbers.insert(Scope::from_stored(column(&row, "name")?)?, number);
+        }
+        let mut known = self.known();
+        if known.len() + numbers.len() > REMEMBERED_MAX {
+            known.clear();
+        }
+        known.extend(numbers.iter().map(|(scope, number)| (scope.clone(), *number)));
+        Ok(numbers)
+    }
+}
+
+async fn make_table(session: &Session<'_>, names: &Names, scope: i32) -> Result<(), StoreError> {
+    let sql = format!("BEGIN; {}; {} COMMIT", schema::exclusive(names), schema::family(names, scope));
+    session.batch("make a scope's table", &sql).await
+}

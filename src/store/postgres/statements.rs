@@ -1,0 +1,209 @@
+//! What the server is told, as SQL.
+//!
+//! Each statement has one plan that is right whatever the statistics say, and takes its locks in the order of its
+//! arrays: what is asked for comes first, by `unnest`, and each row is found by the primary key from within (`OFFSET 0`
+//! keeps the planner from turning that around).
+
+use super::names::Names;
+
+/// What a connection is told once. The planner then looks rows up by their key, and plans no statement again at each
+/// call. (Nor is any compiled: a plan that has to use what is switched off counts as so expensive that it would be.)
+pub(super) fn session(timeout_ms: u128) -> String {
+    format!(
+        "SET statement_timeout = {timeout_ms}; SET idle_in_transaction_session_timeout = {timeout_ms}; \
+         SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
+         SET enable_mergejoin = off; SET jit = off; SET client_min_messages = warning"
+    )
+}
+
+/// A transaction during which no partition begins or ends.
+pub(super) fn begin(names: &Names, family: i32) -> String {
+    let class = names.lock_class();
+    format!("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({class}, {family})")
+}
+
+/// A transaction that begins or ends partitions, while nobody writes.
+pub(super) fn begin_exclusive(names: &Names, family: i32, lock_timeout_ms: u128) -> String {
+    let class = names.lock_class();
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {lock_timeout_ms}; \
+         SELECT pg_advisory_xact_lock({class}, {family})"
+    )
+}
+
+/// The bucket that is written into. It is none outside of a transaction that began before: should `BEGIN` ever fail,
+/// what was sent behind it must not be done without the lock, and a row without a bucket is refused.
+fn current(names: &Names, family: i32) -> String {
+    let buckets = names.buckets();
+    format!(
+        "current AS MATERIALIZED (SELECT max(bucket) AS bucket FROM {buckets} \
+         WHERE family = {family} AND now() <> statement_timestamp())"
+    )
+}
+
+const COLUMNS: &str = "expires_at, token, attempt, bucket, scope, state, id, fingerprint, result";
+
+/// Inserts what is nowhere: `$1` the state, `$2` whether there is to be a token, then scopes, ids, microseconds that it
+/// lasts, attempts, fingerprints, results. Answers with what it inserted, in order.
+pub(super) fn insert(names: &Names, family: i32) -> String {
+    let (records, current) = (names.records(family), current(names, family));
+    format!(
+        "WITH {current}, \
+         token AS MATERIALIZED (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) \
+         INSERT INTO {records} ({COLUMNS}) \
+         SELECT clock_timestamp() + u.lasts * interval '1 microsecond', \
+         CASE WHEN $2::bool THEN (SELECT now FROM token) ELSE 0 END, u.attempt, (SELECT bucket FROM current), \
+         u.scope, $1::smallint, u.id, u.fingerprint, u.result \
+         FROM unnest($3::int[], $4::bytea[], $5::float8[], $6::bigint[], $7::bytea[], $8::bytea[]) \
+         AS u(scope, id, lasts, attempt, fingerprint, result) \
+         WHERE NOT EXISTS (SELECT FROM {records} r WHERE r.bucket < (SELECT bucket FROM current) \
+         AND r.scope = u.scope AND r.id = u.id OFFSET 0) \
+         ON CONFLICT DO NOTHING RETURNING scope, id, token"
+    )
+}
+
+/// Finds rows, and locks them: `$1` scopes, `$2` ids, `$3` whether results are wanted. Time is read after the lock is
+/// had.
+pub(super) fn lock(names: &Names, family: i32) -> String {
+    let (current, asked) = (current(names, family), asked(names, family, "FOR UPDATE"));
+    format!("WITH {current} SELECT {FOUND}, (SELECT bucket FROM current) AS current FROM {asked}")
+}
+
+/// Finds rows: `$1` scopes, `$2` ids, `$3` whether results are wanted.
+pub(super) fn look(names: &Names, family: i32) -> String {
+    format!("SELECT {FOUND}, r.bucket AS current FROM {}", asked(names, family, ""))
+}
+
+const FOUND: &str = "u.n, r.bucket, r.state, r.token, r.attempt, r.fingerprint, r.expires_at, \
+     CASE WHEN $3::bool THEN r.result END AS result, clock_timestamp() AS now";
+
+fn asked(names: &Names, family: i32, locking: &str) -> String {
+    let records = names.records(family);
+    format!(
+        "unnest($1::int[], $2::bytea[]) WITH ORDINALITY AS u(scope, id, n), \
+         LATERAL (SELECT * FROM {records} s WHERE s.scope = u.scope AND s.id = u.id {locking} OFFSET 0) r"
+    )
+}
+
+/// Writes rows that are locked into the current bucket, over what is there of them: scopes, ids, states, tokens,
+/// attempts, fingerprints, times, results.
+pub(super) fn put(names: &Names, family: i32) -> String {
+    let (records, current) = (names.records(family), current(names, family));
+    format!(
+        "WITH {current} INSERT INTO {records} ({COLUMNS}) \
+         SELECT u.expires_at, u.token, u.attempt, (SELECT bucket FROM current), \
+         u.scope, u.state, u.id, u.fingerprint, u.result \
+         FROM unnest($1::int[], $2::bytea[], $3::smallint[], $4::bigint[], $5::bigint[], \
+         $6::bytea[], $7::timestamptz[], $8::bytea[]) \
+         AS u(scope, id, state, token, attempt, fingerprint, expires_at, result) \
+         ON CONFLICT (scope, id, bucket) DO UPDATE SET state = excluded.state, token = excluded.token, \
+         attempt = excluded.attempt, fingerprint = excluded.fingerprint, expires_at = excluded.expires_at, \
+         result = excluded.result"
+    )
+}
+
+/// Removes rows that are locked and have been written elsewhere: `$1` buckets, `$2` scopes, `$3` ids.
+pub(super) fn remove(names: &Names, family: i32) -> String {
+    let records = names.records(family);
+    format!(
+        "DELETE FROM {records} r USING unnest($1::int[], $2::int[], $3::bytea[]) AS u(bucket, scope, id) \
+         WHERE r.bucket = u.bucket AND r.scope = u.scope AND r.id = u.id"
+    )
+}
+
+/// The rows of a bucket behind a key, in order, of whatever state: `$1` the bucket, `$2` and `$3` the key, `$4` how
+/// many.
+pub(super) fn page(names: &Names, family: i32) -> String {
+    let (records, scopes) = (names.records(family), names.scopes());
+    format!(
+        "SELECT r.scope, r.id, r.state, r.expires_at, clock_timestamp() AS now, \
+         (SELECT name FROM {scopes} s WHERE s.scope = r.scope) AS name \
+         FROM {records} r WHERE r.bucket = $1 AND (r.scope, r.id) > ($2, $3) \
+         ORDER BY r.scope, r.id LIMIT $4"
+    )
+}
+
+/// The first bucket from `$1`, `$2` on.
+pub(super) fn bucket_from(names: &Names) -> String {
+    let buckets = names.buckets();
+    format!("SELECT family, bucket FROM {buckets} WHERE (family, bucket) >= ($1, $2) ORDER BY family, bucket LIMIT 1")
+}
+
+/// The numbers of scopes, and whether they have tables of their own: `$1` their names.
+pub(super) fn scopes(names: &Names) -> String {
+    let (scopes, buckets) = (names.scopes(), names.buckets());
+    format!(
+        "SELECT name, scope, EXISTS (SELECT FROM {buckets} WHERE family = scope) AS has_table \
+         FROM {scopes} WHERE name = ANY($1::text[])"
+    )
+}
+
+/// The last migration that has run, and the layout that was chosen then.
+pub(super) fn version(names: &Names) -> String {
+    format!("SELECT version, layout FROM {} ORDER BY version DESC LIMIT 1", names.migrations())
+}
+
+/// Gives numbers to scopes that have none: `$1` their names.
+pub(super) fn insert_scopes(names: &Names) -> String {
+    format!("INSERT INTO {} (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", names.scopes())
+}
+
+/// What there is to clean up, oldest first, at most `$2` of it: partitions that were open for `$1` microseconds, that
+/// are closed and nobody has looked how long they count, or that count no more.
+pub(super) fn due(names: &Names) -> String {
+    let buckets = names.buckets();
+    format!(
+        "SELECT family, bucket, \
+         CASE WHEN bucket = last THEN 'close' WHEN live_until IS NULL THEN 'survey' ELSE 'drop' END AS what, records \
+         FROM (SELECT *, max(bucket) OVER (PARTITION BY family) AS last FROM {buckets}) b \
+         WHERE CASE WHEN bucket = last THEN opened_at + $1::float8 * interval '1 microsecond' <= clock_timestamp() \
+         ELSE coalesce(live_until <= clock_timestamp(), true) END \
+         ORDER BY opened_at, family, bucket LIMIT $2"
+    )
+}
+
+/// The last bucket of a table.
+pub(super) fn last(names: &Names, family: i32) -> String {
+    format!("SELECT max(bucket) FROM {} WHERE family = {family}", names.buckets())
+}
+
+/// Whether there is anything in a bucket.
+pub(super) fn is_filled(names: &Names, family: i32, bucket: i32) -> String {
+    format!("SELECT EXISTS (SELECT FROM {})", names.partition(family, bucket))
+}
+
+/// Closes a bucket, and opens the next.
+pub(super) fn rotate(names: &Names, family: i32, bucket: i32) -> String {
+    let (buckets, records, next) = (names.buckets(), names.records(family), bucket + 1);
+    let partition = names.partition(family, next);
+    format!(
+        "CREATE TABLE {partition} PARTITION OF {records} FOR VALUES IN ({next}); \
+         INSERT INTO {buckets} (family, bucket) VALUES ({family}, {next}); COMMIT"
+    )
+}
+
+/// An empty bucket goes on as a young one.
+pub(super) fn reopen(names: &Names, family: i32, bucket: i32) -> String {
+    let buckets = names.buckets();
+    format!("UPDATE {buckets} SET opened_at = clock_timestamp() WHERE family = {family} AND bucket = {bucket}; COMMIT")
+}
+
+/// Until when a closed bucket counts, and what is in it. Rows only ever leave it, so whatever this says remains true as
+/// a bound.
+pub(super) fn survey(names: &Names, family: i32, bucket: i32) -> String {
+    let (buckets, partition) = (names.buckets(), names.partition(family, bucket));
+    format!(
+        "UPDATE {buckets} b SET live_until = s.live_until, records = s.records \
+         FROM (SELECT coalesce(max(expires_at), '-infinity') AS live_until, count(*) AS records FROM {partition}) s \
+         WHERE b.family = {family} AND b.bucket = {bucket} AND b.live_until IS NULL"
+    )
+}
+
+/// Removes a bucket in which nothing counts: nothing is left to do if somebody else has.
+pub(super) fn drop(names: &Names, family: i32, bucket: i32) -> String {
+    let (buckets, partition) = (names.buckets(), names.partition(family, bucket));
+    format!(
+        "DROP TABLE IF EXISTS {partition}; \
+         DELETE FROM {buckets} WHERE family = {family} AND bucket = {bucket}; COMMIT"
+    )
+}

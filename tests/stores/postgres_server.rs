@@ -1,0 +1,196 @@
+//! A PostgreSQL server of a test's own: in a temporary directory, on a Unix socket and a port of the loopback, gone
+//! when the test ends.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// Who the server runs as if we are root, which it refuses to be.
+const UNPRIVILEGED: [&str; 3] = ["--reuid=nobody", "--regid=nogroup", "--clear-groups"];
+
+pub struct Server {
+    dir: PathBuf,
+    binaries: PathBuf,
+    pub port: u16,
+    settings: Vec<String>,
+    process: Mutex<Option<Child>>,
+}
+
+impl Server {
+    /// A server that tests share while any of them holds it. None if there is no PostgreSQL here.
+    pub fn shared() -> Option<Arc<Server>> {
+        static RUNNING: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = running.upgrade() {
+            return Some(server);
+        }
+        let server = Arc::new(Server::start(&["fsync=off", "full_page_writes=off"])?);
+        *running = Arc::downgrade(&server);
+        Some(server)
+    }
+
+    /// A server with these settings. None if there is no PostgreSQL here, which is said.
+    pub fn start(settings: &[&str]) -> Option<Server> {
+        static SERVERS: AtomicU64 = AtomicU64::new(0);
+        let Some(binaries) = binaries() else {
+            println!("SKIPPED: there is no initdb in PATH or /usr/lib/postgresql");
+            return None;
+        };
+        let name = format!("hapax-postgres-{}-{}", std::process::id(), SERVERS.fetch_add(1, Ordering::Relaxed));
+        let dir = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).expect("a temporary directory");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let settings = settings.iter().map(|setting| setting.to_string()).collect();
+        // From here on it is removed again, whatever fails.
+        let server = Server { dir, binaries, port, settings, process: Mutex::new(None) };
+        server.own(&server.dir);
+        let locale = ["--no-locale", "--encoding=UTF8", "--username=postgres", "--no-sync", "-A", "trust"];
+        run(server.command("initdb").args(locale).arg("-D").arg(server.data()));
+        let rules = server.data().join("pg_hba.conf");
+        let trusting = fs::read_to_string(&rules).expect("pg_hba.conf");
+        fs::write(&rules, format!("host all guarded 127.0.0.1/32 scram-sha-256\n{trusting}")).expect("pg_hba.conf");
+        server.launch();
+        Some(server)
+    }
+
+    /// An address for the driver, by the socket.
+    pub fn address(&self) -> String {
+        format!("host={} port={} user=postgres dbname=postgres", self.dir.display(), self.port)
+    }
+
+    /// One by TCP.
+    pub fn tcp_address(&self, user: &str) -> String {
+        format!("host=127.0.0.1 port={} user={user} dbname=postgres", self.port)
+    }
+
+    /// Makes a file the server's.
+    pub fn own(&self, file: &Path) {
+        if is_root() {
+            run(Command::new("chown").arg("nobody:nogroup").arg(file));
+        }
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    /// Starts the server, and waits until it answers.
+    pub fn launch(&self) {
+        let end = Instant::now() + Duration::from_secs(30);
+        let log = || fs::OpenOptions::new().create(true).append(true).open(self.dir.join("log")).expect("a log");
+        loop {
+            let mut command = self.command("postgres");
+            command.arg("-D").arg(self.data()).arg("-k").arg(&self.dir).arg("-p").arg(self.port.to_string());
+            for setting in ["listen_addresses=127.0.0.1", "max_connections=60", "shared_buffers=64MB"] {
+                command.arg("-c").arg(setting);
+            }
+            for setting in &self.settings {
+                command.arg("-c").arg(setting);
+            }
+            let mut child = command.stdout(log()).stderr(log()).spawn().expect("postgres starts");
+            while child.try_wait().expect("its state").is_none() {
+                if self.answers() {
+                    *self.process() = Some(child);
+                    return;
+                }
+                assert!(Instant::now() < end, "no answer: {}", self.log());
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            // What was killed may not be gone yet.
+            assert!(Instant::now() < end, "it does not start: {}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn answers(&self) -> bool {
+        let mut ready = Command::new(self.binaries.join("pg_isready"));
+        ready.arg("-q").arg("-h").arg(&self.dir).arg("-p").arg(self.port.to_string()).arg("-d").arg("postgres");
+        ready.status().is_ok_and(|status| status.success())
+    }
+
+    /// Kills it and all of its processes at once, as a lack of memory would.
+    pub fn kill(&self) {
+        let Some(mut child) = self.process().take() else { return };
+        let children = children_of(child.id());
+        child.kill().expect("it can be killed");
+        if !children.is_empty() {
+            // Some are gone already.
+            let _ = Command::new("kill").arg("-9").args(children).stderr(Stdio::null()).status();
+        }
+        child.wait().expect("it was killed");
+    }
+
+    fn command(&self, binary: &str) -> Command {
+        let path = self.binaries.join(binary);
+        let mut command = match is_root() {
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(UNPRIVILEGED).arg(path);
+                command
+            }
+            false => Command::new(path),
+        };
+        command.current_dir(&self.dir).stdin(Stdio::null());
+        command
+    }
+
+    fn process(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        // Files of processes that are not gone yet may come after it.
+        for _ in 0..50 {
+            if fs::remove_dir_all(&self.dir).is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn binaries() -> Option<PathBuf> {
+    // Whatever PATH has may be a script or a link: the server's other programs lie where it really is.
+    let in_path =
+        std::env::var_os("PATH").into_iter().flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
+    let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .map(|versions| versions.flatten().map(|version| version.path().join("bin")).collect())
+        .unwrap_or_default();
+    versions.sort();
+    let complete = |dir: &PathBuf| ["initdb", "postgres", "pg_isready"].iter().all(|name| dir.join(name).exists());
+    versions.into_iter().rev().chain(in_path).find(complete)
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata("/proc/self").is_ok_and(|us| us.uid() == 0)
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn children_of(parent: u32) -> Vec<String> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|process| process.file_name().into_string().ok());
+    pids.filter(|pid| parent_of(Path::new("/proc").join(pid).as_path()) == Some(parent)).collect()
+}
+
+fn parent_of(process: &Path) -> Option<u32> {
+    let stat = fs::read_to_string(process.join("stat")).ok()?;
+    // Its name may have anything in it, but is followed by the last bracket.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
