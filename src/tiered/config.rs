@@ -281,6 +281,7 @@ impl<S: Store> TieredBuilder<S> {
             calls: self.calls,
             breaker: Mutex::new(Breaker::new(self.breaker.0, self.breaker.1)),
             unresolved: Mutex::new(Unresolved::default()),
+            unresolved_ids: StdAtomicU64::new(0),
             observer: Observer::new(self.store.backend()),
             owned: OnceLock::new(),
             runtime: tokio::runtime::Handle::current(),

@@ -3,12 +3,13 @@
 use super::behind::Behind;
 use super::breaker::{Breaker, BreakerState, back_off};
 use super::lane::Lane;
+use super::memory::{Memory, digest};
 use super::observe::Observer;
 use super::operation::{Lanes, Operation};
 use super::owner::Owned;
 use super::unresolved::Unresolved;
 use crate::digest::Digest;
-use crate::store::{ErrorKind, Store, StoreError};
+use crate::store::{ErrorKind, RecordKey, Store, StoreError};
 use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub(super) struct Inner<S: Store> {
     pub(super) calls: CallOptions,
     pub(super) breaker: Mutex<Breaker>,
     pub(super) unresolved: Mutex<Unresolved>,
+    pub(super) unresolved_ids: StdAtomicU64,
     pub(super) observer: Observer,
     pub(super) runtime: Handle,
     pub(super) ownership: Ownership,
@@ -57,6 +59,11 @@ impl<S: Store> Inner<S> {
         O::lane(&self.lanes)
     }
 
+    /// What memory calls the id of a record.
+    pub(super) fn id(&self, memory: &Memory, key: &RecordKey) -> Digest {
+        digest(&memory.digester(key.scope.as_str()), &key.id)
+    }
+
     /// A number that no other attempt has: 63 bits. (SplitMix64: Steele, Lea and Flood, 2014.)
     pub(super) fn number(&self) -> u64 {
         self.random() >> 1
@@ -72,8 +79,14 @@ impl<S: Store> Inner<S> {
 
     /// The number of the next attempt at an id: that of an earlier one, if nobody knows what came of that.
     pub(super) fn attempt(&self, id: Digest) -> u64 {
+        // Relaxed: whoever was told of a lost answer has seen it counted, and others do not know of it.
+        if self.unresolved_ids.load(Ordering::Relaxed) == 0 {
+            return self.number();
+        }
         let mut unresolved = self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        unresolved.take(id).unwrap_or_else(|| self.number())
+        let attempt = unresolved.take(id);
+        self.unresolved_ids.store(unresolved.len() as u64, Ordering::Relaxed);
+        attempt.unwrap_or_else(|| self.number())
     }
 
     /// Whether the histories know all that the store knows.
@@ -156,6 +169,9 @@ impl<S: Store> Inner<S> {
                     .get_or_insert_with(|| self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
                     .insert(*id, *attempt);
             }
+        }
+        if let Some(unresolved) = unresolved {
+            self.unresolved_ids.store(unresolved.len() as u64, Ordering::Relaxed);
         }
         answers
     }

@@ -9,7 +9,7 @@
 //!                              └─ maybe ─► lane ─► store: look up
 //! ```
 //!
-//! Files in that order: `dedup` and `claiming` are what users call, `memory` the tiers in memory, `lane` where requests gather, `operation` what
+//! Files in that order: `dedup` and `claiming` are what users call, `memory` the tiers in memory, `ask` and `lane` where requests gather, `operation` what
 //! can be asked, `inner` how it is asked (time-outs, retries, `breaker`), `behind` what is written later.
 
 mod config;
@@ -20,6 +20,9 @@ mod dedup;
 
 mod memory;
 
+mod ask;
+mod few;
+mod flights;
 mod lane;
 mod operation;
 mod unresolved;

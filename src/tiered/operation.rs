@@ -25,9 +25,16 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
 
     fn call<S: Store>(store: &S, requests: &[Self::Request]) -> impl Future<Output = Answers<Self::Answer>> + Send;
 
-    /// What somebody learns who asks the same of an id while this is under way. `None`: nothing, so that it must ask for itself.
-    fn shared(_answer: &Self::Answer, _asked: &Self::Request, _also_asked: &Self::Request) -> Option<Self::Answer> {
-        None
+    /// Which id it is about.
+    fn key(request: &Self::Request) -> &RecordKey;
+
+    /// What must be equal so that two questions about an id are the same.
+    type Sameness: Copy + PartialEq + Send + Sync + 'static;
+    fn sameness(request: &Self::Request) -> Self::Sameness;
+
+    /// What an answer means to somebody who has asked the same while it was under way.
+    fn shared(answer: Self::Answer, _also_asked: &Self::Request) -> Self::Answer {
+        answer
     }
 
     /// What an answer means to one that has asked before, and does not know what came of that.
@@ -117,15 +124,22 @@ impl Operation for Marks {
         &lanes.marks
     }
 
+    fn key(mark: &Mark) -> &RecordKey {
+        &mark.key
+    }
+
+    type Sameness = ();
+    fn sameness(_: &Mark) {}
+
     fn call<S: Store>(store: &S, marks: &[Mark]) -> impl Future<Output = Answers<Marked>> + Send {
         store.mark(marks)
     }
 
-    fn shared(marked: &Marked, mark: &Mark, _: &Mark) -> Option<Marked> {
-        Some(match marked {
+    fn shared(marked: Marked, mark: &Mark) -> Marked {
+        match marked {
             Marked::Fresh => Marked::Duplicate { expires_in: mark.retention },
-            other => *other,
-        })
+            other => other,
+        }
     }
 
     fn completed(mark: &Mark, marked: &Marked) -> Option<Duration> {
@@ -161,18 +175,25 @@ impl Operation for Claims {
         &lanes.claims
     }
 
+    fn key(claim: &ClaimRequest) -> &RecordKey {
+        &claim.key
+    }
+
+    type Sameness = Option<Fingerprint>;
+    fn sameness(claim: &ClaimRequest) -> Option<Fingerprint> {
+        claim.fingerprint
+    }
+
     fn call<S: Store>(store: &S, claims: &[ClaimRequest]) -> impl Future<Output = Answers<Claimed>> + Send {
         store.claim(claims)
     }
 
-    fn shared(claimed: &Claimed, asked: &ClaimRequest, also_asked: &ClaimRequest) -> Option<Claimed> {
-        if asked.fingerprint != also_asked.fingerprint {
-            return None;
+    fn shared(claimed: Claimed, claim: &ClaimRequest) -> Claimed {
+        match claimed {
+            // Its lease is young, and in all likelihood as long.
+            Claimed::Claimed { .. } => Claimed::InProgress { lease_left: claim.lease },
+            other => other,
         }
-        Some(match claimed {
-            Claimed::Claimed { .. } => Claimed::InProgress { lease_left: asked.lease },
-            other => other.clone(),
-        })
     }
 
     fn completed(_: &ClaimRequest, claimed: &Claimed) -> Option<Duration> {
@@ -211,6 +232,13 @@ impl Operation for Completions {
         completion.result.as_ref().map_or(0, Vec::len)
     }
 
+    fn key(completion: &Completion) -> &RecordKey {
+        &completion.hold.key
+    }
+
+    type Sameness = ();
+    fn sameness(_: &Completion) {}
+
     fn call<S: Store>(store: &S, completions: &[Completion]) -> impl Future<Output = Answers<Held>> + Send {
         store.complete(completions)
     }
@@ -234,6 +262,13 @@ impl Operation for Releases {
         &lanes.releases
     }
 
+    fn key(hold: &Hold) -> &RecordKey {
+        &hold.key
+    }
+
+    type Sameness = ();
+    fn sameness(_: &Hold) {}
+
     fn call<S: Store>(store: &S, holds: &[Hold]) -> impl Future<Output = Answers<Held>> + Send {
         store.release(holds)
     }
@@ -251,6 +286,13 @@ impl Operation for Failures {
     fn lane(lanes: &Lanes) -> &Lane<Self> {
         &lanes.failures
     }
+
+    fn key(failure: &Failure) -> &RecordKey {
+        &failure.hold.key
+    }
+
+    type Sameness = ();
+    fn sameness(_: &Failure) {}
 
     fn call<S: Store>(store: &S, failures: &[Failure]) -> impl Future<Output = Answers<Held>> + Send {
         store.fail(failures)
@@ -270,6 +312,13 @@ impl Operation for Renewals {
         &lanes.renewals
     }
 
+    fn key(renewal: &Renewal) -> &RecordKey {
+        &renewal.hold.key
+    }
+
+    type Sameness = ();
+    fn sameness(_: &Renewal) {}
+
     fn call<S: Store>(store: &S, renewals: &[Renewal]) -> impl Future<Output = Answers<Held>> + Send {
         store.renew(renewals)
     }
@@ -285,12 +334,15 @@ impl Operation for Looks {
         &lanes.looks
     }
 
-    fn call<S: Store>(store: &S, keys: &[RecordKey]) -> impl Future<Output = Answers<Known>> + Send {
-        store.look_up(keys)
+    fn key(key: &RecordKey) -> &RecordKey {
+        key
     }
 
-    fn shared(known: &Known, _: &RecordKey, _: &RecordKey) -> Option<Known> {
-        Some(known.clone())
+    type Sameness = ();
+    fn sameness(_: &RecordKey) {}
+
+    fn call<S: Store>(store: &S, keys: &[RecordKey]) -> impl Future<Output = Answers<Known>> + Send {
+        store.look_up(keys)
     }
 
     fn completed(_: &RecordKey, known: &Known) -> Option<Duration> {
@@ -314,6 +366,13 @@ impl Operation for Records {
         record.result.as_ref().map_or(0, Vec::len)
     }
 
+    fn key(record: &Record) -> &RecordKey {
+        &record.key
+    }
+
+    type Sameness = ();
+    fn sameness(_: &Record) {}
+
     fn call<S: Store>(store: &S, records: &[Record]) -> impl Future<Output = Answers<()>> + Send {
         store.record(records)
     }
@@ -331,6 +390,13 @@ impl Operation for Forgets {
     fn lane(lanes: &Lanes) -> &Lane<Self> {
         &lanes.forgets
     }
+
+    fn key(key: &RecordKey) -> &RecordKey {
+        key
+    }
+
+    type Sameness = ();
+    fn sameness(_: &RecordKey) {}
 
     fn call<S: Store>(store: &S, keys: &[RecordKey]) -> impl Future<Output = Answers<bool>> + Send {
         store.forget(keys)

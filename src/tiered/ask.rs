@@ -1,0 +1,118 @@
+//! Asking the store, one id or many, together with others who ask now.
+
+use super::few::Few;
+use super::inner::Inner;
+use super::lane::{Answer, ended, lead};
+use super::memory::Memory;
+use super::operation::Operation;
+use crate::digest::Digest;
+use crate::store::{ErrorKind, Store, StoreError};
+use std::sync::Arc;
+
+/// Ids that were joined and are not asked about yet: given up if the caller goes.
+struct Joined<'i, S: Store, O: Operation> {
+    inner: &'i Inner<S>,
+    ids: Vec<Digest>,
+    operation: std::marker::PhantomData<O>,
+}
+
+impl<S: Store, O: Operation> Drop for Joined<'_, S, O> {
+    fn drop(&mut self) {
+        self.inner.lane::<O>().leave(self.ids.drain(..));
+    }
+}
+
+/// One that was.
+struct JoinedOne<'i, S: Store, O: Operation>(&'i Inner<S>, Option<Digest>, std::marker::PhantomData<O>);
+
+impl<S: Store, O: Operation> Drop for JoinedOne<'_, S, O> {
+    fn drop(&mut self) {
+        self.0.lane::<O>().leave(self.1.take().into_iter());
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::new(ErrorKind::Unavailable, "hapax", "the engine was shut down")
+}
+
+impl<S: Store> Inner<S> {
+    /// Asks about one id.
+    pub(super) async fn ask_one<O: Operation>(
+        self: &Arc<Self>,
+        memory: &Arc<Memory>,
+        request: O::Request,
+        id: Digest,
+    ) -> Answer<O> {
+        let lane = self.lane::<O>();
+        while let Some(told) = lane.join(id) {
+            match told.await {
+                Ok(Some((answer, asked))) if asked == O::sameness(&request) => {
+                    return answer.map(|answer| O::shared(answer, &request));
+                }
+                // That question is over, and it was another one, or nobody has its answer.
+                Ok(_) => {}
+                Err(_) => return Err(ended()),
+            }
+        }
+        let mut joined = JoinedOne::<S, O>(self, Some(id), std::marker::PhantomData);
+        let asked = Few::One((request, id));
+        let room = lane.room(asked.as_slice()).await.ok_or_else(closed)?;
+        joined.1 = None;
+        let answered = lead::<S, O>(self, memory, asked, room).answer().await?;
+        answered.into_iter().next().map_or_else(|| Err(ended()), |(_, answer)| answer)
+    }
+
+    /// Asks about many, in order.
+    pub(super) async fn ask<O: Operation>(
+        self: &Arc<Self>,
+        memory: &Arc<Memory>,
+        requests: Vec<(O::Request, Digest)>,
+    ) -> Vec<Answer<O>> {
+        let lane = self.lane::<O>();
+        let mut answers: Vec<Option<Answer<O>>> = requests.iter().map(|_| None).collect();
+        let (mut asked, mut places) = (Vec::new(), Vec::new());
+        let mut follows = Vec::new();
+        let mut joined = Joined::<S, O> { inner: self, ids: Vec::new(), operation: std::marker::PhantomData };
+        for (place, (request, id)) in requests.into_iter().enumerate() {
+            match lane.join(id) {
+                Some(told) => follows.push((place, told, request, id)),
+                None => {
+                    joined.ids.push(id);
+                    asked.push((request, id));
+                    places.push(place);
+                }
+            }
+        }
+        let mut leads = Vec::new();
+        let mut asked = asked.into_iter();
+        while asked.len() > 0 {
+            let part: Vec<_> = asked.by_ref().take(lane.batch()).collect();
+            let Some(room) = lane.room(&part).await else { break };
+            joined.ids.drain(..part.len());
+            leads.push(lead::<S, O>(self, memory, Few::Many(part), room));
+        }
+        // Those that there was no room for any more.
+        drop(joined);
+        let mut places = places.into_iter();
+        for led in leads {
+            match led.answer().await {
+                Ok(answered) => {
+                    answered.into_iter().zip(places.by_ref()).for_each(|((_, answer), at)| answers[at] = Some(answer));
+                }
+                Err(error) => {
+                    return answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(error.clone()))).collect();
+                }
+            }
+        }
+        for (place, told, request, id) in follows {
+            answers[place] = Some(match told.await {
+                Ok(Some((answer, asked))) if asked == O::sameness(&request) => {
+                    answer.map(|answer| O::shared(answer, &request))
+                }
+                Ok(_) => self.ask_one::<O>(memory, request, id).await,
+                Err(_) => Err(ended()),
+            });
+        }
+        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(closed()))).collect()
+    }
+}
