@@ -63,6 +63,11 @@
 //! # Ok::<(), hapax::Error>(())
 //! ```
 //!
+//! # Across processes and restarts
+//!
+//! With the feature `store`, `TieredDedup` puts this memory in front of a durable store that processes share: Redis, PostgreSQL, fjall, SQLite, or one of your own. See the
+//! module `store`, and [docs/scaling-out.md](https://github.com/hapax-rs/hapax/blob/main/docs/scaling-out.md).
+//!
 //! # Time
 //!
 //! By default, the time of arrival counts, read from a cheap monotonic [`Clock`]. With [`Dedup::check_at`] the caller says when each
@@ -76,7 +81,7 @@
 //!   of at most W / 100.
 //! - Exceptions are rare, stated and counted: at the rated capacity one or two ids in a million are forgotten before their time
 //!   ([`WindowStats::evicted_live`]); two ids are taken for one another once in 2 x 10^13 checks.
-//! - Nothing is shared between processes, and nothing is remembered across restarts, unless there is a journal (feature `journal`).
+//! - Nothing is shared between processes, and nothing is remembered across restarts, unless there is a journal (feature `journal`) or a store (feature `store`).
 //! - Once an engine is built, no check fails, and without claims and a journal none waits, and none allocates, but for the buffers that a caller passes in, and for what it
 //!   takes to start the thread that makes the window grow.
 
@@ -145,6 +150,6 @@ pub use tiered::{
 pub use verdict::{Certainty, Outcome, Tier, Verdict};
 pub use window::{TableStats, Window, WindowStats};
 
-#[cfg(all(doctest, feature = "journal"))]
+#[cfg(all(doctest, feature = "journal", feature = "redis"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,14 +1,20 @@
 //! The asynchronous engine over real servers, beside the naive way, in one run on one machine: medians of several rounds, interleaved. The answers
 //! are checked: a fresh id that is called a duplicate, or the other way round, ends the run.
 //!
-//! `cargo run --release -- [redis] [latency] …`: without a name, everything.
+//! `cargo run --release -- [redis] [postgres] [fjall] [latency]`: without a name, everything.
 
 #[path = "../../../tests/stores/redis_server.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod redis_server;
 
+#[path = "../../../tests/stores/postgres_server.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod postgres_server;
+
+mod fjall_rows;
 mod latency;
 mod load;
+mod postgres_rows;
 mod redis_rows;
 mod table;
 
@@ -21,6 +27,12 @@ fn main() {
     }
     if wants("redis") {
         runtime.block_on(redis_rows::run());
+    }
+    if wants("postgres") {
+        runtime.block_on(postgres_rows::run());
+    }
+    if wants("fjall") {
+        runtime.block_on(fjall_rows::run());
     }
     if wants("latency") {
         runtime.block_on(latency::run());
