@@ -319,7 +319,7 @@ impl<S: Store, O: Operation> Driver<S, O> {
 
     /// Tells those who asked. What was granted to those who are gone is given back; the places of these.
     async fn reply(&mut self, answers: &[Answer<O>]) -> Vec<usize> {
-        let (mut start, mut undone) = (0, Vec::new());
+        let (mut start, mut undone, mut granted) = (0, Vec::new(), Vec::new());
         for (group, len) in self.batch.groups.iter_mut().zip(&self.batch.lens) {
             let places = start..start + len;
             start += len;
@@ -328,16 +328,15 @@ impl<S: Store, O: Operation> Driver<S, O> {
             let Err(gone) = reply.send(Answered { requests, answers: answers[places.clone()].to_vec() }) else {
                 continue;
             };
-            for (place, answer) in places.zip(&gone.answers) {
-                if let Ok(answer) = answer
-                    && O::needs_undo(answer)
-                {
+            for (place, (request, answer)) in places.zip(gone.requests.into_iter().zip(gone.answers)) {
+                if let Some(answer) = answer.ok().filter(O::needs_undo) {
                     group.memory.unlearn(self.batch.ids[place]);
-                    O::undo(&self.inner.store, &self.batch.requests[place], answer).await;
+                    granted.push((request, answer));
                     undone.push(place);
                 }
             }
         }
+        self.inner.undo::<O>(&granted).await;
         undone
     }
 }
@@ -354,19 +353,15 @@ impl<S: Store, O: Operation> Drop for Led<'_, S, O> {
     fn drop(&mut self) {
         self.answered.close();
         let Ok(gone) = self.answered.try_recv() else { return };
-        let granted = |answer: &Answer<O>| answer.as_ref().is_ok_and(O::needs_undo);
-        if gone.answers.iter().any(granted) {
-            let (inner, memory, ids) = (Arc::clone(self.inner), Arc::clone(self.memory), std::mem::take(&mut self.ids));
-            self.inner.runtime.spawn(async move {
-                for ((request, answer), id) in gone.requests.iter().zip(&gone.answers).zip(ids) {
-                    if let Ok(answer) = answer
-                        && O::needs_undo(answer)
-                    {
-                        memory.unlearn(id);
-                        O::undo(&inner.store, request, answer).await;
-                    }
-                }
-            });
+        let (inner, mut granted) = (Arc::clone(self.inner), Vec::new());
+        for ((request, answer), id) in gone.requests.into_iter().zip(gone.answers).zip(&self.ids) {
+            if let Some(answer) = answer.ok().filter(O::needs_undo) {
+                self.memory.unlearn(*id);
+                granted.push((request, answer));
+            }
+        }
+        if !granted.is_empty() {
+            self.inner.runtime.spawn(async move { inner.undo::<O>(&granted).await });
         }
     }
 }
