@@ -120,6 +120,7 @@ pub struct TieredBuilder<S> {
     policies: Vec<(String, Policy)>,
     clock: Option<Arc<dyn Clock>>,
     seed: Option<u64>,
+    attempt_seed: Option<u64>,
     scope: String,
     calls: CallOptions,
     breaker: (u32, Duration),
@@ -146,6 +147,7 @@ impl<S: Store> TieredBuilder<S> {
             policies: Vec::new(),
             clock: None,
             seed: None,
+            attempt_seed: None,
             scope: String::new(),
             calls: CallOptions { timeout: Duration::from_secs(1), retries: 3 },
             breaker: (5, Duration::from_secs(1)),
@@ -224,6 +226,13 @@ impl<S: Store> TieredBuilder<S> {
         TieredBuilder { seed: Some(seed), ..self }
     }
 
+    /// The seed of the numbers by which the store tells attempts apart, and of the pauses between tries: for simulations that are to be repeatable.
+    /// No two engines on a store may have the same one, also not one after the other: they would be taken for each other, and both be told that
+    /// an id is fresh. Default: random.
+    pub fn attempt_seed(self, seed: u64) -> Self {
+        TieredBuilder { attempt_seed: Some(seed), ..self }
+    }
+
     /// The namespace of the ids. Default: the one without a name.
     pub fn scope(self, scope: impl Into<String>) -> Self {
         TieredBuilder { scope: scope.into(), ..self }
@@ -289,10 +298,10 @@ impl<S: Store> TieredBuilder<S> {
             is_warm: StdAtomicBool::new(false),
             refused: Mutex::new(None),
             is_refused: StdAtomicBool::new(false),
-            numbers: StdAtomicU64::new(self.seed.unwrap_or_else(Digester::random_seed)),
+            numbers: StdAtomicU64::new(self.attempt_seed.unwrap_or_else(Digester::random_seed)),
             store: self.store,
         });
-        if let Some(owned) = owner::claim(&inner, self.owner.as_deref()).await? {
+        if let Some(owned) = inner.patiently(owner::claim(&inner, self.owner.as_deref())).await? {
             // Nobody else has set it.
             let _ = inner.owned.set(owned);
         }

@@ -176,6 +176,14 @@ impl<S: Store> Inner<S> {
         answers
     }
 
+    /// Gives back what was granted to those who are gone. A store that does not answer must not keep those who are not.
+    pub(super) async fn undo<O: Operation>(&self, granted: &[(O::Request, O::Answer)]) {
+        if !granted.is_empty() {
+            // If it is not done in time: see the operation.
+            let _ = tokio::time::timeout(self.calls.timeout, O::undo(&self.store, granted)).await;
+        }
+    }
+
     async fn try_call<O: Operation>(&self, requests: &[O::Request]) -> Vec<Result<O::Answer, StoreError>> {
         let backend = self.store.backend();
         let everywhere = |error: StoreError| requests.iter().map(|_| Err(error.clone())).collect();

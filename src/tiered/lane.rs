@@ -293,31 +293,33 @@ impl<S: Store, O: Operation> Driver<S, O> {
 
     /// Tells those who asked. What was granted to those who are gone is given back; the places of these.
     async fn reply(&mut self, answers: &[Answer<O>]) -> Vec<usize> {
-        let (mut start, mut undone) = (0, Vec::new());
+        let (mut start, mut undone, mut granted) = (0, Vec::new(), Vec::new());
         let mut answered = std::mem::take(&mut self.batch.requests).into_iter().zip(answers.iter().cloned());
         for (memory, len, reply) in std::mem::take(&mut self.batch.replies) {
             let places = start..start + len;
             start += len;
             if let Err(gone) = reply.send(Few::take(len, &mut answered)) {
-                let granted = |answer: &Answer<O>| answer.as_ref().is_ok_and(O::needs_undo);
-                undone.extend(places.filter(|place| granted(&answers[*place])));
-                give_back::<S, O>(&self.inner, &memory, gone).await;
+                let back = grants::<S, O>(&self.inner, &memory, gone);
+                undone.extend(places.filter(|place| answers[*place].as_ref().is_ok_and(O::needs_undo)));
+                granted.extend(back);
             }
         }
+        self.inner.undo::<O>(&granted).await;
         undone
     }
 }
 
-/// Gives back what was granted to somebody who is gone.
-async fn give_back<S: Store, O: Operation>(inner: &Inner<S>, memory: &Memory, gone: Answered<O>) {
-    for (request, answer) in gone {
-        if let Ok(answer) = answer
-            && O::needs_undo(&answer)
-        {
-            memory.unlearn(inner.id(memory, O::key(&request)));
-            O::undo(&inner.store, &request, &answer).await;
-        }
-    }
+/// What was granted to somebody who is gone. Memory forgets it.
+fn grants<S: Store, O: Operation>(
+    inner: &Inner<S>,
+    memory: &Memory,
+    gone: Answered<O>,
+) -> impl Iterator<Item = (O::Request, O::Answer)> {
+    gone.into_iter().filter_map(move |(request, answer)| {
+        let granted = answer.ok().filter(O::needs_undo)?;
+        memory.unlearn(inner.id(memory, O::key(&request)));
+        Some((request, granted))
+    })
 }
 
 /// A caller's own requests. If the caller is dropped when the answer is there and not yet taken, that is given back.
@@ -337,10 +339,10 @@ impl<S: Store, O: Operation> Drop for Led<'_, S, O> {
     fn drop(&mut self) {
         self.answered.close();
         let Ok(gone) = self.answered.try_recv() else { return };
-        let granted = |answer: &Answer<O>| answer.as_ref().is_ok_and(O::needs_undo);
-        if gone.as_slice().iter().any(|(_, answer)| granted(answer)) {
-            let (inner, memory) = (Arc::clone(self.inner), Arc::clone(self.memory));
-            self.inner.runtime.spawn(async move { give_back::<S, O>(&inner, &memory, gone).await });
+        let granted: Vec<_> = grants::<S, O>(self.inner, self.memory, gone).collect();
+        if !granted.is_empty() {
+            let inner = Arc::clone(self.inner);
+            self.inner.runtime.spawn(async move { inner.undo::<O>(&granted).await });
         }
     }
 }

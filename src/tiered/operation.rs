@@ -47,8 +47,8 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Gives back what was granted to somebody who is gone.
-    fn undo<S: Store>(_store: &S, _request: &Self::Request, _answer: &Self::Answer) -> impl Future<Output = ()> + Send {
+    /// Gives back what was granted to those who are gone, in one call.
+    fn undo<S: Store>(_store: &S, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = ()> + Send {
         async {}
     }
 
@@ -155,9 +155,10 @@ impl Operation for Marks {
     }
 
     /// Nobody was told that the id is fresh, so nobody handles it: its next delivery must be.
-    async fn undo<S: Store>(store: &S, mark: &Mark, _: &Marked) {
+    async fn undo<S: Store>(store: &S, granted: &[(Mark, Marked)]) {
+        let keys: Vec<RecordKey> = granted.iter().map(|(mark, _)| mark.key.clone()).collect();
         // If this fails, the id is a duplicate that nobody has handled, as it is when a process dies after a check.
-        let _ = store.forget(std::slice::from_ref(&mark.key)).await;
+        let _ = store.forget(&keys).await;
     }
 
     fn attempt(mark: &mut Mark) -> Option<&mut u64> {
@@ -207,11 +208,13 @@ impl Operation for Claims {
         matches!(claimed, Claimed::Claimed { .. })
     }
 
-    async fn undo<S: Store>(store: &S, claim: &ClaimRequest, claimed: &Claimed) {
-        if let Claimed::Claimed { token } = claimed {
-            // If this fails, the lease expires.
-            let _ = store.release(&[Hold { key: claim.key.clone(), token: *token }]).await;
-        }
+    async fn undo<S: Store>(store: &S, granted: &[(ClaimRequest, Claimed)]) {
+        let hold = |(claim, claimed): &(ClaimRequest, Claimed)| match claimed {
+            Claimed::Claimed { token } => Some(Hold { key: claim.key.clone(), token: *token }),
+            _ => None,
+        };
+        // If this fails, the lease expires.
+        let _ = store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await;
     }
 
     fn attempt(claim: &mut ClaimRequest) -> Option<&mut u64> {

@@ -120,3 +120,34 @@ async fn the_end_of_the_runtime_is_an_error_not_a_hang() {
     assert!(engine.check("c").await.is_err());
     assert!(engine.check("a").await.unwrap().is_duplicate(), "memory needs no runtime");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_when_an_id_is_given_back_does_not_keep_the_others() {
+    let world = World::new();
+    let engine = world.engine().timeout(10 * DELAY).retries(0).build().await.unwrap();
+    for round in 0..5 {
+        world.store.next(Fault::AnswersLate(DELAY));
+        world.store.next(Fault::Hangs);
+        // Whoever leads goes; those who follow wait for what becomes of that.
+        let (leader, follower) = (engine.clone(), engine.clone());
+        let first = tokio::spawn(async move { leader.claim(format!("{round}")).await });
+        tokio::task::yield_now().await;
+        let second = tokio::spawn(async move { follower.claim(format!("{round}")).await });
+        tokio::time::sleep(DELAY / 2).await;
+        first.abort();
+        let told = tokio::time::timeout(50 * DELAY, second).await.expect("an answer, or an error");
+        assert!(told.unwrap().unwrap().is_in_progress(), "nobody could release it");
+    }
+    assert_eq!(engine.stats().waiting, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_when_an_engine_is_built_is_an_error() {
+    let world = World::new();
+    world.store.always(Fault::Hangs);
+    for ownership in [hapax::Ownership::Shared, hapax::Ownership::Exclusive] {
+        let built = world.engine().ownership(ownership).timeout(DELAY).retries(0).build();
+        let built = tokio::time::timeout(50 * DELAY, built).await.expect("an engine, or an error");
+        assert_eq!(built.unwrap_err().kind(), hapax::store::ErrorKind::Timeout);
+    }
+}

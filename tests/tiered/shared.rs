@@ -125,3 +125,15 @@ async fn options_that_cannot_be_are_refused() {
         assert!(error.to_string().contains(names), "{error} does not name {names}");
     }
 }
+
+#[tokio::test]
+async fn engines_of_one_seed_are_not_taken_for_each_other() {
+    let world = World::new();
+    // Two processes of one configuration, or one process before and after a restart.
+    let (here, there) = (world.engine().seed(7).build().await.unwrap(), world.engine().seed(7).build().await.unwrap());
+    assert!(is_fresh(&here, "a").await);
+    assert!(!is_fresh(&there, "a").await);
+    let claim = here.claim("b").await.unwrap().claimed().unwrap();
+    assert!(there.claim("b").await.unwrap().is_in_progress());
+    claim.complete().await.unwrap();
+}

@@ -1,0 +1,118 @@
+//! Where deliveries come from: at least once, and again until they are acknowledged. It never fails, and keeps the record of what was tried.
+
+use crate::judge::{Asked, End, Try};
+use crate::random::Random;
+use std::sync::Mutex;
+use std::time::Duration;
+
+pub struct Broker(Mutex<State>);
+
+struct State {
+    /// What waits, and from when on it may be delivered.
+    waiting: Vec<(Duration, String)>,
+    /// What each client has, and has not acknowledged.
+    out: Vec<Vec<String>>,
+    lives: Vec<u64>,
+    tries: Vec<Try>,
+    random: Random,
+}
+
+/// The time of the simulation.
+pub fn now() -> Duration {
+    turmoil::sim_elapsed().unwrap_or_default()
+}
+
+impl Broker {
+    pub fn new(clients: usize, deliveries: Vec<String>, random: Random) -> Self {
+        let waiting = deliveries.into_iter().map(|id| (Duration::ZERO, id)).collect();
+        let state =
+            State { waiting, out: vec![Vec::new(); clients], lives: vec![0; clients], tries: Vec::new(), random };
+        Broker(Mutex::new(state))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// A client starts: which of its lives is it?
+    pub fn starts(&self, client: usize) -> u64 {
+        let mut state = self.lock();
+        state.lives[client] += 1;
+        state.lives[client]
+    }
+
+    /// A client has died: what it had is delivered again.
+    pub fn died(&self, client: usize, at: Duration) {
+        let mut state = self.lock();
+        let had = std::mem::take(&mut state.out[client]);
+        state.waiting.extend(had.into_iter().map(|id| (at, id)));
+    }
+
+    /// Up to so many deliveries for a client.
+    pub fn take(&self, client: usize, most: usize) -> Vec<String> {
+        let (mut state, now) = (self.lock(), now());
+        let mut taken = Vec::new();
+        for _ in 0..most {
+            let ready: Vec<usize> = (0..state.waiting.len()).filter(|&i| state.waiting[i].0 <= now).collect();
+            if ready.is_empty() {
+                break;
+            }
+            let place = ready[state.random.below(ready.len() as u64) as usize];
+            let (_, id) = state.waiting.swap_remove(place);
+            state.out[client].push(id.clone());
+            taken.push(id);
+        }
+        taken
+    }
+
+    /// All deliveries are acknowledged.
+    pub fn is_done(&self) -> bool {
+        let state = self.lock();
+        state.waiting.is_empty() && state.out.iter().all(Vec::is_empty)
+    }
+
+    /// A consumer begins with a delivery; the number of this try.
+    pub fn begin(&self, client: usize, life: u64, id: &str, asked: Asked) -> usize {
+        let mut state = self.lock();
+        let (began, id) = (now(), id.to_owned());
+        state.tries.push(Try {
+            client,
+            life,
+            id,
+            asked,
+            began,
+            granted: None,
+            ending: None,
+            completes: false,
+            end: None,
+        });
+        state.tries.len() - 1
+    }
+
+    pub fn granted(&self, number: usize, token: u64) {
+        self.lock().tries[number].granted = Some((now(), token));
+    }
+
+    /// It is over, one way or the other.
+    pub fn ending(&self, number: usize, completes: bool) {
+        let mut state = self.lock();
+        (state.tries[number].ending, state.tries[number].completes) = (Some(now()), completes);
+    }
+
+    /// How it came out. Whatever is not done is delivered again after a while.
+    pub fn end(&self, number: usize, end: End) {
+        let (mut state, now) = (self.lock(), now());
+        state.tries[number].end = Some((now, end));
+        let (client, id) = (state.tries[number].client, state.tries[number].id.clone());
+        let place = state.out[client].iter().position(|out| *out == id).expect("it was delivered to this client");
+        state.out[client].swap_remove(place);
+        if !matches!(end, End::Fresh | End::Duplicate | End::Completed) {
+            let pause = Duration::from_millis(10 + state.random.below(60));
+            state.waiting.push((now + pause, id));
+        }
+    }
+
+    pub fn tries(&self) -> Vec<Try> {
+        self.lock().tries.clone()
+    }
+}

@@ -1,0 +1,218 @@
+//! A client: an engine, and consumers that handle deliveries with it.
+
+use crate::broker::{Broker, now};
+use crate::judge::{Asked, End};
+use crate::random::Random;
+use crate::remote::RemoteStore;
+use crate::scenario::{LEASE, RETENTION, Scenario};
+use crate::wrong::Wrong;
+use hapax::store::StoreError;
+use hapax::{ClaimError, Clock, TieredAttempt, TieredClaim, TieredDedup, Timestamp, Verdict};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+type Engine = TieredDedup<RemoteStore>;
+type Claim = TieredClaim<RemoteStore>;
+
+/// A client's clock: wrong by so much, and faster or slower than time.
+struct Skewed {
+    by: Duration,
+    per_mille: u32,
+}
+
+impl Clock for Skewed {
+    fn now(&self) -> Timestamp {
+        Timestamp::default() + self.by + now() * self.per_mille / 1_000
+    }
+}
+
+/// One of a client's consumers.
+struct Consumer {
+    broker: Arc<Broker>,
+    engine: Engine,
+    client: usize,
+    life: u64,
+    takes_timeouts_for_fresh: bool,
+    random: Random,
+}
+
+/// A life of a client: until it is killed.
+pub async fn live(scenario: Arc<Scenario>, broker: Arc<Broker>, client: usize) -> turmoil::Result {
+    let life = broker.starts(client);
+    let mut random = Random(scenario.seed ^ (client as u64 + 1) << 32 ^ life << 48);
+    let attempts = match scenario.wrong {
+        Some(Wrong::NumbersAttemptsAlike) => scenario.seed,
+        _ => random.next(),
+    };
+    let engine = loop {
+        let clock = Skewed { by: scenario.skews[client].0, per_mille: scenario.skews[client].1 };
+        let engine = TieredDedup::builder(RemoteStore::default())
+            .window(scenario.window)
+            .retention(RETENTION)
+            .capacity(64)
+            .lease(LEASE)
+            .clock(clock)
+            .seed(scenario.seed)
+            .attempt_seed(attempts)
+            .timeout(Duration::from_millis(60))
+            .retries(2)
+            .circuit_breaker(4, Duration::from_millis(80))
+            .expiry(scenario.expires.then_some((Duration::from_millis(100), 3)));
+        match engine.build().await {
+            Ok(engine) => break engine,
+            // The store cannot be reached.
+            Err(_) => sleep(Duration::from_millis(20)).await,
+        }
+    };
+    let mut consumers = tokio::task::JoinSet::new();
+    for _ in 0..scenario.consumers {
+        let consumer = Consumer {
+            broker: Arc::clone(&broker),
+            engine: engine.clone(),
+            client,
+            life,
+            takes_timeouts_for_fresh: scenario.wrong == Some(Wrong::TakesTimeoutsForFresh),
+            random: random.fork(),
+        };
+        consumers.spawn(consumer.consume());
+    }
+    while let Some(ended) = consumers.join_next().await {
+        ended?;
+    }
+    Ok(())
+}
+
+impl Consumer {
+    async fn consume(mut self) {
+        loop {
+            let most = if self.random.percent(30) { self.random.within(2, 4) } else { 1 };
+            let taken = self.broker.take(self.client, most as usize);
+            if taken.is_empty() {
+                sleep(Duration::from_millis(10)).await;
+            }
+            let (checks, claims): (Vec<String>, Vec<String>) =
+                taken.into_iter().partition(|id| id.starts_with("check"));
+            self.check(checks).await;
+            self.claim(claims).await;
+        }
+    }
+
+    fn begin(&self, ids: &[String], asked: Asked) -> Vec<usize> {
+        ids.iter().map(|id| self.broker.begin(self.client, self.life, id, asked)).collect()
+    }
+
+    /// How long this consumer waits at all, now and then not long enough.
+    fn patience(&mut self) -> Duration {
+        if self.random.percent(6) { self.random.millis(1, 60) } else { Duration::from_secs(30) }
+    }
+
+    async fn check(&mut self, ids: Vec<String>) {
+        if ids.is_empty() {
+            return;
+        }
+        let (tries, patience, engine) = (self.begin(&ids, Asked::Check), self.patience(), self.engine.clone());
+        let verdicts = timeout(patience, async {
+            match &ids[..] {
+                [id] => vec![engine.check(id).await],
+                ids => engine.check_batch(ids).await,
+            }
+        });
+        let verdicts: Vec<Option<Result<Verdict, StoreError>>> = match verdicts.await {
+            Ok(verdicts) => verdicts.into_iter().map(Some).collect(),
+            Err(_) => ids.iter().map(|_| None).collect(),
+        };
+        for (number, verdict) in tries.into_iter().zip(verdicts) {
+            let end = match verdict {
+                Some(Ok(verdict)) if verdict.is_fresh() => End::Fresh,
+                Some(Ok(verdict)) if verdict.is_duplicate() => End::Duplicate,
+                Some(Ok(_)) => End::InProgress,
+                Some(Err(_)) if self.takes_timeouts_for_fresh => End::Fresh,
+                Some(Err(_)) | None => End::Unknown,
+            };
+            self.broker.end(number, end);
+        }
+    }
+
+    async fn claim(&mut self, ids: Vec<String>) {
+        if ids.is_empty() {
+            return;
+        }
+        let (tries, patience, engine) = (self.begin(&ids, Asked::Claim), self.patience(), self.engine.clone());
+        let attempts = timeout(patience, async {
+            match &ids[..] {
+                [id] => vec![engine.claim(id).await],
+                ids => engine.claim_batch(ids).await,
+            }
+        });
+        let Ok(attempts) = attempts.await else {
+            return tries.into_iter().for_each(|number| self.broker.end(number, End::Unknown));
+        };
+        let mut held = Vec::new();
+        for (number, attempt) in tries.into_iter().zip(attempts) {
+            match attempt {
+                Ok(TieredAttempt::Claimed(claim)) => {
+                    self.broker.granted(number, claim.token().as_u64());
+                    held.push((number, claim));
+                }
+                Ok(TieredAttempt::Duplicate(_)) => self.broker.end(number, End::Duplicate),
+                Ok(_) => self.broker.end(number, End::InProgress),
+                Err(_) => self.broker.end(number, End::Unknown),
+            }
+        }
+        self.handle(held).await;
+    }
+
+    /// Does the work of what it holds, and ends it.
+    async fn handle(&mut self, mut held: Vec<(usize, Claim)>) {
+        sleep(if self.random.percent(80) { self.random.millis(0, 60) } else { self.random.millis(100, 400) }).await;
+        if self.random.percent(10) {
+            for (_, claim) in &mut held {
+                // If that fails, so will the completion.
+                let _ = claim.renew(LEASE).await;
+            }
+            sleep(self.random.millis(50, 200)).await;
+        }
+        if self.random.percent(12) {
+            for (number, claim) in held {
+                self.give_up(number, claim).await;
+            }
+            return;
+        }
+        held.iter().for_each(|(number, _)| self.broker.ending(*number, true));
+        let (numbers, claims): (Vec<usize>, Vec<Claim>) = held.into_iter().unzip();
+        let (patience, engine) = (self.patience(), self.engine.clone());
+        let single = claims.len() == 1 && self.random.percent(70);
+        let ended = timeout(patience, async {
+            match (single, claims) {
+                (true, mut claims) => match claims.pop() {
+                    Some(claim) => vec![claim.complete().await],
+                    None => Vec::new(),
+                },
+                (false, claims) => engine.complete_batch(claims).await,
+            }
+        });
+        let Ok(ended) = ended.await else {
+            return numbers.into_iter().for_each(|number| self.broker.end(number, End::Unknown));
+        };
+        for (number, ended) in numbers.into_iter().zip(ended) {
+            let end = match ended {
+                Ok(()) => End::Completed,
+                Err(ClaimError::LostLease(_)) => End::LostLease,
+                Err(_) => End::Unknown,
+            };
+            self.broker.end(number, end);
+        }
+    }
+
+    async fn give_up(&mut self, number: usize, claim: Claim) {
+        self.broker.ending(number, false);
+        // If the store cannot be told, the lease expires.
+        match self.random.below(3) {
+            0 => drop(claim),
+            1 => drop(claim.release().await),
+            _ => drop(claim.fail(Duration::from_millis(40)).await),
+        }
+        self.broker.end(number, End::GivenUp);
+    }
+}

@@ -1,0 +1,189 @@
+//! What consumers went through, and whether that may be. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// One handling of one delivery by one process, as far as it came.
+#[derive(Clone, Debug)]
+pub struct Try {
+    pub client: usize,
+    /// Which start of that client: for whoever reads it.
+    #[allow(dead_code)]
+    pub life: u64,
+    pub id: String,
+    pub asked: Asked,
+    pub began: Duration,
+    /// When a claim was granted, under which token, as the consumer was told.
+    pub granted: Option<(Duration, u64)>,
+    /// When the consumer went about ending its claim, whether by completion or not.
+    pub ending: Option<Duration>,
+    pub completes: bool,
+    /// When and how it came out. Nothing: the process died.
+    pub end: Option<(Duration, End)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    Check,
+    Claim,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Fresh,
+    Duplicate,
+    InProgress,
+    Completed,
+    LostLease,
+    /// Given up on purpose: released, failed, or dropped.
+    GivenUp,
+    /// The store could not be asked, or nobody waited for its answer.
+    Unknown,
+}
+
+pub type Violations = Vec<String>;
+
+/// Judges what happened with all ids; `done` are those that the store knows as completed at the end.
+pub fn judge(tries: &[Try], lease: Duration, done: &BTreeSet<String>) -> Violations {
+    let mut by_id: BTreeMap<&str, Vec<&Try>> = BTreeMap::new();
+    tries.iter().for_each(|each| by_id.entry(&each.id).or_default().push(each));
+    let mut violations = Violations::new();
+    for (id, tries) in by_id {
+        let may_be_lost = match tries[0].asked {
+            Asked::Check => checks(id, &tries, &mut violations),
+            Asked::Claim => {
+                claims(id, &tries, lease, &mut violations);
+                false
+            }
+        };
+        if !done.contains(id) && !may_be_lost {
+            violations.push(format!("{id}: all deliveries were acknowledged, and the store does not know it"));
+        }
+    }
+    violations
+}
+
+fn ended(each: &Try, how: End) -> bool {
+    matches!(each.end, Some((_, end)) if end == how)
+}
+
+fn ended_at(each: &Try) -> Duration {
+    each.end.map_or(Duration::MAX, |(at, _)| at)
+}
+
+/// Says whether it may be lost: nobody was told that it is fresh, since somebody died or gave up when it was.
+fn checks(id: &str, tries: &[&Try], violations: &mut Violations) -> bool {
+    let fresh = tries.iter().filter(|each| ended(each, End::Fresh)).count();
+    if fresh > 1 {
+        violations.push(format!("{id}: fresh {fresh} times"));
+    }
+    // Whoever died or got no answer may have marked it, and may have made it forgotten again when others knew it as a duplicate.
+    let excused = tries.iter().any(|each| each.end.is_none() || ended(each, End::Unknown));
+    if fresh == 0 && !excused {
+        violations.push(format!("{id}: never fresh, and nobody can have been told so"));
+    }
+    for each in tries.iter().filter(|each| ended(each, End::Duplicate)) {
+        let before = |other: &&&Try| !std::ptr::eq(**other, *each) && other.began <= ended_at(each);
+        if !tries.iter().any(|other| before(&other)) {
+            violations.push(format!("{id}: a duplicate of nothing"));
+        }
+    }
+    fresh == 0 && excused
+}
+
+fn claims(id: &str, tries: &[&Try], lease: Duration, violations: &mut Violations) {
+    let completed: Vec<_> = tries.iter().filter(|each| ended(each, End::Completed)).collect();
+    if completed.len() > 1 {
+        violations.push(format!("{id}: completed {} times", completed.len()));
+    }
+    let mut granted: Vec<(u64, &Try)> = tries.iter().filter_map(|each| Some((each.granted?.1, *each))).collect();
+    granted.sort_by_key(|(token, _)| *token);
+    for pair in granted.windows(2) {
+        let [(token, one), (other_token, other)] = [pair[0], pair[1]];
+        if token == other_token {
+            violations.push(format!("{id}: granted twice under token {token}"));
+        }
+        if ended(one, End::Completed) {
+            violations.push(format!("{id}: completed under token {token}, and granted under {other_token}"));
+        }
+        if surely_held(one, lease).is_some_and(|(from, to)| {
+            surely_held(other, lease).is_some_and(|(other_from, other_to)| from < other_to && other_from < to)
+        }) {
+            violations.push(format!("{id}: held under {token} and {other_token} at a time"));
+        }
+    }
+    for each in tries.iter().filter(|each| ended(each, End::Duplicate)) {
+        let at = ended_at(each);
+        if !tries.iter().any(|other| other.completes && other.ending.is_some_and(|ending| ending <= at)) {
+            violations.push(format!("{id}: a duplicate that nobody has begun to complete"));
+        }
+    }
+}
+
+/// From when the consumer knew that it had the claim, until it began to end it or until the earliest time at which its lease can have expired.
+fn surely_held(each: &Try, lease: Duration) -> Option<(Duration, Duration)> {
+    let (from, _) = each.granted?;
+    let died_or_ended = each.ending.or(each.end.map(|(at, _)| at));
+    let to = died_or_ended.unwrap_or(Duration::MAX).min(each.began + lease);
+    (from < to).then_some((from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_millis(100);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn claim(began: u64, token: Option<u64>, end: Option<(u64, End)>) -> Try {
+        let end = end.map(|(at, end)| (ms(at), end));
+        let ending = end.map(|(at, _)| at - ms(1));
+        let granted = token.map(|token| (ms(began + 1), token));
+        let completes = matches!(end, Some((_, End::Completed)));
+        let (client, life, id) = (0, 0, "a".to_owned());
+        Try { client, life, id, asked: Asked::Claim, began: ms(began), granted, ending, completes, end }
+    }
+
+    fn check(began: u64, end: Option<End>) -> Try {
+        let end = end.map(|end| (began + 1, end));
+        Try { asked: Asked::Check, granted: None, ..claim(began, None, end) }
+    }
+
+    fn verdict(tries: &[Try]) -> String {
+        judge(tries, LEASE, &["a".to_owned()].into()).join("; ")
+    }
+
+    #[test]
+    fn what_may_be() {
+        for right in [
+            &[claim(0, Some(1), Some((50, End::Completed))), claim(60, None, Some((61, End::Duplicate)))][..],
+            &[claim(0, Some(1), None), claim(100, Some(2), Some((150, End::Completed)))],
+            &[claim(0, Some(1), Some((120, End::LostLease))), claim(100, Some(2), Some((150, End::Completed)))],
+            &[check(0, Some(End::Fresh)), check(5, Some(End::Duplicate))],
+            &[check(0, None), check(5, Some(End::Duplicate))],
+        ] {
+            assert_eq!(verdict(right), "", "{right:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_not() {
+        let completed = |at, token| claim(at, Some(token), Some((at + 10, End::Completed)));
+        for (wrong, says) in [
+            (&[completed(0, 1), completed(50, 2)][..], "completed 2 times"),
+            (&[claim(0, Some(1), None), completed(50, 2)], "at a time"),
+            (&[claim(0, Some(1), None), completed(150, 1)], "granted twice"),
+            (&[claim(0, Some(2), None), completed(150, 1)], "and granted under"),
+            (&[claim(0, None, Some((1, End::Duplicate)))], "nobody has begun to complete"),
+            (&[check(0, Some(End::Fresh)), check(5, Some(End::Fresh))], "fresh 2 times"),
+            (&[check(0, Some(End::Duplicate)), check(5, Some(End::Duplicate))], "never fresh"),
+            (&[check(0, Some(End::Duplicate))], "a duplicate of nothing"),
+        ] {
+            assert!(verdict(wrong).contains(says), "{wrong:?}: {:?} does not say {says:?}", verdict(wrong));
+        }
+        assert_eq!(judge(&[completed(0, 1)], LEASE, &BTreeSet::new()).len(), 1);
+    }
+}

@@ -1,0 +1,164 @@
+//! What the simulation must reject: stores and clients that are wrong.
+
+use hapax::store::*;
+use hapax::{ManualClock, Timestamp};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// A store: whoever asks again, since the answer was lost, is somebody else.
+    IgnoresAttempts,
+    /// A store: a claim that is in progress is granted to whoever asks next.
+    GrantsTwice,
+    /// A store: whoever has held a claim may complete it.
+    CompletesUnderStaleTokens,
+    /// A store: what was done last is gone after a restart.
+    ForgetsAtRestart,
+    /// A store: leases are as the clocks of clients say.
+    TrustsTheClocksOfClients,
+    /// A store: half of the time that was asked for.
+    ShortensLeases,
+    /// A client: no answer counts as fresh.
+    TakesTimeoutsForFresh,
+    /// Clients: all of them number their attempts alike.
+    NumbersAttemptsAlike,
+}
+
+impl Wrong {
+    pub const ALL: [Wrong; 8] = [
+        Wrong::IgnoresAttempts,
+        Wrong::GrantsTwice,
+        Wrong::CompletesUnderStaleTokens,
+        Wrong::ForgetsAtRestart,
+        Wrong::TrustsTheClocksOfClients,
+        Wrong::ShortensLeases,
+        Wrong::TakesTimeoutsForFresh,
+        Wrong::NumbersAttemptsAlike,
+    ];
+}
+
+/// The server's store: records that survive its death. Right, unless it is to be wrong.
+pub struct ServerStore {
+    pub records: InMemoryStore,
+    pub clock: ManualClock,
+    wrong: Option<Wrong>,
+    asked: AtomicU64,
+    last_done: Mutex<Vec<RecordKey>>,
+}
+
+impl ServerStore {
+    pub fn new(wrong: Option<Wrong>, starts_at: Duration) -> Self {
+        let clock = ManualClock::new();
+        clock.set(Timestamp::default() + starts_at);
+        let records = InMemoryStore::with_clock(clock.clone());
+        ServerStore { records, clock, wrong, asked: AtomicU64::new(1), last_done: Mutex::default() }
+    }
+
+    /// The server has died, and is there again.
+    pub async fn restarted(&self) {
+        if self.wrong == Some(Wrong::ForgetsAtRestart) {
+            let last = std::mem::take(&mut *self.last_done.lock().unwrap());
+            self.records.forget(&last).await.unwrap();
+        }
+    }
+
+    fn done<'k>(&self, keys: impl Iterator<Item = &'k RecordKey>) {
+        let mut last = self.last_done.lock().unwrap();
+        last.extend(keys.cloned());
+        let too_many = last.len().saturating_sub(8);
+        last.drain(..too_many);
+    }
+
+    fn attempt(&self, attempt: u64) -> u64 {
+        match self.wrong {
+            Some(Wrong::IgnoresAttempts) => self.asked.fetch_add(1, Ordering::Relaxed),
+            _ => attempt,
+        }
+    }
+}
+
+impl Store for ServerStore {
+    fn backend(&self) -> &'static str {
+        "the server's"
+    }
+
+    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
+        self.done(marks.iter().map(|mark| &mark.key));
+        let marks: Vec<Mark> =
+            marks.iter().map(|mark| Mark { attempt: self.attempt(mark.attempt), ..mark.clone() }).collect();
+        self.records.mark(&marks).await
+    }
+
+    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
+        let mut claims = claims.to_vec();
+        let now = hapax::Clock::now(&self.clock);
+        for claim in &mut claims {
+            claim.attempt = self.attempt(claim.attempt);
+            match self.wrong {
+                Some(Wrong::GrantsTwice) => {
+                    let keys = [claim.key.clone()];
+                    if matches!(self.records.look_up(&keys).await?[0], Ok(Known::InProgress { .. })) {
+                        self.records.forget(&keys).await?;
+                    }
+                }
+                Some(Wrong::ShortensLeases) => claim.lease /= 2,
+                // Every other client is an hour ahead.
+                Some(Wrong::TrustsTheClocksOfClients) if claim.attempt % 2 == 1 => {
+                    self.clock.set(now + Duration::from_secs(3_600));
+                }
+                _ => {}
+            }
+        }
+        let claimed = self.records.claim(&claims).await;
+        self.clock.set(now);
+        claimed
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
+        let mut held = self.records.complete(completions).await?;
+        if self.wrong == Some(Wrong::CompletesUnderStaleTokens) {
+            for (completion, held) in completions.iter().zip(&mut held) {
+                let (key, retention) = (completion.hold.key.clone(), completion.retention);
+                let record = Record { key, retention, fingerprint: None, result: None };
+                self.records.record(&[record]).await?;
+                *held = Ok(Held::Done);
+            }
+        }
+        self.done(completions.iter().map(|completion| &completion.hold.key));
+        Ok(held)
+    }
+
+    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
+        self.records.release(holds).await
+    }
+
+    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+        self.records.fail(failures).await
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
+        self.records.renew(renewals).await
+    }
+
+    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
+        self.records.look_up(keys).await
+    }
+
+    async fn record(&self, records: &[Record]) -> Answers<()> {
+        self.records.record(records).await
+    }
+
+    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
+        self.records.forget(keys).await
+    }
+
+    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+        self.records.expire(limit).await
+    }
+
+    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.records.scan(from, limit).await
+    }
+}
