@@ -10,7 +10,7 @@ use crate::store::{ErrorKind, Held, Store, StoreError};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 /// Starts it. It ends when the last handle of the engine is dropped, or it is shut down.
 pub(super) fn start<S: Store>(inner: &Arc<Inner<S>>, owned: bool, expiry: Option<(Duration, usize)>) {
@@ -53,15 +53,21 @@ async fn every<S: Store>(
 }
 
 async fn stay_owner<S: Store>(engine: Weak<Inner<S>>) {
-    let (mut ticks, mut renewed) = (None, Instant::now());
-    while let Some(inner) = every(owner::LEASE / 5, &engine, &mut ticks).await {
+    let Some(mut renewed) = engine.upgrade().and_then(|inner| Some(inner.owned.get()?.asked_at)) else { return };
+    let mut ticks = None;
+    loop {
+        let lease_end = renewed + owner::LEASE;
+        let Ok(tick) = timeout_at(lease_end, every(owner::LEASE / 5, &engine, &mut ticks)).await else {
+            // It is unknown whether it still is the owner; from now on, somebody else may be.
+            return engine.upgrade().iter().for_each(|inner| lost(inner, "it could not be renewed in time"));
+        };
+        let Some(inner) = tick else { return };
         let (begun, Some(owned)) = (Instant::now(), inner.owned.get()) else { return };
-        match inner.aside(Asked::Own, 1, owned.renew(&inner.store)).await {
-            Ok(Held::Done) => renewed = begun,
-            Ok(Held::Lost) => lost(&inner, "another engine may have taken it over"),
-            // It is unknown whether it still is the owner; it certainly is not when the lease has passed.
-            Err(_) if renewed.elapsed() >= owner::LEASE => lost(&inner, "it could not be renewed in time"),
-            Err(_) => {}
+        match timeout_at(lease_end, inner.aside(Asked::Own, 1, owned.renew(&inner.store))).await {
+            Ok(Ok(Held::Done)) => renewed = begun,
+            Ok(Ok(Held::Lost)) => lost(&inner, "another engine may have taken it over"),
+            // The next tick or the end of the lease comes first.
+            Ok(Err(_)) | Err(_) => {}
         }
     }
 }
