@@ -159,7 +159,7 @@ impl<S: Store> TieredDedup<S> {
     /// assert_eq!(fresh, [true, false, true]);
     /// # Ok::<(), hapax::store::StoreError>(())
     /// # })?;
-    /// # Ok::<(), std::io::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_batch<I>(&self, ids: I) -> impl Future<Output = Vec<Result<Verdict, StoreError>>> + Send
     where
