@@ -32,7 +32,9 @@ async fn serve(listener: TcpListener, metrics: PrometheusHandle) -> std::io::Res
         let metrics = metrics.clone();
         tokio::spawn(async move {
             let mut request = [0; 4_096];
-            connection.read(&mut request).await?;
+            if connection.read(&mut request).await? == 0 {
+                return Ok(()); // gone without a question
+            }
             metrics.run_upkeep();
             let body = metrics.render();
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\nconnection: close\r\n";
