@@ -153,3 +153,7 @@ pub use window::{TableStats, Window, WindowStats};
 #[cfg(all(doctest, feature = "journal", feature = "redis"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "fjall", feature = "redis"))]
+#[doc = include_str!("../docs/scaling-out.md")]
+struct ScalingOut;

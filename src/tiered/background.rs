@@ -1,11 +1,16 @@
 //! What an engine does unasked: it stays the owner, removes what has expired, and shows how it is.
 
 use super::inner::Inner;
+use super::observe::Asked;
 use super::owner;
+#[cfg(feature = "metrics")]
+use super::{dedup::PolicyState, memory::Memory, meters::MemoryMeters};
 use crate::store::{ErrorKind, Held, Store, StoreError};
+#[cfg(feature = "metrics")]
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 /// Starts it. It ends when the last handle of the engine is dropped, or it is shut down.
 pub(super) fn start<S: Store>(inner: &Arc<Inner<S>>, owned: bool, expiry: Option<(Duration, usize)>) {
@@ -15,9 +20,21 @@ pub(super) fn start<S: Store>(inner: &Arc<Inner<S>>, owned: bool, expiry: Option
     if let Some((every, limit)) = expiry {
         inner.runtime.spawn(expire(Arc::downgrade(inner), every, limit));
     }
-    if cfg!(feature = "metrics") {
-        inner.runtime.spawn(sample(Arc::downgrade(inner)));
+}
+
+/// Starts to show how it is, and the memory of each policy, by the first that has it. It ends when the last handle of the engine is dropped.
+#[cfg(feature = "metrics")]
+pub(super) fn show<S: Store>(inner: &Arc<Inner<S>>, policies: &HashMap<String, Arc<PolicyState>>) {
+    let mut all: Vec<_> = policies.iter().collect();
+    all.sort_by_key(|(name, _)| (name.as_str() != "*", *name));
+    let mut shown: Vec<(&Arc<Memory>, MemoryMeters)> = Vec::new();
+    for (name, PolicyState { memory, .. }) in all.into_iter().map(|(name, policy)| (name, &**policy)) {
+        if shown.iter().all(|(other, _)| !Arc::ptr_eq(other, memory)) {
+            shown.push((memory, MemoryMeters::new(name, memory.has_history())));
+        }
     }
+    let memories = shown.into_iter().map(|(memory, meters)| (Arc::downgrade(memory), meters)).collect();
+    inner.runtime.spawn(sample(Arc::downgrade(inner), memories));
 }
 
 /// Calls something every so often, as long as there is an engine.
@@ -36,41 +53,66 @@ async fn every<S: Store>(
 }
 
 async fn stay_owner<S: Store>(engine: Weak<Inner<S>>) {
-    let (mut ticks, mut renewed) = (None, Instant::now());
-    while let Some(inner) = every(owner::LEASE / 5, &engine, &mut ticks).await {
+    let Some(mut renewed) = engine.upgrade().and_then(|inner| Some(inner.owned.get()?.asked_at)) else { return };
+    let mut ticks = None;
+    loop {
+        let lease_end = renewed + owner::LEASE;
+        let Ok(tick) = timeout_at(lease_end, every(owner::LEASE / 5, &engine, &mut ticks)).await else {
+            // It is unknown whether it still is the owner; from now on, somebody else may be.
+            return engine.upgrade().iter().for_each(|inner| lost(inner, "it could not be renewed in time"));
+        };
+        let Some(inner) = tick else { return };
         let (begun, Some(owned)) = (Instant::now(), inner.owned.get()) else { return };
-        match tokio::time::timeout(inner.calls.timeout, owned.renew(&inner.store)).await {
+        match timeout_at(lease_end, inner.aside(Asked::Own, 1, owned.renew(&inner.store))).await {
             Ok(Ok(Held::Done)) => renewed = begun,
-            Ok(Ok(Held::Lost)) => inner.refuse(lost(inner.store.backend(), "another engine may have taken it over")),
-            // It is unknown whether it still is the owner; it certainly is not when the lease has passed.
-            _ if renewed.elapsed() >= owner::LEASE => {
-                inner.refuse(lost(inner.store.backend(), "it could not be renewed in time"));
-            }
-            _ => {}
+            Ok(Ok(Held::Lost)) => lost(&inner, "another engine may have taken it over"),
+            // The next tick or the end of the lease comes first.
+            Ok(Err(_)) | Err(_) => {}
         }
     }
 }
 
-fn lost(backend: &'static str, why: &str) -> StoreError {
+fn lost<S: Store>(inner: &Inner<S>, why: &str) {
     let what = format!("this engine is no longer the owner of the store: {why}. Build another one");
-    StoreError::new(ErrorKind::Conflict, backend, what)
+    inner.refuse(StoreError::new(ErrorKind::Conflict, inner.store.backend(), what));
+    inner.observer.lost(why);
 }
 
 async fn expire<S: Store>(engine: Weak<Inner<S>>, period: Duration, limit: usize) {
     let mut ticks = None;
     while let Some(inner) = every(period, &engine, &mut ticks).await {
         // What fails is tried again at the next tick.
-        while let Ok(Ok(expired)) = tokio::time::timeout(inner.calls.timeout, inner.store.expire(limit)).await
-            && expired.more
-        {
+        while let Ok(expired) = inner.aside(Asked::Expire, limit, inner.store.expire(limit)).await {
+            inner.observer.meters.expired(expired.records);
+            if !expired.more {
+                break;
+            }
             tokio::task::yield_now().await;
         }
     }
 }
 
-async fn sample<S: Store>(engine: Weak<Inner<S>>) {
-    let mut ticks = None;
-    while let Some(inner) = every(Duration::from_secs(1), &engine, &mut ticks).await {
-        inner.observer.sample(inner.breaker_state(), inner.lanes.len(), inner.behind.len());
+/// Sets gauges, also those of an engine that refuses to go on.
+#[cfg(feature = "metrics")]
+async fn sample<S: Store>(engine: Weak<Inner<S>>, memories: Vec<(Weak<Memory>, MemoryMeters)>) {
+    const MEMORY_TICKS: u64 = 15;
+    let memories = Arc::new(memories);
+    let mut ticks = interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for tick in 0_u64.. {
+        ticks.tick().await;
+        let Some(inner) = engine.upgrade() else { return };
+        inner.observer.meters.sample(&inner.sample());
+        drop(inner);
+        if tick % MEMORY_TICKS == 0 {
+            let memories = Arc::clone(&memories);
+            // Ids in a window are counted by reading all of it, which takes longer than a task may.
+            let counted = tokio::task::spawn_blocking(move || {
+                let alive = memories.iter().filter_map(|(memory, meters)| Some((memory.upgrade()?, meters)));
+                alive.for_each(|(memory, meters)| meters.sample(&memory.stats()));
+            });
+            // A panic there has been reported, and the next sample may do.
+            let _ = counted.await;
+        }
     }
 }

@@ -56,8 +56,10 @@ impl Breaker {
         }
     }
 
-    pub(super) fn succeeded(&mut self) {
-        self.state = State::Closed { failures: 0 };
+    /// Says whether that closed it.
+    pub(super) fn succeeded(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.state, State::Closed { failures: 0 });
+        !matches!(before, State::Closed { .. })
     }
 
     /// Says whether that opened it.
@@ -99,7 +101,7 @@ mod tests {
         let mut breaker = Breaker::new(3, rest);
         for _ in 0..2 {
             assert!(!breaker.failed(start) && !breaker.failed(start));
-            breaker.succeeded();
+            assert!(!breaker.succeeded());
         }
         assert!(!breaker.failed(start) && !breaker.failed(start) && breaker.failed(start));
         assert_eq!(breaker.state(), BreakerState::Open);
@@ -113,7 +115,7 @@ mod tests {
         assert!(breaker.failed(start + rest));
         assert!(!breaker.admits(start + rest));
         assert!(breaker.admits(start + 2 * rest));
-        breaker.succeeded();
+        assert!(breaker.succeeded());
         assert_eq!(breaker.state(), BreakerState::Closed);
         assert!(breaker.admits(start + 2 * rest));
     }

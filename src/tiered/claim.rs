@@ -2,13 +2,14 @@
 
 use super::dedup::{PolicyState, TieredDedup};
 use super::inner::Inner;
+use super::observe::{self, End};
 use super::operation::{Completions, Failures, Records, Releases, Renewals};
 use crate::digest::Digest;
 use crate::store::{self, Completion, Failure, Fingerprint, Held, Hold, Record, RecordKey, Renewal, Store, StoreError};
 use crate::{LostLease, Token, Verdict};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What came of an attempt to claim an id.
 #[derive(Debug)]
@@ -151,6 +152,7 @@ pub struct TieredClaim<S: Store> {
     fingerprint: Option<Fingerprint>,
     lease: Duration,
     held: Where,
+    begun: Instant,
     open: bool,
 }
 
@@ -182,6 +184,7 @@ impl<S: Store> TieredClaim<S> {
             fingerprint: options.fingerprint,
             lease: options.lease.unwrap_or(dedup.policy.lease),
             held,
+            begun: Instant::now(),
             open: true,
         }
     }
@@ -223,6 +226,11 @@ impl<S: Store> TieredClaim<S> {
     async fn end_completed(mut self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
         // From here on the work is done: a caller that is dropped must not release the id, or the work would be done again at once.
         self.open = false;
+        let completed = self.try_to_complete(result).await;
+        self.counted(End::Completed, completed)
+    }
+
+    async fn try_to_complete(&self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
         match self.held {
             Where::Shadow => Ok(()),
             Where::Store { .. } => {
@@ -237,6 +245,15 @@ impl<S: Store> TieredClaim<S> {
             }
             Where::Admitted => self.record(result).await,
         }
+    }
+
+    /// Counts how it ended.
+    fn counted(&self, end: End, ended: Result<(), ClaimError>) -> Result<(), ClaimError> {
+        // What is not the caller's in a shadow was no claim.
+        if !matches!(self.held, Where::Shadow) {
+            self.policy.verdicts.ended(end.of(&ended), self.begun.elapsed());
+        }
+        ended
     }
 
     /// What the store is asked for to complete it.
@@ -262,14 +279,15 @@ impl<S: Store> TieredClaim<S> {
     /// [`ClaimError`]. If the store could not be asked, the lease ends all the same.
     pub async fn release(mut self) -> Result<(), ClaimError> {
         self.open = false;
-        match self.held {
+        let released = match self.held {
             Where::Admitted | Where::Shadow => Ok(()),
             Where::Here { token } => self.check_held(self.policy.memory.release(self.id, token)),
             Where::Store { token } => {
                 let hold = Hold { key: self.key.clone(), token };
                 self.held(self.inner.ask_one::<Releases>(&self.policy.memory, hold, self.id).await)
             }
-        }
+        };
+        self.counted(End::Released, released)
     }
 
     /// The work failed, and will for a while: until then the id is in progress for everybody, so that a poison message does not spin.
@@ -279,14 +297,15 @@ impl<S: Store> TieredClaim<S> {
     /// [`ClaimError`].
     pub async fn fail(mut self, retry_after: Duration) -> Result<(), ClaimError> {
         self.open = false;
-        match self.held {
+        let failed = match self.held {
             Where::Admitted | Where::Shadow => Ok(()),
             Where::Here { token } => self.check_held(self.policy.memory.extend(self.id, token, retry_after, true)),
             Where::Store { token } => {
                 let failure = Failure { hold: Hold { key: self.key.clone(), token }, retry_after };
                 self.held(self.inner.ask_one::<Failures>(&self.policy.memory, failure, self.id).await)
             }
-        }
+        };
+        self.counted(End::Failed, failed)
     }
 
     /// Goes on: the lease is as long as this, from now.
@@ -296,17 +315,24 @@ impl<S: Store> TieredClaim<S> {
     /// [`ClaimError`].
     pub async fn renew(&mut self, lease: Duration) -> Result<(), ClaimError> {
         self.lease = lease;
-        match self.held {
-            Where::Admitted | Where::Shadow => Ok(()),
+        let renewed = match self.held {
+            Where::Admitted | Where::Shadow => return Ok(()),
             Where::Here { token } => self.check_held(self.policy.memory.extend(self.id, token, lease, false)),
             Where::Store { token } => {
                 let renewal = Renewal { hold: Hold { key: self.key.clone(), token }, lease };
                 self.held(self.inner.ask_one::<Renewals>(&self.policy.memory, renewal, self.id).await)
             }
-        }
+        };
+        self.policy.verdicts.meters.renewed(observe::Renewal::of(&renewed));
+        renewed
     }
 
-    pub(super) fn held(&self, held: Result<Held, StoreError>) -> Result<(), ClaimError> {
+    /// The store has said what came of its completion, which was asked for with those of others.
+    pub(super) fn completed_with_others(&self, held: Result<Held, StoreError>) -> Result<(), ClaimError> {
+        self.counted(End::Completed, self.held(held))
+    }
+
+    fn held(&self, held: Result<Held, StoreError>) -> Result<(), ClaimError> {
         self.check_held(held.map_err(ClaimError::Store)? == store::Held::Done)
     }
 
@@ -330,6 +356,8 @@ impl<S: Store> Drop for TieredClaim<S> {
         if !self.open {
             return;
         }
+        // If the lease had expired, it was lost; nobody waits for an answer that would say so.
+        let _ = self.counted(End::Dropped, Ok(()));
         match self.held {
             Where::Admitted | Where::Shadow => {}
             Where::Here { token } => {

@@ -173,7 +173,7 @@ impl<S: Store> TieredDedup<S> {
             tasks.spawn_on(async move { (place, claim.complete().await) }, &self.inner.runtime);
         }
         for ((place, claim), held) in together.iter().zip(together_ended.await) {
-            ended[*place] = Some(claim.held(held));
+            ended[*place] = Some(claim.completed_with_others(held));
         }
         while let Some(Ok((place, end))) = tasks.join_next().await {
             ended[place] = Some(end);
@@ -330,6 +330,11 @@ impl<S: Store> TieredDedup<S> {
         }
         if let Some(verdict) = verdict {
             self.policy.verdicts.count(verdict);
+        }
+        match answer {
+            Answer::Mismatch => self.policy.verdicts.meters.mismatched(),
+            Answer::TooMany => self.policy.verdicts.meters.refused(),
+            _ => {}
         }
         let hold = |held| TieredAttempt::Claimed(TieredClaim::new(self, name, options, held));
         Ok(match answer {

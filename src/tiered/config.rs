@@ -306,6 +306,8 @@ impl<S: Store> TieredBuilder<S> {
             let _ = inner.owned.set(owned);
         }
         background::start(&inner, inner.owned.get().is_some(), self.expiry);
+        #[cfg(feature = "metrics")]
+        background::show(&inner, &policies);
         TieredDedup::new(inner, Arc::new(policies), &self.scope)
     }
 

@@ -3,7 +3,7 @@
 use super::config::TieredBuilder;
 use super::inner::{Inner, Ownership};
 use super::memory::{Guess, Memory, digest};
-use super::observe::Verdicts;
+use super::observe::{Asked, Verdicts};
 use super::operation::{Forgets, Looks, Marks};
 use super::stats::{ScopeStats, TieredStats};
 use crate::digest::{Digest, Digester};
@@ -53,6 +53,8 @@ use tokio::time::Instant;
 /// A window hit costs what it does in a [`Dedup`](crate::Dedup) and asks nobody. Anything else is a request to the store, unless the engine is
 /// [exclusive](Ownership::Exclusive) and its history knows that the id is new. Requests that come while one is under way are the next batch: no timer, no delay when idle, one round
 /// trip for up to a thousand ids when busy. Those of one id share one question. All queues are bounded.
+#[cfg_attr(any(feature = "metrics", feature = "tracing"), doc = "")]
+#[cfg_attr(any(feature = "metrics", feature = "tracing"), doc = include_str!("../../docs/metrics.md"))]
 pub struct TieredDedup<S: Store> {
     pub(super) inner: Arc<Inner<S>>,
     policies: Arc<HashMap<String, Arc<PolicyState>>>,
@@ -157,7 +159,7 @@ impl<S: Store> TieredDedup<S> {
     /// assert_eq!(fresh, [true, false, true]);
     /// # Ok::<(), hapax::store::StoreError>(())
     /// # })?;
-    /// # Ok::<(), std::io::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_batch<I>(&self, ids: I) -> impl Future<Output = Vec<Result<Verdict, StoreError>>> + Send
     where
@@ -343,7 +345,11 @@ impl<S: Store> TieredDedup<S> {
         let (mut ids, mut cursor) = (0, None);
         loop {
             self.inner.admit()?;
-            let page = self.inner.patiently(self.inner.store.scan(cursor.as_ref(), PAGE)).await?;
+            let call = self.inner.observer.begin(Asked::Scan, PAGE);
+            let page = self.inner.patiently(call.under_way(self.inner.store.scan(cursor.as_ref(), PAGE))).await;
+            call.ended(page.as_ref().err().map(StoreError::kind));
+            let page = page?;
+            let before = ids;
             let mut digesters: HashMap<Scope, (Digester, Arc<PolicyState>)> = HashMap::new();
             for found in page.found {
                 let scope = &found.key.scope;
@@ -363,10 +369,12 @@ impl<S: Store> TieredDedup<S> {
                 }
                 ids += 1;
             }
+            self.inner.observer.meters.warmed(ids - before);
             cursor = page.next;
             if cursor.is_none() {
                 // Release: pairs with the Acquire of `is_warm`: whoever sees it finds the histories complete.
                 self.inner.is_warm.store(true, Ordering::Release);
+                self.inner.observer.warm(ids);
                 return Ok(ids);
             }
         }

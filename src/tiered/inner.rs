@@ -4,7 +4,9 @@ use super::behind::Behind;
 use super::breaker::{Breaker, BreakerState, back_off};
 use super::lane::Lane;
 use super::memory::{Memory, digest};
-use super::observe::Observer;
+#[cfg(feature = "metrics")]
+use super::observe::Sample;
+use super::observe::{Asked, Observer};
 use super::operation::{Lanes, Operation};
 use super::owner::Owned;
 use super::unresolved::Unresolved;
@@ -131,6 +133,39 @@ impl<S: Store> Inner<S> {
         })
     }
 
+    /// Asks the store something of the engine's own, past the lanes and the breaker.
+    pub(super) async fn aside<T>(
+        &self,
+        asked: Asked,
+        ids: usize,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let call = self.observer.begin(asked, ids);
+        let work = call.under_way(work);
+        let outcome = tokio::time::timeout(self.calls.timeout, work).await.unwrap_or_else(|_| {
+            let late = format!("no answer to {} within {:?}", asked.name(), self.calls.timeout);
+            Err(StoreError::new(ErrorKind::Timeout, self.store.backend(), late))
+        });
+        call.ended(outcome.as_ref().err().map(StoreError::kind));
+        outcome
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(super) fn sample(&self) -> Sample {
+        Sample {
+            breaker: self.breaker_state(),
+            waiting: self.lanes.len(),
+            behind: self.behind.len(),
+            unresolved: self.unresolved_len(),
+            is_warm: self.is_warm(),
+            is_refused: self.admit().is_err(),
+        }
+    }
+
+    pub(super) fn unresolved_len(&self) -> usize {
+        self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).len()
+    }
+
     pub(super) fn breaker_state(&self) -> BreakerState {
         self.breaker().state()
     }
@@ -153,7 +188,7 @@ impl<S: Store> Inner<S> {
                 break;
             }
             tokio::time::sleep(back_off(tries, self.random())).await;
-            self.observer.retried(O::NAME);
+            self.observer.retried(O::ASKED);
             let again: Vec<O::Request> = open.iter().map(|&i| requests[i].clone()).collect();
             for (i, answer) in open.into_iter().zip(self.try_call::<O>(&again).await) {
                 answers[i] = answer.map(O::when_asked_again);
@@ -188,24 +223,22 @@ impl<S: Store> Inner<S> {
         let backend = self.store.backend();
         let everywhere = |error: StoreError| requests.iter().map(|_| Err(error.clone())).collect();
         if !self.breaker().admits(now()) {
-            self.observer.not_asked(O::NAME);
+            self.observer.not_asked(O::ASKED);
             let open = "not asked, since it has failed again and again: the circuit breaker is open";
             return everywhere(StoreError::new(ErrorKind::Unavailable, backend, open));
         }
-        let call = self.observer.begin(O::NAME, requests.len());
-        let asked = O::call(&self.store, requests);
-        #[cfg(feature = "tracing")]
-        let asked = tracing::Instrument::instrument(asked, self.observer.span(O::NAME, requests.len()));
+        let call = self.observer.begin(O::ASKED, requests.len());
+        let asked = call.under_way(O::call(&self.store, requests));
         let outcome = match tokio::time::timeout(self.calls.timeout, asked).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                let late = format!("no answer to {} within {:?}", O::NAME, self.calls.timeout);
+                let late = format!("no answer to {} within {:?}", O::ASKED.name(), self.calls.timeout);
                 Err(StoreError::new(ErrorKind::Timeout, backend, late))
             }
         };
         let outcome = match outcome {
             Ok(answers) if answers.len() != requests.len() => {
-                let wrong = format!("{} answers to {} requests to {}", answers.len(), requests.len(), O::NAME);
+                let wrong = format!("{} answers to {} requests to {}", answers.len(), requests.len(), O::ASKED.name());
                 Err(StoreError::new(ErrorKind::Corrupt, backend, wrong))
             }
             outcome => outcome,
@@ -213,7 +246,11 @@ impl<S: Store> Inner<S> {
         call.ended(outcome.as_ref().err().map(StoreError::kind));
         match outcome {
             Ok(answers) => {
-                self.breaker().succeeded();
+                if self.breaker().succeeded() {
+                    self.observer.closed();
+                }
+                let failed = answers.iter().filter_map(|answer| answer.as_ref().err());
+                failed.for_each(|error| self.observer.meters.request_failed(error.kind()));
                 answers
             }
             Err(error) => {

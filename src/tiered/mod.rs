@@ -35,6 +35,11 @@ mod inner;
 mod background;
 mod owner;
 
+#[cfg(feature = "metrics")]
+mod meters;
+#[cfg(not(feature = "metrics"))]
+#[path = "meters_absent.rs"]
+mod meters;
 mod observe;
 mod stats;
 

@@ -1,30 +1,145 @@
-//! What can be seen of an asynchronous engine from outside: counts, and with the features `metrics` and `tracing` metrics and spans.
-//!
-//! | metric | kind, unit | labels |
-//! |---|---|---|
-//! | `hapax_verdicts_total` | counter, ids | `policy`, `verdict` (fresh, duplicate, in_progress), `tier` (window, history, claims, store, none) |
-//! | `hapax_admitted_total` | counter, ids | `policy` |
-//! | `hapax_shadowed_total` | counter, ids | `policy` |
-//! | `hapax_store_calls_total` | counter, calls | `backend`, `operation`, `result` (ok, or the kind of error) |
-//! | `hapax_store_call_seconds` | histogram, seconds | `backend`, `operation` |
-//! | `hapax_store_batch_ids` | histogram, ids | `backend`, `operation` |
-//! | `hapax_store_retries_total` | counter, calls | `backend`, `operation` |
-//! | `hapax_store_refusals_total` | counter, calls not made since the breaker was open | `backend`, `operation` |
-//! | `hapax_breaker_opened_total` | counter | `backend` |
-//! | `hapax_breaker_state` | gauge: 0 closed, 1 half open, 2 open | `backend` |
-//! | `hapax_waiting_ids` | gauge, requests that wait or are under way | `backend` |
-//! | `hapax_behind_ids` | gauge, records that are not durable yet | `backend` |
-//!
-//! Gauges are set once a second. Spans (`tracing`, level debug): `hapax_store_call` with `backend`, `operation`, `ids`.
+//! What can be seen of an asynchronous engine from outside: counts, and with the features `metrics` and `tracing` metrics (`docs/metrics.md`), spans and events.
 
+#[cfg(feature = "metrics")]
 use super::breaker::BreakerState;
+use super::claim::ClaimError;
+use super::meters::{PolicyMeters, StoreMeters};
 use crate::store::ErrorKind;
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{Certainty, Outcome, Tier, Verdict};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// What a store is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Mark,
+    Claim,
+    Complete,
+    Release,
+    Fail,
+    Renew,
+    LookUp,
+    Record,
+    Forget,
+    // By the engine itself: these pass the breaker by, and are no part of its statistics.
+    Expire,
+    Scan,
+    Own,
+}
+
+impl Asked {
+    #[cfg(feature = "metrics")]
+    pub(super) const ALL: [Asked; 12] = {
+        use Asked::*;
+        [Mark, Claim, Complete, Release, Fail, Renew, LookUp, Record, Forget, Expire, Scan, Own]
+    };
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Asked::Mark => "mark",
+            Asked::Claim => "claim",
+            Asked::Complete => "complete",
+            Asked::Release => "release",
+            Asked::Fail => "fail",
+            Asked::Renew => "renew",
+            Asked::LookUp => "look_up",
+            Asked::Record => "record",
+            Asked::Forget => "forget",
+            Asked::Expire => "expire",
+            Asked::Scan => "scan",
+            Asked::Own => "own",
+        }
+    }
+
+    fn is_a_callers(self) -> bool {
+        !matches!(self, Asked::Expire | Asked::Scan | Asked::Own)
+    }
+}
+
+/// How a claim ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Completed,
+    Released,
+    Dropped,
+    Failed,
+    /// Its lease had expired.
+    Lost,
+    /// The store could not say.
+    Unknown,
+}
+
+impl End {
+    #[cfg(feature = "metrics")]
+    pub(super) const ALL: [End; 6] =
+        [End::Completed, End::Released, End::Dropped, End::Failed, End::Lost, End::Unknown];
+
+    #[cfg(feature = "metrics")]
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            End::Completed => "completed",
+            End::Released => "released",
+            End::Dropped => "dropped",
+            End::Failed => "failed",
+            End::Lost => "lost",
+            End::Unknown => "unknown",
+        }
+    }
+
+    /// What came of the wish to end it so.
+    pub(super) fn of(self, ended: &Result<(), ClaimError>) -> Self {
+        match ended {
+            Ok(()) => self,
+            Err(ClaimError::LostLease(_)) => End::Lost,
+            Err(ClaimError::Store(_)) => End::Unknown,
+        }
+    }
+}
+
+/// What came of a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Renewal {
+    Renewed,
+    Lost,
+    Unknown,
+}
+
+impl Renewal {
+    #[cfg(feature = "metrics")]
+    pub(super) const ALL: [Renewal; 3] = [Renewal::Renewed, Renewal::Lost, Renewal::Unknown];
+
+    #[cfg(feature = "metrics")]
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Renewal::Renewed => "renewed",
+            Renewal::Lost => "lost",
+            Renewal::Unknown => "unknown",
+        }
+    }
+
+    pub(super) fn of(renewed: &Result<(), ClaimError>) -> Self {
+        match renewed {
+            Ok(()) => Renewal::Renewed,
+            Err(ClaimError::LostLease(_)) => Renewal::Lost,
+            Err(ClaimError::Store(_)) => Renewal::Unknown,
+        }
+    }
+}
+
+/// What is so now.
+#[cfg(feature = "metrics")]
+pub(super) struct Sample {
+    pub(super) breaker: BreakerState,
+    pub(super) waiting: usize,
+    pub(super) behind: u64,
+    pub(super) unresolved: usize,
+    pub(super) is_warm: bool,
+    pub(super) is_refused: bool,
+}
 
 /// Counts calls.
 pub(super) struct Observer {
+    #[cfg(feature = "tracing")]
     backend: &'static str,
     pub(super) calls: StdAtomicU64,
     pub(super) requests: StdAtomicU64,
@@ -32,19 +147,24 @@ pub(super) struct Observer {
     pub(super) retries: StdAtomicU64,
     pub(super) refusals: StdAtomicU64,
     pub(super) opened: StdAtomicU64,
+    pub(super) meters: StoreMeters,
 }
 
 /// A call that is under way.
 pub(super) struct Call<'o> {
     observer: &'o Observer,
-    operation: &'static str,
+    asked: Asked,
+    ids: usize,
     begun: Instant,
+    #[cfg(feature = "tracing")]
+    span: tracing::Span,
 }
 
 impl Observer {
     pub(super) fn new(backend: &'static str) -> Self {
         let zero = || StdAtomicU64::new(0);
         Observer {
+            #[cfg(feature = "tracing")]
             backend,
             calls: zero(),
             requests: zero(),
@@ -52,112 +172,104 @@ impl Observer {
             retries: zero(),
             refusals: zero(),
             opened: zero(),
+            meters: StoreMeters::new(backend),
         }
     }
 
-    pub(super) fn begin(&self, operation: &'static str, ids: usize) -> Call<'_> {
-        add(&self.calls, 1);
-        add(&self.requests, ids as u64);
-        #[cfg(feature = "metrics")]
-        metrics::histogram!("hapax_store_batch_ids", "backend" => self.backend, "operation" => operation)
-            .record(ids as f64);
-        Call { observer: self, operation, begun: Instant::now() }
+    pub(super) fn begin(&self, asked: Asked, ids: usize) -> Call<'_> {
+        if asked.is_a_callers() {
+            add(&self.calls, 1);
+            add(&self.requests, ids as u64);
+        }
+        Call {
+            observer: self,
+            asked,
+            ids,
+            begun: Instant::now(),
+            #[cfg(feature = "tracing")]
+            span: tracing::debug_span!(
+                "hapax_store_call",
+                backend = self.backend,
+                operation = asked.name(),
+                ids,
+                result = tracing::field::Empty
+            ),
+        }
     }
 
-    pub(super) fn retried(&self, operation: &'static str) {
+    pub(super) fn retried(&self, asked: Asked) {
         add(&self.retries, 1);
-        #[cfg(feature = "metrics")]
-        metrics::counter!("hapax_store_retries_total", "backend" => self.backend, "operation" => operation)
-            .increment(1);
-        let _ = operation;
+        self.meters.retried(asked);
     }
 
-    pub(super) fn not_asked(&self, operation: &'static str) {
+    pub(super) fn not_asked(&self, asked: Asked) {
         add(&self.refusals, 1);
-        #[cfg(feature = "metrics")]
-        metrics::counter!("hapax_store_refusals_total", "backend" => self.backend, "operation" => operation)
-            .increment(1);
-        let _ = operation;
+        self.meters.refused(asked);
     }
 
     pub(super) fn opened(&self) {
         add(&self.opened, 1);
-        #[cfg(feature = "metrics")]
-        metrics::counter!("hapax_breaker_opened_total", "backend" => self.backend).increment(1);
+        self.meters.opened();
         #[cfg(feature = "tracing")]
         tracing::warn!(backend = self.backend, "the store fails again and again: the circuit breaker opens");
     }
 
-    /// What is so now.
-    #[cfg_attr(not(feature = "metrics"), expect(unused_variables, reason = "only metrics have gauges"))]
-    pub(super) fn sample(&self, breaker: BreakerState, waiting: usize, behind: u64) {
-        #[cfg(feature = "metrics")]
-        {
-            let state = match breaker {
-                BreakerState::Closed => 0.0,
-                BreakerState::HalfOpen => 1.0,
-                BreakerState::Open => 2.0,
-            };
-            metrics::gauge!("hapax_breaker_state", "backend" => self.backend).set(state);
-            metrics::gauge!("hapax_waiting_ids", "backend" => self.backend).set(waiting as f64);
-            metrics::gauge!("hapax_behind_ids", "backend" => self.backend).set(behind as f64);
-        }
+    pub(super) fn closed(&self) {
+        #[cfg(feature = "tracing")]
+        tracing::info!(backend = self.backend, "the store answers again: the circuit breaker closes");
     }
 
-    /// A span around a call.
-    #[cfg(feature = "tracing")]
-    pub(super) fn span(&self, operation: &'static str, ids: usize) -> tracing::Span {
-        tracing::debug_span!("hapax_store_call", backend = self.backend, operation, ids)
+    /// This engine may not go on.
+    pub(super) fn lost(&self, why: &str) {
+        #[cfg(feature = "tracing")]
+        tracing::error!(backend = self.backend, why, "this engine is no longer the owner of the store");
+        let _ = why;
+    }
+
+    pub(super) fn warm(&self, ids: u64) {
+        #[cfg(feature = "tracing")]
+        tracing::info!(backend = self.backend, ids, "the memory tiers are warm");
+        let _ = ids;
     }
 }
 
 impl Call<'_> {
+    /// The call, in a span.
+    pub(super) fn under_way<F: Future>(&self, call: F) -> impl Future<Output = F::Output> + use<F> {
+        #[cfg(feature = "tracing")]
+        return tracing::Instrument::instrument(call, self.span.clone());
+        #[cfg(not(feature = "tracing"))]
+        call
+    }
+
     pub(super) fn ended(self, error: Option<ErrorKind>) {
-        if error.is_some() {
+        if error.is_some() && self.asked.is_a_callers() {
             add(&self.observer.failed_calls, 1);
         }
-        #[cfg(feature = "metrics")]
-        {
-            let (backend, operation) = (self.observer.backend, self.operation);
-            let result = error.map_or("ok", label);
-            metrics::counter!("hapax_store_calls_total", "backend" => backend, "operation" => operation, "result" => result)
-                .increment(1);
-            metrics::histogram!("hapax_store_call_seconds", "backend" => backend, "operation" => operation)
-                .record(self.begun.elapsed().as_secs_f64());
-        }
-        let _ = (self.operation, self.begun, self.observer.backend);
+        self.observer.meters.called(self.asked, self.ids, self.begun.elapsed(), error);
+        #[cfg(feature = "tracing")]
+        match error {
+            Some(kind) => self.span.record("result", tracing::field::display(kind)),
+            None => self.span.record("result", "ok"),
+        };
     }
 }
 
-#[cfg(feature = "metrics")]
-fn label(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Unavailable => "unavailable",
-        ErrorKind::Timeout => "timeout",
-        ErrorKind::Conflict => "conflict",
-        ErrorKind::Corrupt => "corrupt",
-        ErrorKind::Misconfigured => "misconfigured",
-    }
-}
-
-/// Counts verdicts of the scopes of one policy.
+/// Counts what came of checks and claims in the scopes of one policy.
 pub(super) struct Verdicts {
-    counts: [[StdAtomicU64; 4]; 3],
+    counts: [[StdAtomicU64; TIERS.len()]; VERDICTS.len()],
     admitted: StdAtomicU64,
     shadowed: StdAtomicU64,
-    #[cfg(feature = "metrics")]
-    meters: Meters,
+    pub(super) meters: PolicyMeters,
 }
 
 impl Verdicts {
-    #[cfg_attr(not(feature = "metrics"), expect(unused_variables, reason = "only metrics have labels"))]
     pub(super) fn new(policy: &str) -> Self {
         Verdicts {
             counts: Default::default(),
             admitted: StdAtomicU64::new(0),
             shadowed: StdAtomicU64::new(0),
-            #[cfg(feature = "metrics")]
-            meters: Meters::new(policy),
+            meters: PolicyMeters::new(policy),
         }
     }
 
@@ -165,18 +277,20 @@ impl Verdicts {
     pub(super) fn count(&self, verdict: Verdict) {
         let (outcome, tier) = (outcome_index(verdict.decided()), tier_index(verdict.tier()));
         add(&self.counts[outcome][tier], 1);
-        #[cfg(feature = "metrics")]
-        self.meters.verdicts[outcome][tier].increment(1);
+        self.meters.verdict(outcome, tier);
         if verdict.certainty() == Certainty::Unverified {
             add(&self.admitted, 1);
-            #[cfg(feature = "metrics")]
-            self.meters.admitted.increment(1);
+            self.meters.admitted();
         }
         if verdict.decided() != verdict.outcome() {
             add(&self.shadowed, 1);
-            #[cfg(feature = "metrics")]
-            self.meters.shadowed.increment(1);
+            self.meters.shadowed();
         }
+    }
+
+    /// Counts how a claim ended that was held so long.
+    pub(super) fn ended(&self, end: End, held: Duration) {
+        self.meters.ended(end, held);
     }
 
     pub(super) fn of(&self, outcome: Outcome, tier: Tier) -> u64 {
@@ -192,6 +306,12 @@ impl Verdicts {
     }
 }
 
+/// Labels of a verdict.
+pub(super) const VERDICTS: [&str; 3] = ["fresh", "duplicate", "in_progress"];
+
+/// Labels of who decided.
+pub(super) const TIERS: [&str; 4] = ["window", "history", "claims", "store"];
+
 fn outcome_index(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Fresh => 0,
@@ -206,29 +326,6 @@ fn tier_index(tier: Tier) -> usize {
         Tier::History => 1,
         Tier::Claims => 2,
         Tier::Store => 3,
-    }
-}
-
-/// Asked for once, so that a check does not look them up.
-#[cfg(feature = "metrics")]
-struct Meters {
-    verdicts: [[metrics::Counter; 4]; 3],
-    admitted: metrics::Counter,
-    shadowed: metrics::Counter,
-}
-
-#[cfg(feature = "metrics")]
-impl Meters {
-    fn new(policy: &str) -> Self {
-        let policy = policy.to_owned();
-        let counter = |verdict, tier| metrics::counter!("hapax_verdicts_total", "policy" => policy.clone(), "verdict" => verdict, "tier" => tier);
-        let verdicts = ["fresh", "duplicate", "in_progress"]
-            .map(|verdict| ["window", "history", "claims", "store"].map(|tier| counter(verdict, tier)));
-        Meters {
-            admitted: metrics::counter!("hapax_admitted_total", "policy" => policy.clone()),
-            shadowed: metrics::counter!("hapax_shadowed_total", "policy" => policy.clone()),
-            verdicts,
-        }
     }
 }
 

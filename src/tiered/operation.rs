@@ -1,6 +1,7 @@
 //! What a store can be asked, each a batch of its own kind.
 
 use super::lane::Lane;
+use super::observe::Asked;
 use crate::store::*;
 use std::future::Future;
 use std::time::Duration;
@@ -10,8 +11,8 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
     type Request: Clone + Send + Sync + 'static;
     type Answer: Clone + Send + Sync + 'static;
 
-    /// For metrics.
-    const NAME: &'static str;
+    /// Which it is.
+    const ASKED: Asked;
     /// Whether those who ask about one id at a time share one question.
     const SHARES: bool = false;
 
@@ -117,7 +118,7 @@ pub(super) struct Forgets;
 impl Operation for Marks {
     type Request = Mark;
     type Answer = Marked;
-    const NAME: &'static str = "mark";
+    const ASKED: Asked = Asked::Mark;
     const SHARES: bool = true;
 
     fn lane(lanes: &Lanes) -> &Lane<Self> {
@@ -169,7 +170,7 @@ impl Operation for Marks {
 impl Operation for Claims {
     type Request = ClaimRequest;
     type Answer = Claimed;
-    const NAME: &'static str = "claim";
+    const ASKED: Asked = Asked::Claim;
     const SHARES: bool = true;
 
     fn lane(lanes: &Lanes) -> &Lane<Self> {
@@ -225,7 +226,7 @@ impl Operation for Claims {
 impl Operation for Completions {
     type Request = Completion;
     type Answer = Held;
-    const NAME: &'static str = "complete";
+    const ASKED: Asked = Asked::Complete;
 
     fn lane(lanes: &Lanes) -> &Lane<Self> {
         &lanes.completions
@@ -259,7 +260,7 @@ fn ended(_: Held) -> Held {
 impl Operation for Releases {
     type Request = Hold;
     type Answer = Held;
-    const NAME: &'static str = "release";
+    const ASKED: Asked = Asked::Release;
 
     fn lane(lanes: &Lanes) -> &Lane<Self> {
         &lanes.releases
@@ -284,7 +285,7 @@ impl Operation for Releases {
 impl Operation for Failures {
     type Request = Failure;
     type Answer = Held;
-    const NAME: &'static str = "fail";
+    const ASKED: Asked = Asked::Fail;
 
     fn lane(lanes: &Lanes) -> &Lane<Self> {
         &lanes.failures
@@ -309,7 +310,7 @@ impl Operation for Failures {
 impl Operation for Renewals {
     type Request = Renewal;
     type Answer = Held;
-    const NAME: &'static str = "renew";
+    const ASKED: Asked = Asked::Renew;
 
     fn lane(lanes: &Lanes) -> &Lane<Self> {
         &lanes.renewals
@@ -330,7 +331,7 @@ impl Operation for Renewals {
 impl Operation for Looks {
     type Request = RecordKey;
     type Answer = Known;
-    const NAME: &'static str = "look up";
+    const ASKED: Asked = Asked::LookUp;
     const SHARES: bool = true;
 
     fn lane(lanes: &Lanes) -> &Lane<Self> {
@@ -359,7 +360,7 @@ impl Operation for Looks {
 impl Operation for Records {
     type Request = Record;
     type Answer = ();
-    const NAME: &'static str = "record";
+    const ASKED: Asked = Asked::Record;
 
     fn lane(lanes: &Lanes) -> &Lane<Self> {
         &lanes.records
@@ -388,7 +389,7 @@ impl Operation for Records {
 impl Operation for Forgets {
     type Request = RecordKey;
     type Answer = bool;
-    const NAME: &'static str = "forget";
+    const ASKED: Asked = Asked::Forget;
 
     fn lane(lanes: &Lanes) -> &Lane<Self> {
         &lanes.forgets

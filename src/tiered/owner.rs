@@ -6,6 +6,7 @@ use crate::store::{
     ClaimRequest, Claimed, ErrorKind, Fingerprint, Hold, Known, RecordKey, Renewal, Scope, Store, StoreError,
 };
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long after the owner has died its store is still its own.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
@@ -13,6 +14,8 @@ pub(super) const LEASE: Duration = Duration::from_secs(15);
 /// The claim of an exclusive engine.
 pub(super) struct Owned {
     hold: Hold,
+    /// When it was asked for: no later than its lease began.
+    pub(super) asked_at: Instant,
 }
 
 fn key() -> RecordKey {
@@ -42,9 +45,10 @@ pub(super) async fn claim<S: Store>(inner: &Inner<S>, name: Option<&str>) -> Res
         Some(name) => u64::from_le_bytes(Fingerprint::of(name).0[..8].try_into().unwrap_or_default()) >> 1,
         None => inner.number(),
     };
+    let asked_at = Instant::now();
     let request = ClaimRequest { key: key(), attempt, lease: LEASE, fingerprint: None };
     match first(store.claim(&[request]).await)? {
-        Claimed::Claimed { token } => Ok(Some(Owned { hold: Hold { key: key(), token } })),
+        Claimed::Claimed { token } => Ok(Some(Owned { hold: Hold { key: key(), token }, asked_at })),
         Claimed::InProgress { lease_left } => Err(conflict(backend, lease_left)),
         other => {
             let wrong = format!("the record of the store's owner is none: a claim says {other:?}");

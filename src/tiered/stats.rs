@@ -107,7 +107,7 @@ impl TieredStats {
             breaker: inner.breaker_state(),
             waiting: inner.lanes.len(),
             behind: inner.behind.len(),
-            unresolved: inner.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).len(),
+            unresolved: inner.unresolved_len(),
             is_warm: inner.is_warm(),
             memory_bytes,
         }

@@ -213,3 +213,20 @@ async fn shutdown_writes_what_is_left_or_says_what_is_not() {
     assert_eq!(left.kind(), ErrorKind::Timeout);
     assert!(left.to_string().contains("records are not durable"), "{left}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_cannot_renew_stops_when_its_lease_ends_however_long_calls_may_take() {
+    for timeout in [1, 4, 10, 60].map(Duration::from_secs) {
+        let world = World::new();
+        let engine = world.engine().ownership(Ownership::Exclusive).history(1e-6, 100_000).timeout(timeout);
+        let engine = engine.build().await.unwrap();
+        engine.warm().await.unwrap();
+        assert!(is_fresh(&engine, "a").await);
+        world.store.always(Fault::Hangs);
+        tokio::time::sleep(Duration::from_millis(14_900)).await;
+        assert!(!is_fresh(&engine, "a").await, "{timeout:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        // From now on, another one may have the store.
+        assert_eq!(engine.check("a").await.unwrap_err().kind(), ErrorKind::Conflict, "{timeout:?}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::Digester;
 use crate::store::*;
-use crate::sync::{Ordering, StdAtomicU64};
+use crate::sync::{Mutex, Ordering, StdAtomicU64};
 use std::time::Duration;
 
 /// A backend under test.
@@ -16,6 +16,12 @@ pub trait Fixture: Sync {
 
     /// Lets so much time pass for the store, without sleeping: by a manual clock, or by making everything that it keeps older.
     fn advance(&self, by: Duration) -> impl Future<Output = ()> + Send;
+
+    /// Whether the store removes single records when it is told to [expire](Store::expire) some, and counts them, so that the suite can see that it removes what is over, and
+    /// never more than it was told to. A server that does that by itself has nothing to show; a store of buckets has another unit. Default: no.
+    fn expires_by_record(&self) -> bool {
+        false
+    }
 }
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
@@ -28,12 +34,24 @@ pub(super) struct Bench<'f, F: Fixture> {
     pub(super) fixture: &'f F,
     prefix: String,
     attempts: StdAtomicU64,
+    case: Mutex<String>,
 }
 
 impl<'f, F: Fixture> Bench<'f, F> {
     pub(super) fn new(fixture: &'f F) -> Self {
         let random = Digester::random_seed();
-        Bench { fixture, prefix: format!("{:08x}", random >> 32), attempts: StdAtomicU64::new(random >> 2) }
+        Bench {
+            fixture,
+            prefix: format!("{:08x}", random >> 32),
+            attempts: StdAtomicU64::new(random >> 2),
+            case: Mutex::default(),
+        }
+    }
+
+    /// The case that runs.
+    #[cfg(test)]
+    pub(super) fn current(&self) -> String {
+        self.case.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
     pub(super) fn prefix(&self) -> &str {
@@ -43,6 +61,7 @@ impl<'f, F: Fixture> Bench<'f, F> {
     /// A store, and a scope of the case's own.
     pub(super) async fn case(&self, name: &str) -> Case<F::Store> {
         println!("  {name}");
+        *self.case.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = name.to_owned();
         let scope = Scope::new(&format!("{} {name}", self.prefix)).expect("a valid name");
         Case {
             store: self.fixture.open().await,

@@ -111,14 +111,20 @@ async fn ids_are_any_bytes<F: Fixture>(bench: &Bench<'_, F>) {
     let long: Vec<Vec<u8>> = [46, 47, 48, 49, 200, 100_000].iter().map(|&len| vec![b'x'; len]).collect();
     let digests: Vec<Vec<u8>> =
         long.iter().map(|id| StoredId::new(id).as_bytes().to_vec()).filter(|id| id.len() == 48).collect();
-    let special: [&[u8]; 21] = [
+    // What text, C, a database's collation, a fixed width, a template and a pattern take for the same.
+    let special: &[&[u8]] = &[
         b"",
         b"\0",
         b"\0\0",
         b"0",
         b"False",
+        b"false",
+        b"FALSE",
         b" ",
         b"\n",
+        b"padded",
+        b"padded ",
+        b" padded",
         b"{a}b",
         b"{a}c",
         b"{}",
@@ -131,11 +137,18 @@ async fn ids_are_any_bytes<F: Fixture>(bench: &Bench<'_, F>) {
         b"h?llo",
         b"[a]",
         b"\xff\xfe",
+        b"\xfe\xff",
         b"\xc3\xa4",
+        b"a\xcc\x88",
+        b"\xc3\x84",
         b"\x01owner",
     ];
-    let ids: Vec<&[u8]> =
-        special.into_iter().chain(long.iter().map(Vec::as_slice)).chain(digests.iter().map(Vec::as_slice)).collect();
+    let ids: Vec<&[u8]> = special
+        .iter()
+        .copied()
+        .chain(long.iter().map(Vec::as_slice))
+        .chain(digests.iter().map(Vec::as_slice))
+        .collect();
     let marks: Vec<Mark> = (1..).zip(&ids).map(|(attempt, id)| case.mark_of(id, attempt)).collect();
     for (id, marked) in ids.iter().zip(all(case.store.mark(&marks).await)) {
         assert_eq!(marked, Marked::Fresh, "{}", id.escape_ascii());
@@ -149,8 +162,18 @@ async fn ids_are_any_bytes<F: Fixture>(bench: &Bench<'_, F>) {
 
 async fn scopes_are_namespaces<F: Fixture>(bench: &Bench<'_, F>) {
     let case = bench.case("scopes are namespaces").await;
-    let pairs =
-        [("ab", "c"), ("a", "bc"), ("", "abc"), ("abc", ""), ("a:", "b"), ("a", ":b"), ("a", "\0b"), ("ü'\"{}%", "b")];
+    let pairs = [
+        ("ab", "c"),
+        ("a", "bc"),
+        ("", "abc"),
+        ("abc", ""),
+        ("a:", "b"),
+        ("a", ":b"),
+        ("a", "\0b"),
+        ("ü'\"{}%", "b"),
+        ("AB", "c"),
+        ("ab ", "c"),
+    ];
     let key = |(scope, id): (&str, &str)| {
         // The prefix is this run's.
         RecordKey::new(&Scope::new(&format!("{}{scope}", case.scope.as_str())).expect("a valid name"), id)

@@ -48,11 +48,19 @@ use fixture::Bench;
 pub async fn verify_store<F: Fixture>(fixture: &F) {
     let bench = Bench::new(fixture);
     println!("scopes of this run begin with {:?}", bench.prefix());
-    marks::verify(&bench).await;
-    claims::verify(&bench).await;
-    records::verify(&bench).await;
-    together::verify(&bench).await;
+    verify(&bench).await;
 }
 
+async fn verify<F: Fixture>(bench: &Bench<'_, F>) {
+    marks::verify(bench).await;
+    claims::verify(bench).await;
+    records::verify(bench).await;
+    together::verify(bench).await;
+}
+
+#[cfg(test)]
+mod flaw;
+#[cfg(test)]
+mod flawed;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use crate::store::*;
 use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 pub(super) async fn verify<F: Fixture>(bench: &Bench<'_, F>) {
@@ -29,15 +30,22 @@ async fn handles<F: Fixture>(bench: &Bench<'_, F>, case: &Case<F::Store>) -> Vec
 async fn one_of_many_gets_the_id<F: Fixture>(bench: &Bench<'_, F>) {
     let case = bench.case("one of many gets the id").await;
     let handles = handles(bench, &case).await;
-    for round in 0..20 {
-        let mut racers = JoinSet::new();
+    for round in 0..30 {
+        let (mut racers, start) = (JoinSet::new(), Arc::new(Barrier::new(CALLERS as usize)));
         for (attempt, case) in (1..).zip(handles.iter().cloned()) {
+            let start = Arc::clone(&start);
             racers.spawn(async move {
                 let id = format!("{round}");
-                // Half of them mark.
-                match attempt % 2 {
-                    0 => u64::from(case.mark(&id, attempt).await == Marked::Fresh),
-                    _ => u64::from(matches!(case.claim(&id, attempt).await, Claimed::Claimed { .. })),
+                start.wait().await;
+                // All mark, all claim, or half of them: a claim that is sure would hide marks that are not.
+                let marks = match round % 3 {
+                    0 => true,
+                    1 => false,
+                    _ => attempt % 2 == 0,
+                };
+                match marks {
+                    true => u64::from(case.mark(&id, attempt).await == Marked::Fresh),
+                    false => u64::from(matches!(case.claim(&id, attempt).await, Claimed::Claimed { .. })),
                 }
             });
         }
@@ -48,14 +56,15 @@ async fn one_of_many_gets_the_id<F: Fixture>(bench: &Bench<'_, F>) {
 async fn one_of_many_takes_over<F: Fixture>(bench: &Bench<'_, F>) {
     let case = bench.case("one of many takes an expired lease over").await;
     let handles = handles(bench, &case).await;
-    for round in 0..5 {
+    for round in 0..10 {
         let id = format!("{round}");
         let late = case.token(&id, 1_000).await;
         bench.fixture.advance(LEASE + SLACK).await;
-        let mut racers = JoinSet::new();
+        let (mut racers, start) = (JoinSet::new(), Arc::new(Barrier::new(CALLERS as usize)));
         for (attempt, case) in (1..).zip(handles.iter().cloned()) {
-            let id = id.clone();
+            let (id, start) = (id.clone(), Arc::clone(&start));
             racers.spawn(async move {
+                start.wait().await;
                 match case.claim(&id, attempt).await {
                     Claimed::Claimed { token } => vec![token],
                     _ => vec![],
