@@ -290,6 +290,7 @@ impl<S: Store> TieredBuilder<S> {
             calls: self.calls,
             breaker: Mutex::new(Breaker::new(self.breaker.0, self.breaker.1)),
             unresolved: Mutex::new(Unresolved::default()),
+            dropped: Arc::new(tokio::sync::Semaphore::new(self.max_waiting)),
             observer: Observer::new(self.store.backend()),
             owned: OnceLock::new(),
             runtime: tokio::runtime::Handle::current(),

@@ -10,10 +10,10 @@ use super::unresolved::Unresolved;
 use crate::digest::Digest;
 use crate::store::{ErrorKind, Store, StoreError};
 use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::SemaphorePermit;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub(super) struct Inner<S: Store> {
     pub(super) store: S,
@@ -22,6 +22,8 @@ pub(super) struct Inner<S: Store> {
     pub(super) calls: CallOptions,
     pub(super) breaker: Mutex<Breaker>,
     pub(super) unresolved: Mutex<Unresolved>,
+    /// Room for claims that were dropped, and are to be released.
+    pub(super) dropped: Arc<Semaphore>,
     pub(super) observer: Observer,
     pub(super) runtime: Handle,
     pub(super) ownership: Ownership,
