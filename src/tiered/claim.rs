@@ -121,7 +121,8 @@ impl std::error::Error for ClaimError {
     }
 }
 
-/// An id that is the caller's to handle. Dropping it releases it.
+/// An id that is the caller's to handle. Dropping it releases it; if more are dropped at a time than may
+/// [wait](crate::TieredBuilder::max_waiting), or the store cannot be asked, the rest end with their leases.
 ///
 /// ```
 /// use hapax::{TieredAttempt, TieredDedup, store::InMemoryStore};
@@ -365,10 +366,12 @@ impl<S: Store> Drop for TieredClaim<S> {
                 self.policy.memory.release(self.id, token);
             }
             Where::Store { token } => {
+                // As many as may wait. If it fails, or there are more, the lease expires.
+                let Ok(room) = Arc::clone(&self.inner.dropped).try_acquire_owned() else { return };
                 let (inner, policy, id) = (Arc::clone(&self.inner), Arc::clone(&self.policy), self.id);
                 let hold = Hold { key: self.key.clone(), token };
                 self.inner.runtime.spawn(async move {
-                    // If it fails, the lease expires.
+                    let _room = room;
                     let _ = inner.ask_one::<Releases>(&policy.memory, hold, id).await;
                 });
             }

@@ -291,6 +291,7 @@ impl<S: Store> TieredBuilder<S> {
             breaker: Mutex::new(Breaker::new(self.breaker.0, self.breaker.1)),
             unresolved: Mutex::new(Unresolved::default()),
             unresolved_ids: StdAtomicU64::new(0),
+            dropped: Arc::new(tokio::sync::Semaphore::new(self.max_waiting)),
             observer: Observer::new(self.store.backend()),
             owned: OnceLock::new(),
             runtime: tokio::runtime::Handle::current(),

@@ -13,10 +13,10 @@ use super::unresolved::Unresolved;
 use crate::digest::Digest;
 use crate::store::{ErrorKind, RecordKey, Store, StoreError};
 use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::SemaphorePermit;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub(super) struct Inner<S: Store> {
     pub(super) store: S,
@@ -26,6 +26,8 @@ pub(super) struct Inner<S: Store> {
     pub(super) breaker: Mutex<Breaker>,
     pub(super) unresolved: Mutex<Unresolved>,
     pub(super) unresolved_ids: StdAtomicU64,
+    /// Room for claims that were dropped, and are to be released.
+    pub(super) dropped: Arc<Semaphore>,
     pub(super) observer: Observer,
     pub(super) runtime: Handle,
     pub(super) ownership: Ownership,

@@ -3,6 +3,7 @@
 
 mod common;
 mod killed;
+mod processes;
 mod proxy;
 
 mod fjall;

@@ -5,6 +5,7 @@ mod cancelling;
 mod claims;
 mod exclusive;
 mod failing;
+mod memory;
 mod policies;
 mod shared;
 

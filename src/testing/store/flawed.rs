@@ -378,7 +378,8 @@ impl Store for Flawed {
         self.begin(records.len())?;
         let mut answers = Vec::new();
         for record in records {
-            answers.push(self.record_one(record).await);
+            self.record_one(record).await;
+            answers.push(());
         }
         self.end(answers)
     }
