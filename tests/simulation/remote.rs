@@ -39,7 +39,8 @@ pub async fn serve<S: Store>(store: Arc<S>, slowness: Slowness) -> turmoil::Resu
     loop {
         let (mut stream, _) = listener.accept().await?;
         let (store, slowness) = (Arc::clone(&store), Arc::clone(&slowness));
-        tokio::spawn(async move {
+        // Local, since what is spawned otherwise dies in an order that depends on how many tasks there were before, in other simulations, too.
+        tokio::task::spawn_local(async move {
             while let Ok(asked) = receive(&mut stream).await {
                 tokio::time::sleep(slowness()).await;
                 let answer = answer(&store, &asked).await.expect("what clients send can be read");
