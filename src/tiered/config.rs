@@ -10,6 +10,7 @@ use super::memory::Memory;
 use super::observe::{Observer, Verdicts};
 use super::operation::Lanes;
 use super::owner;
+use super::policy::{OnStoreError, Policy};
 use super::unresolved::Unresolved;
 use crate::digest::Digester;
 use crate::store::{ErrorKind, Scope, Store, StoreError};
@@ -18,72 +19,6 @@ use crate::{Clock, Dedup, Error};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-/// What to do with a message when the store cannot be asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnStoreError {
-    /// Say so: the caller gets the error, and the message comes again.
-    #[default]
-    Fail,
-    /// Let it through: fresh, and [unverified](crate::Certainty::Unverified). A duplicate, perhaps, unless this process knows it.
-    Admit,
-}
-
-/// What is different in a scope: each option that is not given is as the engine has it.
-///
-/// ```
-/// use hapax::{OnStoreError, Policy};
-/// use std::time::Duration;
-///
-/// let payments = Policy::new().retention(Duration::from_secs(30 * 24 * 3600)).lease(Duration::from_secs(120));
-/// let clicks = Policy::new().on_store_error(OnStoreError::Admit).shadow(true);
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct Policy {
-    window: Option<Duration>,
-    retention: Option<Duration>,
-    lease: Option<Duration>,
-    on_store_error: Option<OnStoreError>,
-    shadow: Option<bool>,
-}
-
-impl Policy {
-    /// Everything as the engine has it.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// How long memory remembers exactly. A window that other scopes do not have takes memory of its own.
-    #[must_use]
-    pub fn window(self, window: Duration) -> Self {
-        Policy { window: Some(window), ..self }
-    }
-
-    /// How long the store remembers.
-    #[must_use]
-    pub fn retention(self, retention: Duration) -> Self {
-        Policy { retention: Some(retention), ..self }
-    }
-
-    /// How long a claim is its holder's.
-    #[must_use]
-    pub fn lease(self, lease: Duration) -> Self {
-        Policy { lease: Some(lease), ..self }
-    }
-
-    /// What to do when the store cannot be asked.
-    #[must_use]
-    pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
-        Policy { on_store_error: Some(on_store_error), ..self }
-    }
-
-    /// Whether everything is decided and counted, and nothing is dropped: every check is fresh, and
-    /// [`decided`](crate::Verdict::decided) says what it would have been. For trying hapax on a stream that must not lose anything.
-    #[must_use]
-    pub fn shadow(self, shadow: bool) -> Self {
-        Policy { shadow: Some(shadow), ..self }
-    }
-}
 
 /// Configures a [`TieredDedup`].
 ///

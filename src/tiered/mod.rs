@@ -9,11 +9,13 @@
 //!                              └─ maybe ─► lane ─► store: look up
 //! ```
 //!
-//! Files in that order: `dedup` and `claiming` are what users call, `memory` the tiers in memory, `ask` and `lane` where requests gather, `operation` what
+//! Files in that order: `dedup`, `checking` and `claiming` are what users call, `memory` the tiers in memory, `ask` and `lane` where requests gather, `operation` what
 //! can be asked, `inner` how it is asked (time-outs, retries, `breaker`), `behind` what is written later.
 
 mod config;
+mod policy;
 
+mod checking;
 mod claim;
 mod claiming;
 mod dedup;
@@ -46,7 +48,8 @@ mod stats;
 pub use breaker::BreakerState;
 pub use claim::{ClaimError, Done, TieredAttempt, TieredClaim, TieredClaimOptions};
 pub use claiming::{TieredOnce, TieredOnceError};
-pub use config::{OnStoreError, Policy, TieredBuilder};
+pub use config::TieredBuilder;
 pub use dedup::TieredDedup;
 pub use inner::Ownership;
+pub use policy::{OnStoreError, Policy};
 pub use stats::{ScopeStats, TieredStats};

@@ -36,6 +36,10 @@ impl Fixture for Shared {
     async fn advance(&self, by: Duration) {
         self.1.advance(by);
     }
+
+    fn expires_by_record(&self) -> bool {
+        true
+    }
 }
 
 #[test]

@@ -1,0 +1,220 @@
+//! Checks of an asynchronous engine.
+
+use super::dedup::TieredDedup;
+use super::inner::Ownership;
+use super::memory::Guess;
+use super::operation::{Looks, Marks};
+use crate::digest::Digest;
+use crate::store::{Known, Mark, Marked, Record, RecordKey, Store, StoreError};
+use crate::{OnStoreError, Outcome, Tier, Verdict};
+
+impl<S: Store> TieredDedup<S> {
+    fn record(&self, key: RecordKey) -> Record {
+        Record { key, retention: self.policy.retention, fingerprint: None, result: None }
+    }
+
+    /// Whether the id is fresh or a duplicate. A fresh one is remembered from now on.
+    ///
+    /// This marks the id at sight: if the process dies before the work is done, the message is lost, unless the engine is exclusive and was
+    /// not [flushed](TieredDedup::flush). If the caller is dropped while it waits, the mark is taken back, and the message is lost only if another process has met it meanwhile.
+    /// [`claim`](TieredDedup::claim) does not have these gaps.
+    ///
+    /// # Errors
+    ///
+    /// The store's, unless the policy is to admit messages then. The message should come again.
+    pub fn check(&self, id: impl AsRef<[u8]>) -> impl Future<Output = Result<Verdict, StoreError>> + Send {
+        let (key, id) = self.name(id);
+        async move {
+            self.inner.admit()?;
+            let verdict = match self.inner.ownership {
+                Ownership::Shared => self.check_shared(key, id).await,
+                Ownership::Exclusive => self.check_exclusive(key, id).await,
+            };
+            self.told(id, verdict)
+        }
+    }
+
+    /// Checks many ids, in order: one verdict or error for each.
+    ///
+    /// ```
+    /// # use hapax::{TieredDedup, store::InMemoryStore};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let dedup = TieredDedup::builder(InMemoryStore::new()).build().await?;
+    /// let mut fresh = Vec::new();
+    /// for verdict in dedup.check_batch(["a", "a", "b"]).await {
+    ///     fresh.push(verdict?.is_fresh());
+    /// }
+    /// assert_eq!(fresh, [true, false, true]);
+    /// # Ok::<(), hapax::store::StoreError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_batch<I>(&self, ids: I) -> impl Future<Output = Vec<Result<Verdict, StoreError>>> + Send
+    where
+        I: IntoIterator<Item: AsRef<[u8]>>,
+    {
+        let names: Vec<(RecordKey, Digest)> = ids.into_iter().map(|id| self.name(id)).collect();
+        async move {
+            if let Err(error) = self.inner.admit() {
+                return names.iter().map(|_| Err(error.clone())).collect();
+            }
+            let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
+            let verdicts = match self.inner.ownership {
+                Ownership::Shared => self.check_batch_shared(names).await,
+                Ownership::Exclusive => self.check_batch_exclusive(names).await,
+            };
+            ids.into_iter().zip(verdicts).map(|(id, verdict)| self.told(id, verdict)).collect()
+        }
+    }
+
+    async fn check_shared(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
+        if self.policy.memory.is_done(id) {
+            return Ok(Verdict::exact(Outcome::Duplicate, Tier::Window));
+        }
+        let mark = Mark { key, attempt: self.inner.attempt(id), retention: self.policy.retention };
+        let marked = self.inner.ask_one::<Marks>(&self.policy.memory, mark, id).await?;
+        Ok(verdict_of(&marked))
+    }
+
+    async fn check_batch_shared(&self, names: Vec<(RecordKey, Digest)>) -> Vec<Result<Verdict, StoreError>> {
+        let duplicate = Ok(Verdict::exact(Outcome::Duplicate, Tier::Window));
+        let mut verdicts: Vec<_> = vec![duplicate; names.len()];
+        let (mut places, mut marks) = (Vec::new(), Vec::new());
+        for (place, (key, id)) in names.into_iter().enumerate() {
+            if !self.policy.memory.is_done(id) {
+                places.push(place);
+                marks.push((Mark { key, attempt: self.inner.attempt(id), retention: self.policy.retention }, id));
+            }
+        }
+        let marked = self.inner.ask::<Marks>(&self.policy.memory, marks).await;
+        places.into_iter().zip(marked).for_each(|(place, marked)| verdicts[place] = marked.map(|it| verdict_of(&it)));
+        verdicts
+    }
+
+    async fn check_exclusive(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
+        let memory = &self.policy.memory;
+        // Before anybody is told that it is fresh.
+        let room = self.inner.room(1).await?;
+        let verdict = match memory.check(id, self.inner.is_warm()) {
+            Guess::Certain(verdict) => verdict,
+            Guess::Maybe => match self.look(key.clone(), id).await? {
+                Some(known) => known,
+                None => memory.check_unknown(id),
+            },
+        };
+        if verdict.is_fresh() {
+            self.inner.behind.push(&self.inner, [(self.record(key), id)], room);
+        }
+        Ok(verdict)
+    }
+
+    async fn check_batch_exclusive(&self, names: Vec<(RecordKey, Digest)>) -> Vec<Result<Verdict, StoreError>> {
+        let mut verdicts = Vec::with_capacity(names.len());
+        for part in names.chunks(EXCLUSIVE_BATCH.min(self.inner.behind.max())) {
+            self.check_part_exclusive(part, &mut verdicts).await;
+        }
+        verdicts
+    }
+
+    async fn check_part_exclusive(
+        &self,
+        names: &[(RecordKey, Digest)],
+        verdicts: &mut Vec<Result<Verdict, StoreError>>,
+    ) {
+        let (memory, inner, start) = (&self.policy.memory, &self.inner, verdicts.len());
+        let room = match inner.room(names.len()).await {
+            Ok(room) => room,
+            Err(error) => return verdicts.extend(names.iter().map(|_| Err(error.clone()))),
+        };
+        let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
+        let guesses = memory.check_batch(&ids, inner.is_warm());
+        let maybe: Vec<usize> = (0..names.len()).filter(|&i| guesses[i] == Guess::Maybe).collect();
+        let mut known = self.look_batch(&maybe, names).await.into_iter();
+        for (guess, (_, id)) in guesses.iter().zip(names) {
+            verdicts.push(match guess {
+                Guess::Certain(verdict) => Ok(*verdict),
+                Guess::Maybe => match known.next() {
+                    Some(Ok(Some(known))) => Ok(known),
+                    Some(Err(error)) => Err(error),
+                    _ => Ok(memory.check_unknown(*id)),
+                },
+            });
+        }
+        let fresh = names.iter().zip(&verdicts[start..]).filter(|(_, it)| it.as_ref().is_ok_and(|it| it.is_fresh()));
+        inner.behind.push(inner, fresh.map(|((key, id), _)| (self.record(key.clone()), *id)), room);
+    }
+
+    /// What an exclusive engine's store knows of an id. Of what is not written yet it knows nothing, so that is written first.
+    pub(super) async fn look_up(&self, key: RecordKey, id: Digest) -> Result<Known, StoreError> {
+        self.settle().await?;
+        self.inner.ask_one::<Looks>(&self.policy.memory, key, id).await
+    }
+
+    async fn look(&self, key: RecordKey, id: Digest) -> Result<Option<Verdict>, StoreError> {
+        Ok(verdict_of_known(&self.look_up(key, id).await?))
+    }
+
+    async fn look_batch(
+        &self,
+        places: &[usize],
+        names: &[(RecordKey, Digest)],
+    ) -> Vec<Result<Option<Verdict>, StoreError>> {
+        if places.is_empty() {
+            return Vec::new();
+        }
+        if let Err(error) = self.settle().await {
+            return places.iter().map(|_| Err(error.clone())).collect();
+        }
+        let asked = places.iter().map(|&place| names[place].clone()).collect();
+        let known = self.inner.ask::<Looks>(&self.policy.memory, asked).await;
+        known.into_iter().map(|known| known.map(|known| verdict_of_known(&known))).collect()
+    }
+
+    pub(super) async fn settle(&self) -> Result<(), StoreError> {
+        match self.inner.behind.len() {
+            0 => Ok(()),
+            _ => self.inner.patiently(self.inner.behind.settle()).await,
+        }
+    }
+
+    /// What the caller is told, by the policy, and counts.
+    fn told(&self, id: Digest, verdict: Result<Verdict, StoreError>) -> Result<Verdict, StoreError> {
+        let verdict = match verdict {
+            Err(error) if error.kind().is_transient() && self.policy.on_store_error == OnStoreError::Admit => {
+                // This process at least knows it from now on.
+                match self.policy.memory.check_unknown(id) {
+                    verdict if verdict.is_fresh() => Verdict::unverified(),
+                    known => known,
+                }
+            }
+            verdict => verdict?,
+        };
+        let verdict = if self.policy.shadow { verdict.shadowed() } else { verdict };
+        self.policy.verdicts.count(verdict);
+        Ok(verdict)
+    }
+}
+
+/// Ids that an exclusive engine checks at a time.
+const EXCLUSIVE_BATCH: usize = 65_536;
+
+fn verdict_of(marked: &Marked) -> Verdict {
+    Verdict::exact(
+        match marked {
+            Marked::Fresh => Outcome::Fresh,
+            Marked::Duplicate { .. } => Outcome::Duplicate,
+            Marked::InProgress { .. } => Outcome::InProgress,
+        },
+        Tier::Store,
+    )
+}
+
+/// What the store knows, if anything.
+fn verdict_of_known(known: &Known) -> Option<Verdict> {
+    let outcome = match known {
+        Known::Unknown => return None,
+        Known::InProgress { .. } => Outcome::InProgress,
+        Known::Completed(_) => Outcome::Duplicate,
+    };
+    Some(Verdict::exact(outcome, Tier::Store))
+}
