@@ -4,7 +4,7 @@ use super::fixture::*;
 use crate::store::*;
 use std::time::Duration;
 
-pub(super) async fn verify<F: Fixture>(bench: &Bench<'_, F>) {
+pub(super) async fn verify(bench: &Bench<'_>) {
     one_has_a_claim_until_it_ends(bench).await;
     asked_again_a_claim_gets_the_same_answer(bench).await;
     an_expired_lease_is_taken_over_and_the_late_holder_changes_nothing(bench).await;
@@ -16,7 +16,7 @@ pub(super) async fn verify<F: Fixture>(bench: &Bench<'_, F>) {
     claims_in_one_batch(bench).await;
 }
 
-async fn one_has_a_claim_until_it_ends<F: Fixture>(bench: &Bench<'_, F>) {
+async fn one_has_a_claim_until_it_ends(bench: &Bench<'_>) {
     let case = bench.case("one has a claim until it ends").await;
     let first = case.token("a", 1).await;
     is_in_progress(case.claim("a", 2).await, LEASE);
@@ -41,7 +41,7 @@ async fn one_has_a_claim_until_it_ends<F: Fixture>(bench: &Bench<'_, F>) {
     assert_eq!(case.look_up("nothing").await, Known::Unknown);
 }
 
-async fn asked_again_a_claim_gets_the_same_answer<F: Fixture>(bench: &Bench<'_, F>) {
+async fn asked_again_a_claim_gets_the_same_answer(bench: &Bench<'_>) {
     let case = bench.case("asked again, a claim gets the same answer").await;
     let token = case.token("a", 1).await;
     bench.fixture.advance(LEASE - SLACK).await;
@@ -52,7 +52,7 @@ async fn asked_again_a_claim_gets_the_same_answer<F: Fixture>(bench: &Bench<'_, 
     is_duplicate(case.claim("a", 1).await);
 }
 
-async fn an_expired_lease_is_taken_over_and_the_late_holder_changes_nothing<F: Fixture>(bench: &Bench<'_, F>) {
+async fn an_expired_lease_is_taken_over_and_the_late_holder_changes_nothing(bench: &Bench<'_>) {
     let case = bench.case("an expired lease is taken over, and the late holder changes nothing").await;
     let late = case.token("a", 1).await;
     bench.fixture.advance(LEASE + SLACK).await;
@@ -67,7 +67,7 @@ async fn an_expired_lease_is_taken_over_and_the_late_holder_changes_nothing<F: F
     assert_eq!(case.complete("a", late).await, Held::Lost);
 }
 
-async fn an_expired_lease_is_lost_even_if_nobody_took_it<F: Fixture>(bench: &Bench<'_, F>) {
+async fn an_expired_lease_is_lost_even_if_nobody_took_it(bench: &Bench<'_>) {
     let case = bench.case("an expired lease is lost even if nobody took it").await;
     let token = case.token("a", 1).await;
     bench.fixture.advance(LEASE + SLACK).await;
@@ -79,7 +79,7 @@ async fn an_expired_lease_is_lost_even_if_nobody_took_it<F: Fixture>(bench: &Ben
     assert_eq!(case.look_up("a").await, Known::Unknown);
 }
 
-async fn renewal_extends<F: Fixture>(bench: &Bench<'_, F>) {
+async fn renewal_extends(bench: &Bench<'_>) {
     let case = bench.case("a renewal extends a lease").await;
     let token = case.token("a", 1).await;
     for _ in 0..3 {
@@ -90,7 +90,7 @@ async fn renewal_extends<F: Fixture>(bench: &Bench<'_, F>) {
     assert_eq!(case.complete("a", token).await, Held::Done);
 }
 
-async fn failure_is_remembered_for_a_while<F: Fixture>(bench: &Bench<'_, F>) {
+async fn failure_is_remembered_for_a_while(bench: &Bench<'_>) {
     let case = bench.case("failure is remembered for a while").await;
     let while_failed = Duration::from_secs(600);
     let token = case.token("a", 1).await;
@@ -107,7 +107,7 @@ async fn failure_is_remembered_for_a_while<F: Fixture>(bench: &Bench<'_, F>) {
     assert!(case.token("b", 2).await > token, "a failure for no time is a release");
 }
 
-async fn results_are_kept_byte_for_byte<F: Fixture>(bench: &Bench<'_, F>) {
+async fn results_are_kept_byte_for_byte(bench: &Bench<'_>) {
     let case = bench.case("results are kept byte for byte").await;
     let every_byte: Vec<u8> = (0..=255).collect();
     let results = [None, Some(vec![]), Some(b"17".to_vec()), Some(every_byte), Some(vec![0xab; 1 << 20])];
@@ -138,7 +138,7 @@ fn is_completed(known: Known) -> Completed {
     }
 }
 
-async fn fingerprints_are_compared<F: Fixture>(bench: &Bench<'_, F>) {
+async fn fingerprints_are_compared(bench: &Bench<'_>) {
     let case = bench.case("fingerprints are compared, in progress and done").await;
     let (ten, other) = (Some(Fingerprint::of("amount=10")), Some(Fingerprint::of("amount=99")));
     let claim = async |attempt, fingerprint| {
@@ -161,7 +161,7 @@ async fn fingerprints_are_compared<F: Fixture>(bench: &Bench<'_, F>) {
     is_duplicate(claim(7, None).await);
 }
 
-async fn claims_in_one_batch<F: Fixture>(bench: &Bench<'_, F>) {
+async fn claims_in_one_batch(bench: &Bench<'_>) {
     let case = bench.case("claims in one batch").await;
     case.record("done", None).await;
     let claims: Vec<_> =

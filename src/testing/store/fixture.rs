@@ -1,5 +1,6 @@
 //! What the suite needs to know of a backend, and what each case is given.
 
+use super::erased::{AnyFixture, AnyStore};
 use crate::Digester;
 use crate::store::*;
 use crate::sync::{Mutex, Ordering, StdAtomicU64};
@@ -30,15 +31,15 @@ pub(super) const RETENTION: Duration = Duration::from_secs(3_600);
 pub(super) const SLACK: Duration = Duration::from_secs(5);
 
 /// The backend, and names that nobody else uses.
-pub(super) struct Bench<'f, F: Fixture> {
-    pub(super) fixture: &'f F,
+pub(super) struct Bench<'f> {
+    pub(super) fixture: &'f dyn AnyFixture,
     prefix: String,
     attempts: StdAtomicU64,
     case: Mutex<String>,
 }
 
-impl<'f, F: Fixture> Bench<'f, F> {
-    pub(super) fn new(fixture: &'f F) -> Self {
+impl<'f> Bench<'f> {
+    pub(super) fn new(fixture: &'f dyn AnyFixture) -> Self {
         let random = Digester::random_seed();
         Bench {
             fixture,
@@ -59,7 +60,7 @@ impl<'f, F: Fixture> Bench<'f, F> {
     }
 
     /// A store, and a scope of the case's own.
-    pub(super) async fn case(&self, name: &str) -> Case<F::Store> {
+    pub(super) async fn case(&self, name: &str) -> Case {
         println!("  {name}");
         *self.case.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = name.to_owned();
         let scope = Scope::new(&format!("{} {name}", self.prefix)).expect("a valid name");
@@ -72,15 +73,15 @@ impl<'f, F: Fixture> Bench<'f, F> {
 }
 
 /// A store, and short words for what it is asked.
-pub(super) struct Case<S> {
-    pub(super) store: S,
+pub(super) struct Case {
+    pub(super) store: Box<dyn AnyStore>,
     pub(super) scope: Scope,
     first_attempt: u64,
 }
 
-impl<S: Store> Case<S> {
+impl Case {
     /// The same case with another handle.
-    pub(super) fn with(&self, store: S) -> Self {
+    pub(super) fn with(&self, store: Box<dyn AnyStore>) -> Self {
         Case { store, scope: self.scope.clone(), first_attempt: self.first_attempt }
     }
 

@@ -3,7 +3,7 @@
 use super::fixture::*;
 use crate::store::*;
 
-pub(super) async fn verify<F: Fixture>(bench: &Bench<'_, F>) {
+pub(super) async fn verify(bench: &Bench<'_>) {
     a_mark_is_fresh_once(bench).await;
     asked_again_a_mark_gets_the_same_answer(bench).await;
     batches_are_answered_in_order(bench).await;
@@ -13,7 +13,7 @@ pub(super) async fn verify<F: Fixture>(bench: &Bench<'_, F>) {
     scopes_are_namespaces(bench).await;
 }
 
-async fn a_mark_is_fresh_once<F: Fixture>(bench: &Bench<'_, F>) {
+async fn a_mark_is_fresh_once(bench: &Bench<'_>) {
     let case = bench.case("a mark is fresh once").await;
     assert_eq!(case.mark("a", 1).await, Marked::Fresh);
     for attempt in 2..4 {
@@ -26,7 +26,7 @@ async fn a_mark_is_fresh_once<F: Fixture>(bench: &Bench<'_, F>) {
     assert_eq!(case.mark("b", 5).await, Marked::Fresh);
 }
 
-async fn asked_again_a_mark_gets_the_same_answer<F: Fixture>(bench: &Bench<'_, F>) {
+async fn asked_again_a_mark_gets_the_same_answer(bench: &Bench<'_>) {
     let case = bench.case("asked again, a mark gets the same answer").await;
     assert_eq!(case.mark("a", 1).await, Marked::Fresh);
     assert_eq!(case.mark("a", 1).await, Marked::Fresh);
@@ -34,7 +34,7 @@ async fn asked_again_a_mark_gets_the_same_answer<F: Fixture>(bench: &Bench<'_, F
     assert!(matches!(case.mark("a", 2).await, Marked::Duplicate { .. }));
 }
 
-async fn batches_are_answered_in_order<F: Fixture>(bench: &Bench<'_, F>) {
+async fn batches_are_answered_in_order(bench: &Bench<'_>) {
     let case = bench.case("batches are answered in order").await;
     let ids = ["a", "a", "b", "c", "b"];
     let marks: Vec<Mark> = (1..).zip(ids).map(|(attempt, id)| case.mark_of(id, attempt)).collect();
@@ -65,7 +65,7 @@ async fn batches_are_answered_in_order<F: Fixture>(bench: &Bench<'_, F>) {
     }
 }
 
-async fn a_mark_sees_claims<F: Fixture>(bench: &Bench<'_, F>) {
+async fn a_mark_sees_claims(bench: &Bench<'_>) {
     let case = bench.case("a mark sees claims").await;
     let in_progress = |marked| match marked {
         Marked::InProgress { lease_left } => about(lease_left, LEASE),
@@ -86,7 +86,7 @@ async fn a_mark_sees_claims<F: Fixture>(bench: &Bench<'_, F>) {
     assert_eq!(case.mark("expired", 8).await, Marked::Fresh);
 }
 
-async fn retention_ends<F: Fixture>(bench: &Bench<'_, F>) {
+async fn retention_ends(bench: &Bench<'_>) {
     let case = bench.case("retention ends, and is not a lease").await;
     assert_eq!(case.mark("marked", 1).await, Marked::Fresh);
     let token = case.token("claimed", 2).await;
@@ -106,7 +106,7 @@ async fn retention_ends<F: Fixture>(bench: &Bench<'_, F>) {
     case.token("recorded", 23).await;
 }
 
-async fn ids_are_any_bytes<F: Fixture>(bench: &Bench<'_, F>) {
+async fn ids_are_any_bytes(bench: &Bench<'_>) {
     let case = bench.case("ids are any bytes").await;
     let long: Vec<Vec<u8>> = [46, 47, 48, 49, 200, 100_000].iter().map(|&len| vec![b'x'; len]).collect();
     let digests: Vec<Vec<u8>> =
@@ -160,7 +160,7 @@ async fn ids_are_any_bytes<F: Fixture>(bench: &Bench<'_, F>) {
     assert!(all(case.store.forget(&keys).await).into_iter().all(|forgotten| forgotten));
 }
 
-async fn scopes_are_namespaces<F: Fixture>(bench: &Bench<'_, F>) {
+async fn scopes_are_namespaces(bench: &Bench<'_>) {
     let case = bench.case("scopes are namespaces").await;
     let pairs = [
         ("ab", "c"),

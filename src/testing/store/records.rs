@@ -4,7 +4,7 @@ use super::fixture::*;
 use crate::store::*;
 use std::collections::HashSet;
 
-pub(super) async fn verify<F: Fixture>(bench: &Bench<'_, F>) {
+pub(super) async fn verify(bench: &Bench<'_>) {
     a_record_is_what_was_recorded_last(bench).await;
     looking_changes_nothing(bench).await;
     what_is_forgotten_is_fresh(bench).await;
@@ -12,7 +12,7 @@ pub(super) async fn verify<F: Fixture>(bench: &Bench<'_, F>) {
     a_scan_finds_what_is_done(bench).await;
 }
 
-async fn a_record_is_what_was_recorded_last<F: Fixture>(bench: &Bench<'_, F>) {
+async fn a_record_is_what_was_recorded_last(bench: &Bench<'_>) {
     let case = bench.case("a record is what was recorded last").await;
     case.record("a", None).await;
     assert_eq!(is_duplicate(case.claim("a", 1).await).result, None);
@@ -30,7 +30,7 @@ async fn a_record_is_what_was_recorded_last<F: Fixture>(bench: &Bench<'_, F>) {
     is_duplicate(case.claim("c", 5).await);
 }
 
-async fn looking_changes_nothing<F: Fixture>(bench: &Bench<'_, F>) {
+async fn looking_changes_nothing(bench: &Bench<'_>) {
     let case = bench.case("looking changes nothing").await;
     assert_eq!(case.look_up("a").await, Known::Unknown);
     let token = case.token("a", 1).await;
@@ -42,7 +42,7 @@ async fn looking_changes_nothing<F: Fixture>(bench: &Bench<'_, F>) {
     assert_eq!(case.mark("b", 2).await, Marked::Fresh);
 }
 
-async fn what_is_forgotten_is_fresh<F: Fixture>(bench: &Bench<'_, F>) {
+async fn what_is_forgotten_is_fresh(bench: &Bench<'_>) {
     let case = bench.case("what is forgotten is fresh").await;
     assert!(!case.forget("a").await);
     assert_eq!(case.mark("a", 1).await, Marked::Fresh);
@@ -56,7 +56,7 @@ async fn what_is_forgotten_is_fresh<F: Fixture>(bench: &Bench<'_, F>) {
     case.token("b", 4).await;
 }
 
-async fn expiry_is_bounded_and_removes_what_is_over<F: Fixture>(bench: &Bench<'_, F>) {
+async fn expiry_is_bounded_and_removes_what_is_over(bench: &Bench<'_>) {
     let case = bench.case("expiry is bounded, and removes what is over").await;
     let marks: Vec<Mark> = (0..100).map(|i| case.mark_of(format!("old {i}"), i)).collect();
     all(case.store.mark(&marks).await);
@@ -83,7 +83,7 @@ async fn expiry_is_bounded_and_removes_what_is_over<F: Fixture>(bench: &Bench<'_
     assert!(!case.store.expire(64).await.expect("expiry").more);
 }
 
-async fn a_scan_finds_what_is_done<F: Fixture>(bench: &Bench<'_, F>) {
+async fn a_scan_finds_what_is_done(bench: &Bench<'_>) {
     let case = bench.case("a scan finds what is done").await;
     case.mark("over", 1).await;
     bench.fixture.advance(RETENTION + SLACK).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-pub(super) async fn verify<F: Fixture>(bench: &Bench<'_, F>) {
+pub(super) async fn verify(bench: &Bench<'_>) {
     one_of_many_gets_the_id(bench).await;
     one_of_many_takes_over(bench).await;
     a_hundred_ids_sent_ten_times_are_handled_a_hundred_times(bench).await;
@@ -19,7 +19,7 @@ pub(super) async fn verify<F: Fixture>(bench: &Bench<'_, F>) {
 const CALLERS: u64 = 10;
 
 /// Handles to the same records.
-async fn handles<F: Fixture>(bench: &Bench<'_, F>, case: &Case<F::Store>) -> Vec<Arc<Case<F::Store>>> {
+async fn handles(bench: &Bench<'_>, case: &Case) -> Vec<Arc<Case>> {
     let mut handles = Vec::new();
     for _ in 0..CALLERS {
         handles.push(Arc::new(case.with(bench.fixture.open().await)));
@@ -27,7 +27,7 @@ async fn handles<F: Fixture>(bench: &Bench<'_, F>, case: &Case<F::Store>) -> Vec
     handles
 }
 
-async fn one_of_many_gets_the_id<F: Fixture>(bench: &Bench<'_, F>) {
+async fn one_of_many_gets_the_id(bench: &Bench<'_>) {
     let case = bench.case("one of many gets the id").await;
     let handles = handles(bench, &case).await;
     for round in 0..30 {
@@ -53,7 +53,7 @@ async fn one_of_many_gets_the_id<F: Fixture>(bench: &Bench<'_, F>) {
     }
 }
 
-async fn one_of_many_takes_over<F: Fixture>(bench: &Bench<'_, F>) {
+async fn one_of_many_takes_over(bench: &Bench<'_>) {
     let case = bench.case("one of many takes an expired lease over").await;
     let handles = handles(bench, &case).await;
     for round in 0..10 {
@@ -79,7 +79,7 @@ async fn one_of_many_takes_over<F: Fixture>(bench: &Bench<'_, F>) {
     }
 }
 
-async fn a_hundred_ids_sent_ten_times_are_handled_a_hundred_times<F: Fixture>(bench: &Bench<'_, F>) {
+async fn a_hundred_ids_sent_ten_times_are_handled_a_hundred_times(bench: &Bench<'_>) {
     let case = bench.case("a hundred ids, sent ten times, are handled a hundred times").await;
     let handled = Arc::new(StdAtomicU64::new(0));
     let mut consumers = JoinSet::new();
@@ -108,7 +108,7 @@ async fn a_hundred_ids_sent_ten_times_are_handled_a_hundred_times<F: Fixture>(be
     assert_eq!(handled.load(Ordering::Relaxed), 100);
 }
 
-async fn overlapping_batches_do_not_stand_in_each_others_way<F: Fixture>(bench: &Bench<'_, F>) {
+async fn overlapping_batches_do_not_stand_in_each_others_way(bench: &Bench<'_>) {
     let case = bench.case("overlapping batches do not stand in each other's way").await;
     let mut racers = JoinSet::new();
     for (caller, case) in (0..).zip(handles(bench, &case).await) {
@@ -138,7 +138,7 @@ async fn overlapping_batches_do_not_stand_in_each_others_way<F: Fixture>(bench: 
     assert_eq!(racers.join_all().await.into_iter().sum::<usize>(), 10 * 256);
 }
 
-async fn whoever_is_cancelled_may_ask_again<F: Fixture>(bench: &Bench<'_, F>) {
+async fn whoever_is_cancelled_may_ask_again(bench: &Bench<'_>) {
     let case = Arc::new(bench.case("whoever is cancelled may ask again").await);
     for i in 0..50 {
         let (id, cancelled) = (format!("{i}"), Arc::clone(&case));
