@@ -2,32 +2,22 @@
 
 use super::few::Few;
 use super::inner::Inner;
-use super::lane::{Answer, ended, lead};
+use super::lane::{Answer, Lane, ended, lead};
 use super::memory::Memory;
 use super::operation::Operation;
 use crate::digest::Digest;
 use crate::store::{ErrorKind, Store, StoreError};
 use std::sync::Arc;
 
-/// Ids that were joined and are not asked about yet: given up if the caller goes.
-struct Joined<'i, S: Store, O: Operation> {
-    inner: &'i Inner<S>,
+/// Ids that were joined and are not asked about yet: if the caller goes, those who follow ask.
+struct Joined<'l, O: Operation> {
+    lane: &'l Lane<O>,
     ids: Vec<Digest>,
-    operation: std::marker::PhantomData<O>,
 }
 
-impl<S: Store, O: Operation> Drop for Joined<'_, S, O> {
+impl<O: Operation> Drop for Joined<'_, O> {
     fn drop(&mut self) {
-        self.inner.lane::<O>().leave(self.ids.drain(..));
-    }
-}
-
-/// One that was.
-struct JoinedOne<'i, S: Store, O: Operation>(&'i Inner<S>, Option<Digest>, std::marker::PhantomData<O>);
-
-impl<S: Store, O: Operation> Drop for JoinedOne<'_, S, O> {
-    fn drop(&mut self) {
-        self.0.lane::<O>().leave(self.1.take().into_iter());
+        self.lane.leave(&self.ids);
     }
 }
 
@@ -54,10 +44,16 @@ impl<S: Store> Inner<S> {
                 Err(_) => return Err(ended()),
             }
         }
-        let mut joined = JoinedOne::<S, O>(self, Some(id), std::marker::PhantomData);
         let asked = Few::One((request, id));
-        let room = lane.room(asked.as_slice()).await.ok_or_else(closed)?;
-        joined.1 = None;
+        let room = match lane.try_room(asked.as_slice()) {
+            Some(room) => room,
+            None => {
+                let mut joined = Joined { lane, ids: vec![id] };
+                let room = lane.room(asked.as_slice()).await.ok_or_else(closed)?;
+                joined.ids.clear();
+                room
+            }
+        };
         let answered = lead::<S, O>(self, memory, asked, room).answer().await?;
         answered.into_iter().next().map_or_else(|| Err(ended()), |(_, answer)| answer)
     }
@@ -72,7 +68,7 @@ impl<S: Store> Inner<S> {
         let mut answers: Vec<Option<Answer<O>>> = requests.iter().map(|_| None).collect();
         let (mut asked, mut places) = (Vec::new(), Vec::new());
         let mut follows = Vec::new();
-        let mut joined = Joined::<S, O> { inner: self, ids: Vec::new(), operation: std::marker::PhantomData };
+        let mut joined = Joined { lane, ids: Vec::new() };
         for (place, (request, id)) in requests.into_iter().enumerate() {
             match lane.join(id) {
                 Some(told) => follows.push((place, told, request, id)),

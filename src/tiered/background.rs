@@ -63,7 +63,7 @@ async fn stay_owner<S: Store>(engine: Weak<Inner<S>>) {
         };
         let Some(inner) = tick else { return };
         let (begun, Some(owned)) = (Instant::now(), inner.owned.get()) else { return };
-        match timeout_at(lease_end, inner.aside(Asked::Own, 1, owned.renew(&inner.store))).await {
+        match timeout_at(lease_end, inner.in_time(Asked::Own, 1, owned.renew(&inner.store))).await {
             Ok(Ok(Held::Done)) => renewed = begun,
             Ok(Ok(Held::Lost)) => lost(&inner, "another engine may have taken it over"),
             // The next tick or the end of the lease comes first.
@@ -82,7 +82,7 @@ async fn expire<S: Store>(engine: Weak<Inner<S>>, period: Duration, limit: usize
     let mut ticks = None;
     while let Some(inner) = every(period, &engine, &mut ticks).await {
         // What fails is tried again at the next tick.
-        while let Ok(expired) = inner.aside(Asked::Expire, limit, inner.store.expire(limit)).await {
+        while let Ok(expired) = inner.in_time(Asked::Expire, limit, inner.store.expire(limit)).await {
             inner.observer.meters.expired(expired.records);
             if !expired.more {
                 break;

@@ -97,10 +97,10 @@ impl<S: Store> TieredDedup<S> {
         let room = self.inner.room(1).await?;
         let verdict = match memory.check(id, self.inner.is_warm()) {
             Guess::Certain(verdict) => verdict,
-            Guess::Maybe => match self.look(key.clone(), id).await? {
-                Some(known) => known,
-                None => memory.check_unknown(id),
-            },
+            Guess::Maybe => {
+                let known = self.look_up(key.clone(), id).await?;
+                verdict_of_known(&known).unwrap_or_else(|| memory.check_unknown(id))
+            }
         };
         if verdict.is_fresh() {
             self.inner.behind.push(&self.inner, [(self.record(key), id)], room);
@@ -129,14 +129,14 @@ impl<S: Store> TieredDedup<S> {
         let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
         let guesses = memory.check_batch(&ids, inner.is_warm());
         let maybe: Vec<usize> = (0..names.len()).filter(|&i| guesses[i] == Guess::Maybe).collect();
-        let mut known = self.look_batch(&maybe, names).await.into_iter();
+        let mut known = self.look_up_batch(&maybe, names).await.into_iter();
         for (guess, (_, id)) in guesses.iter().zip(names) {
             verdicts.push(match guess {
                 Guess::Certain(verdict) => Ok(*verdict),
                 Guess::Maybe => match known.next() {
-                    Some(Ok(Some(known))) => Ok(known),
+                    Some(Ok(known)) => Ok(verdict_of_known(&known).unwrap_or_else(|| memory.check_unknown(*id))),
                     Some(Err(error)) => Err(error),
-                    _ => Ok(memory.check_unknown(*id)),
+                    None => Ok(memory.check_unknown(*id)),
                 },
             });
         }
@@ -150,15 +150,12 @@ impl<S: Store> TieredDedup<S> {
         self.inner.ask_one::<Looks>(&self.policy.memory, key, id).await
     }
 
-    async fn look(&self, key: RecordKey, id: Digest) -> Result<Option<Verdict>, StoreError> {
-        Ok(verdict_of_known(&self.look_up(key, id).await?))
-    }
-
-    async fn look_batch(
+    /// The same for those at these places.
+    pub(super) async fn look_up_batch(
         &self,
         places: &[usize],
         names: &[(RecordKey, Digest)],
-    ) -> Vec<Result<Option<Verdict>, StoreError>> {
+    ) -> Vec<Result<Known, StoreError>> {
         if places.is_empty() {
             return Vec::new();
         }
@@ -166,8 +163,7 @@ impl<S: Store> TieredDedup<S> {
             return places.iter().map(|_| Err(error.clone())).collect();
         }
         let asked = places.iter().map(|&place| names[place].clone()).collect();
-        let known = self.inner.ask::<Looks>(&self.policy.memory, asked).await;
-        known.into_iter().map(|known| known.map(|known| verdict_of_known(&known))).collect()
+        self.inner.ask::<Looks>(&self.policy.memory, asked).await
     }
 
     pub(super) async fn settle(&self) -> Result<(), StoreError> {

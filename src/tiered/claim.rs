@@ -344,9 +344,10 @@ impl<S: Store> TieredClaim<S> {
         }
     }
 
-    /// Whether the store holds it, for an engine that completes many at a time.
-    pub(super) fn close_if_in_store(&mut self, inner: &Arc<Inner<S>>) -> bool {
-        let in_store = matches!(self.held, Where::Store { .. }) && Arc::ptr_eq(&self.inner, inner);
+    /// Whether the store holds it, for an engine that completes many of one policy at a time.
+    pub(super) fn close_if_in_store(&mut self, inner: &Arc<Inner<S>>, policy: &Arc<PolicyState>) -> bool {
+        let is_theirs = Arc::ptr_eq(&self.inner, inner) && Arc::ptr_eq(&self.policy, policy);
+        let in_store = is_theirs && matches!(self.held, Where::Store { .. });
         self.open &= !in_store;
         in_store
     }

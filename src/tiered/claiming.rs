@@ -138,17 +138,15 @@ impl<S: Store> TieredDedup<S> {
     {
         let names: Vec<Name> = ids.into_iter().map(|id| self.name(id)).collect();
         async move {
-            let options = TieredClaimOptions::new();
-            match self.inner.ownership {
-                Ownership::Shared => self.attempt_batch_shared(names, &options).await,
-                Ownership::Exclusive => {
-                    let mut attempts = Vec::with_capacity(names.len());
-                    for name in names {
-                        attempts.push(self.attempt(name, &options).await);
-                    }
-                    attempts
-                }
+            if let Err(error) = self.inner.admit() {
+                return names.iter().map(|_| Err(error.clone())).collect();
             }
+            let options = TieredClaimOptions::new();
+            let answers = match self.inner.ownership {
+                Ownership::Shared => self.answers_shared(&names, &options).await,
+                Ownership::Exclusive => self.answers_exclusive(&names, &options).await,
+            };
+            names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
         }
     }
 
@@ -161,7 +159,7 @@ impl<S: Store> TieredDedup<S> {
         let (mut together, mut apart) = (Vec::new(), Vec::new());
         for (place, mut claim) in claims.into_iter().enumerate() {
             ended.push(None);
-            match claim.close_if_in_store(&self.inner) {
+            match claim.close_if_in_store(&self.inner, &self.policy) {
                 true => together.push((place, claim)),
                 false => apart.push((place, claim)),
             }
@@ -255,23 +253,16 @@ impl<S: Store> TieredDedup<S> {
         Ok(Answer::of(claimed))
     }
 
-    async fn attempt_batch_shared(
-        &self,
-        names: Vec<Name>,
-        options: &TieredClaimOptions,
-    ) -> Vec<Result<TieredAttempt<S>, StoreError>> {
-        if let Err(error) = self.inner.admit() {
-            return names.iter().map(|_| Err(error.clone())).collect();
-        }
+    async fn answers_shared(&self, names: &[Name], options: &TieredClaimOptions) -> Vec<Result<Answer, StoreError>> {
         let known: Vec<Option<Answer>> = names.iter().map(|(_, id)| self.known(*id, options)).collect();
         let unknown = names.iter().zip(&known).filter(|(_, known)| known.is_none());
         let requests = unknown.map(|((key, id), _)| (self.request(key.clone(), *id, options), *id)).collect();
         let mut claimed = self.inner.ask::<Claims>(&self.policy.memory, requests).await.into_iter();
-        let answers = known.into_iter().map(|known| match known {
+        let answer = |known| match known {
             Some(known) => Ok(known),
             None => claimed.next().map_or(Ok(Answer::TooMany), |claimed| claimed.map(Answer::of)),
-        });
-        names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, options, answer)).collect()
+        };
+        known.into_iter().map(answer).collect()
     }
 
     /// What memory says, if that is enough.
@@ -287,28 +278,48 @@ impl<S: Store> TieredDedup<S> {
 
     /// What this process says, which is the only one: the store is asked only about what the history may know.
     async fn answer_exclusive(&self, (key, id): &Name, options: &TieredClaimOptions) -> Result<Answer, StoreError> {
-        let memory = &self.policy.memory;
-        if !(self.inner.is_warm() && memory.is_new(*id)) {
-            if let Some(known) = self.known(*id, options) {
-                return Ok(known);
-            }
-            match self.look_up(key.clone(), *id).await? {
-                Known::Unknown => {}
-                Known::InProgress { fingerprint, .. } if Fingerprint::differ(options.fingerprint, fingerprint) => {
-                    return Ok(Answer::Mismatch);
-                }
-                Known::InProgress { lease_left, .. } => return Ok(Answer::InProgress { lease_left }),
-                Known::Completed(completed) => return Ok(Answer::completed(completed, options.fingerprint)),
-            }
+        if self.is_new(*id) {
+            return Ok(self.claim_here(*id, options));
         }
+        if let Some(known) = self.known(*id, options) {
+            return Ok(known);
+        }
+        let known = self.look_up(key.clone(), *id).await?;
+        Ok(Answer::of_known(known, options.fingerprint).unwrap_or_else(|| self.claim_here(*id, options)))
+    }
+
+    async fn answers_exclusive(
+        &self,
+        names: &[Name],
+        options: &TieredClaimOptions,
+    ) -> Vec<Result<Answer, StoreError>> {
+        let known: Vec<Option<Answer>> = names.iter().map(|(_, id)| self.known(*id, options)).collect();
+        let is_asked = |place: &usize| known[*place].is_none() && !self.is_new(names[*place].1);
+        let asked: Vec<usize> = (0..names.len()).filter(is_asked).collect();
+        let mut answers: Vec<Option<Result<Answer, StoreError>>> =
+            known.into_iter().map(|known| known.map(Ok)).collect();
+        for (place, known) in asked.iter().zip(self.look_up_batch(&asked, names).await) {
+            answers[*place] = known.map(|known| Answer::of_known(known, options.fingerprint)).transpose();
+        }
+        let answers = answers.into_iter().zip(names);
+        answers.map(|(answer, (_, id))| answer.unwrap_or_else(|| Ok(self.claim_here(*id, options)))).collect()
+    }
+
+    /// Whether the history knows that nobody has completed it.
+    fn is_new(&self, id: Digest) -> bool {
+        self.inner.is_warm() && self.policy.memory.is_new(id)
+    }
+
+    /// Claims an id that the store does not know.
+    fn claim_here(&self, id: Digest, options: &TieredClaimOptions) -> Answer {
         let lease = options.lease.unwrap_or(self.policy.lease);
-        Ok(match memory.claim(*id, lease, options.fingerprint) {
+        match self.policy.memory.claim(id, lease, options.fingerprint) {
             Tried::Claimed(token) => Answer::Claimed(Where::Here { token }),
             Tried::InProgress(lease_left) => Answer::InProgress { lease_left },
             Tried::Duplicate(_) => Answer::Duplicate { tier: Tier::Window, result: None },
             Tried::Mismatch => Answer::Mismatch,
             Tried::TooMany => Answer::TooMany,
-        })
+        }
     }
 
     /// What the caller is told, by the policy, and counts.
@@ -369,11 +380,18 @@ impl Answer {
         }
     }
 
-    fn completed(completed: Completed, asked: Option<Fingerprint>) -> Self {
-        match Fingerprint::differ(asked, completed.fingerprint) {
-            true => Answer::Mismatch,
-            false => Answer::Duplicate { tier: Tier::Store, result: completed.result },
-        }
+    /// `None` if anybody may have the id.
+    fn of_known(known: Known, asked: Option<Fingerprint>) -> Option<Self> {
+        Some(match known {
+            Known::Unknown => return None,
+            Known::InProgress { fingerprint, .. } | Known::Completed(Completed { fingerprint, .. })
+                if Fingerprint::differ(asked, fingerprint) =>
+            {
+                Answer::Mismatch
+            }
+            Known::InProgress { lease_left, .. } => Answer::InProgress { lease_left },
+            Known::Completed(completed) => Answer::Duplicate { tier: Tier::Store, result: completed.result },
+        })
     }
 
     /// As it is counted.

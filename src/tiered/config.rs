@@ -198,7 +198,7 @@ impl<S: Store> TieredBuilder<S> {
         TieredBuilder { max_waiting_bytes: bytes, ..self }
     }
 
-    /// How many ids of an exclusive engine may be completed and not yet durable; whoever comes then waits for room. Default: a million, about 130 MB.
+    /// How many ids of an exclusive engine may be completed and not yet durable; whoever comes then waits for room. Default: a million, about 160 MB.
     pub fn max_behind(self, ids: usize) -> Self {
         TieredBuilder { max_behind: ids, ..self }
     }

@@ -135,8 +135,8 @@ impl<S: Store> Inner<S> {
         })
     }
 
-    /// Asks the store something of the engine's own, past the lanes and the breaker.
-    pub(super) async fn aside<T>(
+    /// Asks the store something, past the lanes and the breaker, and waits no longer than a call may take.
+    pub(super) async fn in_time<T>(
         &self,
         asked: Asked,
         ids: usize,
@@ -229,24 +229,15 @@ impl<S: Store> Inner<S> {
             let open = "not asked, since it has failed again and again: the circuit breaker is open";
             return everywhere(StoreError::new(ErrorKind::Unavailable, backend, open));
         }
-        let call = self.observer.begin(O::ASKED, requests.len());
-        let asked = call.under_way(O::call(&self.store, requests));
-        let outcome = match tokio::time::timeout(self.calls.timeout, asked).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                let late = format!("no answer to {} within {:?}", O::ASKED.name(), self.calls.timeout);
-                Err(StoreError::new(ErrorKind::Timeout, backend, late))
-            }
-        };
-        let outcome = match outcome {
-            Ok(answers) if answers.len() != requests.len() => {
+        let asked = async {
+            let answers = O::call(&self.store, requests).await?;
+            if answers.len() != requests.len() {
                 let wrong = format!("{} answers to {} requests to {}", answers.len(), requests.len(), O::ASKED.name());
-                Err(StoreError::new(ErrorKind::Corrupt, backend, wrong))
+                return Err(StoreError::new(ErrorKind::Corrupt, backend, wrong));
             }
-            outcome => outcome,
+            Ok(answers)
         };
-        call.ended(outcome.as_ref().err().map(StoreError::kind));
-        match outcome {
+        match self.in_time(O::ASKED, requests.len(), asked).await {
             Ok(answers) => {
                 if self.breaker().succeeded() {
                     self.observer.closed();

@@ -31,6 +31,19 @@ pub(super) struct Lane<O: Operation> {
     under_way: usize,
 }
 
+/// Room for requests that are about to wait. It is given back if they never do, and by whoever has asked them if they do.
+pub(super) struct Room<'l> {
+    requests: SemaphorePermit<'l>,
+    kib: Option<SemaphorePermit<'l>>,
+}
+
+impl Room<'_> {
+    fn forget(self) {
+        self.requests.forget();
+        self.kib.into_iter().for_each(SemaphorePermit::forget);
+    }
+}
+
 struct Queue<O: Operation> {
     waiting: VecDeque<Group<O>>,
     waiting_requests: usize,
@@ -89,17 +102,22 @@ impl<O: Operation> Lane<O> {
         if O::SHARES { self.flights.join(id) } else { None }
     }
 
+    /// Room for these requests, if there is some now.
+    pub(super) fn try_room(&self, asked: &[(O::Request, Digest)]) -> Option<Room<'_>> {
+        let kib = match self.kib(asked.iter().map(|asked| &asked.0)) {
+            0 => None,
+            kib => Some(self.room_kib.try_acquire_many(kib).ok()?),
+        };
+        Some(Room { requests: self.room.try_acquire_many(asked.len() as u32).ok()?, kib })
+    }
+
     /// Waits for room for these requests; `None` if nobody is let in any more.
-    pub(super) async fn room(&self, asked: &[(O::Request, Digest)]) -> Option<SemaphorePermit<'_>> {
-        let kib = self.kib(asked.iter().map(|asked| &asked.0));
-        if kib > 0 {
-            self.room_kib.acquire_many(kib).await.ok()?.forget();
-        }
-        let room = self.room.acquire_many(asked.len() as u32).await.ok();
-        if room.is_none() {
-            self.room_kib.add_permits(kib as usize);
-        }
-        room
+    pub(super) async fn room(&self, asked: &[(O::Request, Digest)]) -> Option<Room<'_>> {
+        let kib = match self.kib(asked.iter().map(|asked| &asked.0)) {
+            0 => None,
+            kib => Some(self.room_kib.acquire_many(kib).await.ok()?),
+        };
+        Some(Room { requests: self.room.acquire_many(asked.len() as u32).await.ok()?, kib })
     }
 
     fn kib<'r>(&self, requests: impl Iterator<Item = &'r O::Request>) -> u32 {
@@ -107,15 +125,16 @@ impl<O: Operation> Lane<O> {
         u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX).min(self.max_kib)
     }
 
-    /// Gives up what was joined and cannot be asked.
-    pub(super) fn leave(&self, ids: impl Iterator<Item = Digest>) {
+    /// Gives up what was joined and is not asked: those who follow must.
+    pub(super) fn leave(&self, ids: &[Digest]) {
         if O::SHARES {
-            ids.for_each(|id| drop(self.flights.land(id)));
+            // Whoever is gone need not know.
+            ids.iter().flat_map(|id| self.flights.land(*id)).for_each(|tell| drop(tell.send(None)));
         }
     }
 
     /// Takes requests on; whether it needs somebody to ask them.
-    fn push(&self, group: Group<O>, room: SemaphorePermit<'_>) -> bool {
+    fn push(&self, group: Group<O>, room: Room<'_>) -> bool {
         room.forget();
         let mut queue = self.lock();
         queue.waiting_requests += group.asked.len();
@@ -221,7 +240,9 @@ impl<S: Store, O: Operation> Drop for Driver<S, O> {
             // Another one cannot be started where this one could not go on.
             let waiting = Batch::of(lane.abandon(), lane);
             for batch in [std::mem::replace(&mut self.batch, Batch::none()), waiting] {
-                lane.leave(batch.ids.iter().copied());
+                if O::SHARES {
+                    batch.ids.iter().for_each(|id| drop(lane.flights.land(*id)));
+                }
                 lane.leave_room(batch.ids.len(), batch.kib);
             }
         }
@@ -352,7 +373,7 @@ pub(super) fn lead<'i, S: Store, O: Operation>(
     inner: &'i Arc<Inner<S>>,
     memory: &'i Arc<Memory>,
     asked: Few<(O::Request, Digest)>,
-    room: SemaphorePermit<'_>,
+    room: Room<'_>,
 ) -> Led<'i, S, O> {
     let (reply, answered) = oneshot::channel();
     if inner.lane::<O>().push(Group { memory: Arc::clone(memory), asked, reply }, room) {

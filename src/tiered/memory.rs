@@ -4,7 +4,7 @@ use crate::claims::{At, Begun, Ended, Request, Tried};
 use crate::digest::{Digest, Digester};
 use crate::engine::Engine;
 use crate::store::{Fingerprint, StoredId};
-use crate::{Dedup, Outcome, Stats, Tier, Verdict};
+use crate::{Certainty, Dedup, Outcome, Stats, Tier, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,15 @@ pub(super) enum Guess {
     Certain(Verdict),
     /// It may be one that the store knows. Nothing was changed.
     Maybe,
+}
+
+impl Guess {
+    fn of(verdict: Verdict) -> Self {
+        match verdict.certainty() {
+            Certainty::Exact => Guess::Certain(verdict),
+            _ => Guess::Maybe,
+        }
+    }
 }
 
 impl Memory {
@@ -75,11 +84,7 @@ impl Memory {
     pub(super) fn check(&self, id: Digest, history_is_complete: bool) -> Guess {
         if history_is_complete && self.has_history() {
             // The engine was told to take the history's "maybe" for a duplicate, and leaves no trace of it.
-            let verdict = self.engine.check(id, self.engine.now());
-            return match verdict.certainty() {
-                crate::Certainty::Exact => Guess::Certain(verdict),
-                _ => Guess::Maybe,
-            };
+            return Guess::of(self.engine.check(id, self.engine.now()));
         }
         match () {
             _ if self.engine.is_claimed(id) => Guess::Certain(Verdict::exact(Outcome::InProgress, Tier::Claims)),
@@ -95,11 +100,7 @@ impl Memory {
         }
         let mut verdicts = Vec::new();
         self.engine.check_batch(ids.iter().copied(), self.engine.now(), &mut verdicts);
-        let guess = |verdict: Verdict| match verdict.certainty() {
-            crate::Certainty::Exact => Guess::Certain(verdict),
-            _ => Guess::Maybe,
-        };
-        verdicts.into_iter().map(guess).collect()
+        verdicts.into_iter().map(Guess::of).collect()
     }
 
     /// Checks an id that the store does not know. Others may have asked as well: one of them finds it fresh.

@@ -151,3 +151,49 @@ async fn a_store_that_hangs_when_an_engine_is_built_is_an_error() {
         assert_eq!(built.unwrap_err().kind(), hapax::store::ErrorKind::Timeout);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_dropped_while_there_is_no_room_takes_nobody_along() {
+    let world = World::new();
+    let engine = world.engine().max_waiting(1).build().await.unwrap();
+    world.store.next(Fault::Delays(DELAY));
+    let spawn = |id: &'static str| {
+        let engine = engine.clone();
+        tokio::spawn(async move { engine.check(id).await })
+    };
+    let spawn_batch = |id: &'static str| {
+        let engine = engine.clone();
+        tokio::spawn(async move { engine.check_batch([id]).await.remove(0) })
+    };
+    let first = spawn("first");
+    tokio::task::yield_now().await;
+    // Both wait for room: one to ask about one id, one about a batch of one.
+    let (one, batch) = (spawn("one"), spawn_batch("batch"));
+    tokio::task::yield_now().await;
+    let (follows_one, follows_batch) = (spawn_batch("one"), spawn("batch"));
+    tokio::task::yield_now().await;
+    one.abort();
+    batch.abort();
+    assert!(first.await.unwrap().unwrap().is_fresh());
+    assert!(follows_one.await.unwrap().expect("it asks itself").is_fresh());
+    assert!(follows_batch.await.unwrap().expect("it asks itself").is_fresh());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_dropped_while_there_is_no_room_leaves_what_room_it_had() {
+    let world = World::new();
+    // A result weighs 1 KiB, and so much may wait.
+    let engine = world.engine().max_waiting(1).max_waiting_bytes(1_024).build().await.unwrap();
+    let mut claims = Vec::new();
+    for id in ["a", "b", "c"] {
+        claims.push(engine.claim(id).await.unwrap().claimed().unwrap());
+    }
+    world.store.next(Fault::Delays(DELAY));
+    let without_result = tokio::spawn(claims.remove(0).complete());
+    tokio::task::yield_now().await;
+    // It has room for its bytes, and none for itself.
+    cancel(claims.remove(0).complete_with([0; 1_024]), DELAY / 2).await;
+    without_result.await.unwrap().unwrap();
+    let last = claims.remove(0).complete_with([0; 1_024]);
+    tokio::time::timeout(10 * DELAY, last).await.expect("there is room").unwrap();
+}

@@ -230,3 +230,28 @@ async fn an_owner_that_cannot_renew_stops_when_its_lease_ends_however_long_calls
         assert_eq!(engine.check("a").await.unwrap_err().kind(), ErrorKind::Conflict, "{timeout:?}");
     }
 }
+
+#[tokio::test]
+async fn claims_of_a_batch_are_asked_about_together() {
+    let world = World::new();
+    let engine = world.engine().ownership(Ownership::Exclusive).history(1e-6, 100_000).build().await.unwrap();
+    engine.claim("done").await.unwrap().claimed().unwrap().complete().await.unwrap();
+    let other = engine.claim("taken").await.unwrap().claimed().unwrap();
+    let (calls, requests) = (world.store.calls(), world.store.requests());
+    // It is not warm, so that it asks about all but "done", which the window knows.
+    let mut attempts = engine.claim_batch(["a", "done", "b", "taken", "a"]).await.into_iter().map(Result::unwrap);
+    assert_eq!((world.store.calls() - calls, world.store.requests() - requests), (1, 3));
+    let first = attempts.next().unwrap().claimed().unwrap();
+    assert!(attempts.next().unwrap().is_duplicate());
+    let third = attempts.next().unwrap().claimed().unwrap();
+    assert!(attempts.next().unwrap().is_in_progress());
+    assert!(attempts.next().unwrap().is_in_progress(), "the first of the batch has it");
+    drop(attempts);
+    assert!(engine.complete_batch([first, third, other]).await.into_iter().all(|ended| ended.is_ok()));
+
+    // One look-up that fails is the error of one.
+    world.store.next(Fault::FailsOne(ErrorKind::Corrupt));
+    let attempts = engine.claim_batch(["c", "d"]).await;
+    assert_eq!(attempts.iter().filter(|attempt| attempt.is_err()).count(), 1);
+    assert!(engine.claim("a").await.unwrap().is_duplicate());
+}

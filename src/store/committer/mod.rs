@@ -4,6 +4,7 @@
 //! There is no timer: a group is what has gathered while the group before it was committed. Alone, a caller waits for its own commit only;
 //! among many, a commit serves all of them. Nothing touches a disk on a caller's thread.
 
+mod committed;
 mod pending;
 mod time;
 
@@ -14,6 +15,7 @@ use super::record::{Change, Kept};
 use super::request::{Answers, Cursor, Expired, Page};
 use crate::Timestamp;
 use pending::Pending;
+pub(super) use committed::Committed;
 pub(super) use pending::Put;
 use std::thread::JoinHandle;
 pub(super) use time::Time;

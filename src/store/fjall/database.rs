@@ -35,7 +35,7 @@ pub(super) struct Opening {
     pub(super) clock: Box<dyn Clock>,
 }
 
-pub(super) struct Buckets {
+pub(in crate::store) struct Buckets {
     path: PathBuf,
     database: fjall::Database,
     /// The oldest first.

@@ -4,12 +4,9 @@ mod buckets;
 mod database;
 mod directory;
 
-use super::committer::{Committer, Durability};
-use super::contract::Store;
+use super::committer::{Committed, Committer, Durability};
 use super::error::{ErrorKind, StoreError};
-use super::key::RecordKey;
-use super::record::{self, Kept};
-use super::request::*;
+use super::request::Limits;
 use crate::{Clock, MonotonicClock};
 use database::{Buckets, Opening};
 use std::path::{Path, PathBuf};
@@ -57,7 +54,7 @@ const BACKEND: &str = "fjall";
 /// # Cost
 ///
 /// One write and one sync for all calls that have gathered while the last ones were being synced. [`record`](Store::record) reads nothing; everything else
-/// looks for each id in about nine buckets, mostly in their Bloom filters, of 1.5 bytes an id in memory. An id with a mark takes its own length and about 45 bytes on disk,
+/// looks for each id in about nine buckets, mostly in their Bloom filters, of 1.5 bytes an id in memory. An id with a mark takes its own length and about 20 bytes on disk,
 /// until the longest retention in its bucket, an eighth longer, is over, and that of those before: ids whose retentions differ much
 /// belong into different stores. What has expired is dropped by [`expire`](Store::expire), one bucket a call, in some milliseconds. Up to 64 calls wait in a queue, more callers wait to be let in.
 ///
@@ -167,60 +164,13 @@ impl std::fmt::Debug for FjallStore {
     }
 }
 
-impl Store for FjallStore {
-    fn backend(&self) -> &'static str {
-        BACKEND
-    }
+impl Committed for FjallStore {
+    type Database = Buckets;
+    const LIMITS: Limits = Limits { batch: 8_192, under_way: 4 };
+    /// The directory is locked.
+    const IS_PRIVATE: bool = true;
 
-    fn limits(&self) -> Limits {
-        Limits { batch: 8_192, under_way: 4 }
-    }
-
-    fn is_private(&self) -> bool {
-        true
-    }
-
-    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        self.committer.change(marks, |mark| &mark.key, record::mark).await
-    }
-
-    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        self.committer.change(claims, |claim| &claim.key, record::claim).await
-    }
-
-    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        self.committer.change(completions, |completion| &completion.hold.key, record::complete).await
-    }
-
-    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
-        self.committer.change(holds, |hold| &hold.key, record::release).await
-    }
-
-    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
-        self.committer.change(failures, |failure| &failure.hold.key, record::fail).await
-    }
-
-    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        self.committer.change(renewals, |renewal| &renewal.hold.key, record::renew).await
-    }
-
-    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        self.committer.look(keys, record::look_up).await
-    }
-
-    async fn record(&self, records: &[Record]) -> Answers<()> {
-        self.committer.put(records, |record| &record.key, Kept::recorded).await
-    }
-
-    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.committer.change(keys, |key| key, |kept, _, now| record::forget(kept, now)).await
-    }
-
-    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.committer.expire(limit).await
-    }
-
-    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
-        self.committer.scan(from, limit).await
+    fn committer(&self) -> &Committer<Buckets> {
+        &self.committer
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Opening {
     pub(super) clock: Box<dyn Clock>,
 }
 
-pub(super) struct Table {
+pub(in crate::store) struct Table {
     path: PathBuf,
     connection: Connection,
     table: SqliteTable,

@@ -3,12 +3,9 @@
 mod database;
 mod table;
 
-use super::committer::{Committer, Durability};
-use super::contract::Store;
+use super::committer::{Committed, Committer, Durability};
 use super::error::{ErrorKind, StoreError};
-use super::key::RecordKey;
-use super::record::{self, Kept};
-use super::request::*;
+use super::request::Limits;
 use crate::{Clock, MonotonicClock};
 use database::{Opening, Table};
 use std::path::{Path, PathBuf};
@@ -174,56 +171,12 @@ impl std::fmt::Debug for SqliteStore {
     }
 }
 
-impl Store for SqliteStore {
-    fn backend(&self) -> &'static str {
-        BACKEND
-    }
+impl Committed for SqliteStore {
+    type Database = Table;
+    const LIMITS: Limits = Limits { batch: 1_024, under_way: 2 };
+    const IS_PRIVATE: bool = false;
 
-    fn limits(&self) -> Limits {
-        Limits { batch: 1_024, under_way: 2 }
-    }
-
-    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        self.committer.change(marks, |mark| &mark.key, record::mark).await
-    }
-
-    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        self.committer.change(claims, |claim| &claim.key, record::claim).await
-    }
-
-    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        self.committer.change(completions, |completion| &completion.hold.key, record::complete).await
-    }
-
-    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
-        self.committer.change(holds, |hold| &hold.key, record::release).await
-    }
-
-    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
-        self.committer.change(failures, |failure| &failure.hold.key, record::fail).await
-    }
-
-    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        self.committer.change(renewals, |renewal| &renewal.hold.key, record::renew).await
-    }
-
-    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        self.committer.look(keys, record::look_up).await
-    }
-
-    async fn record(&self, records: &[Record]) -> Answers<()> {
-        self.committer.put(records, |record| &record.key, Kept::recorded).await
-    }
-
-    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.committer.change(keys, |key| key, |kept, _, now| record::forget(kept, now)).await
-    }
-
-    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.committer.expire(limit).await
-    }
-
-    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
-        self.committer.scan(from, limit).await
+    fn committer(&self) -> &Committer<Table> {
+        &self.committer
     }
 }

@@ -1,0 +1,75 @@
+//! What a store is that leaves everything to the thread.
+
+use super::{Committer, Database};
+use crate::store::contract::Store;
+use crate::store::error::StoreError;
+use crate::store::key::RecordKey;
+use crate::store::record::{self, Kept};
+use crate::store::request::*;
+
+/// A store over a committer.
+pub(in crate::store) trait Committed: Send + Sync + 'static {
+    type Database: Database;
+    const LIMITS: Limits;
+    const IS_PRIVATE: bool;
+
+    fn committer(&self) -> &Committer<Self::Database>;
+}
+
+impl<C: Committed> Store for C {
+    fn backend(&self) -> &'static str {
+        C::Database::BACKEND
+    }
+
+    fn limits(&self) -> Limits {
+        C::LIMITS
+    }
+
+    fn is_private(&self) -> bool {
+        C::IS_PRIVATE
+    }
+
+    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
+        self.committer().change(marks, |mark| &mark.key, record::mark).await
+    }
+
+    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
+        self.committer().change(claims, |claim| &claim.key, record::claim).await
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
+        self.committer().change(completions, |completion| &completion.hold.key, record::complete).await
+    }
+
+    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
+        self.committer().change(holds, |hold| &hold.key, record::release).await
+    }
+
+    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+        self.committer().change(failures, |failure| &failure.hold.key, record::fail).await
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
+        self.committer().change(renewals, |renewal| &renewal.hold.key, record::renew).await
+    }
+
+    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
+        self.committer().look(keys, record::look_up).await
+    }
+
+    async fn record(&self, records: &[Record]) -> Answers<()> {
+        self.committer().put(records, |record| &record.key, Kept::recorded).await
+    }
+
+    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
+        self.committer().change(keys, |key| key, |kept, _, now| record::forget(kept, now)).await
+    }
+
+    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+        self.committer().expire(limit).await
+    }
+
+    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.committer().scan(from, limit).await
+    }
+}
