@@ -93,6 +93,8 @@ mod verdict;
 mod clock;
 mod digest;
 mod key;
+#[cfg(any(feature = "store", feature = "testing"))]
+mod random;
 
 mod window;
 

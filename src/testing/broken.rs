@@ -1,7 +1,7 @@
 //! Strategies that are wrong, each in its way, and the same one without a flaw: the harness must tell them apart.
 
-use super::random::mix;
 use super::{Clocks, Semantics, Subject, Time, Workload, verify};
+use crate::random::mix;
 use crate::{Outcome, Timestamp};
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -72,7 +72,6 @@ mod model;
 mod mutants;
 mod operation;
 mod pace;
-mod random;
 mod record;
 mod recorder;
 mod search;

@@ -1,9 +1,9 @@
 //! Histories of a model that is right: each is accepted, and rejected when one answer is made impossible.
 
 use super::check::{Given, effective_times};
-use super::random::Random;
 use super::{Checker, Event, Interval, Operation, Reason, Semantics, Time, check_history};
 use crate::Timestamp;
+use crate::random::Random;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;

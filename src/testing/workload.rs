@@ -1,8 +1,8 @@
 //! What the threads do: ids that many check at once, ids that come again, batches, forgetting, and clocks that differ.
 
 use super::pace::{Member, Pace};
-use super::random::{Random, hash, scale};
 use crate::Timestamp;
+use crate::random::{Random, hash, scale};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 

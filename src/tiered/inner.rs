@@ -11,6 +11,7 @@ use super::operation::{Lanes, Operation};
 use super::owner::Owned;
 use super::unresolved::Unresolved;
 use crate::digest::Digest;
+use crate::random::mix;
 use crate::store::{ErrorKind, RecordKey, Store, StoreError};
 use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use std::sync::{Arc, OnceLock};
@@ -68,17 +69,14 @@ impl<S: Store> Inner<S> {
         digest(&memory.digester(key.scope.as_str()), &key.id)
     }
 
-    /// A number that no other attempt has: 63 bits. (SplitMix64: Steele, Lea and Flood, 2014.)
+    /// A number that no other attempt has: 63 bits.
     pub(super) fn number(&self) -> u64 {
         self.random() >> 1
     }
 
     pub(super) fn random(&self) -> u64 {
         // Relaxed: only that it is another one each time matters.
-        let mut z = self.numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        mix(self.numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed))
     }
 
     /// The number of the next attempt at an id: that of an earlier one, if nobody knows what came of that.

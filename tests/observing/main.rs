@@ -3,40 +3,17 @@
 mod documents;
 mod metrics;
 mod spans;
+#[path = "../common/world.rs"]
+mod world;
 
-use hapax::store::InMemoryStore;
-use hapax::testing::store::FaultyStore;
-use hapax::{ManualClock, TieredBuilder, TieredDedup};
+use hapax::{TieredBuilder, TieredDedup};
 use std::sync::Arc;
 use std::time::Duration;
+use world::*;
 
-type Store = Arc<FaultyStore<InMemoryStore>>;
-
-const WINDOW: Duration = Duration::from_secs(60);
-
-/// A store that fails when it is told to, and the clock of it and of all engines.
-struct World {
-    clock: ManualClock,
-    store: Store,
-}
-
-impl World {
-    fn new() -> Self {
-        let clock = ManualClock::new();
-        clock.advance(Duration::from_secs(1_000_000));
-        let store = Arc::new(FaultyStore::new(InMemoryStore::with_clock(clock.clone())));
-        World { clock, store }
-    }
-
-    fn engine(&self) -> TieredBuilder<Store> {
-        TieredDedup::builder(Arc::clone(&self.store))
-            .window(WINDOW)
-            .retention(2 * WINDOW)
-            .capacity(10_000)
-            .clock(self.clock.clone())
-            .expiry(None)
-            .retries(0)
-    }
+/// An engine that asks its store once.
+fn engine(world: &World) -> TieredBuilder<Store> {
+    world.engine().retention(2 * WINDOW).retries(0)
 }
 
 /// On one thread, whose recorder and subscriber are the test's own, with time that passes when nobody has anything to do.

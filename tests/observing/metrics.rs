@@ -82,7 +82,7 @@ fn recorded(work: impl AsyncFnOnce(&World, &Snapshotter)) {
 #[test]
 fn what_is_emitted_is_documented_and_the_other_way_round() {
     recorded(async |world, snapshotter| {
-        let engine = world.engine().ownership(Ownership::Exclusive).history(1e-3, 10_000);
+        let engine = engine(world).ownership(Ownership::Exclusive).history(1e-3, 10_000);
         let engine = engine.policy("short", Policy::new().window(WINDOW / 2)).build().await.unwrap();
         engine.check("a").await.unwrap();
         tokio::time::sleep(Duration::from_secs(20)).await;
@@ -117,7 +117,7 @@ fn what_is_emitted_is_documented_and_the_other_way_round() {
 #[test]
 fn verdicts_are_counted_by_policy_and_never_by_scope() {
     recorded(async |world, snapshotter| {
-        let engine = world.engine().policy("orders", Policy::new()).build().await.unwrap();
+        let engine = engine(world).policy("orders", Policy::new()).build().await.unwrap();
         for scope in ["orders", "a", "b", "c"] {
             let handle = engine.with_scope(scope).unwrap();
             for fresh in [true, false, false] {
@@ -148,7 +148,7 @@ fn verdicts_are_counted_by_policy_and_never_by_scope() {
 #[test]
 fn claims_are_counted_by_how_they_end() {
     recorded(async |world, snapshotter| {
-        let engine = world.engine().build().await.unwrap();
+        let engine = engine(world).build().await.unwrap();
         let claim = async |id: &str| engine.claim(id).await.unwrap().claimed().unwrap();
         claim("completed").await.complete().await.unwrap();
         let together = [claim("together").await, claim("with it").await];
@@ -187,7 +187,7 @@ fn claims_are_counted_by_how_they_end() {
 fn what_goes_wrong_is_counted() {
     recorded(async |world, snapshotter| {
         let rest = Duration::from_secs(5);
-        let engine = world.engine().retries(1).circuit_breaker(4, rest).on_store_error(OnStoreError::Admit);
+        let engine = engine(world).retries(1).circuit_breaker(4, rest).on_store_error(OnStoreError::Admit);
         let engine = engine.policy("shadow", Policy::new().shadow(true)).build().await.unwrap();
         let shadow = engine.with_scope("shadow").unwrap();
         assert!(shadow.check("a").await.unwrap().is_fresh() && shadow.check("a").await.unwrap().is_fresh());
@@ -223,7 +223,7 @@ fn what_goes_wrong_is_counted() {
 fn gauges_show_what_is_so() {
     recorded(async |world, snapshotter| {
         let second = Duration::from_millis(1_100);
-        let engine = world.engine().ownership(Ownership::Exclusive).history(1e-3, 10_000).expiry((3 * second, 100));
+        let engine = engine(world).ownership(Ownership::Exclusive).history(1e-3, 10_000).expiry((3 * second, 100));
         let engine = engine.build().await.unwrap();
         // A snapshot leaves nothing behind, so there is one at a time, after a new sample.
         let after = async |time| {
@@ -267,7 +267,7 @@ async fn all_fresh(engine: &TieredDedup<Store>, prefix: &str, ids: usize) -> boo
 #[test]
 fn what_the_engine_asks_by_itself_is_counted_apart() {
     recorded(async |world, snapshotter| {
-        let engine = world.engine().ownership(Ownership::Exclusive).expiry((WINDOW, 100)).build().await.unwrap();
+        let engine = engine(world).ownership(Ownership::Exclusive).expiry((WINDOW, 100)).build().await.unwrap();
         engine.warm().await.unwrap();
         tokio::time::sleep(Duration::from_secs(10)).await;
         let emitted = emitted(snapshotter);

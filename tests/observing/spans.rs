@@ -65,7 +65,7 @@ fn calls_have_spans_and_what_matters_has_events() {
     run(async {
         let world = World::new();
         let rest = Duration::from_secs(1);
-        let engine = world.engine().circuit_breaker(1, rest).build().await.unwrap();
+        let engine = engine(&world).circuit_breaker(1, rest).build().await.unwrap();
         assert!(engine.check("a").await.unwrap().is_fresh());
         let spans = seen.lines.lock().unwrap().len();
         assert!(engine.check("a").await.unwrap().is_duplicate());
@@ -97,7 +97,7 @@ fn an_owner_that_was_replaced_says_so() {
     let _guard = tracing::subscriber::set_default(seen.clone());
     run(async {
         let world = World::new();
-        let engine = world.engine().ownership(hapax::Ownership::Exclusive).build().await.unwrap();
+        let engine = engine(&world).ownership(hapax::Ownership::Exclusive).build().await.unwrap();
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(engine.check("a").await.is_ok());
         world.clock.advance(Duration::from_secs(60));

@@ -6,6 +6,7 @@
 mod broker;
 mod consumer;
 mod judge;
+#[path = "../common/random.rs"]
 mod random;
 mod remote;
 mod scenario;

@@ -1,5 +1,6 @@
 //! Directories and ids.
 
+pub use crate::random::Random;
 use hapax::store::*;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,27 +90,11 @@ pub async fn expire_all(store: &impl Store) -> u64 {
     panic!("expiry comes to no end")
 }
 
-/// A number of 64 random bits after the other (SplitMix64).
-pub struct Random(pub u64);
-
-impl Random {
-    /// From `HAPAX_STORE_SEED`, or another one every time; prints it.
-    pub fn new() -> Self {
-        let seed = std::env::var("HAPAX_STORE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
-            u64::from(std::process::id()) << 32 | u64::from(std::time::UNIX_EPOCH.elapsed().unwrap().subsec_nanos())
-        });
-        println!("HAPAX_STORE_SEED={seed}");
-        Random(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let n = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let n = (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        n ^ n >> 31
-    }
-
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
+/// By `HAPAX_STORE_SEED`, or another one every time; printed.
+pub fn seeded() -> Random {
+    let seed = std::env::var("HAPAX_STORE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
+        u64::from(std::process::id()) << 32 | u64::from(std::time::UNIX_EPOCH.elapsed().unwrap().subsec_nanos())
+    });
+    println!("HAPAX_STORE_SEED={seed}");
+    Random(seed)
 }

@@ -47,7 +47,7 @@ pub async fn kill_9<S: Store, F: Future<Output = Result<S, StoreError>>>(
     kills: u64,
     mut open: impl FnMut(&Path) -> F,
 ) {
-    let mut random = Random::new();
+    let mut random = seeded();
     println!("HAPAX_KILLS={kills}");
     let (mut directory, mut next, mut have_written) = (Directory::made(backend), 0, 0);
     let mut acknowledged: Vec<u64> = Vec::new();

@@ -5,6 +5,8 @@ mod common;
 mod killed;
 mod processes;
 mod proxy;
+#[path = "../common/random.rs"]
+mod random;
 
 mod fjall;
 mod postgres;

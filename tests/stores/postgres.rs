@@ -3,8 +3,9 @@
 #[path = "postgres_faults.rs"]
 mod faults;
 #[path = "postgres_server.rs"]
-mod server;
+pub mod server;
 
+use crate::common::{Random, seeded};
 use hapax::store::*;
 use hapax::testing::store::{Fixture, verify_store};
 use server::Server;
@@ -42,31 +43,6 @@ fn mark(id: impl AsRef<[u8]>, attempt: u64, retention: Duration) -> Mark {
 /// The answers, all of which must be there.
 fn all<A>(answers: Answers<A>) -> Vec<A> {
     answers.expect("an answer").into_iter().map(|answer| answer.expect("an answer")).collect()
-}
-
-/// Numbers that are different from run to run. The seed is printed.
-fn seed() -> u64 {
-    let seed = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        now.as_nanos() as u64
-    });
-    println!("HAPAX_SEED={seed}");
-    seed
-}
-
-/// A pseudorandom number: splitmix64.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-fn shuffle<T>(items: &mut [T], state: &mut u64) {
-    for i in (1..items.len()).rev() {
-        items.swap(i, (random(state) % (i as u64 + 1)) as usize);
-    }
 }
 
 /// Makes everything older that a store has.
@@ -254,7 +230,7 @@ fn no_id_is_fresh_twice_while_partitions_come_and_go() {
     const WORKERS: u64 = 4;
     const IDS: u64 = 2_000;
     let Some(server) = Server::shared() else { return };
-    let seed = seed();
+    let seed = seeded().next();
     runtime().block_on(async {
         let options = options(&server, "rotated").partition(Duration::from_secs(1)).unwrap();
         let options = options.connections(WORKERS as usize + 1).unwrap();
@@ -303,24 +279,24 @@ async fn mark_all(
     worker: u64,
     seed: u64,
 ) {
-    let mut state = seed.wrapping_add(worker);
+    let mut random = Random(seed.wrapping_add(worker));
     let mut ids: Vec<usize> = (0..fresh.len()).collect();
     for round in 0.. {
         if round >= 3 && rotations.load(Ordering::Relaxed) >= 15 {
             break;
         }
         assert!(round < 200, "there are no rotations");
-        shuffle(&mut ids, &mut state);
+        random.shuffle(&mut ids);
         for batch in ids.chunks(50) {
             let marks: Vec<Mark> =
-                batch.iter().map(|id| mark(format!("lasting {id}"), random(&mut state) >> 1, HOUR)).collect();
+                batch.iter().map(|id| mark(format!("lasting {id}"), random.next() >> 1, HOUR)).collect();
             for (&id, marked) in batch.iter().zip(all(store.mark(&marks).await)) {
                 fresh[id].fetch_add(u64::from(marked == Marked::Fresh), Ordering::Relaxed);
             }
             // These are moved from partition to partition: nobody else has them, so each is had and lost in turn.
             let claim = ClaimRequest {
                 key: RecordKey::new(&Scope::default(), format!("moving {worker}")),
-                attempt: random(&mut state) >> 1,
+                attempt: random.next() >> 1,
                 lease: HOUR,
                 fingerprint: None,
             };
@@ -357,7 +333,7 @@ async fn rotate(client: Client, store: Arc<PostgresStore>, rotations: Arc<Atomic
 fn overlapping_batches_in_any_order_do_not_deadlock() {
     const CONNECTIONS: u64 = 8;
     let Some(server) = Server::shared() else { return };
-    let seed = seed();
+    let seed = seeded().next();
     runtime().block_on(async {
         let options = options(&server, "crowded").connections(CONNECTIONS as usize).unwrap();
         let store = Arc::new(store(options));
@@ -379,17 +355,17 @@ fn overlapping_batches_in_any_order_do_not_deadlock() {
 
 /// Everything that takes locks, on the same two hundred ids.
 async fn claim_and_end(store: Arc<PostgresStore>, seed: u64) {
-    let mut state = seed;
+    let mut random = Random(seed);
     let scopes = ["a", "b"].map(|name| Scope::new(name).expect("a name"));
     for _ in 0..25 {
         let mut keys: Vec<RecordKey> =
             (0..200u32).map(|id| RecordKey::new(&scopes[id as usize % 2], id.to_be_bytes())).collect();
-        shuffle(&mut keys, &mut state);
+        random.shuffle(&mut keys);
         let claims: Vec<ClaimRequest> = keys
             .iter()
             .map(|key| ClaimRequest {
                 key: key.clone(),
-                attempt: random(&mut state) >> 1,
+                attempt: random.next() >> 1,
                 lease: Duration::from_millis(2),
                 fingerprint: None,
             })
@@ -403,7 +379,7 @@ async fn claim_and_end(store: Arc<PostgresStore>, seed: u64) {
                 _ => None,
             })
             .collect();
-        shuffle(&mut holds, &mut state);
+        random.shuffle(&mut holds);
         let completions: Vec<Completion> =
             holds.into_iter().map(|hold| Completion { hold, retention: Duration::ZERO, result: None }).collect();
         all(store.complete(&completions).await);

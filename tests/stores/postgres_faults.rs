@@ -12,26 +12,25 @@ fn what_was_acknowledged_outlives_kills_of_the_server() {
     let kills = std::env::var("HAPAX_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(8);
     // The operating system lives on, so nothing need be on the disk.
     let Some(server) = Server::start(&["fsync=off", "checkpoint_timeout=30s"]) else { return };
-    let seed = seed();
+    let mut random = seeded();
     runtime().block_on(async {
         let options = options(&server, "killed").timeout(Duration::from_secs(5)).unwrap();
         let store = Arc::new(store(options));
         store.migrate().await.expect("tables");
-        let mut state = seed;
         for kill in 0..kills {
             let done = Arc::new(AtomicBool::new(false));
             let mut workers = JoinSet::new();
             for worker in 0..3 {
                 workers.spawn(mark_until(Arc::clone(&store), format!("{kill} {worker}"), Arc::clone(&done)));
             }
-            tokio::time::sleep(Duration::from_micros(20_000 + random(&mut state) % 100_000)).await;
+            tokio::time::sleep(Duration::from_micros(20_000 + random.below(100_000))).await;
             server.kill();
             done.store(true, Ordering::Relaxed);
             let acknowledged = workers.join_all().await.concat();
             assert!(!acknowledged.is_empty(), "kill {kill}: nothing was under way");
             server.launch();
             for batch in acknowledged.chunks(1_024) {
-                let again: Vec<Mark> = batch.iter().map(|id| mark(id, random(&mut state) >> 1, HOUR)).collect();
+                let again: Vec<Mark> = batch.iter().map(|id| mark(id, random.next() >> 1, HOUR)).collect();
                 for (id, marked) in batch.iter().zip(all(until_answered(&store, &again).await)) {
                     assert!(matches!(marked, Marked::Duplicate { .. }), "kill {kill}: {id} was lost: {marked:?}");
                 }

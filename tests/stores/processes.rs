@@ -35,28 +35,31 @@ struct Plan {
     ids: u64,
     /// Whether the clocks of every other process are an hour ahead.
     skewed: bool,
-    url: String,
+    /// Of the server.
+    address: String,
 }
 
 impl Plan {
     fn to_text(&self) -> String {
-        format!("{} {} {} {} {}", self.seed, self.processes, self.ids, u64::from(self.skewed), self.url)
+        format!("{} {} {} {} {}", self.seed, self.processes, self.ids, u64::from(self.skewed), self.address)
     }
 
     fn parse(text: &str) -> Option<Plan> {
-        let mut words = text.split(' ');
+        let mut words = text.splitn(5, ' ');
         let mut number = || words.next()?.parse::<u64>().ok();
         let (seed, processes, ids, skewed) = (number()?, number()?, number()?, number()? == 1);
-        Some(Plan { seed, processes, ids, skewed, url: words.next()?.to_owned() })
+        Some(Plan { seed, processes, ids, skewed, address: words.next()?.to_owned() })
+    }
+
+    fn is_postgres(&self) -> bool {
+        !self.address.contains("://")
     }
 
     /// The ids of all deliveries, in an order by the seed. Number n goes to process n modulo their number.
     fn deliveries(&self) -> Vec<u64> {
         let mut random = Random(self.seed);
         let mut deliveries: Vec<u64> = (0..TIMES).flat_map(|_| 0..self.ids).collect();
-        for end in (1..deliveries.len()).rev() {
-            deliveries.swap(end, random.below(end as u64 + 1) as usize);
-        }
+        random.shuffle(&mut deliveries);
         deliveries
     }
 }
@@ -73,15 +76,22 @@ impl Clock for Ahead {
 // ---- The child
 
 /// A process that consumes its deliveries until all are acknowledged, or it is killed.
-struct Consumer {
-    engine: TieredDedup<RedisStore>,
+struct Consumer<S: Store> {
+    engine: TieredDedup<S>,
     ids: Vec<u64>,
     log: File,
 }
 
-type Claims = Vec<(u64, TieredClaim<RedisStore>)>;
+type Claims<S> = Vec<(u64, TieredClaim<S>)>;
 
-impl Consumer {
+impl<S: Store> Consumer<S> {
+    async fn start(store: S, plan: &Plan, process: u64, open: Vec<u64>, log: File) {
+        let ahead = if plan.skewed && process % 2 == 1 { HOUR } else { Duration::ZERO };
+        let engine = TieredDedup::builder(store).lease(LEASE).capacity(200_000).clock(Ahead(ahead)).expiry(None);
+        let engine = engine.build().await.unwrap();
+        Consumer { engine, ids: plan.deliveries(), log }.consume(open).await;
+    }
+
     /// Appends lines in one write: they are there as a whole, or not.
     fn log(&mut self, lines: &str) {
         self.log.write_all(lines.as_bytes()).unwrap();
@@ -149,9 +159,9 @@ impl Consumer {
     fn sort(
         &self,
         batch: &[u64],
-        attempts: Vec<Result<TieredAttempt<RedisStore>, StoreError>>,
-    ) -> (Claims, Vec<u64>, String) {
-        let (mut claims, mut later, mut lines) = (Claims::new(), Vec::new(), String::new());
+        attempts: Vec<Result<TieredAttempt<S>, StoreError>>,
+    ) -> (Claims<S>, Vec<u64>, String) {
+        let (mut claims, mut later, mut lines) = (Claims::<S>::new(), Vec::new(), String::new());
         for (&delivery, attempt) in batch.iter().zip(attempts) {
             match attempt {
                 Ok(TieredAttempt::Claimed(claim)) => {
@@ -191,11 +201,10 @@ fn child() {
     // (A line that a death has cut short is ended.)
     log.write_all(b"\nlife\n").unwrap();
     runtime().block_on(async {
-        let store = RedisStore::connect(RedisOptions::single(&plan.url)).await.unwrap();
-        let ahead = if plan.skewed && process % 2 == 1 { HOUR } else { Duration::ZERO };
-        let engine = TieredDedup::builder(store).lease(LEASE).capacity(200_000).clock(Ahead(ahead)).expiry(None);
-        let engine = engine.build().await.unwrap();
-        Consumer { engine, ids: plan.deliveries(), log }.consume(open).await;
+        match plan.is_postgres() {
+            true => Consumer::start(on_postgres(&plan.address).await, &plan, process, open, log).await,
+            false => Consumer::start(on_redis(&plan.address).await, &plan, process, open, log).await,
+        }
     });
 }
 
@@ -328,37 +337,62 @@ fn judge(plan: &Plan, stories: &[Story], killed: u64) {
         assert!(last.1 != Some(false), "{id}: nobody has completed it: {runs:?}");
     }
     runtime().block_on(async {
-        let store = RedisStore::connect(RedisOptions::single(&plan.url)).await.unwrap();
         let keys: Vec<RecordKey> = (0..plan.ids).map(|id| RecordKey::new(&Scope::default(), id.to_string())).collect();
         for keys in keys.chunks(1_024) {
-            for (key, known) in keys.iter().zip(store.look_up(keys).await.unwrap()) {
+            let known = match plan.is_postgres() {
+                true => on_postgres(&plan.address).await.look_up(keys).await,
+                false => on_redis(&plan.address).await.look_up(keys).await,
+            };
+            for (key, known) in keys.iter().zip(known.unwrap()) {
                 assert!(matches!(known, Ok(Known::Completed(_))), "{key} is not completed: {known:?}");
             }
         }
     });
 }
 
-fn on_redis(test: &str, processes: u64, usual: u64, kills: u64, skewed: bool) {
-    if crate::redis_server::is_missing(test) {
-        return;
-    }
-    let server = crate::redis_server::Server::start(&[]);
-    let (seed, ids) = (Random::new().next(), deliveries(usual).div_ceil(TIMES));
+async fn on_redis(url: &str) -> RedisStore {
+    RedisStore::connect(RedisOptions::single(url)).await.unwrap()
+}
+
+async fn on_postgres(address: &str) -> PostgresStore {
+    let store = PostgresStore::new(PostgresOptions::parse(address).unwrap()).unwrap();
+    store.migrate().await.unwrap();
+    store
+}
+
+/// `usual` is how many deliveries there are if nothing else was asked for.
+fn run(address: String, processes: u64, usual: u64, kills: u64, skewed: bool) {
+    let (seed, ids) = (seeded().next(), deliveries(usual).div_ceil(TIMES));
     println!("HAPAX_DELIVERIES={}", ids * TIMES);
-    consume(&Plan { seed, processes, ids, skewed, url: server.url() }, kills);
+    consume(&Plan { seed, processes, ids, skewed, address }, kills);
 }
 
 #[test]
 fn two_processes_on_redis() {
-    on_redis("two_processes_on_redis", 2, 300_000, 8, false);
+    if !crate::redis_server::is_missing("two_processes_on_redis") {
+        let server = crate::redis_server::Server::start(&[]);
+        run(server.url(), 2, 300_000, 8, false);
+    }
 }
 
 #[test]
 fn four_processes_on_redis() {
-    on_redis("four_processes_on_redis", 4, 300_000, 12, false);
+    if !crate::redis_server::is_missing("four_processes_on_redis") {
+        let server = crate::redis_server::Server::start(&[]);
+        run(server.url(), 4, 300_000, 12, false);
+    }
 }
 
 #[test]
 fn processes_on_redis_whose_clocks_are_an_hour_apart() {
-    on_redis("processes_on_redis_whose_clocks_are_an_hour_apart", 2, 60_000, 3, true);
+    if !crate::redis_server::is_missing("processes_on_redis_whose_clocks_are_an_hour_apart") {
+        let server = crate::redis_server::Server::start(&[]);
+        run(server.url(), 2, 60_000, 3, true);
+    }
+}
+
+#[test]
+fn two_processes_on_postgres() {
+    let Some(server) = crate::postgres::server::Server::start(&["fsync=off"]) else { return };
+    run(server.address(), 2, 60_000, 6, false);
 }

@@ -8,42 +8,17 @@ mod failing;
 mod memory;
 mod policies;
 mod shared;
+#[path = "../common/world.rs"]
+mod world;
 
-use hapax::store::InMemoryStore;
-use hapax::testing::store::FaultyStore;
-use hapax::{ManualClock, TieredBuilder, TieredDedup};
+use hapax::{TieredBuilder, TieredDedup};
 use std::sync::Arc;
 use std::time::Duration;
+use world::*;
 
-type Store = Arc<FaultyStore<InMemoryStore>>;
 type Engine = TieredDedup<Store>;
 
-const WINDOW: Duration = Duration::from_secs(60);
-const RETENTION: Duration = Duration::from_secs(3_600);
-
-/// A store, and the clock of it and of all engines.
-struct World {
-    clock: ManualClock,
-    store: Store,
-}
-
 impl World {
-    fn new() -> Self {
-        let clock = ManualClock::new();
-        clock.advance(Duration::from_secs(1_000_000));
-        let store = Arc::new(FaultyStore::new(InMemoryStore::with_clock(clock.clone())));
-        World { clock, store }
-    }
-
-    fn engine(&self) -> TieredBuilder<Store> {
-        TieredDedup::builder(Arc::clone(&self.store))
-            .window(WINDOW)
-            .retention(RETENTION)
-            .capacity(10_000)
-            .clock(self.clock.clone())
-            .expiry(None)
-    }
-
     async fn shared(&self) -> Engine {
         self.engine().build().await.unwrap()
     }

@@ -1,5 +1,6 @@
 //! A store that fails when it is told to.
 
+use crate::random::Random;
 use crate::store::*;
 use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use std::collections::VecDeque;
@@ -54,7 +55,7 @@ pub struct FaultyStore<S> {
 struct Script {
     next: VecDeque<Fault>,
     otherwise: Fault,
-    random: Option<(u64, Vec<(u64, Fault)>)>,
+    random: Option<(Random, Vec<(u64, Fault)>)>,
 }
 
 impl<S: Store> FaultyStore<S> {
@@ -77,7 +78,7 @@ impl<S: Store> FaultyStore<S> {
 
     /// What happens to so many of a thousand calls, from now on, the same for the same seed.
     pub fn at_random(&self, seed: u64, per_thousand: impl Into<Vec<(u64, Fault)>>) {
-        self.script().random = Some((seed | 1, per_thousand.into()));
+        self.script().random = Some((Random::new(seed), per_thousand.into()));
     }
 
     /// From now on, the store is as if no other process could have it open.
@@ -114,11 +115,7 @@ impl<S: Store> FaultyStore<S> {
         let Some((random, faults)) = &mut script.random else {
             return otherwise;
         };
-        // Marsaglia's xorshift, 2003.
-        *random ^= *random << 13;
-        *random ^= *random >> 7;
-        *random ^= *random << 17;
-        let mut left = (*random >> 11) % 1_000;
+        let mut left = random.below(1_000);
         for (per_thousand, fault) in faults {
             match left.checked_sub(*per_thousand) {
                 Some(rest) => left = rest,

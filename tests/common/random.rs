@@ -1,4 +1,5 @@
 //! Numbers by a seed.
+#![allow(dead_code, reason = "every test binary uses a part of it")]
 
 use std::time::Duration;
 
@@ -28,6 +29,12 @@ impl Random {
 
     pub fn millis(&mut self, from: u64, to: u64) -> Duration {
         Duration::from_millis(self.within(from, to))
+    }
+
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i as u64 + 1) as usize);
+        }
     }
 
     /// Numbers that have nothing to do with these.

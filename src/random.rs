@@ -1,0 +1,51 @@
+//! Random numbers that are the same for the same seed, on every machine.
+
+/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a permutation that leaves no trace of its argument's pattern.
+pub(crate) fn mix(number: u64) -> u64 {
+    let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(feature = "testing")]
+pub(crate) use drawn::*;
+
+#[cfg(feature = "testing")]
+mod drawn {
+    /// A number that is determined by others.
+    pub(crate) fn hash(parts: [u64; 3]) -> u64 {
+        parts.iter().fold(0, |hash, &part| super::mix(hash ^ part))
+    }
+
+    /// splitmix64.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Random(u64);
+
+    impl Random {
+        pub(crate) fn new(seed: u64) -> Self {
+            Random(super::mix(seed))
+        }
+
+        pub(crate) fn next(&mut self) -> u64 {
+            let number = super::mix(self.0);
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            number
+        }
+
+        /// A number below `bound`; 0 if there is none.
+        pub(crate) fn below(&mut self, bound: u64) -> u64 {
+            scale(self.next(), bound)
+        }
+
+        /// True in `percent` of a hundred cases.
+        pub(crate) fn chance(&mut self, percent: u8) -> bool {
+            self.below(100) < u64::from(percent)
+        }
+    }
+
+    /// Any number, scaled to a range that starts at 0.
+    pub(crate) fn scale(number: u64, bound: u64) -> u64 {
+        ((u128::from(number) * u128::from(bound)) >> 64) as u64
+    }
+}

@@ -1,0 +1,37 @@
+//! A store that fails when it is told to, and engines over it.
+#![allow(dead_code, reason = "every test binary uses a part of it")]
+
+use hapax::store::InMemoryStore;
+use hapax::testing::store::FaultyStore;
+use hapax::{ManualClock, TieredBuilder, TieredDedup};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub type Store = Arc<FaultyStore<InMemoryStore>>;
+
+pub const WINDOW: Duration = Duration::from_secs(60);
+pub const RETENTION: Duration = Duration::from_secs(3_600);
+
+/// A store, and the clock of it and of all engines.
+pub struct World {
+    pub clock: ManualClock,
+    pub store: Store,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let clock = ManualClock::new();
+        clock.advance(Duration::from_secs(1_000_000));
+        let store = Arc::new(FaultyStore::new(InMemoryStore::with_clock(clock.clone())));
+        World { clock, store }
+    }
+
+    pub fn engine(&self) -> TieredBuilder<Store> {
+        TieredDedup::builder(Arc::clone(&self.store))
+            .window(WINDOW)
+            .retention(RETENTION)
+            .capacity(10_000)
+            .clock(self.clock.clone())
+            .expiry(None)
+    }
+}
