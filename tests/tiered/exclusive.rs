@@ -114,6 +114,36 @@ async fn until_it_is_warm_every_miss_is_asked() {
     assert_eq!(world.store.requests() - requests, 1, "a record, and no question");
 }
 
+#[tokio::test(start_paused = true)]
+async fn no_answer_is_wrong_while_it_warms() {
+    const STORED: usize = 60_000;
+    let world = World::new();
+    {
+        let engine = world.exclusive().await;
+        let ids: Vec<String> = (0..STORED).map(|i| format!("old {i}")).collect();
+        assert!(engine.check_batch(ids).await.into_iter().all(|it| it.unwrap().is_fresh()));
+        engine.shutdown(WINDOW).await.unwrap();
+    }
+    let engine = world.engine().ownership(Ownership::Exclusive).history(1e-3, 200_000).build().await.unwrap();
+    world.store.always(Fault::Delays(Duration::from_millis(10)));
+    let warms = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.warm().await }
+    });
+    let mut checked = 0;
+    // Before it is warm, and for a while afterwards.
+    while !engine.stats().is_warm || checked < 300 {
+        let old = (checked * 7_919) % STORED;
+        assert!(!is_fresh(&engine, &format!("old {old}")).await, "{old}");
+        assert!(engine.claim(format!("old {}", STORED - 1 - old)).await.unwrap().is_duplicate());
+        assert!(is_fresh(&engine, &format!("new {checked}")).await);
+        assert!(!is_fresh(&engine, &format!("new {checked}")).await);
+        checked += 1;
+    }
+    let warmed = warms.await.unwrap().unwrap() as usize;
+    assert!((STORED..=STORED + checked).contains(&warmed), "{warmed}");
+}
+
 #[tokio::test]
 async fn what_is_evicted_before_it_is_durable_is_a_duplicate_all_the_same() {
     let world = World::new();

@@ -1,7 +1,7 @@
 //! The asynchronous engine over real servers, beside the naive way, in one run on one machine: medians of several rounds, interleaved. The answers
 //! are checked: a fresh id that is called a duplicate, or the other way round, ends the run.
 //!
-//! `cargo run --release -- [redis] [postgres] [fjall] [latency]`: without a name, everything.
+//! `cargo run --release -- [redis] [postgres] [fjall] [latency] [warm]`: without a name, everything.
 
 #[path = "../../../tests/stores/redis_server.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
@@ -17,6 +17,7 @@ mod load;
 mod postgres_rows;
 mod redis_rows;
 mod table;
+mod warm;
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
@@ -36,5 +37,8 @@ fn main() {
     }
     if wants("latency") {
         runtime.block_on(latency::run());
+    }
+    if wants("warm") {
+        runtime.block_on(warm::run());
     }
 }

@@ -8,6 +8,8 @@ use std::path::Path;
 
 /// Written when the library has made everything else in a new directory.
 const MARKER: &str = "version";
+/// Three that say whose it is, and the version, which are written one after the other.
+const MARKER_BYTES: u64 = 4;
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
 const FIRST_LOG: &str = "0.jnl";
@@ -48,10 +50,10 @@ pub(super) fn prepare(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether the library has come to the end of making a database there: an empty marker is one that was being written.
+/// Whether the library has come to the end of making a database there: a shorter marker is one that was being written.
 fn is_made(path: &Path) -> io::Result<bool> {
     match fs::metadata(path.join(MARKER)) {
-        Ok(marker) => Ok(marker.len() > 0 || fs::read_dir(path.join(KEYSPACES))?.next().is_some()),
+        Ok(marker) => Ok(marker.len() >= MARKER_BYTES || fs::read_dir(path.join(KEYSPACES))?.next().is_some()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
