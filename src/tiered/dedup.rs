@@ -236,7 +236,7 @@ impl<S: Store> TieredDedup<S> {
         Ok(())
     }
 
-    /// What the engine has counted, and what it holds.
+    /// What the engine has counted, and what it holds. (It reads the whole window for that: 10 to 20 ms for ten million ids.)
     pub fn stats(&self) -> TieredStats {
         TieredStats::of(&self.inner, self.policies.values())
     }
