@@ -321,7 +321,9 @@ fn consume(plan: &Plan, kills: u64) {
 
 /// Every id is completed; none twice; what ran once more had been killed or had lost its lease.
 fn judge(plan: &Plan, stories: &[Story], killed: u64) {
-    assert_eq!(stories.iter().map(|story| story.lives as u64).sum::<u64>(), plan.processes + killed);
+    // Some are killed before they have begun.
+    let lives: usize = stories.iter().map(|story| story.lives).sum();
+    assert!((plan.processes..=plan.processes + killed).contains(&(lives as u64)), "{lives} lives");
     assert!(stories.iter().all(|story| story.open_at_the_end == 0), "a process has ended before its runs");
     let acknowledged: usize = stories.iter().map(|story| story.acknowledged.len()).sum();
     assert_eq!(acknowledged as u64, TIMES * plan.ids, "every delivery is acknowledged once");
