@@ -26,6 +26,22 @@ impl Drop for Connection {
     }
 }
 
+/// How much longer than it was told to take we wait for an answer: the server should be the one to say that it has none.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// An answer in time, or the server is taken for gone.
+pub(super) async fn in_time<A>(
+    options: &PostgresOptions,
+    doing: &str,
+    call: impl Future<Output = Result<A, StoreError>>,
+) -> Result<A, StoreError> {
+    let limit = options.timeout + GRACE;
+    tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
+        let what = format!("expected an answer to {doing} within {limit:?}");
+        Err(StoreError::new(ErrorKind::Timeout, super::BACKEND, what))
+    })
+}
+
 impl Connection {
     /// Connects, looks at the tables' version, and listens. The server ends what lasts longer than a lease: a statement,
     /// or a transaction whose client says nothing any more.
@@ -35,7 +51,7 @@ impl Connection {
         queue: Queue,
         lease: Duration,
     ) -> Result<Self, StoreError> {
-        let opening = async {
+        in_time(options, "connect", async {
             let connection = Self::connect(options).await?;
             tables.check(&connection.client).await?;
             let lease_ms = lease.as_millis();
@@ -46,13 +62,8 @@ impl Connection {
             );
             connection.client.batch_execute(&session).await.map_err(|error| failed("listen", error))?;
             Ok(connection)
-        };
-        // Longer than the driver takes to find that there is nobody.
-        let limit = options.timeout.max(Duration::from_secs(6));
-        tokio::time::timeout(limit, opening).await.unwrap_or_else(|_| {
-            let what = format!("expected a connection within {limit:?}");
-            Err(StoreError::new(ErrorKind::Timeout, super::BACKEND, what))
         })
+        .await
     }
 
     async fn connect(options: &PostgresOptions) -> Result<Self, StoreError> {

@@ -75,7 +75,7 @@ pub async fn once(
     let marked = tx.ask("mark an id", &statements::hold_bucket(tables), &statements::mark(tables), &values).await?;
     match marked {
         Some(_) => Ok(Seen::First),
-        None => duplicate(tx, tables, &values).await,
+        None => duplicate(tx, &statements::first_at(tables), &values).await,
     }
 }
 
@@ -130,13 +130,13 @@ pub async fn receive(
     }
     match tx.ask("receive a message", &before, &statements::receive(tables), &values).await? {
         Some(_) => Ok(Seen::First),
-        None => duplicate(tx, tables, &values[..2]).await,
+        None => duplicate(tx, &statements::first_received_at(tables), &values[..3]).await,
     }
 }
 
 /// When it was marked. The mark cannot be dropped meanwhile: the transaction holds the buckets.
-async fn duplicate(tx: &mut impl Transaction, tables: &Tables, values: &[Value<'_>]) -> Result<Seen, StoreError> {
-    match tx.ask("look at a mark", "", &statements::first_at(tables), values).await? {
+async fn duplicate(tx: &mut impl Transaction, first_at: &str, values: &[Value<'_>]) -> Result<Seen, StoreError> {
+    match tx.ask("look at a mark", "", first_at, values).await? {
         Some(micros) => Ok(Seen::Duplicate { first_at: time(micros) }),
         None => Err(corrupt("expected the mark of a duplicate, got none")),
     }

@@ -7,7 +7,7 @@ use super::tables::{Queue, Tables};
 use super::{Message, statements};
 use crate::store::StoreError;
 use std::time::Duration;
-use tokio_postgres::types::{FromSql, Type};
+use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 /// How many are claimed at a time, and for how long.
@@ -100,7 +100,7 @@ pub(super) async fn claim(
     let doing = "claim messages";
     let (first, behind) = (portion.first as i64, portion.behind as i64);
     let lease = micros(portion.lease);
-    let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 4] =
+    let values: [(&(dyn ToSql + Sync), Type); 4] =
         [(&name, Type::TEXT), (&first, Type::INT8), (&behind, Type::INT8), (&lease, Type::FLOAT8)];
     let rows = client.query_typed(&statements::claim(tables, queue), &values).await;
     let claimed = |row: &Row| {
@@ -135,7 +135,7 @@ pub(super) async fn settle(
         Fate::Done | Fate::Dead { .. } | Fate::Released => 0.0,
     };
     let delays: Vec<f64> = outcomes.iter().map(delay).collect();
-    let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 6] = [
+    let values: [(&(dyn ToSql + Sync), Type); 6] = [
         (&positions, Type::INT8_ARRAY),
         (&tokens, Type::INT8_ARRAY),
         (&fates, Type::INT2_ARRAY),

@@ -1,6 +1,6 @@
 //! Publishes what an outbox has.
 
-use super::connection::Connection;
+use super::connection::{Connection, in_time};
 use super::errors::misconfigured;
 use super::message::validate_name;
 use super::outage::Outage;
@@ -69,6 +69,8 @@ pub trait Publisher: Send + Sync + 'static {
 /// is killed after it has published and before it has said so leaves the message to be published again, after its lease.
 /// Even then the *first* publications of a key's messages come in order, so a receiver that dedupes by id has all of them
 /// once and in order.
+///
+/// Attempts are counted when they fail, so a message that kills its relays is tried for ever.
 ///
 /// # Errors
 ///
@@ -202,7 +204,8 @@ impl Relay {
     ) -> Result<(), StoreError> {
         let connection = Connection::open(&self.options, &self.tables, Queue::Outbox, self.lease()).await?;
         loop {
-            under_way.settle(&connection.client, &self.tables).await?;
+            let settle = under_way.settle(&connection.client, &self.tables);
+            in_time(&self.options, "settle claims", settle).await?;
             if !*stopping {
                 self.begin(&connection.client, publisher, under_way).await?;
             }
@@ -238,7 +241,8 @@ impl Relay {
         let portion = Portion { first: room, behind: BEHIND, lease: self.lease() };
         // Before the server reads its clock, so that by ours the lease is never over later than by the server's.
         let begin_until = Instant::now() + self.publish_timeout;
-        let runs = queue::claim(client, &self.tables, Queue::Outbox, self.topic.as_deref(), portion).await?;
+        let claim = queue::claim(client, &self.tables, Queue::Outbox, self.topic.as_deref(), portion);
+        let runs = in_time(&self.options, "claim messages", claim).await?;
         for run in runs {
             let (publisher, retry, timeout) = (Arc::clone(publisher), self.retry, self.publish_timeout);
             under_way.runs.spawn(async move { publish(&*publisher, &run, &retry, timeout, begin_until).await });

@@ -7,7 +7,7 @@ use super::tables::Tables;
 use crate::store::{ErrorKind, StoreError};
 use std::time::Duration;
 use tokio_postgres::Client;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 
 /// Partitions that one call begins or drops.
 const STEPS_MAX: i64 = 4;
@@ -89,7 +89,7 @@ impl Retention {
 
     async fn due(&self, client: &Client, tables: &Tables) -> Result<Vec<(i32, bool)>, StoreError> {
         let (partition, keep) = (micros(self.partition), micros(self.keep));
-        let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
+        let values: [(&(dyn ToSql + Sync), Type); 3] =
             [(&partition, Type::FLOAT8), (&keep, Type::FLOAT8), (&STEPS_MAX, Type::INT8)];
         let rows = client.query_typed(&statements::due(tables), &values).await;
         let step = |row| Ok((column(row, "bucket")?, column(row, "is_open")?));

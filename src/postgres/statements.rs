@@ -45,6 +45,15 @@ pub(super) fn first_at(tables: &Tables) -> String {
     format!("SELECT {MICROS} FROM {marks} WHERE consumer = $1 AND id = $2 ORDER BY first_at LIMIT 1")
 }
 
+/// The same of an id that was received, which may wait from before its mark was dropped: `$3` the whole id.
+pub(super) fn first_received_at(tables: &Tables) -> String {
+    let (marks, inbox) = (tables.marks(), tables.queue(Queue::Inbox));
+    format!(
+        "SELECT {MICROS} FROM (SELECT first_at FROM {marks} WHERE consumer = $1 AND id = $2 \
+         UNION ALL SELECT enqueued_at FROM {inbox} WHERE name = $1 AND id = $3) AS s ORDER BY first_at LIMIT 1"
+    )
+}
+
 /// Marks an id and stores its message: `$1` the consumer, `$2` the id as it is marked, `$3` the whole id, `$4` the key,
 /// `$5` the payload. Its position, or nothing if it was marked, or waits from before its mark was dropped.
 pub(super) fn receive(tables: &Tables) -> String {

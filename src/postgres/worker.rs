@@ -1,6 +1,6 @@
 //! Handles what an inbox has.
 
-use super::connection::Connection;
+use super::connection::{Connection, in_time};
 use super::errors::{failed, misconfigured};
 use super::message::validate_name;
 use super::outage::Outage;
@@ -13,7 +13,7 @@ use futures_util::FutureExt as _;
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Transaction};
 
 /// What a consumer does with a message.
@@ -204,7 +204,8 @@ impl Worker {
     pub async fn step(&self, client: &mut Client, handler: &impl Handler) -> Result<usize, StoreError> {
         // One message of each key: while it is at work, or waits to be tried again, those behind it stay where they are.
         let portion = Portion { first: self.batch, behind: 0, lease: self.lease };
-        let runs = queue::claim(client, &self.tables, Queue::Inbox, Some(&self.consumer), portion).await?;
+        let claim = queue::claim(client, &self.tables, Queue::Inbox, Some(&self.consumer), portion);
+        let runs = in_time(&self.options, "claim messages", claim).await?;
         let claimed = runs.iter().map(Run::len).sum();
         for claimed in runs.iter().flatten() {
             self.handle(client, handler, claimed).await?;
@@ -215,7 +216,9 @@ impl Worker {
     async fn handle(&self, client: &mut Client, handler: &impl Handler, claimed: &Claimed) -> Result<(), StoreError> {
         let Attempt::Failed { attempts, error } = self.attempt(client, handler, claimed).await? else { return Ok(()) };
         let fate = Fate::of_failure(&self.retry, attempts, &error);
-        queue::settle(client, &self.tables, Queue::Inbox, &[Outcome::new(claimed, attempts, fate)]).await
+        let outcomes = [Outcome::new(claimed, attempts, fate)];
+        let settle = queue::settle(client, &self.tables, Queue::Inbox, &outcomes);
+        in_time(&self.options, "settle a claim", settle).await
     }
 
     async fn attempt(
@@ -234,49 +237,59 @@ impl Worker {
             (statements::lock(&self.tables, Queue::Inbox), statements::remove(&self.tables, Queue::Inbox));
         let (position, token) = (claimed.position, claimed.token);
 
-        let mut tx = client.transaction().await.map_err(|error| failed("begin", error))?;
-        let locked = tx.query_typed(&lock, &[(&position, Type::INT8), (&token, Type::INT8)]).await;
-        if locked.map_err(|error| failed("lock a message", error))?.is_empty() {
-            tx.rollback().await.map_err(|error| failed("roll back", error))?;
+        let mut tx = self.ask("begin", client.transaction()).await?;
+        let held = [(&position as &(dyn ToSql + Sync), Type::INT8), (&token, Type::INT8)];
+        if self.ask("lock a message", tx.query_typed(&lock, &held)).await?.is_empty() {
+            self.ask("roll back", tx.rollback()).await?;
             return Ok(Attempt::Lost);
         }
         let message = Message { attempts: attempts - 1, ..claimed.message.clone() };
         if let Err(error) = trial::within(self.lease, handler.handle(&mut tx, &message)).await {
-            tx.rollback().await.map_err(|error| failed("roll back", error))?;
+            self.ask("roll back", tx.rollback()).await?;
             return Ok(Attempt::Failed { attempts, error });
         }
-        if let Err(error) = tx.query_typed(&remove, &[(&position, Type::INT8)]).await {
-            return refused(attempts, failed("remove a message", error), tx.rollback().await);
+        // Refused, if the handler took no notice of an error: a commit would say nothing, and do nothing.
+        if let Err(error) = self.ask("remove a message", tx.query_typed(&remove, &held[..1])).await {
+            self.ask("roll back", tx.rollback()).await?;
+            return refused(attempts, error);
         }
-        match tx.commit().await {
+        match self.ask("commit", tx.commit()).await {
             Ok(()) => Ok(Attempt::Handled),
-            Err(error) => refused(attempts, failed("commit", error), Ok(())),
+            Err(error) => refused(attempts, error),
         }
     }
 
     /// Counts an attempt, and makes its lease a whole one. Nothing, if somebody else has the message.
     async fn begin(&self, client: &Client, claimed: &Claimed) -> Result<Option<u32>, StoreError> {
         let lease = queue::micros(self.lease);
-        let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
-            [(&claimed.position, Type::INT8), (&claimed.token, Type::INT8), (&lease, Type::FLOAT8)];
-        let begun = client.query_typed(&statements::begin_attempt(&self.tables, Queue::Inbox), &values).await;
-        let rows = begun.map_err(|error| failed("begin an attempt", error))?;
+        let values = [
+            (&claimed.position as &(dyn ToSql + Sync), Type::INT8),
+            (&claimed.token, Type::INT8),
+            (&lease, Type::FLOAT8),
+        ];
+        let begin = statements::begin_attempt(&self.tables, Queue::Inbox);
+        let rows = self.ask("begin an attempt", client.query_typed(&begin, &values)).await?;
         let attempts = rows.first().map(|row| queue::column::<i32>(row, "attempts")).transpose()?;
         Ok(attempts.map(|attempts| u32::try_from(attempts).unwrap_or(0)))
+    }
+
+    /// An answer of the server, in time.
+    async fn ask<A>(
+        &self,
+        doing: &str,
+        call: impl Future<Output = Result<A, tokio_postgres::Error>>,
+    ) -> Result<A, StoreError> {
+        in_time(&self.options, doing, async { call.await.map_err(|error| failed(doing, error)) }).await
     }
 }
 
 /// The server does not commit what a handler did: that is the message's failure, if the connection has survived it.
-fn refused(
-    attempts: u32,
-    error: StoreError,
-    rolled_back: Result<(), tokio_postgres::Error>,
-) -> Result<Attempt, StoreError> {
+fn refused(attempts: u32, error: StoreError) -> Result<Attempt, StoreError> {
     let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<tokio_postgres::Error>());
     let state = cause.and_then(|cause| cause.code());
     // Of these classes are failures of the server and the connection, and not of a transaction.
     let is_servers = state.is_none_or(|state| ["08", "53", "57", "58", "XX"].contains(&&state.code()[..2]));
-    match is_servers || rolled_back.is_err() {
+    match is_servers {
         true => Err(error),
         false => Ok(Attempt::Failed { attempts, error: error.to_string() }),
     }

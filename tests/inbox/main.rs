@@ -35,8 +35,20 @@ struct Place {
 impl Place {
     /// Runs a test where there is a PostgreSQL.
     fn run<F: Future<Output = ()>>(test: impl FnOnce(Place) -> F) {
+        if let Some(server) = Server::shared() {
+            Self::run_at(server, test);
+        }
+    }
+
+    /// On a server that no other test has, so that it can be killed.
+    fn run_alone<F: Future<Output = ()>>(test: impl FnOnce(Place) -> F) {
+        if let Some(server) = Server::start(&["fsync=off", "full_page_writes=off"]) {
+            Self::run_at(Arc::new(server), test);
+        }
+    }
+
+    fn run_at<F: Future<Output = ()>>(server: Arc<Server>, test: impl FnOnce(Place) -> F) {
         static PLACES: AtomicU64 = AtomicU64::new(0);
-        let Some(server) = Server::shared() else { return };
         let prefix = format!("p{}", PLACES.fetch_add(1, Ordering::Relaxed));
         let tables = Tables::new("public", &prefix).expect("a name");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

@@ -48,8 +48,15 @@ fn a_redelivery_is_not_stored_again_whatever_became_of_the_first() {
         assert!(!place.receive(&mut client, "c", message).await.is_first());
         assert!(place.receive(&mut client, "d", message).await.is_first(), "another consumer");
         // Its mark is gone, and it waits still.
-        place.execute(&client, "DELETE FROM {p}_marks").await;
-        assert!(!place.receive(&mut client, "c", message).await.is_first());
+        let Seen::Duplicate { first_at } = place.receive(&mut client, "c", message).await else { panic!() };
+        place
+            .execute(
+                &client,
+                "DELETE FROM {p}_marks; UPDATE {p}_inbox SET enqueued_at = enqueued_at - interval '9 days'",
+            )
+            .await;
+        let Seen::Duplicate { first_at: still } = place.receive(&mut client, "c", message).await else { panic!() };
+        assert!(first_at.duration_since(still).unwrap() > 200 * HOUR, "since it came in: {still:?}");
 
         let seen = Script::new(|message: &Message| {
             assert_eq!(
@@ -319,4 +326,34 @@ fn a_worker_is_woken_by_a_commit() {
         };
         worker.run(&script, told).await.unwrap();
     });
+}
+
+/// A server that does not answer is taken for gone, and an outage has an end.
+#[test]
+fn no_answer_is_an_error_in_time() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        let tx = client.transaction().await.unwrap();
+        tx.batch_execute(&format!("LOCK TABLE {0}_inbox, {0}_outbox", place.prefix)).await.unwrap();
+        let options = place.options().timeout(ms(10)).unwrap();
+        let worker = Worker::new(options.clone(), place.tables.clone(), "c").unwrap().longest_outage(Duration::ZERO);
+        let relay = Relay::new(options, place.tables.clone()).longest_outage(Duration::ZERO);
+        let script = Script::new(|_: &Message| Ok(()));
+        let never = std::future::pending;
+        let (worker, relay) = tokio::join!(worker.run(&script, never()), relay.run(Arc::new(Unused), never()));
+        for error in [worker.unwrap_err(), relay.unwrap_err()] {
+            assert!(
+                error.kind() == hapax::store::ErrorKind::Timeout && error.to_string().contains("claim messages"),
+                "{error}"
+            );
+        }
+    });
+}
+
+struct Unused;
+
+impl Publisher for Unused {
+    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+        panic!("{message:?} cannot have been claimed")
+    }
 }
