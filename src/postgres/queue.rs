@@ -10,6 +10,9 @@ use std::time::Duration;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, Row};
 
+/// Messages of a key that are claimed behind its first.
+pub(super) const BEHIND: usize = 15;
+
 /// How many are claimed at a time, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Portion {

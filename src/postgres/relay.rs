@@ -4,7 +4,7 @@ use super::connection::{Connection, in_time};
 use super::errors::misconfigured;
 use super::message::validate_name;
 use super::outage::Outage;
-use super::queue::{self, Claimed, Fate, Outcome, Portion};
+use super::queue::{self, BEHIND, Claimed, Fate, Outcome, Portion};
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
 use super::worker::within;
@@ -20,8 +20,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
-/// Messages of a key that are claimed behind its first.
-const BEHIND: usize = 15;
 /// A lease is so many times what a publication may take: one for those that come first, one for the last that is begun,
 /// one to say what came of them.
 const LEASE_FACTOR: u32 = 3;

@@ -4,7 +4,7 @@ use super::connection::{Connection, in_time};
 use super::errors::{failed, misconfigured};
 use super::message::validate_name;
 use super::outage::Outage;
-use super::queue::{self, Claimed, Fate, Outcome, Portion, Run};
+use super::queue::{self, BEHIND, Claimed, Fate, Outcome, Portion};
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
 use super::{Failure, Message, statements, trial};
@@ -90,7 +90,7 @@ enum Attempt {
 }
 
 impl Worker {
-    /// A worker of this consumer. Unless told otherwise it claims 16 messages for 30 seconds, polls every second, and
+    /// A worker of this consumer. Unless told otherwise it claims 16 keys for 30 seconds, polls every second, and
     /// tries ten times, after 200 ms at first and a minute at last.
     ///
     /// # Errors
@@ -117,7 +117,8 @@ impl Worker {
         Worker { retry, ..self }
     }
 
-    /// How many messages are claimed at a time: more spare claims, and wait longer for one that is slow.
+    /// How many keys (and messages without one) are claimed at a time, each with up to 15 messages behind its first: more
+    /// spare claims, and wait longer for one that is slow.
     ///
     /// # Errors
     ///
@@ -125,7 +126,7 @@ impl Worker {
     pub fn batch(self, batch: usize) -> Result<Self, StoreError> {
         match (1..=1_000).contains(&batch) {
             true => Ok(Worker { batch, ..self }),
-            false => Err(misconfigured(format!("a batch has 1 to 1000 messages, not {batch}"))),
+            false => Err(misconfigured(format!("a batch has 1 to 1000 keys, not {batch}"))),
         }
     }
 
@@ -155,7 +156,7 @@ impl Worker {
         Worker { longest_outage, ..self }
     }
 
-    /// Handles messages until `stop` says so. The batch at hand is finished then.
+    /// Handles messages until `stop` says so. The message at hand is finished then, and what else was claimed given back.
     ///
     /// # Errors
     ///
@@ -182,9 +183,18 @@ impl Worker {
         mut stop: std::pin::Pin<&mut futures_util::future::Fuse<F>>,
     ) -> Result<(), StoreError> {
         let mut connection = Connection::open(&self.options, &self.tables, Queue::Inbox, self.lease).await?;
+        let mut stopped = false;
         loop {
-            let claimed = self.step(&mut connection.client, handler).await?;
+            // Only looked at here: it wakes whoever waits for it below.
+            let is_stopped = || {
+                stopped = stopped || stop.as_mut().now_or_never().is_some();
+                stopped
+            };
+            let claimed = self.work(&mut connection.client, handler, is_stopped).await?;
             outage.end();
+            if stopped {
+                return Ok(());
+            }
             let pause = if claimed == 0 { self.poll } else { Duration::ZERO };
             tokio::select! {
                 biased;
@@ -202,23 +212,45 @@ impl Worker {
     ///
     /// Those of the server and the connection; a handler's are kept with its message.
     pub async fn step(&self, client: &mut Client, handler: &impl Handler) -> Result<usize, StoreError> {
-        // One message of each key: while it is at work, or waits to be tried again, those behind it stay where they are.
-        let portion = Portion { first: self.batch, behind: 0, lease: self.lease };
-        let claim = queue::claim(client, &self.tables, Queue::Inbox, Some(&self.consumer), portion);
-        let runs = in_time(&self.options, "claim messages", claim).await?;
-        let claimed = runs.iter().map(Run::len).sum();
-        for claimed in runs.iter().flatten() {
-            self.handle(client, handler, claimed).await?;
-        }
-        Ok(claimed)
+        self.work(client, handler, || false).await
     }
 
-    async fn handle(&self, client: &mut Client, handler: &impl Handler, claimed: &Claimed) -> Result<(), StoreError> {
-        let Attempt::Failed { attempts, error } = self.attempt(client, handler, claimed).await? else { return Ok(()) };
-        let fate = Fate::of_failure(&self.retry, attempts, &error);
-        let outcomes = [Outcome::new(claimed, attempts, fate)];
+    /// Claims a batch and handles it until it is to stop, and gives back the rest.
+    async fn work(
+        &self,
+        client: &mut Client,
+        handler: &impl Handler,
+        mut is_stopped: impl FnMut() -> bool,
+    ) -> Result<usize, StoreError> {
+        let portion = Portion { first: self.batch, behind: BEHIND, lease: self.lease };
+        let claim = queue::claim(client, &self.tables, Queue::Inbox, Some(&self.consumer), portion);
+        let runs = in_time(&self.options, "claim messages", claim).await?;
+        let mut handled = 0;
+        for run in &runs {
+            for (at, claimed) in run.iter().enumerate() {
+                // What is behind a message in a key waits for it.
+                if is_stopped() {
+                    self.settle(client, Outcome::released(&run[at..]).collect()).await?;
+                    break;
+                }
+                handled += 1;
+                let outcome = match self.attempt(client, handler, claimed).await? {
+                    Attempt::Handled => continue,
+                    Attempt::Lost => None,
+                    Attempt::Failed { attempts, error } => {
+                        Some(Outcome::new(claimed, attempts, Fate::of_failure(&self.retry, attempts, &error)))
+                    }
+                };
+                self.settle(client, outcome.into_iter().chain(Outcome::released(&run[at + 1..])).collect()).await?;
+                break;
+            }
+        }
+        Ok(handled)
+    }
+
+    async fn settle(&self, client: &Client, outcomes: Vec<Outcome>) -> Result<(), StoreError> {
         let settle = queue::settle(client, &self.tables, Queue::Inbox, &outcomes);
-        in_time(&self.options, "settle a claim", settle).await
+        in_time(&self.options, "settle claims", settle).await
     }
 
     async fn attempt(

@@ -251,14 +251,8 @@ fn roles_without_privileges_suffice_and_tables_are_made_once() {
                 .unwrap();
             Retention::new(HOUR, HOUR).unwrap().expire(&mut owner, &tables).await.unwrap();
         }
-        assert_eq!(
-            Worker::new(options(&address("clerk")), tables.clone(), "d")
-                .unwrap()
-                .step(&mut clerk, &Nothing)
-                .await
-                .unwrap(),
-            1
-        );
+        let worker = Worker::new(options(&address("clerk")), tables.clone(), "d").unwrap();
+        assert_eq!(worker.step(&mut clerk, &Nothing).await.unwrap(), 2);
         owner.batch_execute(&format!("UPDATE {}.select_flow_migrations SET version = 9", place.prefix)).await.unwrap();
         let error =
             Relay::new(options(&address("clerk")), tables.clone()).run(Arc::new(Nothing), std::future::pending()).await;

@@ -5,9 +5,11 @@ use std::sync::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+type Does = dyn Fn(&Message) -> Result<(), Failure> + Send + Sync;
+
 /// What a handler is to do with a message, and the order in which they came.
 struct Script {
-    does: Box<dyn Fn(&Message) -> Result<(), Failure> + Send + Sync>,
+    does: Box<Does>,
     handled: Mutex<Vec<String>>,
 }
 
@@ -135,10 +137,10 @@ fn a_key_keeps_its_order_and_waits_behind_its_failure_alone() {
         let worker = place.worker("c").retry(hour);
         let script = Script::new(|message: &Message| if message.id == b"a1" { Err("no".into()) } else { Ok(()) });
         while worker.step(&mut client, &script).await.unwrap() > 0 {}
-        assert_eq!(script.handled(), ["b1", "free", "b2"], "a2 is behind a1");
+        assert_eq!(script.handled(), ["b1", "b2", "free"], "a2 is behind a1");
         pass_time(&place, &client).await;
         while worker.step(&mut client, &script).await.unwrap() > 0 {}
-        assert_eq!(script.handled(), ["b1", "free", "b2", "a2"], "a1 is a dead letter");
+        assert_eq!(script.handled(), ["b1", "b2", "free", "a2"], "a1 is a dead letter");
     });
 }
 
@@ -356,4 +358,26 @@ impl Publisher for Unused {
     async fn publish(&self, message: &Message) -> Result<(), Failure> {
         panic!("{message:?} cannot have been claimed")
     }
+}
+
+/// The message at hand is finished, and the rest is not kept from others.
+#[test]
+fn a_worker_that_stops_gives_back_what_it_has_not_begun() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        for id in ["1", "2", "3"] {
+            let _ = place.receive(&mut client, "c", NewMessage::new(id, "").key("k")).await;
+        }
+        let _ = place.receive(&mut client, "c", NewMessage::new("free", "")).await;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let stop = Mutex::new(Some(stop));
+        let script = Script::new(move |_: &Message| {
+            stop.lock().unwrap().take().expect("it stops after the first").send(()).unwrap();
+            Ok(())
+        });
+        place.worker("c").run(&script, async { stopped.await.unwrap() }).await.unwrap();
+        assert_eq!(script.handled(), ["1"]);
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_inbox WHERE due_at <= clock_timestamp()").await, 3);
+        assert_eq!(place.count(&client, "SELECT sum(attempts)::bigint FROM {p}_inbox").await, 0);
+    });
 }
