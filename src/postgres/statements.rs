@@ -84,23 +84,47 @@ pub(super) fn listen(tables: &Tables, queue: Queue) -> String {
     format!("LISTEN {}", tables.channel(queue))
 }
 
+/// So many of the oldest messages are looked at before all keys are.
+const NEAR: usize = 256;
+
 /// Claims messages: `$1` whose (or anybody's), `$2` how many first ones, `$3` how many behind each, `$4` the lease in
 /// microseconds.
 ///
 /// A message may be taken if it is due, and nothing of its key is in front of it. Whoever has the first message of a key
-/// has those behind it, too: they are no first ones until it is gone. `OFFSET 0` keeps the look at what is in front a
-/// look-up by index, of which there are as many as it takes to fill a batch.
+/// has those behind it, too: they are no first ones until it is gone.
+///
+/// Usually enough of the oldest messages are such. If not, a key may have more of them than were looked at, and then the
+/// first message of each key is looked up, from one key to the next, however many there are behind it. `OFFSET 0` keeps
+/// each look at what is in front a look-up by index.
 pub(super) fn claim(tables: &Tables, queue: Queue) -> String {
     let table = tables.queue(queue);
+    let waits = "m.dead_at IS NULL AND ($1::text IS NULL OR m.name = $1)";
+    let next_key = |behind: &str| {
+        format!(
+            "SELECT m.name, m.key, m.position, m.due_at FROM {table} m \
+             WHERE {waits} AND m.key IS NOT NULL {behind} ORDER BY m.name, m.key, m.position LIMIT 1"
+        )
+    };
+    let (first_key, next_key) = (next_key(""), next_key("AND (m.name, m.key) > (k.name, k.key)"));
     format!(
-        "WITH first AS MATERIALIZED (SELECT m.position, m.name, m.key FROM {table} m \
-         WHERE m.dead_at IS NULL AND m.due_at <= clock_timestamp() AND ($1::text IS NULL OR m.name = $1) \
-         AND (m.key IS NULL OR NOT EXISTS (SELECT FROM {table} f WHERE f.dead_at IS NULL AND f.name = m.name \
-         AND f.key = m.key AND f.position < m.position OFFSET 0)) \
+        "WITH RECURSIVE near AS MATERIALIZED (SELECT m.position, m.name, m.key, m.due_at FROM {table} m \
+         WHERE {waits} ORDER BY m.position LIMIT {NEAR}), \
+         near_first AS MATERIALIZED (SELECT n.position FROM near n WHERE n.due_at <= clock_timestamp() \
+         AND (n.key IS NULL OR NOT EXISTS (SELECT FROM {table} f WHERE f.dead_at IS NULL AND f.name = n.name \
+         AND f.key = n.key AND f.position < n.position OFFSET 0))), \
+         keys AS (({first_key}) UNION ALL SELECT n.* FROM keys k CROSS JOIN LATERAL ({next_key}) n), \
+         far AS MATERIALIZED (SELECT (SELECT count(*) FROM near) = {NEAR} \
+         AND (SELECT count(*) FROM near_first) < $2 AS is_needed), \
+         candidates AS MATERIALIZED (SELECT position FROM near_first \
+         UNION SELECT position FROM keys WHERE (SELECT is_needed FROM far) AND due_at <= clock_timestamp() \
+         UNION (SELECT m.position FROM {table} m WHERE (SELECT is_needed FROM far) AND {waits} AND m.key IS NULL \
+         AND m.due_at <= clock_timestamp() ORDER BY m.position LIMIT $2)), \
+         first AS MATERIALIZED (SELECT m.position, m.name, m.key FROM candidates c JOIN {table} m USING (position) \
+         WHERE m.dead_at IS NULL AND m.due_at <= clock_timestamp() \
          ORDER BY m.position LIMIT $2 FOR UPDATE OF m SKIP LOCKED), \
          taken AS MATERIALIZED (SELECT position FROM first UNION ALL SELECT b.position FROM first f CROSS JOIN LATERAL \
-         (SELECT position FROM {table} b WHERE b.dead_at IS NULL AND b.name = f.name AND b.key = f.key \
-         AND b.position > f.position ORDER BY b.position LIMIT $3) b) \
+         (SELECT m.position FROM {table} m WHERE m.dead_at IS NULL AND m.name = f.name AND m.key = f.key \
+         AND m.position > f.position ORDER BY m.position LIMIT $3) b) \
          UPDATE {table} m SET token = m.token + 1, due_at = clock_timestamp() + $4 * interval '1 microsecond' \
          FROM taken WHERE m.position = taken.position \
          RETURNING m.position, m.token, m.attempts, m.name, m.key, m.id, m.payload"

@@ -106,6 +106,7 @@ impl Tables {
             .replace("{queue}", &self.queue(queue))
             .replace("{queue_order}", &index("order"))
             .replace("{queue_key}", &index("key"))
+            .replace("{queue_free}", &index("free"))
             .replace("{queue_dead}", &index("dead"))
             .replace("{order}", order)
     }

@@ -64,8 +64,8 @@ pub trait Handler: Send + Sync {
 ///
 /// # Cost
 ///
-/// A claim for each batch, and for each message two transactions, of six round trips together. A claim looks at messages from
-/// the oldest on until it has a batch, so it gets slower by about a microsecond for each that waits behind another one of its key.
+/// A claim for each batch, and for each message two transactions, of six round trips together. A claim looks at the 256
+/// oldest messages, and, if too few of them can be taken, at the first one of each key.
 #[derive(Clone, Debug)]
 pub struct Worker {
     options: PostgresOptions,

@@ -209,7 +209,7 @@ fn a_relay_is_woken_by_a_commit_and_polls_for_what_it_was_not_told_of() {
         let broker = Arc::new(Broker::default());
         let (stop, relay) = start(place.relay().poll(HOUR).unwrap(), &broker);
         let idle =
-            "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%{p}_outbox%SKIP LOCKED%'";
+            "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%RECURSIVE near%{p}_outbox%'";
         until("it has looked", async || place.count(&client, idle).await > 0).await;
         place.enqueue(&mut client, "t", NewMessage::new("told", "")).await;
         until("it is published", async || broker.published() == ["told"]).await;
@@ -246,5 +246,42 @@ fn a_relay_that_stops_ends_what_it_has_begun() {
         relay.await.unwrap();
         assert_eq!(broker.published().len(), 3);
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_outbox").await, 0);
+    });
+}
+
+/// However many of a key wait behind one that fails: more than a claim looks at first.
+#[test]
+fn others_go_on_behind_a_long_queue() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        let filled = "INSERT INTO {p}_outbox (name, key, id, payload) SELECT 't', 'blocked', ('b' || n)::bytea, '' FROM generate_series(1, 600) n";
+        place.execute(&client, filled).await;
+        for (id, key) in [("a1", Some("a")), ("free", None), ("a2", Some("a")), ("c1", Some("c"))] {
+            let message = NewMessage::new(id, "");
+            place.enqueue(&mut client, "t", key.map_or(message, |key| message.key(key))).await;
+        }
+        place.enqueue(&mut client, "u", NewMessage::new("u1", "").key("a")).await;
+        let broker = Arc::new(Broker { failing: vec!["b1"], ..Broker::default() });
+        let (stop, relay) = start(place.relay().retry(Retry::new(HOUR, HOUR).unwrap()), &broker);
+        until("others are published", async || broker.published().len() == 5).await;
+        stop.send(true).unwrap();
+        relay.await.unwrap();
+        let published = broker.published();
+        assert!(
+            published.iter().position(|id| id == "a1") < published.iter().position(|id| id == "a2"),
+            "{published:?}"
+        );
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_outbox").await, 600);
+
+        place.execute(&client, "UPDATE {p}_outbox SET due_at = '-infinity'").await;
+        let repaired = Arc::new(Broker::default());
+        let relays: Vec<_> = (0..2).map(|_| start(place.relay().batch(1).unwrap(), &repaired)).collect();
+        until_empty(&place, &client).await;
+        for (stop, relay) in relays {
+            stop.send(true).unwrap();
+            relay.await.unwrap();
+        }
+        assert_eq!(repaired.published(), (1..=600).map(|n| format!("b{n}")).collect::<Vec<_>>());
+        assert_eq!(*repaired.wrong.lock().unwrap(), Vec::<String>::new());
     });
 }

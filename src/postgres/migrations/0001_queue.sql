@@ -15,4 +15,5 @@ CREATE TABLE IF NOT EXISTS {queue} (
 ) WITH (fillfactor = 80);
 CREATE INDEX IF NOT EXISTS {queue_order} ON {queue} ({order}) WHERE dead_at IS NULL;
 CREATE INDEX IF NOT EXISTS {queue_key} ON {queue} (name, key, position) WHERE dead_at IS NULL AND key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {queue_free} ON {queue} ({order}) WHERE dead_at IS NULL AND key IS NULL;
 CREATE INDEX IF NOT EXISTS {queue_dead} ON {queue} (position) WHERE dead_at IS NOT NULL;
