@@ -9,7 +9,13 @@
 //! closes while somebody writes (an advisory lock, shared by writers until their transactions end); and an id is
 //! written only if no earlier bucket has it. Within the last bucket the primary key decides.
 //!
+//! (PostgreSQL would see to most of that by itself: to make a partition locks the table. But that a statement takes its
+//! snapshot only after it has got such a lock is nowhere promised.)
+//!
 //! That holds at every isolation level: see [`once`].
+//!
+//! Partitions by hash of the id would be unique by themselves, but then marks could only be deleted row by row, and what
+//! was deleted be vacuumed.
 
 use super::dead::{self, DeadLetter};
 use super::errors::corrupt;

@@ -285,3 +285,21 @@ fn others_go_on_behind_a_long_queue() {
         assert_eq!(*repaired.wrong.lock().unwrap(), Vec::<String>::new());
     });
 }
+
+/// A relay that is late does not settle what somebody else has claimed since.
+#[test]
+fn whoever_has_lost_a_claim_leaves_it_alone() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        place.enqueue(&mut client, "t", NewMessage::new("m", "").key("k")).await;
+        let broker = Arc::new(Broker { takes: ms(100), ..Broker::default() });
+        let (stop, relay) = start(place.relay(), &broker);
+        until("it is in flight", async || !broker.in_flight.lock().unwrap().is_empty()).await;
+        place.execute(&client, "UPDATE {p}_outbox SET token = token + 1, due_at = 'infinity'").await;
+        stop.send(true).unwrap();
+        relay.await.unwrap();
+        assert_eq!(broker.published(), ["m"]);
+        let theirs = "SELECT count(*) FROM {p}_outbox WHERE due_at = 'infinity' AND attempts = 0";
+        assert_eq!(place.count(&client, theirs).await, 1);
+    });
+}

@@ -320,8 +320,7 @@ fn a_worker_is_woken_by_a_commit() {
         let script = Script::new(|_: &Message| Ok(()));
         let worker = place.worker("c").poll(HOUR).unwrap();
         let told = async {
-            let idle =
-                "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%RECURSIVE near%{p}_inbox%'";
+            let idle = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%RECURSIVE near%{p}_inbox%'";
             until("it has looked", async || place.count(&client, idle).await > 0).await;
             let _ = place.receive(&mut client, "c", NewMessage::new("m", "")).await;
             until("it is handled", async || !script.handled().is_empty()).await;
