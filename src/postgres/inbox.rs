@@ -65,8 +65,8 @@ use tokio_postgres::Client;
 ///
 /// # Cost
 ///
-/// One round trip for an id that is first (two with sqlx), two for a duplicate; a look into the index of each partition. Until the transaction
-/// ends, no partition is begun, so transactions should be short.
+/// One round trip for an id that is first (two with sqlx), two for a duplicate; a look into the index of each partition.
+/// Until the transaction ends, no partition is begun, so transactions should be short.
 ///
 /// Idea: the idempotent receiver (Hohpe and Woolf, 2003), with the mark in the transaction of the effect.
 pub async fn once(

@@ -24,7 +24,7 @@
 //! | | what is in one transaction | for |
 //! |---|---|---|
 //! | [`inbox::once`] | mark and effect | a consumer that handles a message while the broker waits |
-//! | [`inbox::receive`], [`Worker`] | mark and stored message; then effect and its removal | work that takes longer than the broker waits, fails and is tried again, has an order |
+//! | [`inbox::receive`], [`Worker`] | mark and stored message; then effect and removal | work that is slow, tried again, ordered |
 //! | [`outbox::enqueue`], [`Relay`] | effect and message | telling others, if and only if the effect was committed |
 //!
 //! # Guarantees

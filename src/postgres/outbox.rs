@@ -29,8 +29,9 @@ use tokio_postgres::Client;
 ///
 /// Messages of a topic and [key](NewMessage::key) are published in the order of their transactions' commits. For that, a
 /// transaction that enqueues a message of a key *waits* for all others that have, until they end: numbers are given out
-/// in the order of commits. The caller's `lock_timeout` bounds the wait. The other way, to publish nothing that is newer than the oldest open
-/// transaction, would let any long transaction of the whole server hold up all messages.
+/// in the order of commits. The caller's `lock_timeout` bounds the wait. The other way, to publish nothing that is newer
+/// than the oldest open transaction, would let any long transaction of the whole server hold up all messages, and would
+/// put those of a key into the order in which their transactions began.
 ///
 /// Messages without a key wait for nobody. Two transactions that enqueue for several keys each should do so in the same
 /// order, or the server undoes one of them (SQLSTATE 40P01). Each key takes a lock of the server's
@@ -45,7 +46,8 @@ use tokio_postgres::Client;
 ///
 /// # Cost
 ///
-/// One round trip (with sqlx two, for a message that has a key). Relays are woken by `NOTIFY`, for which the server commits one such transaction after the other.
+/// One round trip (with sqlx two, for a message that has a key). Relays are woken by `NOTIFY`, for which the server commits
+/// one such transaction after the other.
 ///
 /// Idea: the transactional outbox (Richardson, 2018).
 pub async fn enqueue(

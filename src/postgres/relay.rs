@@ -78,8 +78,8 @@ pub trait Publisher: Send + Sync + 'static {
 /// # Cost
 ///
 /// Two transactions for what was claimed together, up to 16 messages of each key. At most [`batch`](Self::batch) keys, and
-/// so 16 times as many messages, are in memory. A claim looks at the 256
-/// oldest messages, and, if too few of them can be taken, at the first one of each key.
+/// so 16 times as many messages, are in memory. A claim looks at the 256 oldest messages, and, if too few of them can be
+/// taken, at the first one of each key that waits.
 #[derive(Clone, Debug)]
 pub struct Relay {
     options: PostgresOptions,

@@ -64,8 +64,9 @@ pub trait Handler: Send + Sync {
 ///
 /// # Cost
 ///
-/// A claim for each batch, and for each message two transactions, of six round trips together. A claim looks at the 256
-/// oldest messages, and, if too few of them can be taken, at the first one of each key.
+/// A claim for each batch, and for each message two transactions, with five round trips besides the handler's. At most
+/// [`batch`](Self::batch) keys with 16 messages each are in memory. A claim looks at the 256 oldest messages, and, if too
+/// few of them can be taken, at the first one of each key that waits.
 #[derive(Clone, Debug)]
 pub struct Worker {
     options: PostgresOptions,
