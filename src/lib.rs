@@ -118,6 +118,9 @@ pub mod store;
 #[cfg(feature = "store")]
 mod tiered;
 
+#[cfg(feature = "postgres")]
+pub mod postgres;
+
 mod memory;
 mod rules;
 mod sync;

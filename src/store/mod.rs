@@ -40,7 +40,7 @@ mod committer;
 #[cfg(feature = "fjall")]
 mod fjall;
 #[cfg(feature = "postgres")]
-mod postgres;
+pub(crate) mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "sqlite")]

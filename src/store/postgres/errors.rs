@@ -10,7 +10,7 @@ use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
 /// What an SQLSTATE means to whoever asked.
-pub(super) fn kind(state: &SqlState) -> ErrorKind {
+pub(crate) fn kind(state: &SqlState) -> ErrorKind {
     match state.code() {
         // query_canceled: the statement's timeout.
         "57014" => ErrorKind::Timeout,
@@ -48,7 +48,7 @@ pub(super) fn failed(doing: &str, names: &Names, error: Error) -> StoreError {
 }
 
 /// No answer of the server: usually the connection's fault, unless it was never tried.
-fn unanswered(error: &Error) -> ErrorKind {
+pub(crate) fn unanswered(error: &Error) -> ErrorKind {
     let Some(cause) = error.source() else { return ErrorKind::Unavailable };
     match cause.downcast_ref::<io::Error>() {
         Some(error) if error.kind() == io::ErrorKind::TimedOut => ErrorKind::Timeout,

@@ -23,8 +23,8 @@
 //! bound for good, and when that has passed it is dropped, again under the exclusive lock.
 
 mod batches;
-mod errors;
-mod names;
+pub(crate) mod errors;
+pub(crate) mod names;
 mod operations;
 mod options;
 mod partitions;
@@ -34,7 +34,7 @@ mod scopes;
 mod session;
 mod statements;
 #[cfg(feature = "tls")]
-mod tls;
+pub(crate) mod tls;
 
 pub use options::{Layout, PostgresOptions};
 
@@ -47,7 +47,7 @@ use scopes::Scopes;
 use session::Session;
 use std::time::Duration;
 
-const BACKEND: &str = "postgres";
+pub(crate) const BACKEND: &str = "postgres";
 
 /// How much longer than the server we wait: it should be the one to say that it was not done.
 const GRACE: Duration = Duration::from_secs(1);

@@ -65,7 +65,7 @@ impl Names {
 /// The longest name. A partition's is longer by at most 22 bytes, and PostgreSQL cuts names at 63.
 const NAME_BYTES_MAX: usize = 41;
 
-fn validate(what: &str, name: &str) -> Result<(), StoreError> {
+pub(crate) fn validate(what: &str, name: &str) -> Result<(), StoreError> {
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     let is_name = starts && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     if is_name && name.len() <= NAME_BYTES_MAX {

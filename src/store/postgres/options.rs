@@ -44,14 +44,14 @@ impl Layout {
 /// ```
 #[derive(Clone)]
 pub struct PostgresOptions {
-    pub(super) config: Config,
+    pub(crate) config: Config,
     pub(super) names: Names,
     pub(super) layout: Layout,
     pub(super) partition: Duration,
     pub(super) connections: usize,
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
     #[cfg(feature = "tls")]
-    pub(super) tls: Option<super::tls::Roots>,
+    pub(crate) tls: Option<super::tls::Roots>,
 }
 
 impl PostgresOptions {

@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// Whom we trust.
 #[derive(Clone, Debug)]
-pub(super) struct Roots(Arc<RootCertStore>);
+pub(crate) struct Roots(Arc<RootCertStore>);
 
 impl Roots {
     /// Those in this text, or the platform's.
@@ -51,10 +51,10 @@ fn wrong(what: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>)
 
 /// Connects to any server.
 #[derive(Clone)]
-pub(super) struct Connector(TlsConnector);
+pub(crate) struct Connector(TlsConnector);
 
 impl Connector {
-    pub(super) fn new(roots: &Roots) -> Result<Self, StoreError> {
+    pub(crate) fn new(roots: &Roots) -> Result<Self, StoreError> {
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| wrong("expected TLS versions", error))?
@@ -79,7 +79,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for C
 }
 
 /// Connects to one server.
-pub(super) struct ConnectorTo {
+pub(crate) struct ConnectorTo {
     connector: TlsConnector,
     name: ServerName<'static>,
 }
@@ -97,7 +97,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
 }
 
 /// An encrypted connection. Passwords are not bound to it: the certificate alone says whose it is.
-pub(super) struct Encrypted<S>(Box<TlsStream<S>>);
+pub(crate) struct Encrypted<S>(Box<TlsStream<S>>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> tokio_postgres::tls::TlsStream for Encrypted<S> {
     fn channel_binding(&self) -> ChannelBinding {

@@ -1,0 +1,36 @@
+//! What the drivers and the server say, as errors of a store.
+
+use super::BACKEND;
+use crate::store::postgres::errors::{kind, unanswered};
+use crate::store::{ErrorKind, StoreError};
+use std::error::Error;
+use tokio_postgres::error::SqlState;
+
+/// What an error of tokio-postgres is.
+pub(super) fn failed(doing: &str, error: tokio_postgres::Error) -> StoreError {
+    match error.as_db_error().map(|answer| answer.code().clone()) {
+        Some(state) => refused(doing, &state, error),
+        None => StoreError::caused(unanswered(&error), BACKEND, format!("expected an answer to {doing}"), error),
+    }
+}
+
+/// What the server said.
+pub(super) fn refused(doing: &str, state: &SqlState, error: impl Error + Send + Sync + 'static) -> StoreError {
+    let what = match *state {
+        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME | SqlState::UNDEFINED_COLUMN => {
+            format!("expected to {doing} in tables that Tables::migrate makes")
+        }
+        _ => format!("expected to {doing}, got SQLSTATE {}", state.code()),
+    };
+    StoreError::caused(kind(state), BACKEND, what, error)
+}
+
+/// An option or an argument that cannot be.
+pub(super) fn misconfigured(what: impl Into<String>) -> StoreError {
+    StoreError::new(ErrorKind::Misconfigured, BACKEND, what)
+}
+
+/// A row that is not what was asked for.
+pub(super) fn corrupt(what: impl Into<String>) -> StoreError {
+    StoreError::new(ErrorKind::Corrupt, BACKEND, what)
+}

@@ -1,0 +1,182 @@
+//! What comes in: marks in the caller's transaction, and messages that are stored until a [`Worker`](super::Worker) has
+//! handled them.
+//!
+//! # Why no id is first twice
+//!
+//! Marks are partitioned by *bucket*, a number that grows, so that what is older than the retention goes by dropping a
+//! partition. A key is unique within its partition only. That an id is marked once in all of them is due to two rules,
+//! those of [`PostgresStore`](crate::store::PostgresStore): marks are written into the last bucket only, which nobody
+//! closes while somebody writes (an advisory lock, shared by writers until their transactions end); and an id is
+//! written only if no earlier bucket has it. Within the last bucket the primary key decides.
+//!
+//! (PostgreSQL would see to most of that by itself: to make a partition locks the table. But that a statement takes its
+//! snapshot only after it has got such a lock is nowhere promised.)
+//!
+//! That holds at every isolation level: see [`once`].
+//!
+//! Partitions by hash of the id would be unique by themselves, but then marks could only be deleted row by row, and what
+//! was deleted be vacuumed.
+
+use super::dead::{self, DeadLetter};
+use super::errors::corrupt;
+use super::message::validate_name;
+use super::seen::time;
+use super::tables::{Queue, Tables};
+use super::transaction::{Transaction, Value};
+use super::{NewMessage, Seen, statements};
+use crate::store::{StoreError, StoredId};
+use tokio_postgres::Client;
+
+/// Marks an id as processed by this consumer, in the caller's transaction: the mark is there if and only if the effect
+/// is.
+///
+/// ```no_run
+/// use hapax::postgres::{Seen, Tables, inbox};
+///
+/// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut tx = client.transaction().await?;
+/// match inbox::once(&mut tx, &Tables::default(), "billing", "m-17").await? {
+///     Seen::First => { tx.execute("UPDATE accounts SET balance = balance - 10 WHERE id = 3", &[]).await?; }
+///     Seen::Duplicate { first_at } => println!("done before, at {first_at:?}"),
+/// }
+/// tx.commit().await?; // now acknowledge
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// Of all transactions that mark an id for a consumer within the [`Retention`](super::Retention), one is told
+/// [`Seen::First`] and committed. Two consumers have the same id each for itself. Ids are any bytes of any length.
+///
+/// If another transaction has marked the id and not ended, this one *waits* until it has: then the id is a duplicate if
+/// it was committed, and first if it was rolled back. The caller's `lock_timeout` bounds the wait. Two transactions that
+/// mark several ids each should do so in the same order, or the server undoes one of them (SQLSTATE 40P01).
+///
+/// In `REPEATABLE READ` and `SERIALIZABLE`, an id that was marked after the transaction began to look is an error
+/// (SQLSTATE 40001) and not a duplicate: such transactions are tried again as a whole, as always.
+///
+/// # Errors
+///
+/// [`Conflict`](crate::store::ErrorKind::Conflict) after `lock_timeout`;
+/// [`Unavailable`](crate::store::ErrorKind::Unavailable) if the connection is lost, and for deadlocks and serialization
+/// failures; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) without tables, and for a name that none has. The
+/// transaction has failed then: roll it back, and do not acknowledge. The same if the call is dropped.
+///
+/// # Cost
+///
+/// One round trip for an id that is first (two with sqlx), two for a duplicate; a look into the index of each partition.
+/// Until the transaction ends, no partition is begun, so transactions should be short.
+///
+/// Idea: the idempotent receiver (Hohpe and Woolf, 2003), with the mark in the transaction of the effect.
+pub async fn once(
+    tx: &mut impl Transaction,
+    tables: &Tables,
+    consumer: &str,
+    id: impl AsRef<[u8]>,
+) -> Result<Seen, StoreError> {
+    validate_name("a consumer", consumer)?;
+    let id = StoredId::new(id.as_ref());
+    let values = [Value::Text(consumer), Value::Bytes(id.as_bytes())];
+    let marked = tx.ask("mark an id", &statements::hold_bucket(tables), &statements::mark(tables), &values).await?;
+    match marked {
+        Some(_) => Ok(Seen::First),
+        None => duplicate(tx, &statements::first_at(tables), &values).await,
+    }
+}
+
+/// Stores a message for this consumer's [`Worker`](super::Worker), in the caller's transaction; a redelivery is not
+/// stored again.
+///
+/// ```no_run
+/// use hapax::postgres::{NewMessage, Tables, inbox};
+///
+/// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut tx = client.transaction().await?;
+/// let message = NewMessage::new("m-17", r#"{"order": 17}"#).key("order-17");
+/// let seen = inbox::receive(&mut tx, &Tables::default(), "billing", message).await?;
+/// tx.commit().await?; // now acknowledge: it is stored, or was before
+/// # let _ = seen;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// Those of [`once`], with which it shares its marks: an id that was processed by one is not received by the other.
+/// A message that waits or is a dead letter is a duplicate even when its mark has been dropped.
+///
+/// With a [key](NewMessage::key), the message has its place behind all of its consumer and key that were committed
+/// before. For that, transactions that receive messages of the same key wait for one another until they end, and each
+/// key takes a lock of the server's `max_locks_per_transaction` until then.
+///
+/// # Errors
+///
+/// Those of [`once`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) if the id, the key or the payload is too
+/// long.
+pub async fn receive(
+    tx: &mut impl Transaction,
+    tables: &Tables,
+    consumer: &str,
+    message: NewMessage<'_>,
+) -> Result<Seen, StoreError> {
+    validate_name("a consumer", consumer)?;
+    message.validate()?;
+    let id = StoredId::new(message.id);
+    let values = [
+        Value::Text(consumer),
+        Value::Bytes(id.as_bytes()),
+        Value::Bytes(message.id),
+        Value::OptionalBytes(message.key),
+        Value::Bytes(message.payload),
+    ];
+    let mut before = statements::hold_bucket(tables);
+    if let Some(key) = message.key {
+        before = format!("{before}; {}", statements::hold_key(tables, Queue::Inbox, consumer, key));
+    }
+    match tx.ask("receive a message", &before, &statements::receive(tables), &values).await? {
+        Some(_) => Ok(Seen::First),
+        None => duplicate(tx, &statements::first_received_at(tables), &values[..3]).await,
+    }
+}
+
+/// When it was marked. The mark cannot be dropped meanwhile: the transaction holds the buckets.
+async fn duplicate(tx: &mut impl Transaction, first_at: &str, values: &[Value<'_>]) -> Result<Seen, StoreError> {
+    match tx.ask("look at a mark", "", first_at, values).await? {
+        Some(micros) => Ok(Seen::Duplicate { first_at: time(micros) }),
+        None => Err(corrupt("expected the mark of a duplicate, got none")),
+    }
+}
+
+/// Dead letters of a consumer (or of all), oldest first, behind a position: messages that a worker gave up.
+///
+/// # Errors
+///
+/// As usual, if the server does not answer.
+pub async fn dead_letters(
+    client: &Client,
+    tables: &Tables,
+    consumer: Option<&str>,
+    behind: i64,
+    limit: u16,
+) -> Result<Vec<DeadLetter>, StoreError> {
+    dead::list(client, tables, Queue::Inbox, consumer, behind, limit).await
+}
+
+/// Lets a dead letter be tried again, as the last of its key. Whether there was one.
+///
+/// # Errors
+///
+/// As usual, if the server does not answer.
+pub async fn requeue(client: &Client, tables: &Tables, position: i64) -> Result<bool, StoreError> {
+    dead::requeue(client, tables, Queue::Inbox, position).await
+}
+
+/// Removes a dead letter. Its id is a duplicate as long as its mark is kept. Whether there was one.
+///
+/// # Errors
+///
+/// As usual, if the server does not answer.
+pub async fn discard(client: &Client, tables: &Tables, position: i64) -> Result<bool, StoreError> {
+    dead::discard(client, tables, Queue::Inbox, position).await
+}

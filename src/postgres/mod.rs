@@ -1,0 +1,81 @@
+//! Exactly once, where the effect is in PostgreSQL: marks in the caller's own transaction, an inbox, and an outbox.
+//!
+//! ```no_run
+//! use hapax::postgres::{NewMessage, Seen, Tables, inbox, outbox};
+//!
+//! # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! let tables = Tables::default();
+//! tables.migrate(client).await?;
+//!
+//! // A delivery: m-17 says that order 17 was paid.
+//! let mut tx = client.transaction().await?;
+//! if let Seen::First = inbox::once(&mut tx, &tables, "billing", "m-17").await? {
+//!     tx.execute("UPDATE orders SET paid = true WHERE id = 17", &[]).await?;
+//!     let message = NewMessage::new("m-17/shipped", "17").key("order-17");
+//!     outbox::enqueue(&mut tx, &tables, "shipping", message).await?;
+//! }
+//! tx.commit().await?; // mark, effect and message at once, or none of them; now acknowledge
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Which one to take
+//!
+//! | | what is in one transaction | for |
+//! |---|---|---|
+//! | [`inbox::once`] | mark and effect | a consumer that handles a message while the broker waits |
+//! | [`inbox::receive`], [`Worker`] | mark and stored message; then effect and removal | work that is slow, tried again, ordered |
+//! | [`outbox::enqueue`], [`Relay`] | effect and message | telling others, if and only if the effect was committed |
+//!
+//! # Guarantees
+//!
+//! - The effect of a message on this database is there once, whatever crashes: consumer, relay or server.
+//! - A message that was received is handled or becomes a dead letter; one that was enqueued is published or becomes a
+//!   dead letter. Nothing is removed otherwise.
+//! - Messages of one key (of a consumer, or of a topic) are handled and published in the order in which the transactions
+//!   that stored them were committed, one after the other. A message that fails holds up those of its key, and no others.
+//! - What is published comes *at least* once: a relay that dies between publishing and removing leaves it to be
+//!   published again, with the same id. Whoever gets it dedupes on that, for example by [`inbox::receive`].
+//! - An effect elsewhere (a mail, another database) that a handler causes is not undone when its transaction is.
+//!
+//! # What it needs
+//!
+//! PostgreSQL 14 or later, no extension, no superuser. [`Tables::migrate`] and [`Retention::expire`] make and drop tables:
+//! their role owns them and has `CREATE` on the schema. All others need `SELECT`, `INSERT`, `UPDATE` and `DELETE` on
+//! them, and `USAGE` on the sequences. [`Worker`] and [`Relay`] listen, so a pooler in between must pool sessions.
+//!
+//! Ideas: the transactional outbox (Richardson, *Microservices Patterns*, 2018); idempotent receivers (Hohpe and Woolf,
+//! *Enterprise Integration Patterns*, 2003); queues by `SKIP LOCKED` (PostgreSQL 9.5); fencing tokens (Burrows, OSDI 2006).
+
+mod connection;
+mod dead;
+mod errors;
+pub mod inbox;
+mod message;
+mod outage;
+pub mod outbox;
+mod queue;
+mod relay;
+mod retention;
+mod retry;
+mod seen;
+mod statements;
+mod tables;
+mod transaction;
+mod trial;
+mod worker;
+
+pub use dead::DeadLetter;
+pub use message::{ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
+pub use relay::{Publisher, Relay};
+pub use retention::{Cleanup, Retention};
+pub use retry::Retry;
+pub use seen::Seen;
+pub use tables::Tables;
+pub use transaction::Transaction;
+pub use worker::{Handler, Worker};
+
+use crate::store::postgres::BACKEND;
+
+/// What a handler or a publisher fails with. Its text is kept.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,0 +1,61 @@
+//! How long to go on without a server.
+
+use crate::store::{ErrorKind, StoreError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+const FIRST_DELAY: Duration = Duration::from_millis(50);
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
+
+/// Failures since something last worked.
+#[derive(Debug)]
+pub(super) struct Outage {
+    longest: Duration,
+    began: Option<Instant>,
+    delay: Duration,
+}
+
+impl Outage {
+    pub(super) fn new(longest: Duration) -> Self {
+        Outage { longest, began: None, delay: FIRST_DELAY }
+    }
+
+    /// It works.
+    pub(super) fn end(&mut self) {
+        (self.began, self.delay) = (None, FIRST_DELAY);
+    }
+
+    /// How long to wait before the next try; or the error, if another try cannot help or it has lasted too long.
+    pub(super) fn failed(&mut self, error: StoreError, now: Instant) -> Result<Duration, StoreError> {
+        // Here nobody else's lock is more than a moment's.
+        let may_pass = error.kind().is_transient() || error.kind() == ErrorKind::Conflict;
+        let began = *self.began.get_or_insert(now);
+        if !may_pass || now.duration_since(began) >= self.longest {
+            return Err(error);
+        }
+        let delay = self.delay;
+        self.delay = (2 * delay).min(LONGEST_DELAY);
+        Ok(delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(kind: ErrorKind) -> StoreError {
+        StoreError::new(kind, "postgres", "test")
+    }
+
+    #[test]
+    fn delays_grow_until_it_works_and_end_with_the_outage() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let mut outage = Outage::new(10 * second);
+        let mut delays = (0..9).map(|_| outage.failed(error(ErrorKind::Unavailable), start).unwrap().as_millis());
+        assert_eq!(delays.by_ref().collect::<Vec<_>>(), [50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
+        assert!(outage.failed(error(ErrorKind::Timeout), start + 10 * second).is_err());
+        outage.end();
+        assert_eq!(outage.failed(error(ErrorKind::Conflict), start + 10 * second).unwrap(), FIRST_DELAY);
+        assert!(outage.failed(error(ErrorKind::Misconfigured), start + 10 * second).is_err());
+    }
+}

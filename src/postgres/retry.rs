@@ -1,0 +1,101 @@
+//! How long to wait after a failure, and when to give up.
+
+use super::errors::misconfigured;
+use crate::store::StoreError;
+use std::time::Duration;
+
+/// When a message that failed is tried again.
+///
+/// ```
+/// use hapax::postgres::Retry;
+/// use std::time::Duration;
+///
+/// let retry = Retry::new(Duration::from_millis(200), Duration::from_secs(60))?.attempts_max(Some(10))?;
+/// assert_eq!(retry.delay(1), Duration::from_millis(200));
+/// assert_eq!(retry.delay(3), Duration::from_millis(800));
+/// assert_eq!(retry.delay(50), Duration::from_secs(60));
+/// # Ok::<(), hapax::store::StoreError>(())
+/// ```
+///
+/// Each delay is twice the one before; the server takes a random part of it between half and all, so that what failed
+/// together does not come back together (Brooker, "Exponential backoff and jitter", 2015).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    first: Duration,
+    longest: Duration,
+    attempts_max: Option<u32>,
+}
+
+/// The longest delay that can be chosen.
+const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+
+impl Retry {
+    /// After 200 ms at first, a minute at last, until it succeeds.
+    pub(super) const USUAL: Retry =
+        Retry { first: Duration::from_millis(200), longest: Duration::from_secs(60), attempts_max: None };
+
+    /// After the first failure this long, and never longer than that. Tried until it succeeds.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless 1 ms ≤ `first` ≤ `longest` ≤ 7 days.
+    pub fn new(first: Duration, longest: Duration) -> Result<Self, StoreError> {
+        if first < Duration::from_millis(1) || longest < first || LONGEST < longest {
+            let what = format!("delays are 1 ms <= first <= longest <= {LONGEST:?}, not {first:?} and {longest:?}");
+            return Err(misconfigured(what));
+        }
+        Ok(Retry { first, longest, attempts_max: None })
+    }
+
+    /// After so many attempts the message is a dead letter, and others of its key go on. `None`: it is tried until it
+    /// succeeds, and others of its key wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for none at all, or more than a million.
+    pub fn attempts_max(mut self, attempts: Option<u32>) -> Result<Self, StoreError> {
+        if let Some(attempts) = attempts.filter(|attempts| !(1..=1_000_000).contains(attempts)) {
+            return Err(misconfigured(format!("a message is tried 1 to 1000000 times, not {attempts}")));
+        }
+        self.attempts_max = attempts;
+        Ok(self)
+    }
+
+    /// How long to wait after that many failures, at most.
+    pub fn delay(&self, failures: u32) -> Duration {
+        let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.first.checked_mul(factor).map_or(self.longest, |delay| delay.min(self.longest))
+    }
+
+    /// Whether that many attempts were all.
+    pub fn is_last(&self, attempts: u32) -> bool {
+        self.attempts_max.is_some_and(|max| attempts >= max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_the_longest_and_never_overflow() {
+        let retry = Retry::new(Duration::from_millis(100), Duration::from_secs(1)).unwrap();
+        let millis = [0, 1, 2, 3, 4, 5, 31, 32, 33, 34, u32::MAX].map(|failures| retry.delay(failures).as_millis());
+        assert_eq!(millis, [100, 100, 200, 400, 800, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000]);
+        let week = Retry::new(LONGEST, LONGEST).unwrap();
+        assert_eq!(week.delay(u32::MAX), LONGEST);
+    }
+
+    #[test]
+    fn the_last_attempt_is_the_one_that_was_chosen() {
+        let retry = Retry::new(Duration::from_secs(1), Duration::from_secs(1)).unwrap();
+        assert!(!retry.is_last(u32::MAX));
+        let three = retry.attempts_max(Some(3)).unwrap();
+        assert_eq!([2, 3, 4].map(|attempts| three.is_last(attempts)), [false, true, true]);
+        assert!(retry.attempts_max(Some(0)).is_err());
+        let ms = Duration::from_millis;
+        for (first, longest) in [(ms(0), ms(1)), (ms(2), ms(1)), (ms(1), LONGEST + ms(1))] {
+            assert!(Retry::new(first, longest).is_err());
+        }
+    }
+}

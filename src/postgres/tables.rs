@@ -1,0 +1,207 @@
+//! The tables, their names, and the numbers of their locks.
+
+use super::errors::failed;
+use crate::store::postgres::names::validate;
+use crate::store::{ErrorKind, StoreError};
+use sha2::{Digest as _, Sha256};
+
+/// The last migration that there is.
+const VERSION: i32 = 1;
+const MARKS: &str = include_str!("migrations/0001_marks.sql");
+const QUEUE: &str = include_str!("migrations/0001_queue.sql");
+
+/// The tables of inbox and outbox: a schema, and how each one's name begins.
+///
+/// ```no_run
+/// use hapax::postgres::Tables;
+///
+/// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax::store::StoreError> {
+/// let tables = Tables::new("app", "orders")?; // app.orders_inbox, app.orders_outbox, app.orders_marks, …
+/// tables.migrate(&client).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The default is `public` and `hapax`, beside the tables of [`PostgresStore`](crate::store::PostgresStore), which are others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tables {
+    schema: String,
+    prefix: String,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Tables { schema: "public".into(), prefix: "hapax".into() }
+    }
+}
+
+/// Which table of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queue {
+    Inbox,
+    Outbox,
+}
+
+impl Queue {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Queue::Inbox => "inbox",
+            Queue::Outbox => "outbox",
+        }
+    }
+}
+
+impl Tables {
+    /// Tables of this schema whose names begin like this.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] unless both are `[a-z_][a-z0-9_]{0,40}`.
+    pub fn new(schema: &str, prefix: &str) -> Result<Self, StoreError> {
+        validate("schema", schema)?;
+        validate("table", prefix)?;
+        Ok(Tables { schema: schema.into(), prefix: prefix.into() })
+    }
+
+    /// Makes the tables that are not there, in a transaction of its own. Any number of processes may do so at once.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if the role may not, or the tables are of a later version.
+    pub async fn migrate(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
+        // A role that may not make tables may say so, too, once there is nothing to make.
+        if self.check(client).await.is_ok() {
+            return Ok(());
+        }
+        if let Err(error) = client.batch_execute(&self.migrations()).await {
+            // The first failure is the one to report.
+            let _ = client.batch_execute("ROLLBACK").await;
+            return Err(failed("make tables", error));
+        }
+        self.check(client).await
+    }
+
+    /// What [`migrate`](Self::migrate) would do, as SQL: for whoever makes tables by other means. It may be run any
+    /// number of times.
+    pub fn migrations(&self) -> String {
+        let marks = MARKS
+            .replace("{migrations}", &self.versions())
+            .replace("{buckets}", &self.buckets())
+            .replace("{marks}", &self.marks())
+            .replace("{partition}", &self.partition(1));
+        let queues =
+            [self.queue_made(Queue::Inbox, "name, position"), self.queue_made(Queue::Outbox, "position")].concat();
+        let (inbox, versions) = (self.queue(Queue::Inbox), self.versions());
+        // A message is waited for once, even if its mark has been dropped meanwhile.
+        let unique = format!("CREATE UNIQUE INDEX IF NOT EXISTS {} ON {inbox} (name, id);\n", self.index("inbox_id"));
+        let version = format!("INSERT INTO {versions} (version) VALUES ({VERSION}) ON CONFLICT DO NOTHING;\n");
+        // `IF NOT EXISTS` alone is no protection against two at once.
+        let lock = format!("SELECT pg_advisory_xact_lock({});\n", self.lock("migrations", &[]));
+        format!("BEGIN;\n{lock}{marks}{queues}{unique}{version}COMMIT;\n")
+    }
+
+    fn queue_made(&self, queue: Queue, order: &str) -> String {
+        let index = |what| self.index(&format!("{}_{what}", queue.name()));
+        QUEUE
+            .replace("{queue}", &self.queue(queue))
+            .replace("{queue_order}", &index("order"))
+            .replace("{queue_key}", &index("key"))
+            .replace("{queue_free}", &index("free"))
+            .replace("{queue_dead}", &index("dead"))
+            .replace("{order}", order)
+    }
+
+    /// Whether the tables are of the version that this code is for.
+    pub(super) async fn check(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
+        let sql = format!("SELECT max(version) FROM {}", self.versions());
+        let rows = client.query_typed(&sql, &[]).await.map_err(|error| failed("look at the version", error))?;
+        let version: Option<i32> = rows.first().and_then(|row| row.try_get(0).ok().flatten());
+        if version == Some(VERSION) {
+            return Ok(());
+        }
+        let version = version.map_or("none".to_string(), |version| version.to_string());
+        let what = format!("expected tables {} of version {VERSION}, got {version}", self.shown());
+        Err(StoreError::new(ErrorKind::Misconfigured, super::BACKEND, what))
+    }
+
+    fn shown(&self) -> String {
+        format!("{}.{}_*", self.schema, self.prefix)
+    }
+
+    /// Quoted, since any name may be a reserved word.
+    fn table(&self, suffix: &str) -> String {
+        format!("\"{}\".\"{}_{suffix}\"", self.schema, self.prefix)
+    }
+
+    /// An index is in its table's schema.
+    fn index(&self, suffix: &str) -> String {
+        format!("\"{}_{suffix}\"", self.prefix)
+    }
+
+    fn versions(&self) -> String {
+        self.table("flow_migrations")
+    }
+
+    pub(super) fn buckets(&self) -> String {
+        self.table("mark_buckets")
+    }
+
+    pub(super) fn marks(&self) -> String {
+        self.table("marks")
+    }
+
+    pub(super) fn partition(&self, bucket: i32) -> String {
+        self.table(&format!("marks_{bucket}"))
+    }
+
+    pub(super) fn queue(&self, queue: Queue) -> String {
+        self.table(queue.name())
+    }
+
+    /// Where those who wait for a queue listen. Channels have no schema, and a name of at most 63 bytes.
+    pub(super) fn channel(&self, queue: Queue) -> String {
+        format!("hapax_{:016x}", self.lock("channel", &[queue.name().as_bytes()]))
+    }
+
+    /// The number of an advisory lock. Two things that got the same one by chance would wait for each other, and
+    /// nothing else.
+    pub(super) fn lock(&self, what: &str, parts: &[&[u8]]) -> i64 {
+        let mut hash = Sha256::new();
+        hash.update(format!("hapax {}.{} {what}", self.schema, self.prefix));
+        for part in parts {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        let digest = hash.finalize();
+        let mut number = [0; 8];
+        number.copy_from_slice(&digest[..8]);
+        i64::from_be_bytes(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_need_no_escaping_and_are_not_cut() {
+        for bad in ["", "1a", "A", "a b", "a\"b", "a;b", "ä", &"a".repeat(42)] {
+            assert_eq!(Tables::new(bad, "a").unwrap_err().kind(), ErrorKind::Misconfigured, "{bad:?}");
+            assert_eq!(Tables::new("a", bad).unwrap_err().kind(), ErrorKind::Misconfigured, "{bad:?}");
+        }
+        let sql = Tables::new("s", &"a".repeat(41)).unwrap().migrations();
+        assert!(!sql.contains('{') && sql.starts_with("BEGIN;") && sql.ends_with("COMMIT;\n"), "{sql}");
+        assert!(sql.split('"').skip(1).step_by(2).all(|name| name.len() <= 63), "{sql}");
+        let longest = Tables::new("s", &"a".repeat(41)).unwrap().partition(i32::MAX);
+        assert!(longest.len() <= 63 + "\"s\".\"\"".len(), "{longest}");
+    }
+
+    #[test]
+    fn locks_and_channels_are_a_tables_own() {
+        let (a, b) = (Tables::new("s", "a").unwrap(), Tables::new("s", "b").unwrap());
+        assert_ne!(a.lock("key", &[b"x"]), b.lock("key", &[b"x"]));
+        assert_ne!(a.lock("key", &[b"ab", b"c"]), a.lock("key", &[b"a", b"bc"]));
+        assert_ne!(a.channel(Queue::Inbox), a.channel(Queue::Outbox));
+        assert!(a.channel(Queue::Inbox).len() <= 63);
+    }
+}

@@ -1,0 +1,305 @@
+//! Messages that are enqueued, and relays that publish them.
+
+use crate::*;
+use std::collections::HashSet;
+use std::sync::Mutex;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Remembers what was published, and sees to it that nothing is in flight twice.
+#[derive(Default)]
+struct Broker {
+    /// Those that fail.
+    failing: Vec<&'static str>,
+    takes: Duration,
+    published: Mutex<Vec<String>>,
+    in_flight: Mutex<HashSet<Vec<u8>>>,
+    wrong: Mutex<Vec<String>>,
+}
+
+impl Broker {
+    fn published(&self) -> Vec<String> {
+        self.published.lock().unwrap().clone()
+    }
+}
+
+impl Publisher for Broker {
+    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+        // A key is in flight as a whole: nothing of it beside another.
+        let what = message.key.clone().unwrap_or_else(|| message.id.clone());
+        let id = String::from_utf8(message.id.clone()).unwrap();
+        if !self.in_flight.lock().unwrap().insert(what.clone()) {
+            self.wrong.lock().unwrap().push(format!("{id} was in flight beside another one"));
+        }
+        tokio::time::sleep(self.takes).await;
+        self.in_flight.lock().unwrap().remove(&what);
+        if self.failing.contains(&id.as_str()) {
+            return Err("refused".into());
+        }
+        self.published.lock().unwrap().push(id);
+        Ok(())
+    }
+}
+
+/// Relays until it is told to stop.
+fn start(relay: Relay, broker: &Arc<impl Publisher>) -> (watch::Sender<bool>, JoinHandle<()>) {
+    let ((stop, mut stopped), broker) = (watch::channel(false), Arc::clone(broker));
+    let stopped = async move { drop(stopped.wait_for(|stop| *stop).await) };
+    (stop, tokio::spawn(async move { relay.run(broker, stopped).await.unwrap() }))
+}
+
+async fn until_empty(place: &Place, client: &Client) {
+    let left = "SELECT count(*) FROM {p}_outbox WHERE dead_at IS NULL";
+    until("all are published", async || place.count(client, left).await == 0).await;
+}
+
+/// Who enqueued first commits last: what comes second of that key waits for it, and nobody else does.
+#[test]
+fn a_key_is_published_in_the_order_of_commits_and_nothing_before() {
+    Place::run(async |place| {
+        let (mut first, mut second, mut client) = (place.client().await, place.client().await, place.client().await);
+        let broker = Arc::new(Broker::default());
+        let (stop, relay) = start(place.relay(), &broker);
+
+        let mut tx = first.transaction().await.unwrap();
+        let holder = pid(&tx).await;
+        outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("k1", "").key("k")).await.unwrap();
+        // Enqueued later and committed sooner: another key, another topic, and none.
+        place.enqueue(&mut client, "t", NewMessage::new("l1", "").key("l")).await;
+        place.enqueue(&mut client, "u", NewMessage::new("u1", "").key("k")).await;
+        place.enqueue(&mut client, "t", NewMessage::new("free", "")).await;
+        until("others are published", async || broker.published().len() == 3).await;
+
+        let waits = async { place.enqueue(&mut second, "t", NewMessage::new("k2", "").key("k")).await };
+        let ends = async {
+            until_somebody_waits(&client, holder).await;
+            outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("k3", "").key("k")).await.unwrap();
+            assert!(!broker.published().iter().any(|id| id.starts_with('k')), "nothing is committed");
+            tx.commit().await.unwrap();
+        };
+        tokio::join!(waits, ends);
+        // What is rolled back is never published.
+        let mut tx = first.transaction().await.unwrap();
+        outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("undone", "").key("k")).await.unwrap();
+        tx.rollback().await.unwrap();
+        until_empty(&place, &client).await;
+        stop.send(true).unwrap();
+        relay.await.unwrap();
+        let of_k: Vec<_> = broker.published().into_iter().filter(|id| id.starts_with('k')).collect();
+        assert_eq!(of_k, ["k1", "k3", "k2"]);
+        assert!(!broker.published().contains(&"undone".into()));
+    });
+}
+
+#[test]
+fn several_relays_have_nothing_in_flight_twice_and_keep_the_order() {
+    Place::run(async |place| {
+        let (mut client, each, keys) = (place.client().await, 25, 5);
+        let broker = Arc::new(Broker { takes: ms(2), ..Broker::default() });
+        let relays: Vec<_> = (0..4).map(|_| start(place.relay().batch(2).unwrap(), &broker)).collect();
+        for n in 0..each {
+            for key in 0..keys {
+                let (id, key) = (format!("{key}/{n}"), format!("{key}"));
+                place.enqueue(&mut client, "t", NewMessage::new(&id, "").key(&key)).await;
+            }
+        }
+        until_empty(&place, &client).await;
+        for (stop, relay) in relays {
+            stop.send(true).unwrap();
+            relay.await.unwrap();
+        }
+        assert_eq!(*broker.wrong.lock().unwrap(), Vec::<String>::new());
+        let published = broker.published();
+        assert_eq!(published.len(), each * keys, "each once");
+        for key in 0..keys {
+            let of_key: Vec<_> = published.iter().filter(|id| id.starts_with(&format!("{key}/"))).collect();
+            assert_eq!(of_key, (0..each).map(|n| format!("{key}/{n}")).collect::<Vec<_>>().iter().collect::<Vec<_>>());
+        }
+    });
+}
+
+#[test]
+fn a_message_that_fails_holds_up_its_key_alone_until_it_is_a_dead_letter() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        for (id, key) in [("a1", "a"), ("a2", "a"), ("a3", "a"), ("b1", "b"), ("b2", "b")] {
+            place.enqueue(&mut client, "t", NewMessage::new(id, "").key(key)).await;
+        }
+        let broker = Arc::new(Broker { failing: vec!["a2"], ..Broker::default() });
+        // Without a limit it is tried for ever.
+        let (stop, relay) = start(place.relay(), &broker);
+        let tried = "SELECT coalesce(max(attempts), 0)::bigint FROM {p}_outbox";
+        until("it was tried often", async || place.count(&client, tried).await > 5).await;
+        stop.send(true).unwrap();
+        relay.await.unwrap();
+        let mut published = broker.published();
+        published.sort();
+        assert_eq!(published, ["a1", "b1", "b2"]);
+        assert_eq!(outbox::dead_letters(&client, &place.tables, None, 0, 9).await.unwrap(), []);
+
+        let (stop, relay) = start(place.relay().retry(soon(Some(1))), &broker);
+        until_empty(&place, &client).await;
+        let letters = outbox::dead_letters(&client, &place.tables, Some("t"), 0, 9).await.unwrap();
+        assert!(letters.len() == 1 && letters[0].message.id == b"a2" && letters[0].error == "refused", "{letters:?}");
+        assert_eq!(broker.published().last().unwrap(), "a3");
+        place.enqueue(&mut client, "t", NewMessage::new("a4", "").key("a")).await;
+        until_empty(&place, &client).await;
+        stop.send(true).unwrap();
+        relay.await.unwrap();
+
+        // Whoever has seen to it lets it go again, behind what has gone meanwhile.
+        assert!(outbox::requeue(&client, &place.tables, letters[0].position).await.unwrap());
+        let repaired = Arc::new(Broker::default());
+        let (stop, relay) = start(place.relay(), &repaired);
+        until_empty(&place, &client).await;
+        stop.send(true).unwrap();
+        relay.await.unwrap();
+        assert_eq!((repaired.published(), broker.published().last().unwrap().as_str()), (vec!["a2".to_string()], "a4"));
+    });
+}
+
+/// A relay that is gone after it has published and before it has said so: published again, with the same id.
+#[test]
+fn what_a_relay_that_died_has_published_is_published_again_in_order() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        for n in 1..=4 {
+            place.enqueue(&mut client, "t", NewMessage::new(&format!("{n}"), "").key("k")).await;
+        }
+        let dying = Arc::new(Dying(Mutex::default()));
+        let relay = tokio::spawn({
+            let (relay, dying) = (place.relay(), Arc::clone(&dying));
+            async move { relay.run(dying, std::future::pending()).await }
+        });
+        until("two are published", async || dying.0.lock().unwrap().len() == 2).await;
+        relay.abort();
+        let broker = Arc::new(Broker::default());
+        let (stop, relay) = start(place.relay(), &broker);
+        // As long as its lease lasts, nobody has them.
+        place.enqueue(&mut client, "t", NewMessage::new("5", "").key("k")).await;
+        place.enqueue(&mut client, "t", NewMessage::new("other", "")).await;
+        until("others go on", async || !broker.published().is_empty()).await;
+        assert_eq!(broker.published(), ["other"]);
+        place.execute(&client, "UPDATE {p}_outbox SET due_at = '-infinity'").await;
+        until_empty(&place, &client).await;
+        stop.send(true).unwrap();
+        relay.await.unwrap();
+        assert_eq!(broker.published(), ["other", "1", "2", "3", "4", "5"]);
+        assert_eq!(*dying.0.lock().unwrap(), ["1", "2"]);
+    });
+}
+
+/// Publishes two, and never comes back from the third.
+struct Dying(Mutex<Vec<String>>);
+
+impl Publisher for Dying {
+    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+        if self.0.lock().unwrap().len() == 2 {
+            std::future::pending::<()>().await;
+        }
+        self.0.lock().unwrap().push(String::from_utf8(message.id.clone())?);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_relay_is_woken_by_a_commit_and_polls_for_what_it_was_not_told_of() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        let broker = Arc::new(Broker::default());
+        let (stop, relay) = start(place.relay().poll(HOUR).unwrap(), &broker);
+        let idle =
+            "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%RECURSIVE near%{p}_outbox%'";
+        until("it has looked", async || place.count(&client, idle).await > 0).await;
+        place.enqueue(&mut client, "t", NewMessage::new("told", "")).await;
+        until("it is published", async || broker.published() == ["told"]).await;
+        stop.send(true).unwrap();
+        relay.await.unwrap();
+
+        let (stop, relay) = start(place.relay().topic("t").unwrap(), &broker);
+        until("it has looked", async || place.count(&client, idle).await > 0).await;
+        place
+            .execute(
+                &client,
+                "INSERT INTO {p}_outbox (name, id, payload) VALUES ('u', 'not mine', ''), ('t', 'silent', '')",
+            )
+            .await;
+        until("it is published", async || broker.published() == ["told", "silent"]).await;
+        stop.send(true).unwrap();
+        relay.await.unwrap();
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_outbox").await, 1);
+    });
+}
+
+/// What is in flight when it is told to stop is waited for, and settled.
+#[test]
+fn a_relay_that_stops_ends_what_it_has_begun() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        let broker = Arc::new(Broker { takes: ms(50), ..Broker::default() });
+        for n in 0..3 {
+            place.enqueue(&mut client, "t", NewMessage::new(&format!("{n}"), "")).await;
+        }
+        let (stop, relay) = start(place.relay(), &broker);
+        until("all are in flight", async || broker.in_flight.lock().unwrap().len() == 3).await;
+        stop.send(true).unwrap();
+        relay.await.unwrap();
+        assert_eq!(broker.published().len(), 3);
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_outbox").await, 0);
+    });
+}
+
+/// However many of a key wait behind one that fails: more than a claim looks at first.
+#[test]
+fn others_go_on_behind_a_long_queue() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        let filled = "INSERT INTO {p}_outbox (name, key, id, payload) SELECT 't', 'blocked', ('b' || n)::bytea, '' FROM generate_series(1, 600) n";
+        place.execute(&client, filled).await;
+        for (id, key) in [("a1", Some("a")), ("free", None), ("a2", Some("a")), ("c1", Some("c"))] {
+            let message = NewMessage::new(id, "");
+            place.enqueue(&mut client, "t", key.map_or(message, |key| message.key(key))).await;
+        }
+        place.enqueue(&mut client, "u", NewMessage::new("u1", "").key("a")).await;
+        let broker = Arc::new(Broker { failing: vec!["b1"], ..Broker::default() });
+        let (stop, relay) = start(place.relay().retry(Retry::new(HOUR, HOUR).unwrap()), &broker);
+        until("others are published", async || broker.published().len() == 5).await;
+        stop.send(true).unwrap();
+        relay.await.unwrap();
+        let published = broker.published();
+        assert!(
+            published.iter().position(|id| id == "a1") < published.iter().position(|id| id == "a2"),
+            "{published:?}"
+        );
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_outbox").await, 600);
+
+        place.execute(&client, "UPDATE {p}_outbox SET due_at = '-infinity'").await;
+        let repaired = Arc::new(Broker::default());
+        let relays: Vec<_> = (0..2).map(|_| start(place.relay().batch(1).unwrap(), &repaired)).collect();
+        until_empty(&place, &client).await;
+        for (stop, relay) in relays {
+            stop.send(true).unwrap();
+            relay.await.unwrap();
+        }
+        assert_eq!(repaired.published(), (1..=600).map(|n| format!("b{n}")).collect::<Vec<_>>());
+        assert_eq!(*repaired.wrong.lock().unwrap(), Vec::<String>::new());
+    });
+}
+
+/// A relay that is late does not settle what somebody else has claimed since.
+#[test]
+fn whoever_has_lost_a_claim_leaves_it_alone() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        place.enqueue(&mut client, "t", NewMessage::new("m", "").key("k")).await;
+        let broker = Arc::new(Broker { takes: ms(100), ..Broker::default() });
+        let (stop, relay) = start(place.relay(), &broker);
+        until("it is in flight", async || !broker.in_flight.lock().unwrap().is_empty()).await;
+        place.execute(&client, "UPDATE {p}_outbox SET token = token + 1, due_at = 'infinity'").await;
+        stop.send(true).unwrap();
+        relay.await.unwrap();
+        assert_eq!(broker.published(), ["m"]);
+        let theirs = "SELECT count(*) FROM {p}_outbox WHERE due_at = 'infinity' AND attempts = 0";
+        assert_eq!(place.count(&client, theirs).await, 1);
+    });
+}
