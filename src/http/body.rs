@@ -167,6 +167,12 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for Body<B> {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
+            // A body of known length has no room for trailers in HTTP/1.1.
+            Repr::Read(read) if read.trailers.is_some() => {
+                let mut hint = SizeHint::new();
+                hint.set_lower(read.data.len() as u64);
+                hint
+            }
             Repr::Read(read) => SizeHint::with_exact(read.data.len() as u64),
             Repr::Rest { first, rest } => {
                 let read: u64 = first.iter().flatten().map(|first| first.len() as u64).sum();

@@ -51,9 +51,19 @@ fn pieces_and_trailers_come_back_whole() {
         let Reading::Whole(read) = block_on(super::read(body, 3)) else { panic!("3 bytes fit into 3: {data:?}") };
         assert_eq!(read.data, data.concat());
         let body = Body::from(read);
-        assert_eq!(body.size_hint().exact(), Some(data.concat().len() as u64));
+        assert_eq!((body.size_hint().lower(), body.size_hint().upper()), (data.concat().len() as u64, None));
         assert_eq!(drain(body), (data.concat(), Some(trailers()), None));
     }
+}
+
+#[test]
+fn a_whole_body_has_a_length() {
+    let Reading::Whole(read) = block_on(super::read(pieces(&["a", "bc"], None), 3)) else {
+        panic!("3 bytes fit into 3")
+    };
+    let body = Body::<Pieces>::from(read);
+    assert_eq!(body.size_hint().exact(), Some(3));
+    assert_eq!(drain(body), ("abc".to_owned(), None, None));
 }
 
 #[test]

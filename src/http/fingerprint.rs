@@ -22,7 +22,8 @@ use sha2::{Digest as _, Sha256};
 /// overlooks. A client that writes its body anew for each attempt, with its fields in another order, needs [`json`]; one that makes up a multipart boundary
 /// for each attempt needs a function of its own. No other header counts: they change underway and from one attempt to the next.
 ///
-/// The path is what this layer sees: within a router that strips a prefix, without it.
+/// The path is what this layer sees: within a router that strips a prefix, without it. The host is not part of it: a server of several hosts that share
+/// clients has it in its scope.
 pub fn exact(parts: &Parts, body: &[u8]) -> Fingerprint {
     of(parts, 0, body)
 }

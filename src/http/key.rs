@@ -16,7 +16,7 @@ pub const MAX_KEY_CHARS: usize = 255;
 /// fn charge(request: &http::Request<()>) -> Option<String> {
 ///     let key = request.extensions().get::<IdempotencyKey>()?;
 ///     // The payment provider knows this step of this request by one key, however often it is tried.
-///     Some(key.step("charge the card").to_string())
+///     Some(key.step("shop", "charge the card").to_string())
 /// }
 /// # assert_eq!(charge(&http::Request::new(())), None);
 /// ```
@@ -49,9 +49,9 @@ impl IdempotencyKey {
         self.is_verified
     }
 
-    /// A key for one outgoing call of the handler: the same at every run, another one for another step, key or scope.
-    pub fn step(&self, step: &str) -> super::OutgoingKey {
-        let mut builder = KeyBuilder::new("hapax incoming key");
+    /// A key for one outgoing call of the handler: the same at every run, another one for another namespace (this service, say), step, key or scope.
+    pub fn step(&self, namespace: &str, step: &str) -> super::OutgoingKey {
+        let mut builder = KeyBuilder::new(namespace);
         match &self.scope {
             Some(scope) => builder.text(scope),
             None => builder.null(),

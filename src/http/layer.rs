@@ -126,6 +126,13 @@ impl<S: Store> IdempotencyLayer<S> {
         LayerBuilder { dedup, scope: None, options: Options::default() }
     }
 
+    /// Returns when no covered request is in flight, and refuses new ones meanwhile ([`Problem::Busy`]): for the end of a server, after it has closed its
+    /// connections, since handlers whose clients are gone are not theirs any more.
+    pub async fn idle(&self) {
+        // At most 2^28 of them; nobody closes it.
+        let _ = self.0.room.acquire_many(self.0.options.max_in_flight as u32).await;
+    }
+
     /// What became of requests.
     pub fn stats(&self) -> HttpStats {
         self.0.counters.stats()
@@ -211,7 +218,8 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.lease = lease)
     }
 
-    /// How long a request waits for one with the same key that is in progress, before it is told so. Default: not at all.
+    /// How long a request waits for one with the same key that is in progress, before it is told so: it asks the store after 5 ms, twice that, and so on up to a
+    /// quarter of a second, which is by how much it may be late. Default: not at all.
     pub fn wait(self, patience: Duration) -> Self {
         self.with(|it| it.wait = patience)
     }

@@ -118,25 +118,63 @@ async fn a_request_in_progress_is_a_conflict_with_the_time_that_is_left() {
 #[tokio::test]
 async fn a_client_that_goes_stops_neither_the_handler_nor_the_record() {
     let world = World::new();
-    let (server, gate, done) = gated(&world, world.layer().await.build().unwrap()).await;
+    let layer = world.layer().await.build().unwrap();
+    let (gate, gone, runs) = (Arc::new(Semaphore::new(0)), Runs::default(), world.runs.clone());
+    let (opens, goes) = (Arc::clone(&gate), gone.clone());
+    let handler = move |_: Request| {
+        let (run, gate) = (runs.begin(), Arc::clone(&opens));
+        async move {
+            gate.acquire().await.unwrap().forget();
+            Response::new(Body::from(format!("run {run}")))
+        }
+    };
+    // Outside of the layer: notices when the server gives a request up.
+    let noticing = axum::middleware::from_fn(move |request: Request, next: axum::middleware::Next| {
+        let unless_done = Gone(Some(goes.clone()));
+        async move {
+            let response = next.run(request).await;
+            unless_done.is_over();
+            response
+        }
+    });
+    let server = Server::of(axum::Router::new().fallback(handler).layer(layer.clone()).layer(noticing)).await;
     let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
     stream
         .write_all(b"POST /charges HTTP/1.1\r\nhost: test\r\nidempotency-key: k\r\ncontent-length: 0\r\n\r\n")
         .await
         .unwrap();
     until("the handler runs", || world.runs.count() == 1).await;
-    // With a reset, so that the server knows at once.
-    stream.set_zero_linger().unwrap();
     drop(stream);
-    // The server has noticed when it has dropped the request's future, which was all that held the second of these.
+    until("the server gives the request up", || gone.count() == 1).await;
     server.post("k", "").await.is_problem(Problem::InProgress);
-    gate.add_permits(1);
-    until("the handler ends", || done.count() == 1).await;
-    let mut again = server.post("k", "").await;
-    while again.status == StatusCode::CONFLICT {
-        again = server.post("k", "").await;
+    // A server that ends waits for it.
+    let ending = layer.clone();
+    let idle = tokio::spawn(async move { ending.idle().await });
+    while server.post("k", "").await.status != StatusCode::SERVICE_UNAVAILABLE {
+        tokio::task::yield_now().await;
     }
+    assert!(!idle.is_finished());
+    gate.add_permits(1);
+    idle.await.unwrap();
+    let again = server.post("k", "").await;
     assert_eq!((again.text(), again.is_replayed(), world.runs.count()), ("run 1", true, 1));
+}
+
+/// Counts when it is dropped, unless there is nothing in it any more.
+struct Gone(Option<Runs>);
+
+impl Gone {
+    fn is_over(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        if let Some(gone) = &self.0 {
+            gone.begin();
+        }
+    }
 }
 
 #[tokio::test]
@@ -253,8 +291,9 @@ async fn a_handler_is_told_the_key_and_a_token_that_grows() {
     let [first, second] = &seen[..] else { panic!("two runs") };
     assert_eq!((first.as_str(), first.scope(), first.is_verified()), ("a \"key\"", Some("tenant"), true));
     assert!(first.token() < second.token());
-    assert_eq!(first.step("charge"), second.step("charge"));
-    assert_ne!(first.step("charge"), first.step("refund"));
+    assert_eq!(first.step("shop", "charge"), second.step("shop", "charge"));
+    assert_ne!(first.step("shop", "charge"), first.step("shop", "refund"));
+    assert_ne!(first.step("shop", "charge"), first.step("stock", "charge"));
 }
 
 /// A service made of a function.
@@ -392,11 +431,12 @@ async fn a_body_that_does_not_come_is_given_up() {
     let mut service = layer.layer(Inner(|_: http::Request<hapax::http::Body<Never>>| {
         std::future::ready(http::Response::new(Full::from("not reached")))
     }));
+    let asked_before = world.store.calls();
     let began = tokio::time::Instant::now();
     let sent = http::Request::post("/").header("idempotency-key", "k").body(Never).unwrap();
     let late = service.call(sent).await.unwrap();
     assert_eq!((late.status(), began.elapsed()), (StatusCode::REQUEST_TIMEOUT, Duration::from_secs(5)));
-    assert_eq!(world.store.calls(), 0);
+    assert_eq!(world.store.calls(), asked_before);
 }
 
 /// A body that never comes.
