@@ -42,12 +42,13 @@ pub(super) struct Shared<S: Store> {
 }
 
 type ScopeFn = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
+type FingerprintFn = Arc<dyn Fn(&Parts, &[u8]) -> Fingerprint + Send + Sync>;
 
 pub(super) struct Options {
     pub(super) header: HeaderName,
     pub(super) methods: Vec<Method>,
     pub(super) on_missing: OnMissing,
-    pub(super) fingerprint: Arc<dyn Fn(&Parts, &[u8]) -> Fingerprint + Send + Sync>,
+    pub(super) fingerprint: FingerprintFn,
     pub(super) stores: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
     pub(super) keeps_header: Arc<dyn Fn(&HeaderName) -> bool + Send + Sync>,
     pub(super) max_request_bytes: usize,

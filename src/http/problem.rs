@@ -22,34 +22,34 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Problem {
-    /// 400. The request has no key, and its method requires one. The handler was not run.
+    /// Status 400: the request has no key, and its method requires one. The handler was not run.
     KeyMissing,
-    /// 400. The key is no string or token of 1 to 255 characters, or there are several. The handler was not run.
+    /// Status 400: the key is no string or token of 1 to 255 characters, or there are several. The handler was not run.
     KeyMalformed,
-    /// 400. Who asks is not known, so the key is nobody's. The handler was not run.
+    /// Status 400: who asks is not known, so the key is nobody's. The handler was not run.
     ScopeMissing,
-    /// 400. The request's body broke off. The handler was not run.
+    /// Status 400: the request's body broke off. The handler was not run.
     BodyUnreadable,
-    /// 408. The request's body did not come in time. The handler was not run.
+    /// Status 408: the request's body did not come in time. The handler was not run.
     BodyTimeout,
-    /// 413. The request's body is too large to be compared. The handler was not run.
+    /// Status 413: the request's body is too large to be compared. The handler was not run.
     BodyTooLarge,
-    /// 409, with `Retry-After`. A request with this key is being handled, or was a moment ago. Ask again.
+    /// Status 409, with `Retry-After`: a request with this key is being handled, or was a moment ago. Ask again.
     InProgress,
-    /// 422. The key was used for another request. The handler was not run; this request needs a key of its own.
+    /// Status 422: the key was used for another request. The handler was not run; this request needs a key of its own.
     FingerprintMismatch,
-    /// 410. The request was handled, but its response was too large to be kept, or was completed by something else than this layer. The handler is not
+    /// Status 410: the request was handled, but its response was too large to be kept, or was completed by something else than this layer. The handler is not
     /// run again; asking again does not help.
     ResponseNotKept,
-    /// 500. The request was handled, but what was kept of it cannot be read. The handler is not run again.
+    /// Status 500: the request was handled, but what was kept of it cannot be read. The handler is not run again.
     ResponseUnreadable,
-    /// 503, with `Retry-After`. The store of keys cannot be asked. The handler was not run.
+    /// Status 503, with `Retry-After`: the store of keys cannot be asked. The handler was not run.
     StoreUnavailable,
-    /// 500. The store of keys answers what it should not, or is not configured. The handler was not run.
+    /// Status 500: the store of keys answers what it should not, or is not configured. The handler was not run.
     StoreFailed,
-    /// 503, with `Retry-After`. Too many requests are being handled. The handler was not run.
+    /// Status 503, with `Retry-After`: too many requests are being handled. The handler was not run.
     Busy,
-    /// 504. The handler took too long and was stopped; what it has done, it has done. The key is free again.
+    /// Status 504: the handler took too long and was stopped; what it has done, it has done. The key is free again.
     HandlerTimeout,
 }
 

@@ -16,15 +16,18 @@ const VERSION: u8 = 1;
 
 /// What is kept of an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kept {
-    Response {
-        status: StatusCode,
-        headers: HeaderMap,
-        trailers: HeaderMap,
-        body: Bytes,
-    },
-    /// It was too large.
-    StatusOnly(StatusCode),
+pub(super) struct Kept {
+    pub(super) status: StatusCode,
+    /// Nothing, if it was too large.
+    pub(super) content: Option<Content>,
+}
+
+/// All of it but the status.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Content {
+    pub(super) headers: HeaderMap,
+    pub(super) trailers: HeaderMap,
+    pub(super) body: Bytes,
 }
 
 /// Why a record is none.
@@ -52,10 +55,10 @@ impl fmt::Display for RecordError {
 }
 
 pub(super) fn encode(kept: &Kept) -> Vec<u8> {
-    match kept {
-        Kept::StatusOnly(status) => head(1, *status, 0),
-        Kept::Response { status, headers, trailers, body } => {
-            let mut out = head(0, *status, 16 + size(headers) + size(trailers) + body.len());
+    match &kept.content {
+        None => head(1, kept.status, 0),
+        Some(Content { headers, trailers, body }) => {
+            let mut out = head(0, kept.status, 16 + size(headers) + size(trailers) + body.len());
             put_headers(headers, &mut out);
             put_headers(trailers, &mut out);
             out.extend_from_slice(&(body.len() as u64).to_le_bytes());
@@ -97,18 +100,18 @@ pub(super) fn decode(record: Vec<u8>) -> Result<Kept, RecordError> {
     let kind = rest.try_get_u8().map_err(short)?;
     let status = rest.try_get_u16_le().map_err(short)?;
     let status = StatusCode::from_u16(status).map_err(|_| RecordError::Status(status))?;
-    let kept = match kind {
+    let content = match kind {
         0 => {
             let (headers, trailers) = (get_headers(&mut rest)?, get_headers(&mut rest)?);
             let len = rest.try_get_u64_le().map_err(short)?;
             let len = usize::try_from(len).map_err(|_| RecordError::Short)?;
-            Kept::Response { status, headers, trailers, body: get_bytes(&mut rest, len)? }
+            Some(Content { headers, trailers, body: get_bytes(&mut rest, len)? })
         }
-        1 => Kept::StatusOnly(status),
+        1 => None,
         other => return Err(RecordError::Kind(other)),
     };
     match rest.len() {
-        0 => Ok(kept),
+        0 => Ok(Kept { status, content }),
         more => Err(RecordError::Long(more)),
     }
 }
@@ -158,15 +161,9 @@ mod tests {
     fn kept() -> impl Strategy<Value = Kept> {
         let status = (100_u16..1_000).prop_map(|status| StatusCode::from_u16(status).unwrap());
         let body = proptest::collection::vec(any::<u8>(), 0..100).prop_map(Bytes::from);
-        prop_oneof![
-            status.clone().prop_map(Kept::StatusOnly),
-            (status, headers(8), headers(3), body).prop_map(|(status, headers, trailers, body)| Kept::Response {
-                status,
-                headers,
-                trailers,
-                body
-            }),
-        ]
+        let content =
+            (headers(8), headers(3), body).prop_map(|(headers, trailers, body)| Content { headers, trailers, body });
+        (status, proptest::option::of(content)).prop_map(|(status, content)| Kept { status, content })
     }
 
     proptest! {
@@ -201,16 +198,12 @@ mod tests {
     fn the_form_of_version_1_stays() {
         let mut headers = HeaderMap::new();
         headers.insert("a", HeaderValue::from_static("bc"));
-        let kept = Kept::Response {
-            status: StatusCode::CREATED,
-            headers,
-            trailers: HeaderMap::new(),
-            body: Bytes::from_static(b"ok"),
-        };
+        let content = Content { headers, trailers: HeaderMap::new(), body: Bytes::from_static(b"ok") };
+        let kept = Kept { status: StatusCode::CREATED, content: Some(content) };
         let record = b"\x01\x00\xc9\x00\x01\0\0\0\x01\0a\x02\0\0\0bc\0\0\0\0\x02\0\0\0\0\0\0\0ok";
         assert_eq!(encode(&kept), record);
         assert_eq!(decode(record.to_vec()), Ok(kept));
-        assert_eq!(decode(vec![1, 1, 0xc8, 0]), Ok(Kept::StatusOnly(StatusCode::OK)));
+        assert_eq!(decode(vec![1, 1, 0xc8, 0]), Ok(Kept { status: StatusCode::OK, content: None }));
         assert_eq!(decode(vec![2, 0, 0, 0]), Err(RecordError::Version(2)));
         assert_eq!(decode(vec![1, 2, 0xc8, 0]), Err(RecordError::Kind(2)));
         assert_eq!(decode(vec![1, 0, 0, 0]), Err(RecordError::Status(0)));

@@ -4,7 +4,7 @@ use super::body::{self, Body, Read, Reading};
 use super::headers;
 use super::layer::Shared;
 use super::problem::{Problem, Refusal};
-use super::record::{self, Kept};
+use super::record::{self, Content, Kept};
 use crate::store::Store;
 use crate::{ClaimError, TieredClaim};
 use bytes::Bytes;
@@ -100,17 +100,17 @@ where
     };
     match ended {
         Ended::Whole(parts, body) => {
-            let kept = Kept::Response {
-                status: parts.status,
+            let content = Content {
                 headers: headers::kept(&parts.headers, &*shared.options.keeps_header),
                 trailers: body.trailers.clone().unwrap_or_default(),
                 body: body.data.clone(),
             };
+            let kept = Kept { status: parts.status, content: Some(content) };
             shared.completed(claim.complete_with(record::encode(&kept)).await);
             Ok(Ok(Response::from_parts(parts, body.into())))
         }
         Ended::TooLarge(response) => {
-            let kept = Kept::StatusOnly(response.status());
+            let kept = Kept { status: response.status(), content: None };
             shared.counters.not_kept.count();
             shared.completed(claim.complete_with(record::encode(&kept)).await);
             Ok(Ok(response))

@@ -5,7 +5,7 @@ use super::key::{self, IdempotencyKey, KeyError};
 use super::layer::{OnMissing, Shared};
 use super::outgoing_layer::REPLAYED;
 use super::problem::{Problem, Refusal};
-use super::record::{self, Kept};
+use super::record::{self, Content, Kept};
 use super::run;
 use crate::store::{Fingerprint, Store, StoreError};
 use crate::{Done, Key, Tier, TieredAttempt, TieredClaim, TieredClaimOptions};
@@ -140,6 +140,7 @@ impl Name {
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "it is moved once")]
 enum Admitted<S: Store, B: HttpBody> {
     Run { claim: TieredClaim<S>, request: Request<Body<B>>, room: OwnedSemaphorePermit },
     Replay(Kept),
@@ -268,12 +269,10 @@ impl<S: Store> Shared<S> {
 
     /// What was kept.
     fn replay<R: HttpBody>(&self, kept: Kept) -> Response<Body<R>> {
-        let (status, headers, trailers, body) = match kept {
-            Kept::Response { status, headers, trailers, body } => (status, headers, trailers, body),
-            Kept::StatusOnly(status) => {
-                let detail = format!("its status was {}, its body was too large to be kept", status.as_u16());
-                return self.refuse(&Refusal::new(Problem::ResponseNotKept, detail));
-            }
+        let status = kept.status;
+        let Some(Content { headers, trailers, body }) = kept.content else {
+            let detail = format!("its status was {}, its body was too large to be kept", status.as_u16());
+            return self.refuse(&Refusal::new(Problem::ResponseNotKept, detail));
         };
         self.counters.replayed.count();
         let trailers = Some(trailers).filter(|trailers| !trailers.is_empty());

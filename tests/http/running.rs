@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
-use hapax::http::{IdempotencyKey, IdempotencyLayer, Problem};
+use hapax::http::{IdempotencyKey, IdempotencyLayer, IdempotencyService, Problem};
 use hapax::store::InMemoryStore;
 use http::{Method, StatusCode};
 use http_body_util::Full;
@@ -133,7 +133,7 @@ async fn a_client_that_goes_stops_neither_the_handler_nor_the_record() {
         let unless_done = Gone(Some(goes.clone()));
         async move {
             let response = next.run(request).await;
-            unless_done.is_over();
+            unless_done.forget();
             response
         }
     });
@@ -164,7 +164,7 @@ async fn a_client_that_goes_stops_neither_the_handler_nor_the_record() {
 struct Gone(Option<Runs>);
 
 impl Gone {
-    fn is_over(mut self) {
+    fn forget(mut self) {
         self.0 = None;
     }
 }
@@ -330,25 +330,31 @@ fn go_along(world: &World) -> tokio::task::JoinHandle<()> {
     })
 }
 
-/// A service whose handler takes so long.
-fn slow(
-    world: &World,
-    layer: &IdempotencyLayer<Faulty>,
-    takes: Duration,
-) -> impl Service<
-    http::Request<Full<Bytes>>,
-    Response = http::Response<hapax::http::Body<Full<Bytes>>>,
-    Error = Infallible,
-    Future = impl Future<Output = Result<http::Response<hapax::http::Body<Full<Bytes>>>, Infallible>> + Send + 'static,
-> {
-    let runs = world.runs.clone();
-    layer.layer(Inner(move |_: http::Request<hapax::http::Body<Full<Bytes>>>| {
-        runs.begin();
-        async move {
+/// A handler that takes so long.
+#[derive(Clone)]
+struct Slow(Runs, Duration);
+
+impl<B> Service<http::Request<B>> for Slow {
+    type Response = http::Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Infallible>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Request<B>) -> Self::Future {
+        self.0.begin();
+        let takes = self.1;
+        Box::pin(async move {
             tokio::time::sleep(takes).await;
-            http::Response::new(Full::from("done"))
-        }
-    }))
+            Ok(http::Response::new(Full::from("done")))
+        })
+    }
+}
+
+fn slow(world: &World, layer: &IdempotencyLayer<Faulty>, takes: Duration) -> IdempotencyService<Slow, Faulty> {
+    layer.layer(Slow(world.runs.clone(), takes))
 }
 
 fn keyed() -> http::Request<Full<Bytes>> {

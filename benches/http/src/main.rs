@@ -6,7 +6,7 @@
 //! ```
 //!
 //! *In process*: the service is called as a server would call it. The latency is that of the call, from when it was due, so that a call that had to wait counts as
-//! late (no coordinated omission). *Loopback*: server and client share the machine, the client sends over 32 connections. Cases take turns, a second each, so that
+//! late (no coordinated omission). *Loopback*: server and client share the machine, the client, a thread of its own, sends over 32 connections. Cases take turns, a second each, so that
 //! a noisy machine is noisy to all.
 
 mod loopback;

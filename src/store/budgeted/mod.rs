@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 ///
 /// - What is in progress or has failed is never removed before its time. It has a quarter of the budget; when that is full, a claim of another id is
 ///   an error ([`ErrorKind::Unavailable`]), and those that are held go on.
-/// - What is completed has the rest. When that is full, the ids that nobody has asked about for the longest time are forgotten:
+/// - What is completed has the rest, which it may exceed for a moment by a sixty-fourth, and by its largest record. When that is full, the ids that nobody has asked about for the longest time are forgotten:
 ///   *a message of such an id is handled again*. [`evicted`](MokaStore::evicted) counts them. A budget that never evicts holds what is completed within
 ///   the retention.
 /// - Tokens grow also over ids that were forgotten, so a holder that comes late changes nothing.
@@ -57,6 +57,8 @@ pub struct MokaStore {
     /// Changed only while `active` is locked, so that no id is in both.
     done: Cache<RecordKey, Arc<Done>>,
     done_bytes: u64,
+    /// What was put into `done` since it last made room. Changed only while `active` is locked.
+    unsettled_bytes: StdAtomicU64,
     evicted: Arc<StdAtomicU64>,
 }
 
@@ -135,7 +137,8 @@ impl MokaStore {
             })
             .build();
         let active = Mutex::new(Active::new((active_bytes / RECORD_BYTES) as usize));
-        Ok(MokaStore { clock: Box::new(clock), active, done, done_bytes, evicted })
+        let unsettled_bytes = StdAtomicU64::new(0);
+        Ok(MokaStore { clock: Box::new(clock), active, done, done_bytes, unsettled_bytes, evicted })
     }
 
     /// How many completed ids were forgotten before their time, for want of room.
@@ -163,7 +166,6 @@ impl MokaStore {
         decide: impl Fn(Option<&Kept>, &R, Timestamp) -> (A, Change),
     ) -> Answers<A> {
         let (now, mut active) = (self.clock.now(), self.lock());
-        let mut has_grown = false;
         let answers = requests.iter().map(|request| {
             let key = key(request);
             let done = if active.get(key).is_none() { self.done.get(key) } else { None };
@@ -171,17 +173,11 @@ impl MokaStore {
             let kept = active.get(key).or(done.as_ref().map(|done| &done.kept)).unwrap_or(&forgotten);
             let (answer, change) = decide(Some(kept), request, now);
             if let Change::Put(kept) = change {
-                has_grown |= matches!(kept.state, State::Completed { .. });
                 self.put(&mut active, key, kept, now)?;
             }
             Ok(answer)
         });
-        let answers = answers.collect();
-        if has_grown {
-            // Or the cache would grow past its budget until it next finds time.
-            self.done.run_pending_tasks();
-        }
-        Ok(answers)
+        Ok(answers.collect())
     }
 
     /// Keeps it, or says why that cannot be, and then nothing has changed.
@@ -195,6 +191,13 @@ impl MokaStore {
             active.remove(key);
             let lasts = kept.until.since(now);
             self.done.insert(key.clone(), Arc::new(Done { kept, lasts }));
+            // Relaxed, both: under the lock. The cache makes room when it finds time, which may be late for large records.
+            let unsettled = self.unsettled_bytes.load(Ordering::Relaxed) + weight;
+            let is_late = unsettled > self.done_bytes / 64;
+            if is_late {
+                self.done.run_pending_tasks();
+            }
+            self.unsettled_bytes.store(if is_late { 0 } else { unsettled }, Ordering::Relaxed);
             return Ok(());
         }
         active.put(key, kept, now)?;
