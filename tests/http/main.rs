@@ -7,4 +7,5 @@ mod outgoing;
 mod running;
 mod stored;
 mod stores;
+mod timing;
 mod world;
