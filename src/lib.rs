@@ -113,6 +113,8 @@ mod journal;
 #[path = "journal/absent.rs"]
 mod journal;
 
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "store")]
 pub mod store;
 #[cfg(feature = "store")]

@@ -6,6 +6,10 @@
 //! |---|---|---|
 //! | [`InMemoryStore`] | `store` | tests, and several engines in one process |
 #![cfg_attr(
+    feature = "moka",
+    doc = "| [`MokaStore`] | `moka` | one process, a budget of bytes, and nothing that has to survive it |"
+)]
+#![cfg_attr(
     feature = "redis",
     doc = "| [`RedisStore`] | `redis` | many instances, and little latency; Redis or Valkey, single or cluster |"
 )]
@@ -33,6 +37,9 @@ mod record;
 
 mod in_memory;
 
+#[cfg(feature = "moka")]
+mod budgeted;
+
 #[cfg(any(feature = "fjall", feature = "sqlite"))]
 mod codec;
 #[cfg(any(feature = "fjall", feature = "sqlite"))]
@@ -55,6 +62,8 @@ pub use committer::Durability;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteStore, SqliteTable};
 
+#[cfg(feature = "moka")]
+pub use budgeted::MokaStore;
 pub use contract::Store;
 pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;

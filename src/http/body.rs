@@ -1,0 +1,204 @@
+//! Bodies: read up to a limit, and given on.
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A body behind the layer: that of a request as the handler gets it, and of a response as the client does.
+///
+/// ```
+/// use http_body::Body as _;
+///
+/// fn len<B: http_body::Body<Data = bytes::Bytes>>(request: &http::Request<hapax::http::Body<B>>) -> Option<u64> {
+///     request.body().size_hint().exact() // known where the method is covered: it has been read
+/// }
+/// # let _ = len::<String>;
+/// ```
+///
+/// Where the layer has read it, a body is in memory and comes in one piece. Elsewhere it is the one beneath, untouched.
+pub struct Body<B: HttpBody>(Repr<B>);
+
+enum Repr<B: HttpBody> {
+    Read(Read),
+    /// What was read of it before it became too much, and the rest.
+    Rest {
+        first: [Option<Bytes>; 2],
+        rest: Pin<Box<B>>,
+    },
+    /// What was read of it before it failed.
+    Failed {
+        first: Option<Bytes>,
+        error: Option<B::Error>,
+    },
+}
+
+/// A body that has been read to its end.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub(super) data: Bytes,
+    pub(super) trailers: Option<HeaderMap>,
+}
+
+/// What came of reading one.
+pub(super) enum Reading<B: HttpBody> {
+    Whole(Read),
+    TooLarge(Body<B>),
+    Failed(Body<B>),
+}
+
+/// Reads a body of up to so many bytes. Of one that announces more, nothing is read.
+pub(super) async fn read<B: HttpBody<Data = Bytes>>(body: B, max_bytes: usize) -> Reading<B> {
+    let mut body = Box::pin(body);
+    let (mut data, mut trailers) = (Gathered::default(), None);
+    if body.size_hint().lower() > max_bytes as u64 {
+        return Reading::TooLarge(Body(Repr::Rest { first: [None, None], rest: body }));
+    }
+    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(error) => {
+                return Reading::Failed(Body(Repr::Failed { first: Some(data.whole()), error: Some(error) }));
+            }
+        };
+        match frame.into_data() {
+            Ok(more) if data.len() + more.len() > max_bytes => {
+                return Reading::TooLarge(Body(Repr::Rest { first: [Some(data.whole()), Some(more)], rest: body }));
+            }
+            Ok(more) => data.push(more),
+            // Of what is neither, nothing is known.
+            Err(other) => trailers = other.into_trailers().ok().or(trailers),
+        }
+    }
+    Reading::Whole(Read { data: data.whole(), trailers })
+}
+
+/// One piece stays where it is; several are copied together, so that small pieces do not hold on to large buffers.
+#[derive(Default)]
+struct Gathered {
+    first: Bytes,
+    all: BytesMut,
+}
+
+impl Gathered {
+    fn len(&self) -> usize {
+        self.first.len() + self.all.len()
+    }
+
+    fn push(&mut self, more: Bytes) {
+        if self.len() == 0 {
+            self.first = more;
+            return;
+        }
+        if !self.first.is_empty() {
+            self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.all.extend_from_slice(&more);
+    }
+
+    fn whole(&mut self) -> Bytes {
+        match self.all.is_empty() {
+            true => std::mem::take(&mut self.first),
+            false => self.all.split().freeze(),
+        }
+    }
+}
+
+impl<B: HttpBody> Body<B> {
+    pub(super) fn untouched(body: B) -> Self {
+        Body(Repr::Rest { first: [None, None], rest: Box::pin(body) })
+    }
+}
+
+impl<B: HttpBody> From<Read> for Body<B> {
+    fn from(read: Read) -> Self {
+        Body(Repr::Read(read))
+    }
+}
+
+impl<B: HttpBody> From<Bytes> for Body<B> {
+    fn from(data: Bytes) -> Self {
+        Read { data, trailers: None }.into()
+    }
+}
+
+// Nothing in it is pinned but what is in a box of its own.
+impl<B: HttpBody> Unpin for Body<B> {}
+
+impl<B: HttpBody<Data = Bytes>> HttpBody for Body<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let data = |data| Poll::Ready(Some(Ok(Frame::data(data))));
+        match &mut self.0 {
+            Repr::Read(read) => match (std::mem::take(&mut read.data), read.trailers.take()) {
+                (some, trailers) if !some.is_empty() => {
+                    read.trailers = trailers;
+                    data(some)
+                }
+                (_, Some(trailers)) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
+                (_, None) => Poll::Ready(None),
+            },
+            Repr::Rest { first, rest } => {
+                match first.iter_mut().find_map(|first| first.take().filter(|it| !it.is_empty())) {
+                    Some(first) => data(first),
+                    None => rest.as_mut().poll_frame(context),
+                }
+            }
+            Repr::Failed { first, error } => match first.take().filter(|first| !first.is_empty()) {
+                Some(first) => data(first),
+                None => Poll::Ready(error.take().map(Err)),
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Repr::Read(read) => read.data.is_empty() && read.trailers.is_none(),
+            Repr::Rest { first: [None, None], rest } => rest.is_end_stream(),
+            Repr::Rest { .. } => false,
+            Repr::Failed { error, .. } => error.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            // A body of known length has no room for trailers in HTTP/1.1.
+            Repr::Read(read) if read.trailers.is_some() => {
+                let mut hint = SizeHint::new();
+                hint.set_lower(read.data.len() as u64);
+                hint
+            }
+            Repr::Read(read) => SizeHint::with_exact(read.data.len() as u64),
+            Repr::Rest { first, rest } => {
+                let read: u64 = first.iter().flatten().map(|first| first.len() as u64).sum();
+                let mut hint = rest.size_hint();
+                if let Some(upper) = hint.upper() {
+                    hint.set_upper(upper.saturating_add(read));
+                }
+                hint.set_lower(hint.lower().saturating_add(read).min(hint.upper().unwrap_or(u64::MAX)));
+                hint
+            }
+            Repr::Failed { .. } => SizeHint::default(),
+        }
+    }
+}
+
+impl<B: HttpBody> fmt::Debug for Body<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match &self.0 {
+            Repr::Read(read) => format!("{} bytes", read.data.len()),
+            Repr::Rest { .. } => "a stream".to_owned(),
+            Repr::Failed { .. } => "a stream that failed".to_owned(),
+        };
+        f.debug_tuple("Body").field(&what).finish()
+    }
+}
+
+#[cfg(test)]
+#[path = "body_tests.rs"]
+mod tests;

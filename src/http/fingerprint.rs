@@ -1,0 +1,109 @@
+//! What a request is, besides its key.
+
+use super::canonical::canonical;
+use crate::Key;
+use crate::store::Fingerprint;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::request::Parts;
+use sha2::{Digest as _, Sha256};
+
+/// The default: method, path with query, how the body is to be read (`Content-Type`, `Content-Encoding`), and the body, byte for byte.
+///
+/// ```
+/// use hapax::http::fingerprint;
+///
+/// let parts = |path| http::Request::post(path).body(()).unwrap().into_parts().0;
+/// assert_eq!(fingerprint::exact(&parts("/a"), b"1"), fingerprint::exact(&parts("/a"), b"1"));
+/// assert_ne!(fingerprint::exact(&parts("/a"), b"1"), fingerprint::exact(&parts("/b"), b"1"));
+/// assert_ne!(fingerprint::exact(&parts("/a"), b"1"), fingerprint::exact(&parts("/a"), b"2"));
+/// ```
+///
+/// Exact, since a client that retries sends the bytes that it has sent before, and since nobody can then send two requests that differ in what this
+/// overlooks. A client that writes its body anew for each attempt, with its fields in another order, needs [`json`]; one that makes up a multipart boundary
+/// for each attempt needs a function of its own. No other header counts: they change underway and from one attempt to the next.
+///
+/// The path is what this layer sees: within a router that strips a prefix, without it. The host is not part of it: a server of several hosts that share
+/// clients has it in its scope.
+pub fn exact(parts: &Parts, body: &[u8]) -> Fingerprint {
+    of(parts, 0, body)
+}
+
+/// As [`exact`], but a body that is JSON counts as what it says: neither the order of fields nor spaces nor escapes matter.
+///
+/// ```
+/// use hapax::http::fingerprint;
+///
+/// let (parts, _) = http::Request::post("/").header("content-type", "application/json").body(()).unwrap().into_parts();
+/// assert_eq!(fingerprint::json(&parts, br#"{"a":1,"b":2}"#), fingerprint::json(&parts, br#"{ "b": 2, "a": 1 }"#));
+/// assert_ne!(fingerprint::json(&parts, br#"{"a":1}"#), fingerprint::json(&parts, br#"{"a":1.0}"#));
+/// ```
+///
+/// Numbers count as they are written, so that no amount is taken for another one. A body that is no JSON, is nested deeper than 100, or names a field
+/// twice counts byte for byte. Idea: RFC 8785, without its rounding of numbers to double precision.
+pub fn json(parts: &Parts, body: &[u8]) -> Fingerprint {
+    match canonical(body) {
+        Some(canonical) => of(parts, 1, &canonical),
+        None => of(parts, 0, body),
+    }
+}
+
+fn of(parts: &Parts, form: u8, body: &[u8]) -> Fingerprint {
+    let mut head = Key::new();
+    head.text(parts.method.as_str()).text(parts.uri.path());
+    match parts.uri.query() {
+        Some(query) => head.text(query),
+        None => head.null(),
+    };
+    for name in [CONTENT_TYPE, CONTENT_ENCODING] {
+        match parts.headers.get(name) {
+            Some(value) => head.bytes(value),
+            None => head.null(),
+        };
+    }
+    head.int(form);
+    let hash = Sha256::new().chain_update(&head).chain_update(body).finalize();
+    let mut fingerprint = [0; 16];
+    fingerprint.copy_from_slice(&hash[..16]);
+    Fingerprint(fingerprint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    fn parts(method: &str, uri: &str, headers: &[(&str, &str)]) -> Parts {
+        let mut request = Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn whatever_changes_a_request_changes_it() {
+        let json_type = [("content-type", "application/json")];
+        let all = [
+            exact(&parts("POST", "/a", &[]), b""),
+            exact(&parts("PATCH", "/a", &[]), b""),
+            exact(&parts("POST", "/a?", &[]), b""),
+            exact(&parts("POST", "/a?b", &[]), b""),
+            exact(&parts("POST", "/ab", &[]), b""),
+            exact(&parts("POST", "/a", &json_type), b""),
+            exact(&parts("POST", "/a", &[("content-encoding", "application/json")]), b""),
+            exact(&parts("POST", "/a", &[]), b"{}"),
+            json(&parts("POST", "/a", &[]), b"{}"),
+            json(&parts("POST", "/a", &[]), b"{"),
+        ];
+        for (i, a) in all.iter().enumerate() {
+            assert!(!all[..i].contains(a), "{i}");
+        }
+    }
+
+    #[test]
+    fn what_changes_underway_does_not() {
+        let here = parts("POST", "/a", &[("user-agent", "x"), ("traceparent", "1")]);
+        let there = parts("POST", "http://host/a", &[("via", "y")]);
+        assert_eq!(exact(&here, b"x"), exact(&there, b"x"));
+    }
+}

@@ -1,0 +1,211 @@
+//! A response as it is kept: a versioned record. Pure.
+//!
+//! ```text
+//! version 1: u8 | kind: u8 | status: u16 | headers | trailers | body
+//! kind:      0 a response; 1 one that was not kept, of which only the status is here
+//! headers:   count: u32 | (name length: u16 | name | value length: u32 | value) …      trailers alike
+//! body:      length: u64 | bytes, to the end of the record
+//! ```
+//! Little-endian. Whatever else a record holds, it is an error.
+
+use bytes::{Buf, Bytes};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use std::fmt;
+
+const VERSION: u8 = 1;
+
+/// What is kept of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Kept {
+    pub(super) status: StatusCode,
+    /// Nothing, if it was too large.
+    pub(super) content: Option<Content>,
+}
+
+/// All of it but the status.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Content {
+    pub(super) headers: HeaderMap,
+    pub(super) trailers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// Why a record is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RecordError {
+    Version(u8),
+    Kind(u8),
+    Status(u16),
+    Short,
+    Long(usize),
+    Header,
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordError::Version(got) => write!(f, "a record of version {got}, expected {VERSION}"),
+            RecordError::Kind(got) => write!(f, "a record of kind {got}, expected 0 or 1"),
+            RecordError::Status(got) => write!(f, "status {got}, expected 100 to 999"),
+            RecordError::Short => f.write_str("the record ends before what it says it holds"),
+            RecordError::Long(more) => write!(f, "{more} bytes after the end of the record"),
+            RecordError::Header => f.write_str("a header's name or value that no header has"),
+        }
+    }
+}
+
+pub(super) fn encode(kept: &Kept) -> Vec<u8> {
+    match &kept.content {
+        None => head(1, kept.status, 0),
+        Some(Content { headers, trailers, body }) => {
+            let mut out = head(0, kept.status, 16 + size(headers) + size(trailers) + body.len());
+            put_headers(headers, &mut out);
+            put_headers(trailers, &mut out);
+            out.extend_from_slice(&(body.len() as u64).to_le_bytes());
+            out.extend_from_slice(body);
+            out
+        }
+    }
+}
+
+fn head(kind: u8, status: StatusCode, more_bytes: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(4 + more_bytes);
+    out.extend_from_slice(&[VERSION, kind]);
+    out.extend_from_slice(&status.as_u16().to_le_bytes());
+    out
+}
+
+fn size(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| 6 + name.as_str().len() + value.len()).sum()
+}
+
+fn put_headers(headers: &HeaderMap, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(headers.len() as u32).to_le_bytes());
+    for (name, value) in headers {
+        // `http` allows names of less than 2^16 bytes.
+        out.extend_from_slice(&(name.as_str().len() as u16).to_le_bytes());
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        out.extend_from_slice(value.as_bytes());
+    }
+}
+
+pub(super) fn decode(record: Vec<u8>) -> Result<Kept, RecordError> {
+    let mut rest = Bytes::from(record);
+    let short = |_| RecordError::Short;
+    let version = rest.try_get_u8().map_err(short)?;
+    if version != VERSION {
+        return Err(RecordError::Version(version));
+    }
+    let kind = rest.try_get_u8().map_err(short)?;
+    let status = rest.try_get_u16_le().map_err(short)?;
+    let status = StatusCode::from_u16(status).map_err(|_| RecordError::Status(status))?;
+    let content = match kind {
+        0 => {
+            let (headers, trailers) = (get_headers(&mut rest)?, get_headers(&mut rest)?);
+            let len = rest.try_get_u64_le().map_err(short)?;
+            let len = usize::try_from(len).map_err(|_| RecordError::Short)?;
+            Some(Content { headers, trailers, body: get_bytes(&mut rest, len)? })
+        }
+        1 => None,
+        other => return Err(RecordError::Kind(other)),
+    };
+    match rest.len() {
+        0 => Ok(Kept { status, content }),
+        more => Err(RecordError::Long(more)),
+    }
+}
+
+fn get_headers(rest: &mut Bytes) -> Result<HeaderMap, RecordError> {
+    let short = |_| RecordError::Short;
+    let count = rest.try_get_u32_le().map_err(short)?;
+    // Not with room for as many as it says: it may lie.
+    let mut headers = HeaderMap::new();
+    for _ in 0..count {
+        let name_len = rest.try_get_u16_le().map_err(short)?;
+        let name = HeaderName::from_bytes(&get_bytes(rest, name_len.into())?).map_err(|_| RecordError::Header)?;
+        let value_len = rest.try_get_u32_le().map_err(short)?;
+        let value = get_bytes(rest, value_len as usize)?;
+        let value = HeaderValue::from_maybe_shared(value).map_err(|_| RecordError::Header)?;
+        headers.try_append(name, value).map_err(|_| RecordError::Header)?;
+    }
+    Ok(headers)
+}
+
+fn get_bytes(rest: &mut Bytes, len: usize) -> Result<Bytes, RecordError> {
+    if rest.len() < len {
+        return Err(RecordError::Short);
+    }
+    Ok(rest.split_to(len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn headers(max: usize) -> impl Strategy<Value = HeaderMap> {
+        let header = ("[a-z0-9-]{1,12}", proptest::collection::vec(32_u8..127, 0..20));
+        proptest::collection::vec(header, 0..max).prop_map(|headers| {
+            let named = |(name, value): (String, Vec<u8>)| {
+                (HeaderName::try_from(name).unwrap(), HeaderValue::from_bytes(&value).unwrap())
+            };
+            let mut map = HeaderMap::new();
+            headers.into_iter().map(named).for_each(|(name, value)| {
+                map.append(name, value);
+            });
+            map
+        })
+    }
+
+    fn kept() -> impl Strategy<Value = Kept> {
+        let status = (100_u16..1_000).prop_map(|status| StatusCode::from_u16(status).unwrap());
+        let body = proptest::collection::vec(any::<u8>(), 0..100).prop_map(Bytes::from);
+        let content =
+            (headers(8), headers(3), body).prop_map(|(headers, trailers, body)| Content { headers, trailers, body });
+        (status, proptest::option::of(content)).prop_map(|(status, content)| Kept { status, content })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_comes_back(kept in kept()) {
+            prop_assert_eq!(decode(encode(&kept)), Ok(kept));
+        }
+
+        #[test]
+        fn any_bytes_are_a_record_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode(bytes);
+        }
+
+        #[test]
+        fn a_damaged_record_is_never_a_panic(kept in kept(), at in any::<prop::sample::Index>(), with: u8) {
+            let mut record = encode(&kept);
+            let at = at.index(record.len());
+            record[at] = with;
+            let _ = decode(record);
+        }
+
+        #[test]
+        fn a_record_cut_short_or_continued_is_refused(kept in kept(), at in any::<prop::sample::Index>()) {
+            let record = encode(&kept);
+            let cut = record[..at.index(record.len())].to_vec();
+            prop_assert_eq!(decode(cut), Err(RecordError::Short));
+            prop_assert_eq!(decode([record, vec![0]].concat()), Err(RecordError::Long(1)));
+        }
+    }
+
+    #[test]
+    fn the_form_of_version_1_stays() {
+        let mut headers = HeaderMap::new();
+        headers.insert("a", HeaderValue::from_static("bc"));
+        let content = Content { headers, trailers: HeaderMap::new(), body: Bytes::from_static(b"ok") };
+        let kept = Kept { status: StatusCode::CREATED, content: Some(content) };
+        let record = b"\x01\x00\xc9\x00\x01\0\0\0\x01\0a\x02\0\0\0bc\0\0\0\0\x02\0\0\0\0\0\0\0ok";
+        assert_eq!(encode(&kept), record);
+        assert_eq!(decode(record.to_vec()), Ok(kept));
+        assert_eq!(decode(vec![1, 1, 0xc8, 0]), Ok(Kept { status: StatusCode::OK, content: None }));
+        assert_eq!(decode(vec![2, 0, 0, 0]), Err(RecordError::Version(2)));
+        assert_eq!(decode(vec![1, 2, 0xc8, 0]), Err(RecordError::Kind(2)));
+        assert_eq!(decode(vec![1, 0, 0, 0]), Err(RecordError::Status(0)));
+    }
+}

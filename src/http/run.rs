@@ -1,0 +1,203 @@
+//! The handler under its claim: in a task of its own, so that it is finished, and its end recorded, whether or not the client is still there.
+
+use super::body::{self, Body, Read, Reading};
+use super::headers;
+use super::layer::Shared;
+use super::problem::{Problem, Refusal};
+use super::record::{self, Content, Kept};
+use crate::store::Store;
+use crate::{ClaimError, TieredClaim};
+use bytes::Bytes;
+use http::response::Parts;
+use http::{Request, Response};
+use http_body::Body as HttpBody;
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
+use tower_service::Service;
+
+type Panic = Box<dyn Any + Send>;
+
+/// How a handler ended.
+enum Ended<R: HttpBody, E> {
+    /// With a response that is kept.
+    Whole(Parts, Read),
+    /// With one that is too large for that.
+    TooLarge(Response<Body<R>>),
+    /// With one that does not count: the next request with the key is handled.
+    Released(Response<Body<R>>),
+    Error(E),
+    Late,
+    Panic(Panic),
+}
+
+/// Runs the handler in a task of its own, and waits for what it comes to.
+///
+/// # Panics
+///
+/// If the handler does: what is outside sees what it would without the layer.
+pub(super) async fn apart<Inner, S, B, R>(
+    shared: Arc<Shared<S>>,
+    claim: TieredClaim<S>,
+    inner: Inner,
+    request: Request<Body<B>>,
+    room: OwnedSemaphorePermit,
+) -> Result<Response<Body<R>>, Inner::Error>
+where
+    Inner: Service<Request<Body<B>>, Response = Response<R>> + Send + 'static,
+    Inner::Future: Send,
+    Inner::Error: Send + 'static,
+    S: Store,
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Send,
+    R: HttpBody<Data = Bytes> + Send + 'static,
+    R::Error: Send,
+{
+    let runtime = Handle::try_current().unwrap_or_else(|_| shared.runtime.clone());
+    let of_task = Arc::clone(&shared);
+    let work = async move {
+        let _room = room;
+        run(&of_task, claim, inner, request).await
+    };
+    #[cfg(feature = "tracing")]
+    let work = tracing::Instrument::in_current_span(work);
+    match runtime.spawn(work).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
+        Err(_) => {
+            let ended = Refusal::new(Problem::Busy, "the server is being shut down");
+            Ok(shared.refuse(&ended.retry_after(shared.options.retry_after)))
+        }
+    }
+}
+
+/// Runs the handler, and ends its claim, before anybody is told.
+async fn run<Inner, S, B, R>(
+    shared: &Shared<S>,
+    mut claim: TieredClaim<S>,
+    inner: Inner,
+    request: Request<Body<B>>,
+) -> Result<Result<Response<Body<R>>, Inner::Error>, Panic>
+where
+    Inner: Service<Request<Body<B>>, Response = Response<R>>,
+    S: Store,
+    B: HttpBody,
+    R: HttpBody<Data = Bytes>,
+{
+    let handled = handle(shared, inner, request);
+    let renewed = renew(&mut claim, shared.options.lease);
+    let ended = match tokio::time::timeout(shared.options.handler_timeout, caught(handled, renewed)).await {
+        Ok(Ok(ended)) => ended,
+        Ok(Err(panic)) => Ended::Panic(panic),
+        Err(_) => Ended::Late,
+    };
+    match ended {
+        Ended::Whole(parts, body) => {
+            let content = Content {
+                headers: headers::kept(&parts.headers, &*shared.options.keeps_header),
+                trailers: body.trailers.clone().unwrap_or_default(),
+                body: body.data.clone(),
+            };
+            let kept = Kept { status: parts.status, content: Some(content) };
+            shared.completed(claim.complete_with(record::encode(&kept)).await);
+            Ok(Ok(Response::from_parts(parts, body.into())))
+        }
+        Ended::TooLarge(response) => {
+            let kept = Kept { status: response.status(), content: None };
+            shared.counters.not_kept.count();
+            shared.completed(claim.complete_with(record::encode(&kept)).await);
+            Ok(Ok(response))
+        }
+        Ended::Released(response) => shared.released(claim, Ok(Ok(response))).await,
+        Ended::Error(error) => shared.released(claim, Ok(Err(error))).await,
+        Ended::Panic(panic) => shared.released(claim, Err(panic)).await,
+        Ended::Late => {
+            let late = format!("not done within {:?}", shared.options.handler_timeout);
+            let response = shared.refuse(&Refusal::new(Problem::HandlerTimeout, late));
+            shared.released(claim, Ok(Ok(response))).await
+        }
+    }
+}
+
+impl<S: Store> Shared<S> {
+    /// The client gets the response either way: what was done is done, and a client that is told otherwise would have it done again.
+    fn completed(&self, completed: Result<(), ClaimError>) {
+        match completed {
+            Ok(()) => self.counters.executed.count(),
+            Err(error) => {
+                self.counters.unrecorded.count();
+                #[cfg(feature = "tracing")]
+                tracing::error!(%error, "a request was handled, but not recorded: a retry may be handled again");
+                let _ = error;
+            }
+        }
+    }
+
+    async fn released<T>(&self, claim: TieredClaim<S>, outcome: T) -> T {
+        self.counters.released.count();
+        // If that fails, the lease ends it.
+        let _ = claim.release().await;
+        outcome
+    }
+}
+
+async fn handle<Inner, S, B, R>(
+    shared: &Shared<S>,
+    mut inner: Inner,
+    request: Request<Body<B>>,
+) -> Ended<R, Inner::Error>
+where
+    Inner: Service<Request<Body<B>>, Response = Response<R>>,
+    S: Store,
+    B: HttpBody,
+    R: HttpBody<Data = Bytes>,
+{
+    let response = match inner.call(request).await {
+        Ok(response) => response,
+        Err(error) => return Ended::Error(error),
+    };
+    if !(shared.options.stores)(response.status()) {
+        return Ended::Released(response.map(Body::untouched));
+    }
+    let (parts, body) = response.into_parts();
+    match body::read(body, shared.options.max_response_bytes).await {
+        Reading::Whole(body) => Ended::Whole(parts, body),
+        Reading::TooLarge(body) => Ended::TooLarge(Response::from_parts(parts, body)),
+        // A handler whose response breaks off has failed.
+        Reading::Failed(body) => Ended::Released(Response::from_parts(parts, body)),
+    }
+}
+
+/// Renews the lease, every third of it, until it is lost; never ends.
+async fn renew<S: Store>(claim: &mut TieredClaim<S>, lease: Duration) {
+    loop {
+        tokio::time::sleep(lease / 3).await;
+        if let Err(ClaimError::LostLease(_)) = claim.renew(lease).await {
+            // The handler cannot be undone, and is told its token for this. Its completion will be refused.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// What the work comes to, while something else is done beside it that never ends.
+async fn caught<T>(work: impl Future<Output = T>, beside: impl Future<Output = ()>) -> Result<T, Panic> {
+    let (mut work, mut beside) = (pin!(work), pin!(beside));
+    poll_fn(|context| {
+        // What has panicked is not polled again.
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(Poll::Ready(done)) => return Poll::Ready(Ok(done)),
+            Ok(Poll::Pending) => {}
+            Err(panic) => return Poll::Ready(Err(panic)),
+        }
+        let _never = beside.as_mut().poll(context);
+        Poll::Pending
+    })
+    .await
+}

@@ -1,0 +1,71 @@
+//! What became of requests, counted.
+
+use crate::sync::{Ordering, StdAtomicU64};
+
+/// What became of the requests that a layer covers, since it was built.
+///
+/// ```
+/// # fn watch(layer: &hapax::http::IdempotencyLayer<hapax::store::InMemoryStore>) {
+/// let stats = layer.stats();
+/// if stats.unrecorded > 0 {
+///     eprintln!("{} requests were handled, and may be again: the store did not record them", stats.unrecorded);
+/// }
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpStats {
+    /// Handled, and recorded as done.
+    pub executed: u64,
+    /// Handled, and not to be recorded: a status that is not stored, an error, a panic, a time-out. The key was released.
+    pub released: u64,
+    /// Handled, but the store did not record that, or the lease was lost: a retry may be handled again. Worth an alarm.
+    pub unrecorded: u64,
+    /// Handled and recorded as done, but the response was too large to be kept.
+    pub not_kept: u64,
+    /// Answered with a response that was kept.
+    pub replayed: u64,
+    /// Answered by one of the layer's own problems.
+    pub refused: u64,
+    /// Let through without a key.
+    pub passed: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) executed: Counter,
+    pub(super) released: Counter,
+    pub(super) unrecorded: Counter,
+    pub(super) not_kept: Counter,
+    pub(super) replayed: Counter,
+    pub(super) refused: Counter,
+    pub(super) passed: Counter,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counter(StdAtomicU64);
+
+impl Counter {
+    pub(super) fn count(&self) {
+        // Relaxed: nothing is decided by it.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Counters {
+    pub(super) fn stats(&self) -> HttpStats {
+        HttpStats {
+            executed: self.executed.get(),
+            released: self.released.get(),
+            unrecorded: self.unrecorded.get(),
+            not_kept: self.not_kept.get(),
+            replayed: self.replayed.get(),
+            refused: self.refused.get(),
+            passed: self.passed.get(),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What is in progress or has failed: never forgotten before its time.
+
+use super::BACKEND;
+use crate::Timestamp;
+use crate::store::error::{ErrorKind, StoreError};
+use crate::store::key::RecordKey;
+use crate::store::record::{Kept, State};
+use crate::store::request::Expired;
+use std::collections::{BTreeSet, HashMap};
+
+pub(super) struct Active {
+    kept: HashMap<RecordKey, Kept>,
+    expiries: BTreeSet<(Timestamp, RecordKey)>,
+    max: usize,
+    /// No claim ever had a larger one.
+    last_token: u64,
+}
+
+impl Active {
+    pub(super) fn new(max: usize) -> Self {
+        Active { kept: HashMap::new(), expiries: BTreeSet::new(), max, last_token: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    pub(super) fn get(&self, key: &RecordKey) -> Option<&Kept> {
+        self.kept.get(key)
+    }
+
+    /// What stands for an id of which nothing is kept: it counts as nothing, but a claim of it gets a token that nobody had.
+    pub(super) fn forgotten(&self, now: Timestamp) -> Kept {
+        Kept { state: State::Failed, token: self.last_token, fingerprint: None, until: now }
+    }
+
+    pub(super) fn remove(&mut self, key: &RecordKey) {
+        if let Some(kept) = self.kept.remove(key) {
+            self.last_token = self.last_token.max(kept.token);
+            self.expiries.remove(&(kept.until, key.clone()));
+        }
+    }
+
+    /// Keeps it, unless it is over already. There is always room for another state of an id that is kept.
+    pub(super) fn put(&mut self, key: &RecordKey, kept: Kept, now: Timestamp) -> Result<(), StoreError> {
+        // Two for one, so that what has expired never piles up.
+        self.expire(now, 2);
+        if kept.until > now && self.kept.len() >= self.max && !self.kept.contains_key(key) {
+            let full = format!("{} ids are in progress, which is what the budget has room for", self.max);
+            return Err(StoreError::new(ErrorKind::Unavailable, BACKEND, full));
+        }
+        self.remove(key);
+        self.last_token = self.last_token.max(kept.token);
+        if kept.until > now {
+            self.expiries.insert((kept.until, key.clone()));
+            self.kept.insert(key.clone(), kept);
+        }
+        Ok(())
+    }
+
+    pub(super) fn expire(&mut self, now: Timestamp, limit: usize) -> Expired {
+        let mut expired = Expired::default();
+        while self.expiries.first().is_some_and(|(until, _)| *until <= now) {
+            if expired.records == limit as u64 {
+                expired.more = true;
+                break;
+            }
+            if let Some((_, key)) = self.expiries.pop_first() {
+                if let Some(kept) = self.kept.remove(&key) {
+                    self.last_token = self.last_token.max(kept.token);
+                }
+                expired.records += 1;
+            }
+        }
+        expired
+    }
+}

@@ -1,0 +1,166 @@
+//! What is stored of a response, and what is not.
+
+use crate::bodies::Frames;
+use crate::world::*;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use bytes::Bytes;
+use hapax::http::Problem;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http_body::Frame;
+use hyper_util::rt::TokioIo;
+
+#[tokio::test]
+async fn a_response_comes_back_byte_for_byte_without_the_headers_of_its_connection() {
+    let world = World::new();
+    let runs = world.runs.clone();
+    let every_byte: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+    let expected = Bytes::from(every_byte.clone());
+    let server = Server::start(world.layer().await.build().unwrap(), move |_: Request| {
+        runs.begin();
+        let body = Body::from(every_byte.clone());
+        let response = Response::builder()
+            .status(418)
+            .header("content-type", "application/x-any")
+            .header("location", "/charges/17")
+            .header("x-many", "1")
+            .header("x-many", "2")
+            .header("x-latin", HeaderValue::from_bytes(b"caf\xe9").unwrap())
+            .header("connection", "x-hop")
+            .header("x-hop", "1")
+            .header("keep-alive", "timeout=5")
+            .header("date", "Thu, 01 Jan 1970 00:00:00 GMT")
+            .header("set-cookie", "session=secret")
+            .header("idempotency-replayed", "false");
+        std::future::ready(response.body(body).unwrap())
+    })
+    .await;
+    let first = server.post("k", "").await;
+    assert_eq!((first.status.as_u16(), &first.body), (418, &expected));
+    assert_eq!(first.header("set-cookie"), Some("session=secret"));
+    assert_eq!(first.header("x-hop"), Some("1"));
+    let again = server.post("k", "").await;
+    assert_eq!((again.status.as_u16(), &again.body, world.runs.count()), (418, &expected, 1));
+    assert_eq!(again.header("content-type"), Some("application/x-any"));
+    assert_eq!(again.header("location"), Some("/charges/17"));
+    assert_eq!(again.headers.get_all("x-many").iter().collect::<Vec<_>>(), ["1", "2"]);
+    assert_eq!(again.headers["x-latin"].as_bytes(), b"caf\xe9");
+    assert_eq!(again.headers.get_all("idempotency-replayed").iter().collect::<Vec<_>>(), ["true"]);
+    for gone in ["x-hop", "keep-alive", "connection", "set-cookie"] {
+        assert_eq!(again.headers.get(gone), None);
+    }
+    assert_ne!(
+        again.header("date"),
+        Some("Thu, 01 Jan 1970 00:00:00 GMT"),
+        "the server sets the date of what it sends"
+    );
+}
+
+#[tokio::test]
+async fn which_headers_are_kept_can_be_chosen() {
+    let world = World::new();
+    let layer = world.layer().await.keeps_header(|name| name != "x-run");
+    let server = world.counting(layer).await;
+    assert_eq!(server.post("k", "").await.header("x-run"), Some("1"));
+    let again = server.post("k", "").await;
+    assert!(again.is_replayed());
+    assert_eq!(again.header("x-run"), None);
+}
+
+#[tokio::test]
+async fn failures_are_not_stored_and_release_the_key() {
+    let world = World::new();
+    let runs = world.runs.clone();
+    let server = Server::start(world.layer().await.build().unwrap(), move |request: Request| {
+        runs.begin();
+        let status: u16 = request.headers()["x-status"].to_str().unwrap().parse().unwrap();
+        std::future::ready(Response::builder().status(status).body(Body::from("as asked")).unwrap())
+    })
+    .await;
+    let post = |key: String, status: u16| {
+        let status = status.to_string();
+        server.send(request(Method::POST, "/", &[("idempotency-key", &key), ("x-status", &status)], ""))
+    };
+    for status in [500, 502, 503, 599, 401, 403, 408, 429] {
+        let before = world.runs.count();
+        for _ in 0..2 {
+            let answer = post(format!("k-{status}"), status).await;
+            assert_eq!((answer.status.as_u16(), answer.text(), answer.is_replayed()), (status, "as asked", false));
+        }
+        assert_eq!(world.runs.count(), before + 2, "{status} is not stored");
+        // And then it succeeds.
+        assert_eq!(post(format!("k-{status}"), 200).await.status, 200);
+        assert!(post(format!("k-{status}"), 200).await.is_replayed());
+    }
+    for status in [200, 201, 204, 303, 400, 404, 409, 422] {
+        let before = world.runs.count();
+        assert!(!post(format!("k-{status}"), status).await.is_replayed());
+        let again = post(format!("k-{status}"), status).await;
+        assert_eq!((again.status.as_u16(), again.is_replayed(), world.runs.count()), (status, true, before + 1));
+    }
+}
+
+#[tokio::test]
+async fn which_statuses_are_stored_can_be_chosen() {
+    let world = World::new();
+    let layer = world.layer().await.stores_status(|status| status == StatusCode::OK);
+    let server = world.counting(layer).await;
+    server.post("k", "").await.is_run(1, "");
+    server.post("k", "").await.is_run(2, "");
+}
+
+#[tokio::test]
+async fn trailers_are_kept() {
+    let world = World::new();
+    let server = Server::start(world.layer().await.build().unwrap(), |_: Request| {
+        let trailers = HeaderMap::from_iter([(HeaderName::from_static("x-checksum"), HeaderValue::from_static("7"))]);
+        let frames = [Ok::<_, std::io::Error>(Frame::data(Bytes::from("abc"))), Ok(Frame::trailers(trailers))];
+        let response = Response::builder().header("trailer", "x-checksum");
+        std::future::ready(response.body(Body::new(Frames(frames.into_iter()))).unwrap())
+    })
+    .await;
+    for is_replayed in [false, true] {
+        let answer = server.send(request(Method::POST, "/", &[("idempotency-key", "k"), ("te", "trailers")], "")).await;
+        assert_eq!((answer.text(), answer.is_replayed()), ("abc", is_replayed));
+        assert_eq!(answer.trailers.expect("trailers")["x-checksum"], "7");
+    }
+}
+
+#[tokio::test]
+async fn what_others_have_completed_or_damaged_is_answered_and_not_run_again() {
+    let world = World::new();
+    let server = world.counting(world.layer().await).await;
+    let mut id = hapax::Key::new();
+    id.null().text("k");
+    // By a program of its own: without a response, and with one that is none.
+    for (result, problem, status) in
+        [(None, Problem::ResponseNotKept, 410), (Some(vec![9, 9, 9, 9]), Problem::ResponseUnreadable, 500)]
+    {
+        let engine = world.engine().build().await.unwrap();
+        let claim = engine.claim(&id).await.unwrap().claimed().unwrap();
+        match result {
+            None => claim.complete().await.unwrap(),
+            Some(result) => claim.complete_with(result).await.unwrap(),
+        }
+        let answer = server.post("k", "").await;
+        answer.is_problem(problem);
+        assert_eq!((answer.status.as_u16(), world.runs.count()), (status, 0));
+        engine.forget(&id).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn one_connection_carries_many_requests() {
+    let world = World::new();
+    let server = world.counting(world.layer().await).await;
+    let stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    for key in ["a", "b", "a"] {
+        let answer = sender.send_request(request(Method::POST, "/", &[("idempotency-key", key)], "")).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::CREATED);
+        http_body_util::BodyExt::collect(answer.into_body()).await.unwrap();
+    }
+    assert_eq!(world.runs.count(), 2);
+}

@@ -1,0 +1,155 @@
+//! The same cases over every store.
+
+use crate::world::*;
+use hapax::ManualClock;
+use hapax::http::{IdempotencyLayer, Problem};
+use hapax::store::{FjallStore, InMemoryStore, MokaStore, RedisOptions, RedisStore, Store};
+use hapax::testing::store::{Fixture, verify_store};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// First request, replay, mismatch, a large result, a failure, and forty callers of one key.
+async fn cases<S: Store>(store: S) {
+    let dedup = engine(store).timeout(Duration::from_secs(20)).build().await.unwrap();
+    let layer = IdempotencyLayer::builder(dedup).global_scope().wait(Duration::from_secs(30)).build().unwrap();
+    let (runs, counts) = (Runs::default(), Runs::default());
+    let (of_handler, fails) = (runs.clone(), counts.clone());
+    let server = Server::start(layer, move |request: axum::extract::Request| {
+        let run = of_handler.begin();
+        let is_failure = request.uri().path() == "/fails-once" && fails.begin() == 1;
+        async move {
+            tokio::task::yield_now().await;
+            let (status, body) = match request.uri().path() {
+                _ if is_failure => (500, b"failed".to_vec()),
+                "/large" => (200, vec![run as u8; 300_000]),
+                _ => (201, format!("run {run}: ").into_bytes()),
+            };
+            axum::response::Response::builder().status(status).body(body.into()).unwrap()
+        }
+    })
+    .await;
+    let post = |path: &'static str, key: &'static str| {
+        server.send(request(http::Method::POST, path, &[("idempotency-key", key)], ""))
+    };
+    post("/", "a").await.is_run(1, "");
+    let again = post("/", "a").await;
+    again.is_run(1, "");
+    assert!(again.is_replayed());
+    post("/other", "a").await.is_problem(Problem::FingerprintMismatch);
+    for is_replayed in [false, true] {
+        let large = post("/large", "b").await;
+        assert_eq!((large.is_replayed(), large.body.len()), (is_replayed, 300_000));
+        assert!(large.body.iter().all(|&byte| byte == 2));
+    }
+    assert_eq!(post("/fails-once", "c").await.status, 500);
+    post("/fails-once", "c").await.is_run(4, "");
+    assert!(post("/fails-once", "c").await.is_replayed());
+
+    let server = Arc::new(server);
+    let mut callers = tokio::task::JoinSet::new();
+    for _ in 0..40 {
+        let server = Arc::clone(&server);
+        callers.spawn(async move { server.post("d", "").await });
+    }
+    let answers = callers.join_all().await;
+    answers.iter().for_each(|answer| answer.is_run(5, ""));
+    assert_eq!(answers.iter().filter(|answer| !answer.is_replayed()).count(), 1);
+    assert_eq!(runs.count(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_a_map() {
+    cases(InMemoryStore::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_a_byte_budget() {
+    cases(MokaStore::new(4 << 20).unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_a_directory() {
+    let directory = Directory::new("fjall");
+    cases(FjallStore::open(&directory.0).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_redis() {
+    let Some(redis) = Redis::start() else { return };
+    let url = format!("redis+unix://{}", redis.directory.0.join("redis.sock").display());
+    let store = RedisStore::connect(RedisOptions::single(url).namespace("http")).await.unwrap();
+    cases(store).await;
+}
+
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("hapax-http-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A server on a Unix socket, killed when it is dropped, also by a panic.
+struct Redis {
+    child: Child,
+    directory: Directory,
+}
+
+impl Redis {
+    fn start() -> Option<Redis> {
+        let directory = Directory::new("redis");
+        let mut command = Command::new("redis-server");
+        command.args(["--port", "0", "--save", "", "--unixsocket", "redis.sock", "--dir", ".", "--daemonize", "no"]);
+        command.current_dir(&directory.0).stdin(Stdio::null()).stdout(Stdio::null());
+        let Ok(child) = command.spawn() else {
+            println!("SKIPPED: over_redis: redis-server is not installed");
+            return None;
+        };
+        let redis = Redis { child, directory };
+        let began = Instant::now();
+        while std::os::unix::net::UnixStream::connect(redis.directory.0.join("redis.sock")).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(20), "redis-server does not answer");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Some(redis)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Budgeted(ManualClock, Arc<MokaStore>);
+
+impl Fixture for Budgeted {
+    type Store = Arc<MokaStore>;
+
+    async fn open(&self) -> Arc<MokaStore> {
+        Arc::clone(&self.1)
+    }
+
+    async fn advance(&self, by: Duration) {
+        self.0.advance(by);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_budgeted_store_is_what_every_store_promises() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(1_000_000));
+    let store = Arc::new(MokaStore::with_clock(256 << 20, clock.clone()).unwrap());
+    verify_store(&Budgeted(clock, store)).await;
+}
