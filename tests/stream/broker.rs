@@ -53,6 +53,18 @@ pub struct State {
     is_closed: bool,
 }
 
+impl State {
+    /// The partition belongs to the consumer again: what it had not acknowledged is delivered again.
+    pub fn reassign(&mut self, partition: u32) {
+        self.released.remove(&partition);
+        let of_it = |i: &usize| self.log[*i].0.partition == partition && self.log[*i].1 != Fate::Acknowledged;
+        let again: Vec<usize> = (0..self.log.len()).filter(of_it).collect();
+        self.later.retain(|(_, offset)| !again.contains(offset));
+        self.ready.retain(|offset| !again.contains(offset));
+        self.ready.extend(again);
+    }
+}
+
 pub struct Broker {
     store: TestStore,
     acks: Acks,
@@ -267,6 +279,8 @@ impl Source for Broker {
     async fn released(&self, partitions: &[Partition]) {
         let mut state = self.state();
         state.releases.push(partitions.to_vec());
+        let State { log, ready, .. } = &mut *state;
+        ready.retain(|offset| !partitions.contains(&partition(log[*offset].0.partition)));
         state.released.extend(partitions.iter().map(|partition| partition.number));
     }
 }

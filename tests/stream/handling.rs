@@ -35,7 +35,7 @@ async fn no_more_handlers_run_and_no_more_messages_are_held_than_may() {
     let world = World::new();
     let engine = world.shared().await;
     let (broker, effects) = (Broker::new(&world.store, Acks::Each), Effects::new(&world.store));
-    (0..200).for_each(|n| drop(broker.send_id(0, Some(n.to_string()))));
+    (0..200).for_each(|n| _ = broker.send_id(0, Some(n.to_string())));
     broker.close();
     let consumer = consumer(&engine).max_in_flight(7).batch(10).max_unacknowledged(20).build().unwrap();
     consumer.run(&broker, effects.handler(|_| MOMENT), pending()).await.unwrap();
@@ -49,7 +49,7 @@ async fn ids_are_claimed_and_completed_in_batches() {
     let world = World::new();
     let engine = world.shared().await;
     let (broker, effects) = (Broker::new(&world.store, Acks::Each), Effects::new(&world.store));
-    (0..640).for_each(|n| drop(broker.send_id(0, Some(n.to_string()))));
+    (0..640).for_each(|n| _ = broker.send_id(0, Some(n.to_string())));
     broker.close();
     consumer(&engine).build().unwrap().run(&broker, effects.handler(|_| MOMENT), pending()).await.unwrap();
     let stats = engine.stats();
@@ -140,7 +140,7 @@ async fn partitions_may_have_scopes_of_their_own() {
     let engine = world.shared().await;
     let mut broker = Broker::new(&world.store, Acks::Cumulative);
     broker.scope_of = |partition| format!("topic/{partition}");
-    (0..10).for_each(|n| drop(broker.send(n % 2, ["a", "b"][n as usize / 2 % 2])));
+    (0..10).for_each(|n| _ = broker.send(n % 2, ["a", "b"][n as usize / 2 % 2]));
     broker.close();
     let consumer = consumer(&engine).scope_by(ToString::to_string).build().unwrap();
     let stats = consumer.run(&broker, |_| async { Ok::<(), String>(()) }, pending()).await.unwrap();
