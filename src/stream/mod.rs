@@ -14,6 +14,7 @@
 
 mod attempts;
 mod batched;
+mod begin;
 mod calls;
 mod consumer;
 mod delivery;

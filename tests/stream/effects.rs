@@ -18,7 +18,6 @@ pub struct Effects {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Effect {
-    begun: u32,
     done: u32,
     is_running: bool,
     token: u64,
@@ -51,7 +50,7 @@ impl Effects {
             assert!(!effect.is_running, "{id} is handled twice at a time");
             let token = message.token().as_u64();
             assert!(token == 0 || token > effect.token, "{id} has token {token}, not more than {}", effect.token);
-            *effect = Effect { begun: effect.begun + 1, is_running: true, token, ..*effect };
+            *effect = Effect { is_running: true, token, ..*effect };
             let mut running = self.running.lock().unwrap();
             running.0 += 1;
             running.1 = running.1.max(running.0);
@@ -65,11 +64,6 @@ impl Effects {
     /// How often handlers for this id have come to their end.
     pub fn of(&self, id: &str) -> u32 {
         self.counted.lock().unwrap().get(id).map_or(0, |effect| effect.done)
-    }
-
-    /// How often they have begun.
-    pub fn begun(&self, id: &str) -> u32 {
-        self.counted.lock().unwrap().get(id).map_or(0, |effect| effect.begun)
     }
 
     pub fn total(&self) -> u32 {

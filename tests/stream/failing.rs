@@ -180,7 +180,7 @@ async fn what_is_admitted_without_a_store_is_handled_and_acknowledged() {
     broker.lenient = true;
     let effects = Effects::new(&world.store);
     world.store.always(Fault::Fails(ErrorKind::Unavailable));
-    ["a", "b"].map(|id| broker.send(0, id));
+    ["a", "b"].into_iter().for_each(|id| _ = broker.send(0, id));
     broker.close();
     let run = consumer(&engine).build().unwrap();
     let stats = run.run(&broker, effects.handler(|_| MOMENT), pending()).await.unwrap();
@@ -210,7 +210,7 @@ async fn a_broker_that_refuses_ends_the_run_and_what_had_begun_is_finished() {
         let world = World::new();
         let engine = world.shared().await;
         let (broker, effects) = (Broker::new(&world.store, Acks::Each), Effects::new(&world.store));
-        ["a", "b", "fails", "poison"].map(|id| broker.send(0, id));
+        ["a", "b", "fails", "poison"].into_iter().for_each(|id| _ = broker.send(0, id));
         broker.refuse(call);
         if call == "receive" {
             broker.refuses.lock().unwrap().clear();

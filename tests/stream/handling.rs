@@ -2,7 +2,9 @@
 
 use super::*;
 use hapax::TieredAttempt;
+use hapax::store::ErrorKind;
 use hapax::stream::{Acks, OnMissing};
+use hapax::testing::store::Fault;
 use std::future::pending;
 
 const MOMENT: Duration = Duration::from_millis(10);
@@ -24,7 +26,11 @@ async fn each_message_is_handled_once_however_often_it_is_delivered() {
             assert_eq!(effects.total(), 500);
             assert!(broker.is_done());
             assert_eq!((stats.handled, stats.acknowledged), (500, 1_100), "{acks:?} {stats:?}");
-            assert_eq!(stats.duplicates, 600, "{acks:?} {stats:?}");
+            assert_eq!(
+                (stats.duplicates, stats.in_progress),
+                (600, 0),
+                "those of an id in flight wait for it: {stats:?}"
+            );
             assert_eq!(stats.received, 1_100 + broker.state().retried.len() as u64, "{stats:?}");
         }
     }
@@ -73,6 +79,70 @@ async fn what_somebody_else_is_at_comes_again_when_the_lease_has_passed() {
     let (_, after) = broker.state().retried[0];
     assert!(after > LEASE - MOMENT && after <= LEASE, "{after:?}");
     assert!(begun.elapsed() >= LEASE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn repetitions_wait_for_the_one_that_is_handled_here_and_no_longer() {
+    for (acks, fails) in [(Acks::Each, false), (Acks::Cumulative, false), (Acks::Each, true), (Acks::Cumulative, true)]
+    {
+        let world = World::new();
+        let engine = world.shared().await;
+        let broker = Broker::new(&world.store, acks);
+        (0..5).for_each(|_| _ = broker.send(0, "a"));
+        broker.close();
+        let failures = std::sync::atomic::AtomicU32::new(if fails { 1 } else { 0 });
+        let handler = move |_| {
+            use std::sync::atomic::Ordering::Relaxed;
+            let fails = failures.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
+            async move {
+                tokio::time::sleep(MOMENT).await;
+                if fails { Err("once") } else { Ok(()) }
+            }
+        };
+        let begun = Instant::now();
+        let stats = consumer(&engine).build().unwrap().run(&broker, handler, pending()).await.unwrap();
+        assert_eq!((stats.handled, stats.duplicates, stats.acknowledged), (1, 4, 5), "{acks:?}");
+        let least = if fails { Duration::from_millis(100) } else { Duration::ZERO };
+        assert!(begun.elapsed() >= least && begun.elapsed() < least + 5 * MOMENT, "{acks:?}: {:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_whose_lease_is_lost_is_dropped_and_does_not_complete() {
+    for acks in [Acks::Each, Acks::Cumulative] {
+        let world = World::new();
+        let (here, there) = (world.engine().retries(0).build().await.unwrap(), world.shared().await);
+        let (broker, effects) = (Broker::new(&world.store, acks), Effects::new(&world.store));
+        broker.send(0, "a");
+        broker.close();
+        let consumer = consumer(&here).build().unwrap();
+        let run = consumer.run(&broker, effects.handler(|_| 3 * LEASE), pending());
+        let (stats, ()) = tokio::join!(run, async {
+            tokio::time::sleep(MOMENT).await;
+            world.store.always(Fault::Fails(ErrorKind::Unavailable));
+            tokio::time::sleep(LEASE + MOMENT).await;
+            world.store.always(Fault::None);
+            let TieredAttempt::Claimed(theirs) = there.claim("a").await.unwrap() else { panic!("the lease is over") };
+            tokio::time::sleep(LEASE / 2).await;
+            assert_eq!((consumer.stats().lost, effects.total()), (1, 0), "its renewal told it");
+            theirs.complete().await.unwrap();
+        });
+        let stats = stats.unwrap();
+        assert_eq!((stats.handled, stats.acknowledged, effects.total()), (0, 1, 0), "{acks:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consumer_runs_as_a_task_of_its_own() {
+    let world = World::new();
+    let engine = world.shared().await;
+    let (broker, effects) = (Broker::new(&world.store, Acks::Each), Effects::new(&world.store));
+    (0..100).for_each(|n| _ = broker.send_id(0, Some((n % 50).to_string())));
+    broker.close();
+    let (consumer, handler) = (consumer(&engine).build().unwrap(), effects.handler(|_| Duration::from_millis(1)));
+    let task = tokio::spawn(async move { consumer.run(&broker, handler, pending()).await });
+    assert_eq!(task.await.unwrap().unwrap().acknowledged, 100);
+    assert_eq!(effects.total(), 50);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +236,7 @@ async fn options_that_make_no_sense_are_refused() {
     ];
     for (builder, option) in wrong {
         let error = builder.build().unwrap_err();
-        assert_eq!(error.kind(), hapax::store::ErrorKind::Misconfigured);
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.to_string().contains(option), "{error}");
     }
 }

@@ -6,6 +6,7 @@ mod effects;
 mod ending;
 mod failing;
 mod handling;
+mod streams;
 
 use hapax::store::InMemoryStore;
 use hapax::stream::{Consumer, ConsumerBuilder};
