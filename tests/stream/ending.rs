@@ -241,3 +241,28 @@ async fn what_was_not_put_aside_before_the_fence_is_not_completed() {
     assert!(engine.claim("first").await.unwrap().is_duplicate(), "it was put aside");
     assert!(engine.claim("second").await.unwrap().claimed().is_some(), "the next owner's to put aside");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_of_a_revoked_partition_is_ignored_and_what_is_being_claimed_is_not_begun() {
+    for acks in [Acks::Each, Acks::Cumulative] {
+        let world = World::new();
+        let (here, there) = (world.shared().await, world.shared().await);
+        let (broker, effects) = (Broker::new(&world.store, acks), Effects::new(&world.store));
+        ["long", "claimed"].into_iter().for_each(|id| _ = broker.send(0, id));
+        let consumer = consumer(&here).max_in_flight(2).batch(1).drain(DEADLINE).build().unwrap();
+        let handler = effects.handler(|message| if message.offset == 0 { LEASE } else { MOMENT });
+        let run = consumer.run(&broker, handler, tokio::time::sleep(3 * DEADLINE));
+        world.store.next(Fault::None);
+        world.store.next(Fault::Delays(10 * MOMENT));
+        let (stats, ()) = tokio::join!(run, async {
+            tokio::time::sleep(MOMENT).await;
+            broker.revoke([0]);
+            tokio::time::sleep(MOMENT).await;
+            broker.send(0, "late");
+            tokio::time::sleep(2 * DEADLINE).await;
+            assert!(there.claim("claimed").await.unwrap().claimed().is_some(), "it was given back");
+        });
+        assert_eq!((stats.unwrap().received, effects.total()), (2, 0), "{acks:?}");
+        assert_eq!(broker.state().releases.len(), 1);
+    }
+}
