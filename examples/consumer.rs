@@ -38,6 +38,6 @@ fn main() -> Result<(), hapax::Error> {
     let stats = dedup.stats();
     println!("{} deliveries, {} of them duplicates", stats.checks(), stats.duplicates_by_window);
     println!("{cents} cents, each counted once; {} ids forgotten early", stats.window.evicted_live);
-    assert_eq!(cents, (0..100_000).map(|id| id % 100).sum());
+    assert_eq!(cents, (0..100_000).map(|id| id % 100).sum::<u64>());
     Ok(())
 }

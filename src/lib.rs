@@ -117,6 +117,8 @@ mod journal;
 pub mod http;
 #[cfg(feature = "store")]
 pub mod store;
+#[cfg(feature = "stream")]
+pub mod stream;
 #[cfg(feature = "store")]
 mod tiered;
 
