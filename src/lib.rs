@@ -113,6 +113,8 @@ mod journal;
 
 #[cfg(feature = "store")]
 pub mod store;
+#[cfg(feature = "stream")]
+pub mod stream;
 #[cfg(feature = "store")]
 mod tiered;
 

@@ -206,6 +206,12 @@ impl<S: Store> TieredClaim<S> {
         matches!(self.held, Where::Store { .. } | Where::Here { .. })
     }
 
+    /// For how long it was taken, or renewed.
+    #[cfg(feature = "stream")]
+    pub(crate) fn lease(&self) -> Duration {
+        self.lease
+    }
+
     /// The work is done: the id is a duplicate from now on, for its retention.
     ///
     /// # Errors

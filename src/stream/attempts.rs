@@ -1,0 +1,88 @@
+//! How often messages have failed, and how long they wait.
+
+use crate::store::StoredId;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+/// When a message that has failed is tried again: after twice as long each time, up to a limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BackOff {
+    pub(super) first: Duration,
+    pub(super) max: Duration,
+}
+
+impl BackOff {
+    /// After so many failures, at least one.
+    pub(super) fn after(self, failures: u32) -> Duration {
+        let doubled = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.first.checked_mul(doubled).unwrap_or(self.max).min(self.max)
+    }
+}
+
+/// Failures of ids that the broker does not count. If there are too many ids, the first ones are forgotten: these are tried more often, and none is lost.
+pub(super) struct Attempts {
+    failures: HashMap<StoredId, u32>,
+    oldest: VecDeque<StoredId>,
+    max: usize,
+}
+
+impl Attempts {
+    pub(super) fn new(max: usize) -> Self {
+        Attempts { failures: HashMap::new(), oldest: VecDeque::new(), max }
+    }
+
+    pub(super) fn failures(&self, id: &StoredId) -> u32 {
+        self.failures.get(id).copied().unwrap_or(0)
+    }
+
+    pub(super) fn failed(&mut self, id: StoredId) {
+        if let Some(failures) = self.failures.get_mut(&id) {
+            *failures = failures.saturating_add(1);
+            return;
+        }
+        while self.failures.len() >= self.max
+            && let Some(oldest) = self.oldest.pop_front()
+        {
+            self.failures.remove(&oldest);
+        }
+        self.failures.insert(id, 1);
+        self.oldest.push_back(id);
+    }
+
+    /// It is done. (Its place in the order is found to be empty later.)
+    pub(super) fn forget(&mut self, id: &StoredId) {
+        if self.failures.remove(id).is_some() && self.oldest.len() > 2 * self.max.min(self.failures.len() + 8) {
+            let failures = &self.failures;
+            self.oldest.retain(|id| failures.contains_key(id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_wait_is_twice_the_one_before_up_to_a_limit() {
+        let back_off = BackOff { first: Duration::from_millis(100), max: Duration::from_secs(1) };
+        let waits = [0, 1, 2, 3, 4, 5, 32, 33, u32::MAX].map(|failures| back_off.after(failures).as_millis());
+        assert_eq!(waits, [100, 100, 200, 400, 800, 1_000, 1_000, 1_000, 1_000]);
+    }
+
+    #[test]
+    fn failures_are_counted_for_a_bounded_number_of_ids() {
+        let id = |n: u32| StoredId::new(&n.to_le_bytes());
+        let mut attempts = Attempts::new(3);
+        for n in [1, 1, 2, 3] {
+            attempts.failed(id(n));
+        }
+        assert_eq!([1, 2, 3, 4].map(|n| attempts.failures(&id(n))), [2, 1, 1, 0]);
+        attempts.failed(id(4));
+        assert_eq!([1, 2, 3, 4].map(|n| attempts.failures(&id(n))), [0, 1, 1, 1], "the oldest is forgotten");
+        for n in 0..10_000 {
+            attempts.failed(id(n));
+            attempts.forget(&id(n));
+        }
+        assert!(attempts.failures.len() <= 3 && attempts.oldest.len() <= 32, "{}", attempts.oldest.len());
+    }
+}

@@ -1,0 +1,135 @@
+//! What a consumer awaits: one call of each kind at most, its handlers, and time.
+
+use super::handle::Ended;
+use super::order::Ticket;
+use super::source::{Partition, Source};
+use crate::store::{Store, StoreError};
+use crate::{ClaimError, TieredAttempt, TieredClaim};
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, Sleep};
+
+type Call<'r, T> = Option<Pin<Box<dyn Future<Output = T> + Send + 'r>>>;
+type Received<Src> = Result<Option<Vec<<Src as Source>::Message>>, <Src as Source>::Error>;
+
+/// A message that is to be put aside, why, and its claim.
+pub(super) type Dead<S> = (Ticket, String, Option<TieredClaim<S>>);
+
+/// What has happened.
+pub(super) enum Happened<S: Store, Src: Source> {
+    Shutdown,
+    Due,
+    Revoked(Vec<Partition>),
+    Released,
+    Handled(Result<(tokio::task::Id, Ended<S>), JoinError>),
+    Completed(Vec<(Ticket, bool, Result<(), ClaimError>)>),
+    /// These, unless the engine's flush failed.
+    Acknowledged(Vec<Ticket>, Result<Result<(), Src::Error>, StoreError>),
+    Retried(Vec<Ticket>, Result<(), Src::Error>),
+    DeadLettered(Vec<Dead<S>>, Result<(), Src::Error>),
+    Claimed(Vec<Ticket>, Vec<Result<TieredAttempt<S>, StoreError>>),
+    Received(Received<Src>),
+}
+
+/// What is under way.
+pub(super) struct Calls<'r, S: Store, Src: Source> {
+    pub(super) shutdown: Call<'r, ()>,
+    pub(super) revoked: Call<'r, Vec<Partition>>,
+    pub(super) released: Call<'r, ()>,
+    pub(super) complete: Call<'r, Vec<(Ticket, bool, Result<(), ClaimError>)>>,
+    /// Of which messages.
+    pub(super) acknowledging: Vec<Ticket>,
+    pub(super) acknowledge: Call<'r, (Vec<Ticket>, Result<Result<(), Src::Error>, StoreError>)>,
+    pub(super) retry: Call<'r, (Vec<Ticket>, Result<(), Src::Error>)>,
+    pub(super) dead_letter: Call<'r, (Vec<Dead<S>>, Result<(), Src::Error>)>,
+    pub(super) claim: Call<'r, (Vec<Ticket>, Vec<Result<TieredAttempt<S>, StoreError>>)>,
+    pub(super) receive: Call<'r, Received<Src>>,
+    pub(super) handlers: JoinSet<Ended<S>>,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
+    pub(super) fn new(shutdown: Call<'r, ()>) -> Self {
+        Calls {
+            shutdown,
+            revoked: None,
+            released: None,
+            complete: None,
+            acknowledging: Vec::new(),
+            acknowledge: None,
+            retry: None,
+            dead_letter: None,
+            claim: None,
+            receive: None,
+            handlers: JoinSet::new(),
+            timer: Box::pin(tokio::time::sleep_until(Instant::now())),
+        }
+    }
+
+    /// Acknowledges nothing of these any more. If some were about to be, the others of that call are still to be acknowledged.
+    pub(super) fn cancel_acknowledging(&mut self, gone: &HashSet<Ticket>) -> Vec<Ticket> {
+        if self.acknowledge.is_none() || !self.acknowledging.iter().any(|ticket| gone.contains(ticket)) {
+            return Vec::new();
+        }
+        self.acknowledge = None;
+        let acknowledging = std::mem::take(&mut self.acknowledging);
+        acknowledging.into_iter().filter(|ticket| !gone.contains(ticket)).collect()
+    }
+
+    /// Waits for the next thing to happen, or until then.
+    pub(super) async fn next(&mut self, until: Option<Instant>) -> Happened<S, Src> {
+        if let Some(until) = until
+            && self.timer.deadline() != until
+        {
+            self.timer.as_mut().reset(until);
+        }
+        std::future::poll_fn(|cx| self.poll_next(cx, until.is_some())).await
+    }
+
+    /// What makes room comes before what fills it.
+    fn poll_next(&mut self, cx: &mut Context<'_>, timed: bool) -> Poll<Happened<S, Src>> {
+        if poll(&mut self.shutdown, cx).is_ready() {
+            return Poll::Ready(Happened::Shutdown);
+        }
+        if let Poll::Ready(partitions) = poll(&mut self.revoked, cx) {
+            return Poll::Ready(Happened::Revoked(partitions));
+        }
+        if poll(&mut self.released, cx).is_ready() {
+            return Poll::Ready(Happened::Released);
+        }
+        if timed && self.timer.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Happened::Due);
+        }
+        if let Poll::Ready((tickets, acknowledged)) = poll(&mut self.acknowledge, cx) {
+            return Poll::Ready(Happened::Acknowledged(tickets, acknowledged));
+        }
+        if let Poll::Ready(completed) = poll(&mut self.complete, cx) {
+            return Poll::Ready(Happened::Completed(completed));
+        }
+        if let Poll::Ready((tickets, retried)) = poll(&mut self.retry, cx) {
+            return Poll::Ready(Happened::Retried(tickets, retried));
+        }
+        if let Poll::Ready((dead, put_aside)) = poll(&mut self.dead_letter, cx) {
+            return Poll::Ready(Happened::DeadLettered(dead, put_aside));
+        }
+        if let Poll::Ready(Some(handled)) = self.handlers.poll_join_next_with_id(cx) {
+            return Poll::Ready(Happened::Handled(handled));
+        }
+        if let Poll::Ready((tickets, claimed)) = poll(&mut self.claim, cx) {
+            return Poll::Ready(Happened::Claimed(tickets, claimed));
+        }
+        poll(&mut self.receive, cx).map(Happened::Received)
+    }
+}
+
+/// A call that has answered is over; one that there is not, never answers.
+fn poll<T>(call: &mut Call<'_, T>, cx: &mut Context<'_>) -> Poll<T> {
+    let Some(under_way) = call else { return Poll::Pending };
+    let polled = under_way.as_mut().poll(cx);
+    if polled.is_ready() {
+        *call = None;
+    }
+    polled
+}

@@ -1,0 +1,173 @@
+//! A consumer: what its users call.
+
+use super::delivery::{Delivery, Handler};
+use super::options::{ConsumerBuilder, IdOf, Options};
+use super::run::Run;
+use super::source::{Partition, Source};
+use super::stats::{ConsumerStats, Counts};
+use crate::TieredDedup;
+use crate::store::{Store, StoreError};
+use std::fmt;
+use std::sync::Arc;
+
+/// Receives from a broker, handles each message once, and acknowledges what is done.
+///
+/// ```
+/// # use std::{convert::Infallible, sync::{Arc, Mutex}, time::Duration};
+/// # struct Broker(Mutex<Vec<Vec<&'static str>>>);
+/// # impl hapax::stream::Source for Broker {
+/// #     type Message = &'static str;
+/// #     type Error = Infallible;
+/// #     async fn receive(&self, _: usize) -> Result<Option<Vec<&'static str>>, Infallible> { Ok(self.0.lock().unwrap().pop()) }
+/// #     async fn acknowledge(&self, _: &[Arc<&'static str>]) -> Result<(), Infallible> { Ok(()) }
+/// #     async fn retry(&self, _: &Arc<&'static str>, _: Duration) -> Result<(), Infallible> { Ok(()) }
+/// #     async fn dead_letter(&self, _: &Arc<&'static str>, _: &str) -> Result<(), Infallible> { Ok(()) }
+/// # }
+/// use hapax::stream::{Consumer, Delivery};
+/// use hapax::{TieredDedup, store::InMemoryStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// # let broker = Broker(Mutex::new(vec![vec!["b", "a"], vec!["a"]]));
+/// # let until_told = std::future::pending();
+/// let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
+/// let consumer = Consumer::builder(engine, |message: &&str| Some(*message)).build()?;
+/// let handle = async |message: Delivery<&str>| println!("{}", *message);
+/// # let handle = |message: Delivery<&'static str>| async move { println!("{}", *message); Ok::<(), Infallible>(()) };
+/// let stats = consumer.run(&broker, handle, until_told).await?; // `broker` has delivered "a" twice
+/// assert_eq!((stats.received, stats.handled, stats.acknowledged), (3, 2, 3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A message is received, claimed by its id, handled, completed, and acknowledged, in batches where there are some. What is
+/// done already is acknowledged at once. What somebody else is at is tried again when the lease that is left has passed. A handler that fails or panics is tried again
+/// after a while, and after so many failures the message is put aside.
+///
+/// # Guarantees
+///
+/// - No message is acknowledged before its completion is durable in the store, or it was put aside, or had no id and was to be dropped.
+/// - What is not acknowledged comes again, at the latest when the broker misses the acknowledgement: nothing is lost, whenever the run is dropped, or the process dies.
+/// - A handler runs once for each completed claim. It may run again if it has failed, if its lease had expired, if the process died before the completion
+///   was durable, or if the store did not say whether it was; [`Delivery::token`] fences such a second run.
+/// - The lease of a message is renewed for as long as its handler runs.
+/// - With [`Acks::Cumulative`](super::Acks::Cumulative), no acknowledgement overtakes an unfinished message of its partition. Messages of a partition are handled at the same time.
+/// - Of a partition that is revoked nothing new is handled. What is being handled may go on until the [deadline](ConsumerBuilder::drain); then it is dropped and
+///   its claim released, for the next owner. Nothing of it is acknowledged after [`Source::released`].
+/// - At most [`max_unacknowledged`](ConsumerBuilder::max_unacknowledged) messages are held, and one batch more; while they are, none is received.
+///
+/// Where the engine [admits](crate::OnStoreError::Admit) messages while the store cannot be asked, those are handled and acknowledged even if their completion cannot be recorded either
+/// ([`ConsumerStats::unrecorded`]): that is what this policy asks for. Otherwise messages wait for the store, here, without being handled.
+///
+/// # Cost
+///
+/// A task for each message that is handled. One call each of claim, complete, acknowledge, retry and dead letter is under way at a time, and takes all that have
+/// gathered, so batches are as large as the store and the broker are slow. No timer delays anything.
+pub struct Consumer<S: Store, M> {
+    pub(super) engine: TieredDedup<S>,
+    pub(super) id_of: IdOf<M>,
+    pub(super) options: Options,
+    pub(super) counts: Arc<Counts>,
+}
+
+/// Why a run ended before its time. Whatever had begun by then was finished, within the [deadline](ConsumerBuilder::drain).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConsumerError<E> {
+    /// The broker could not be asked, or told.
+    Source(E),
+    /// The store will not do better if it is asked again: it belongs to somebody else, or cannot work like this.
+    Store(StoreError),
+    /// A message has no id, and [`OnMissing::Error`](super::OnMissing::Error) was chosen.
+    MissingId {
+        /// Where it came from.
+        partition: Partition,
+    },
+}
+
+impl<E: fmt::Display> fmt::Display for ConsumerError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConsumerError::Source(error) => write!(f, "the broker: {error}"),
+            ConsumerError::Store(error) => write!(f, "the store: {error}"),
+            ConsumerError::MissingId { partition } => {
+                write!(
+                    f,
+                    "a message of partition {partition} has no id, or a blank one, and option `on_missing` is Error"
+                )
+            }
+        }
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for ConsumerError<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ConsumerError::Source(error) => Some(error),
+            ConsumerError::Store(error) => Some(error),
+            ConsumerError::MissingId { .. } => None,
+        }
+    }
+}
+
+impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
+    /// Starts configuring a consumer: `id_of` takes the id of a message, a header or a field, say, or one made by [`ids`](super::ids). `None`, or a blank one, is
+    /// [missing](ConsumerBuilder::on_missing).
+    pub fn builder<I: AsRef<[u8]>>(
+        engine: TieredDedup<S>,
+        id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,
+    ) -> ConsumerBuilder<S, M> {
+        ConsumerBuilder::new(engine, id_of)
+    }
+
+    /// Consumes until the source has no more, or `shutdown` is ready. Then nothing more is received, what is being handled may go on until the
+    /// [deadline](ConsumerBuilder::drain), what is done is made durable and acknowledged, and the rest is given back. Runs on a tokio runtime.
+    ///
+    /// It may be dropped at any time: handlers are dropped where they wait, and their claims released.
+    ///
+    /// # Errors
+    ///
+    /// [`ConsumerError`]. A handler's errors are none.
+    pub async fn run<Src, H, F, E>(
+        &self,
+        source: &Src,
+        handle: H,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<ConsumerStats, ConsumerError<Src::Error>>
+    where
+        Src: Source<Message = M>,
+        H: Fn(Delivery<M>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let handler: Handler<M> = Arc::new(move |delivery| {
+            let handling = handle(delivery);
+            Box::pin(async move { handling.await.map_err(|error| error.to_string()) })
+        });
+        Run::new(self, source, handler, Box::pin(shutdown)).run().await?;
+        Ok(self.stats())
+    }
+
+    /// What was counted so far, also while it runs.
+    pub fn stats(&self) -> ConsumerStats {
+        self.counts.stats()
+    }
+}
+
+impl<S: Store, M> Consumer<S, M> {
+    /// A handler has failed.
+    pub(super) fn note_failure(&self, why: &str, is_last: bool) {
+        #[cfg(feature = "tracing")]
+        tracing::warn!(consumer = self.options.name, why, is_last, "a message could not be handled");
+        let _ = (why, is_last);
+    }
+}
+
+impl<S: Store, M> fmt::Debug for Consumer<S, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer")
+            .field("engine", &self.engine)
+            .field("name", &self.options.name)
+            .finish_non_exhaustive()
+    }
+}

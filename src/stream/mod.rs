@@ -1,0 +1,36 @@
+//! Consumers of brokers, and streams without their duplicates.
+//!
+//! [`Consumer`] does what every consumer of an at-least-once broker has to do, for any broker that is a [`Source`]: claim, handle, complete, acknowledge.
+//!
+//! ```text
+//! receive ─► claim ─┬─ claimed ─────► handle ─┬─ done ──► complete ─► flush ─► acknowledge
+//!                   │                         ├─ failed ─► retry, later        ▲
+//!                   │                         └─ failed N times ─► dead letter ┤ (completed, too)
+//!                   ├─ duplicate ──────────────────────────────────────────────┘
+//!                   └─ in progress elsewhere ─► retry, when the lease has passed
+//! ```
+
+mod attempts;
+mod calls;
+mod consumer;
+mod delivery;
+mod drains;
+mod handle;
+pub mod ids;
+mod messages;
+#[cfg(feature = "metrics")]
+mod meters;
+#[cfg(not(feature = "metrics"))]
+#[path = "meters_absent.rs"]
+mod meters;
+mod options;
+mod order;
+mod run;
+mod source;
+mod stats;
+
+pub use consumer::{Consumer, ConsumerError};
+pub use delivery::Delivery;
+pub use options::{ConsumerBuilder, OnMissing};
+pub use source::{Acks, Partition, Source};
+pub use stats::ConsumerStats;

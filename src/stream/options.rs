@@ -1,0 +1,199 @@
+//! How a consumer is configured.
+
+use super::attempts::BackOff;
+use super::consumer::Consumer;
+use super::source::Partition;
+use super::stats::Counts;
+use crate::TieredDedup;
+use crate::store::{ErrorKind, Scope, Store, StoreError};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What becomes of a message whose id is missing or blank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMissing {
+    /// The run ends with an error. The message is not acknowledged.
+    #[default]
+    Error,
+    /// It is handled like one that nobody has claimed: a repetition is handled again.
+    Pass,
+    /// It is acknowledged, and not handled.
+    Drop,
+    /// It is put aside.
+    DeadLetter,
+}
+
+/// Takes the id of a message.
+pub(super) type IdOf<M> = Arc<dyn Fn(&M) -> Option<Vec<u8>> + Send + Sync>;
+/// Names the scope of a partition's ids.
+pub(super) type ScopeOf = Arc<dyn Fn(&Partition) -> String + Send + Sync>;
+
+#[derive(Clone)]
+pub(super) struct Options {
+    pub(super) name: String,
+    pub(super) on_missing: OnMissing,
+    pub(super) max_in_flight: usize,
+    pub(super) batch: usize,
+    pub(super) max_unacknowledged: usize,
+    pub(super) max_attempts: u32,
+    pub(super) back_off: BackOff,
+    pub(super) drain: Duration,
+    pub(super) scope_of: Option<ScopeOf>,
+}
+
+/// Configures a [`Consumer`].
+///
+/// ```
+/// use hapax::stream::{Consumer, OnMissing};
+/// use hapax::{TieredDedup, store::InMemoryStore};
+/// use std::time::Duration;
+///
+/// struct Order { number: String }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
+/// let consumer = Consumer::builder(engine, |order: &Order| Some(order.number.clone()))
+///     .on_missing(OnMissing::DeadLetter)
+///     .max_in_flight(16)
+///     .max_attempts(3)
+///     .retry_delay(Duration::from_millis(200), Duration::from_secs(30))
+///     .build()?;
+/// # Ok::<(), hapax::store::StoreError>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct ConsumerBuilder<S: Store, M> {
+    engine: TieredDedup<S>,
+    id_of: IdOf<M>,
+    options: Options,
+}
+
+impl<S: Store, M> ConsumerBuilder<S, M> {
+    pub(super) fn new<I: AsRef<[u8]>>(
+        engine: TieredDedup<S>,
+        id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,
+    ) -> Self {
+        let id_of = move |message: &M| id_of(message).map(|id| id.as_ref().to_vec());
+        let options = Options {
+            name: String::new(),
+            on_missing: OnMissing::Error,
+            max_in_flight: 64,
+            batch: 256,
+            max_unacknowledged: 1_024,
+            max_attempts: 5,
+            back_off: BackOff { first: Duration::from_millis(500), max: Duration::from_secs(60) },
+            drain: Duration::from_secs(10),
+            scope_of: None,
+        };
+        ConsumerBuilder { engine, id_of: Arc::new(id_of), options }
+    }
+
+    fn with(self, change: impl FnOnce(&mut Options)) -> Self {
+        let mut changed = self;
+        change(&mut changed.options);
+        changed
+    }
+
+    /// The name under which metrics and spans show it. Default: none.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        self.with(|options| options.name = name.into())
+    }
+
+    /// What becomes of a message whose id is missing, or blank. Default: an error.
+    pub fn on_missing(self, on_missing: OnMissing) -> Self {
+        self.with(|options| options.on_missing = on_missing)
+    }
+
+    /// How many handlers run at a time. Default: 64.
+    pub fn max_in_flight(self, handlers: usize) -> Self {
+        self.with(|options| options.max_in_flight = handlers)
+    }
+
+    /// How many messages to receive at a time, at most. Default: 256.
+    pub fn batch(self, messages: usize) -> Self {
+        self.with(|options| options.batch = messages)
+    }
+
+    /// How many messages may be received and not acknowledged: no more are received then. Default: 1,024.
+    pub fn max_unacknowledged(self, messages: usize) -> Self {
+        self.with(|options| options.max_unacknowledged = messages)
+    }
+
+    /// After how many failures a message is put aside. Default: 5.
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        self.with(|options| options.max_attempts = attempts)
+    }
+
+    /// After how long a message that has failed is tried again: twice as long each time, up to a limit. The limit holds for messages in progress elsewhere,
+    /// too. Default: half a second, a minute.
+    pub fn retry_delay(self, first: Duration, max: Duration) -> Self {
+        self.with(|options| options.back_off = BackOff { first, max })
+    }
+
+    /// How long handlers may go on when the consumer is shut down, or their partition is revoked. They are dropped then. Default: 10 seconds.
+    pub fn drain(self, deadline: Duration) -> Self {
+        self.with(|options| options.drain = deadline)
+    }
+
+    /// Gives each partition's ids a scope of their own, so that the same id in two partitions is two ids, and each may have a policy. Default:
+    /// all are in the engine's scope.
+    pub fn scope_by(self, scope_of: impl Fn(&Partition) -> String + Send + Sync + 'static) -> Self {
+        self.with(|options| options.scope_of = Some(Arc::new(scope_of)))
+    }
+
+    /// Builds the consumer.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] says which option is wrong.
+    pub fn build(self) -> Result<Consumer<S, M>, StoreError> {
+        self.options.validate()?;
+        let counts = Arc::new(Counts::new(&self.options.name));
+        Ok(Consumer { engine: self.engine, id_of: self.id_of, options: self.options, counts })
+    }
+}
+
+impl Options {
+    fn validate(&self) -> Result<(), StoreError> {
+        let check = |valid: bool, option: &str, got: &dyn fmt::Debug, expected: &str| match valid {
+            true => Ok(()),
+            false => {
+                let wrong = format!("option `{option}`: got {got:?}, expected {expected}");
+                Err(StoreError::new(ErrorKind::Misconfigured, "hapax", wrong))
+            }
+        };
+        const MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+        let sane = |time: Duration| !time.is_zero() && time <= MAX;
+        let several = 1..=1 << 20;
+        check(several.contains(&self.max_in_flight), "max_in_flight", &self.max_in_flight, "1 to 2^20")?;
+        check(several.contains(&self.batch), "batch", &self.batch, "1 to 2^20")?;
+        let unacknowledged = self.max_in_flight..=1 << 20;
+        let expected = "max_in_flight to 2^20";
+        check(
+            unacknowledged.contains(&self.max_unacknowledged),
+            "max_unacknowledged",
+            &self.max_unacknowledged,
+            expected,
+        )?;
+        check(self.max_attempts > 0, "max_attempts", &self.max_attempts, "at least 1")?;
+        let BackOff { first, max } = self.back_off;
+        let delays = sane(first) && sane(max) && first <= max;
+        check(delays, "retry_delay", &(first, max), "two durations of up to a year, not none, the first not longer")?;
+        check(self.drain <= MAX, "drain", &self.drain, "a duration of up to a year")?;
+        if let Some(scope_of) = &self.scope_of {
+            Scope::new(&scope_of(&Partition::default()))?;
+        }
+        Ok(())
+    }
+}
+
+impl<S: Store, M> fmt::Debug for ConsumerBuilder<S, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsumerBuilder")
+            .field("engine", &self.engine)
+            .field("name", &self.options.name)
+            .finish_non_exhaustive()
+    }
+}

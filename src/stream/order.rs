@@ -1,0 +1,126 @@
+//! Which messages may be acknowledged: all that are done, or those before which nothing is unfinished.
+
+use super::source::{Acks, Partition};
+use std::collections::{BTreeMap, HashMap};
+
+/// A message, in the order of receipt.
+pub(super) type Ticket = u64;
+
+/// What was received and is not acknowledged.
+pub(super) struct Order {
+    acks: Acks,
+    /// Whether it is done, for each of a partition: only if acknowledgements are cumulative.
+    partitions: HashMap<Partition, BTreeMap<Ticket, bool>>,
+    ready: Vec<Ticket>,
+}
+
+impl Order {
+    pub(super) fn new(acks: Acks) -> Self {
+        Order { acks, partitions: HashMap::new(), ready: Vec::new() }
+    }
+
+    pub(super) fn received(&mut self, partition: &Partition, ticket: Ticket) {
+        if self.acks == Acks::Cumulative {
+            match self.partitions.get_mut(partition) {
+                Some(of_partition) => drop(of_partition.insert(ticket, false)),
+                None => drop(self.partitions.insert(partition.clone(), BTreeMap::from([(ticket, false)]))),
+            }
+        }
+    }
+
+    /// It is done; what may be acknowledged now is ready.
+    pub(super) fn done(&mut self, partition: &Partition, ticket: Ticket) {
+        if self.acks == Acks::Each {
+            return self.ready.push(ticket);
+        }
+        let Some(of_partition) = self.partitions.get_mut(partition) else { return };
+        of_partition.entry(ticket).and_modify(|is_done| *is_done = true);
+        while let Some(first) = of_partition.first_entry()
+            && *first.get()
+        {
+            self.ready.push(first.remove_entry().0);
+        }
+        if of_partition.is_empty() {
+            self.partitions.remove(partition);
+        }
+    }
+
+    /// Nothing of it will be acknowledged any more, but what is ready.
+    pub(super) fn close(&mut self, partition: &Partition) {
+        self.partitions.remove(partition);
+    }
+
+    /// These were taken, and not acknowledged.
+    pub(super) fn again(&mut self, tickets: Vec<Ticket>) {
+        self.ready.splice(..0, tickets);
+    }
+
+    /// Whether such a one may be acknowledged.
+    pub(super) fn has_ready_of(&self, is_such: impl Fn(Ticket) -> bool) -> bool {
+        self.ready.iter().any(|&ticket| is_such(ticket))
+    }
+
+    /// What may be acknowledged, in order.
+    pub(super) fn take_ready(&mut self) -> Vec<Ticket> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Whether something may be acknowledged.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_acknowledged_when_it_is_done() {
+        let (mut order, partition) = (Order::new(Acks::Each), Partition::default());
+        (0..3).for_each(|ticket| order.received(&partition, ticket));
+        order.done(&partition, 2);
+        order.done(&partition, 0);
+        assert_eq!(order.take_ready(), [2, 0]);
+        assert!(!order.has_ready());
+    }
+
+    #[test]
+    fn none_overtakes_an_unfinished_one_of_its_partition() {
+        let mut order = Order::new(Acks::Cumulative);
+        let [a, b] = [0, 1].map(|number| Partition::new("topic", number));
+        (0..6).for_each(|ticket| order.received(if ticket % 2 == 0 { &a } else { &b }, ticket));
+        order.done(&a, 2);
+        order.done(&b, 1);
+        assert_eq!(order.take_ready(), [1], "0 is unfinished, and of another partition than 1");
+        order.done(&a, 0);
+        assert_eq!(order.take_ready(), [0, 2]);
+        order.done(&b, 5);
+        order.close(&b);
+        order.done(&b, 3);
+        assert!(!order.has_ready(), "of a partition that was closed nothing is acknowledged");
+        order.done(&a, 4);
+        assert_eq!(order.take_ready(), [4]);
+        assert!(order.partitions.is_empty());
+    }
+
+    #[test]
+    fn any_order_of_completion_leads_to_the_order_of_receipt() {
+        let mut seed = 0x9e37_79b9_u64;
+        println!("seed {seed}");
+        for _ in 0..200 {
+            let (mut order, partition) = (Order::new(Acks::Cumulative), Partition::default());
+            let mut open: Vec<Ticket> = (0..20).collect();
+            open.iter().for_each(|&ticket| order.received(&partition, ticket));
+            let mut acknowledged = Vec::new();
+            while !open.is_empty() {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let done = open.swap_remove((seed >> 33) as usize % open.len());
+                order.done(&partition, done);
+                acknowledged.extend(order.take_ready());
+                let first_open = open.iter().min().copied().unwrap_or(20);
+                assert_eq!(acknowledged, (0..first_open).collect::<Vec<_>>());
+            }
+        }
+    }
+}

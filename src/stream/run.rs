@@ -1,0 +1,541 @@
+//! A run of a consumer: what is begun when, and what follows from what has happened. Nothing is awaited here but the next thing to happen.
+
+use super::attempts::Attempts;
+use super::calls::{Calls, Happened};
+use super::consumer::{Consumer, ConsumerError};
+use super::delivery::{Delivery, Handler};
+use super::drains::Drains;
+use super::handle::{Ended, Work};
+use super::messages::{Message, Messages};
+use super::options::OnMissing;
+use super::order::{Order, Ticket};
+use super::source::{Acks, Source};
+use super::stats::Event;
+use crate::store::{ErrorKind, Store, StoreError, StoredId};
+use crate::{ClaimError, TieredAttempt, TieredClaim, TieredDedup};
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How many ids' failures are counted, where the broker does not.
+const MAX_COUNTED: usize = 65_536;
+
+pub(super) struct Run<'r, S: Store, Src: Source> {
+    pub(super) consumer: &'r Consumer<S, Src::Message>,
+    pub(super) source: &'r Src,
+    handler: Handler<Src::Message>,
+    pub(super) acks: Acks,
+    pub(super) calls: Calls<'r, S, Src>,
+    pub(super) messages: Messages<Src::Message>,
+    pub(super) order: Order,
+    attempts: Attempts,
+    /// Whose handlers run.
+    tasks: HashMap<tokio::task::Id, Ticket>,
+    /// Handled, and to be completed.
+    handled: Vec<(Ticket, TieredClaim<S>)>,
+    /// To be given back to the broker.
+    pub(super) retries: Vec<(Ticket, Duration)>,
+    /// To be put aside.
+    dead: Vec<super::calls::Dead<S>>,
+    /// To be acknowledged, again, not before.
+    unflushed: Option<Instant>,
+    store_failures: u32,
+    pub(super) drains: Drains,
+    /// Whether there may be more to receive.
+    pub(super) is_receiving: bool,
+    error: Option<ConsumerError<Src::Error>>,
+}
+
+impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
+    pub(super) fn new(
+        consumer: &'r Consumer<S, Src::Message>,
+        source: &'r Src,
+        handler: Handler<Src::Message>,
+        shutdown: Pin<Box<dyn Future<Output = ()> + Send + 'r>>,
+    ) -> Self {
+        let acks = source.acks();
+        Run {
+            consumer,
+            source,
+            handler,
+            acks,
+            calls: Calls::new(Some(shutdown)),
+            messages: Messages::new(),
+            order: Order::new(acks),
+            attempts: Attempts::new(MAX_COUNTED),
+            tasks: HashMap::new(),
+            handled: Vec::new(),
+            retries: Vec::new(),
+            dead: Vec::new(),
+            unflushed: None,
+            store_failures: 0,
+            drains: Drains::default(),
+            is_receiving: true,
+            error: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) -> Result<(), ConsumerError<Src::Error>> {
+        loop {
+            self.advance_drains();
+            if self.is_over() {
+                return self.error.map_or(Ok(()), Err);
+            }
+            self.begin();
+            let until = [self.messages.next_due(), self.unflushed, self.drains.next_deadline()];
+            match self.calls.next(until.into_iter().flatten().min()).await {
+                Happened::Shutdown => self.shut_down(),
+                Happened::Due => {}
+                Happened::Revoked(partitions) => self.revoke(partitions),
+                Happened::Released => self.drains.released(),
+                Happened::Received(received) => self.received(received),
+                Happened::Claimed(tickets, attempts) => self.claimed(tickets, attempts),
+                Happened::Handled(handled) => self.ended(handled),
+                Happened::Completed(completed) => self.completed(completed),
+                Happened::Acknowledged(tickets, acknowledged) => self.acknowledged(tickets, acknowledged),
+                Happened::Retried(tickets, retried) => self.retried(tickets, retried),
+                Happened::DeadLettered(dead, put_aside) => self.dead_lettered(dead, put_aside),
+            }
+            self.consumer.counts.meters.holds(self.messages.len());
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let all_done = self.messages.len() == 0 && self.calls.released.is_none() && self.drains.is_empty();
+        self.drains.is_shut_down() || (!self.is_receiving && all_done)
+    }
+
+    /// Whatever can be begun.
+    fn begin(&mut self) {
+        let now = Instant::now();
+        self.messages.wake(now);
+        self.begin_acknowledging(now);
+        self.begin_completing();
+        self.begin_retrying();
+        self.begin_putting_aside();
+        self.begin_claiming();
+        let source = self.source;
+        if self.calls.revoked.is_none() {
+            self.calls.revoked = Some(Box::pin(source.revoked()));
+        }
+        let options = &self.consumer.options;
+        let room = options.max_unacknowledged.saturating_sub(self.messages.len()).min(options.batch);
+        if self.is_receiving && room > 0 && self.calls.receive.is_none() {
+            self.calls.receive = Some(Box::pin(source.receive(room)));
+        }
+    }
+
+    /// With what an engine owes the store: also a duplicate may be one of a check that is not durable yet.
+    fn begin_acknowledging(&mut self, now: Instant) {
+        if self.calls.acknowledge.is_some() || !self.order.has_ready() || self.unflushed.is_some_and(|at| now < at) {
+            return;
+        }
+        self.unflushed = None;
+        let mut tickets = self.order.take_ready();
+        tickets.retain(|&ticket| self.set_busy(ticket, true));
+        if tickets.is_empty() {
+            return;
+        }
+        self.calls.acknowledging.clone_from(&tickets);
+        let (engine, source, messages) = (&self.consumer.engine, self.source, self.messages.of(&tickets));
+        self.calls.acknowledge = Some(Box::pin(async move {
+            match engine.flush().await {
+                Ok(()) => (tickets, Ok(source.acknowledge(&messages).await)),
+                Err(error) => (tickets, Err(error)),
+            }
+        }));
+    }
+
+    fn begin_completing(&mut self) {
+        if self.calls.complete.is_some() || self.handled.is_empty() {
+            return;
+        }
+        let handled = std::mem::take(&mut self.handled);
+        let engine = &self.consumer.engine;
+        self.calls.complete = Some(Box::pin(async move {
+            let (mut whose, mut claims) = (Vec::new(), Vec::new());
+            for (ticket, claim) in handled {
+                whose.push((ticket, claim.is_verified()));
+                claims.push(claim);
+            }
+            let completed = engine.complete_batch(claims).await;
+            whose
+                .into_iter()
+                .zip(completed)
+                .map(|((ticket, verified), completed)| (ticket, verified, completed))
+                .collect()
+        }));
+    }
+
+    fn begin_retrying(&mut self) {
+        if self.calls.retry.is_some() || self.retries.is_empty() {
+            return;
+        }
+        let retries = std::mem::take(&mut self.retries);
+        let tickets: Vec<Ticket> = retries.iter().map(|(ticket, _)| *ticket).collect();
+        let held = retries.iter().filter_map(|(ticket, after)| Some((self.messages.get(*ticket)?, *after)));
+        let messages: Vec<_> = held.map(|(held, after)| (Arc::clone(&held.message), after)).collect();
+        let source = self.source;
+        self.calls.retry = Some(Box::pin(async move {
+            for (message, after) in &messages {
+                if let Err(error) = source.retry(message, *after).await {
+                    return (tickets, Err(error));
+                }
+            }
+            (tickets, Ok(()))
+        }));
+    }
+
+    fn begin_putting_aside(&mut self) {
+        if self.calls.dead_letter.is_some() || self.dead.is_empty() {
+            return;
+        }
+        let dead = std::mem::take(&mut self.dead);
+        let messages: Vec<_> =
+            dead.iter().map(|(ticket, ..)| self.messages.get(*ticket).map(|held| Arc::clone(&held.message))).collect();
+        let source = self.source;
+        self.calls.dead_letter = Some(Box::pin(async move {
+            for ((_, why, _), message) in dead.iter().zip(&messages) {
+                let Some(message) = message else { continue };
+                if let Err(error) = source.dead_letter(message, why).await {
+                    return (dead, Err(error));
+                }
+            }
+            (dead, Ok(()))
+        }));
+    }
+
+    /// As many as there are handlers to spare, so that no lease passes while its message waits.
+    fn begin_claiming(&mut self) {
+        let room = self.consumer.options.max_in_flight.saturating_sub(self.tasks.len());
+        if self.calls.claim.is_some() || room == 0 || !self.messages.has_waiting() {
+            return;
+        }
+        let by_partition = self.consumer.options.scope_of.is_some();
+        let tickets = self.messages.take_waiting(room.min(self.consumer.options.batch), |first, next| {
+            !by_partition || first.partition == next.partition
+        });
+        let (mut claimed, mut ids) = (Vec::new(), Vec::new());
+        for ticket in tickets {
+            match self.messages.get(ticket).and_then(|held| held.id.clone()) {
+                Some(id) => {
+                    claimed.push(ticket);
+                    ids.push(id);
+                }
+                None => self.handle(ticket, None),
+            }
+        }
+        let Some(first) = claimed.first().and_then(|&first| self.messages.get(first)) else { return };
+        match self.engine_of(first) {
+            Ok(engine) => {
+                self.calls.claim = Some(Box::pin(async move {
+                    let attempts = engine.claim_batch(ids).await;
+                    (claimed, attempts)
+                }));
+            }
+            Err(error) => {
+                claimed.into_iter().for_each(|ticket| self.give_back(ticket));
+                self.fail(ConsumerError::Store(error));
+            }
+        }
+    }
+
+    /// The engine with the scope of a message's partition.
+    fn engine_of(&self, message: &Message<Src::Message>) -> Result<TieredDedup<S>, StoreError> {
+        match &self.consumer.options.scope_of {
+            Some(scope_of) => self.consumer.engine.with_scope(&scope_of(&message.partition)),
+            None => Ok(self.consumer.engine.clone()),
+        }
+    }
+
+    fn received(&mut self, received: Result<Option<Vec<Src::Message>>, Src::Error>) {
+        let messages = match received {
+            Ok(Some(messages)) => messages,
+            Ok(None) => return self.is_receiving = false,
+            Err(error) => return self.fail(ConsumerError::Source(error)),
+        };
+        for message in messages {
+            let partition = self.source.partition(&message);
+            if self.drains.covers(&partition) {
+                continue;
+            }
+            self.count(Event::Received, 1);
+            let id = (self.consumer.id_of)(&message).filter(|id| !id.trim_ascii().is_empty());
+            let failures = match (&id, self.source.deliveries(&message)) {
+                (_, Some(deliveries)) => deliveries.saturating_sub(1),
+                (Some(id), None) => self.attempts.failures(&StoredId::new(id)),
+                (None, None) => 0,
+            };
+            let is_missing = id.is_none();
+            let (message, stop) = (Arc::new(message), None);
+            let held =
+                Message { message, partition: partition.clone(), id, failures, is_busy: false, is_done: false, stop };
+            let ticket = self.messages.insert(held);
+            self.order.received(&partition, ticket);
+            match is_missing {
+                true => self.missing(ticket),
+                false => self.messages.wait(ticket),
+            }
+        }
+    }
+
+    fn missing(&mut self, ticket: Ticket) {
+        self.count(Event::Missing, 1);
+        match self.consumer.options.on_missing {
+            OnMissing::Pass => self.messages.wait(ticket),
+            OnMissing::Drop => self.done(ticket),
+            OnMissing::DeadLetter => self.put_aside((ticket, "it has no id, or a blank one".to_owned(), None)),
+            OnMissing::Error => {
+                if let Some(held) = self.messages.remove(ticket) {
+                    self.fail(ConsumerError::MissingId { partition: held.partition });
+                }
+            }
+        }
+    }
+
+    fn claimed(&mut self, tickets: Vec<Ticket>, attempts: Vec<Result<TieredAttempt<S>, StoreError>>) {
+        self.store_answered(attempts.iter().any(Result::is_ok));
+        for (ticket, attempt) in tickets.into_iter().zip(attempts) {
+            // A claim of one that is not held any more is dropped, which releases it.
+            let Some(held) = self.messages.get(ticket) else { continue };
+            let failures = held.failures;
+            match attempt {
+                Ok(TieredAttempt::Claimed(claim)) => self.handle(ticket, Some(claim)),
+                Ok(TieredAttempt::Duplicate(_)) => {
+                    self.count(Event::Duplicate, 1);
+                    self.done(ticket);
+                }
+                Ok(TieredAttempt::InProgress { lease_left }) => {
+                    self.count(Event::InProgress, 1);
+                    let max = self.consumer.options.back_off.max;
+                    self.again(ticket, lease_left.clamp(Duration::from_millis(1), max));
+                }
+                Ok(TieredAttempt::Mismatch | TieredAttempt::TooMany) => {
+                    self.count(Event::Refused, 1);
+                    self.again(ticket, self.consumer.options.back_off.after(failures + 1));
+                }
+                Err(error) => self.store_failed(ticket, error),
+            }
+        }
+    }
+
+    /// A store that fails does so for all messages: they wait here, and no more are received when there are enough, since giving them back would empty the whole queue into
+    /// retries.
+    fn store_failed(&mut self, ticket: Ticket, error: StoreError) {
+        self.count(Event::StoreError, 1);
+        self.later(ticket, self.consumer.options.back_off.after(self.store_failures));
+        if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Misconfigured) {
+            self.fail(ConsumerError::Store(error));
+        }
+    }
+
+    /// Counts calls of which nothing came.
+    fn store_answered(&mut self, has_answered: bool) {
+        self.store_failures = if has_answered { 0 } else { self.store_failures.saturating_add(1) };
+    }
+
+    fn handle(&mut self, ticket: Ticket, claim: Option<TieredClaim<S>>) {
+        let options = &self.consumer.options;
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let Some(held) = self.messages.get_mut(ticket) else { return };
+        let attempt = held.failures.saturating_add(1);
+        let delivery = Delivery {
+            message: Arc::clone(&held.message),
+            token: claim.as_ref().map_or(crate::Token::from_u64(0), TieredClaim::token),
+            attempt,
+            is_last: attempt >= options.max_attempts,
+        };
+        held.is_busy = true;
+        // One that must not begin any more is stopped before its handler is called.
+        held.stop = (!self.drains.covers(&held.partition)).then_some(stop);
+        let (handler, retry_after) = (Arc::clone(&self.handler), options.back_off.after(attempt));
+        let work =
+            Work { handler, delivery, claim, retry_after, stop: stopped, counts: Arc::clone(&self.consumer.counts) };
+        self.tasks.insert(self.calls.handlers.spawn(work.run()).id(), ticket);
+    }
+
+    fn ended(&mut self, ended: Result<(tokio::task::Id, Ended<S>), tokio::task::JoinError>) {
+        let (task, ended) = match ended {
+            Ok((task, ended)) => (task, ended),
+            // What the handler holds has panicked while it was dropped.
+            Err(error) => (error.id(), Ended::Failed { why: error.to_string(), panicked: error.is_panic() }),
+        };
+        let Some(ticket) = self.tasks.remove(&task) else { return };
+        let Some(held) = self.messages.get_mut(ticket) else { return };
+        held.stop = None;
+        match ended {
+            Ended::Done(claim) => {
+                self.count(Event::Handled, 1);
+                match claim {
+                    Some(claim) => self.handled.push((ticket, claim)),
+                    None => self.done(ticket),
+                }
+            }
+            Ended::Failed { why, panicked } => {
+                self.consumer.note_failure(&why, false);
+                let failures = self.failed(ticket, panicked);
+                self.again(ticket, self.consumer.options.back_off.after(failures));
+            }
+            Ended::Exhausted { why, panicked, claim } => {
+                self.consumer.note_failure(&why, true);
+                self.failed(ticket, panicked);
+                self.put_aside((ticket, why, claim));
+            }
+            Ended::Lost => {
+                self.count(Event::Lost, 1);
+                self.again(ticket, self.consumer.options.back_off.first);
+            }
+            Ended::Stopped => {
+                self.count(Event::Abandoned, 1);
+                self.give_back(ticket);
+            }
+        }
+    }
+
+    /// Counts a failure; how many there were.
+    fn failed(&mut self, ticket: Ticket, panicked: bool) -> u32 {
+        self.count(Event::Failed, 1);
+        self.count(Event::Panicked, usize::from(panicked));
+        let Some(held) = self.messages.get_mut(ticket) else { return 1 };
+        held.failures = held.failures.saturating_add(1);
+        let failures = held.failures;
+        if let Some(id) = &held.id
+            && self.acks == Acks::Each
+            && self.source.deliveries(&held.message).is_none()
+        {
+            self.attempts.failed(StoredId::new(id));
+        }
+        failures
+    }
+
+    fn completed(&mut self, completed: Vec<(Ticket, bool, Result<(), ClaimError>)>) {
+        self.store_answered(completed.iter().any(|(.., completed)| !matches!(completed, Err(ClaimError::Store(_)))));
+        for (ticket, is_verified, completed) in completed {
+            if self.messages.get(ticket).is_none() {
+                continue;
+            }
+            match completed {
+                Ok(()) => self.done(ticket),
+                Err(ClaimError::LostLease(_)) => {
+                    self.count(Event::Lost, 1);
+                    self.again(ticket, self.consumer.options.back_off.first);
+                }
+                Err(ClaimError::Store(error)) if !is_verified && error.kind().is_transient() => {
+                    self.count(Event::Unrecorded, 1);
+                    self.done(ticket);
+                }
+                Err(ClaimError::Store(error)) => self.store_failed(ticket, error),
+            }
+        }
+    }
+
+    fn acknowledged(&mut self, tickets: Vec<Ticket>, acknowledged: Result<Result<(), Src::Error>, StoreError>) {
+        match acknowledged {
+            Ok(Ok(())) => {
+                let known = tickets.into_iter().filter_map(|ticket| self.messages.remove(ticket)).count();
+                self.count(Event::Acknowledged, known);
+            }
+            Ok(Err(error)) => {
+                tickets.into_iter().for_each(|ticket| drop(self.messages.remove(ticket)));
+                self.fail(ConsumerError::Source(error));
+            }
+            Err(error) => {
+                self.count(Event::StoreError, 1);
+                self.order.again(tickets);
+                self.unflushed = Some(Instant::now() + self.consumer.options.back_off.first);
+                if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Misconfigured) {
+                    self.fail(ConsumerError::Store(error));
+                }
+            }
+        }
+    }
+
+    fn retried(&mut self, tickets: Vec<Ticket>, retried: Result<(), Src::Error>) {
+        tickets.into_iter().for_each(|ticket| drop(self.messages.remove(ticket)));
+        if let Err(error) = retried {
+            self.fail(ConsumerError::Source(error));
+        }
+    }
+
+    fn dead_lettered(&mut self, dead: Vec<super::calls::Dead<S>>, put_aside: Result<(), Src::Error>) {
+        if let Err(error) = put_aside {
+            // Some may have been put aside; all come again.
+            dead.iter().for_each(|(ticket, ..)| drop(self.messages.remove(*ticket)));
+            return self.fail(ConsumerError::Source(error));
+        }
+        for (ticket, _, claim) in dead {
+            self.count(Event::DeadLettered, 1);
+            match claim {
+                Some(claim) => self.handled.push((ticket, claim)),
+                None => self.done(ticket),
+            }
+        }
+    }
+
+    /// It need not be handled again.
+    fn done(&mut self, ticket: Ticket) {
+        let Some(held) = self.messages.get_mut(ticket) else { return };
+        (held.is_busy, held.is_done) = (false, true);
+        if let Some(id) = &held.id {
+            self.attempts.forget(&StoredId::new(id));
+        }
+        let partition = held.partition.clone();
+        self.order.done(&partition, ticket);
+    }
+
+    fn put_aside(&mut self, dead: super::calls::Dead<S>) {
+        self.set_busy(dead.0, true);
+        self.dead.push(dead);
+    }
+
+    /// It is to be tried again, after so long: by the broker, if that takes it back.
+    fn again(&mut self, ticket: Ticket, after: Duration) {
+        self.count(Event::Retried, 1);
+        match self.acks {
+            Acks::Each => {
+                self.set_busy(ticket, true);
+                self.retries.push((ticket, after));
+            }
+            Acks::Cumulative => self.later(ticket, after),
+        }
+    }
+
+    /// It is to be tried again here, after so long.
+    fn later(&mut self, ticket: Ticket, after: Duration) {
+        let Some(held) = self.messages.get(ticket) else { return };
+        match self.drains.covers(&held.partition) {
+            true => self.give_back(ticket),
+            false => self.messages.wait_until(Instant::now() + after, ticket),
+        }
+    }
+
+    /// It was not handled, and will not be here.
+    pub(super) fn give_back(&mut self, ticket: Ticket) {
+        match self.acks {
+            Acks::Each if self.drains.is_shutting_down() => {
+                self.set_busy(ticket, true);
+                self.retries.push((ticket, Duration::ZERO));
+            }
+            // Whoever has the partition next gets it.
+            _ => drop(self.messages.remove(ticket)),
+        }
+    }
+
+    /// Whether it is held.
+    fn set_busy(&mut self, ticket: Ticket, is_busy: bool) -> bool {
+        let held = self.messages.get_mut(ticket);
+        held.map(|held| held.is_busy = is_busy).is_some()
+    }
+
+    fn count(&self, event: Event, n: usize) {
+        self.consumer.counts.add(event, n);
+    }
+
+    /// The run ends with the first error, once what was begun is done.
+    fn fail(&mut self, error: ConsumerError<Src::Error>) {
+        self.error.get_or_insert(error);
+        self.shut_down();
+    }
+}

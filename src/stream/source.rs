@@ -1,0 +1,153 @@
+//! What a consumer needs of a broker.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a broker is told that messages are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acks {
+    /// Each by itself, in any order. What is to be tried again is given [back](Source::retry) to the broker.
+    #[default]
+    Each,
+    /// All of a partition up to one, as offsets are committed. None overtakes an unfinished one before it, and what is to be
+    /// tried again waits in the consumer, since such brokers take nothing back.
+    Cumulative,
+}
+
+/// A part of a stream that belongs to one consumer at a time. Brokers that know none have one, the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Partition {
+    /// The stream, topic or queue.
+    pub topic: Arc<str>,
+    /// Which part of it.
+    pub number: u32,
+}
+
+impl Partition {
+    /// A partition of a topic.
+    pub fn new(topic: impl Into<Arc<str>>, number: u32) -> Self {
+        Partition { topic: topic.into(), number }
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.topic, self.number)
+    }
+}
+
+/// A broker, as a [`Consumer`](super::Consumer) sees it.
+///
+/// ```
+/// use hapax::stream::Source;
+/// use std::{convert::Infallible, sync::Arc, time::Duration};
+/// use tokio::sync::{Mutex, mpsc};
+///
+/// /// A queue in memory: what is given back is put at its end.
+/// struct Queue {
+///     messages: Mutex<mpsc::UnboundedReceiver<String>>,
+///     again: mpsc::UnboundedSender<String>,
+/// }
+///
+/// impl Source for Queue {
+///     type Message = String;
+///     type Error = Infallible;
+///
+///     async fn receive(&self, max: usize) -> Result<Option<Vec<String>>, Infallible> {
+///         let mut batch = Vec::new();
+///         let received = self.messages.lock().await.recv_many(&mut batch, max).await;
+///         Ok((received > 0).then_some(batch))
+///     }
+///
+///     async fn acknowledge(&self, _: &[Arc<String>]) -> Result<(), Infallible> {
+///         Ok(())
+///     }
+///
+///     async fn retry(&self, message: &Arc<String>, after: Duration) -> Result<(), Infallible> {
+///         let (again, message) = (self.again.clone(), String::clone(message));
+///         tokio::spawn(async move {
+///             tokio::time::sleep(after).await;
+///             let _ = again.send(message);
+///         });
+///         Ok(())
+///     }
+///
+///     async fn dead_letter(&self, message: &Arc<String>, why: &str) -> Result<(), Infallible> {
+///         eprintln!("put aside: {message}: {why}");
+///         Ok(())
+///     }
+/// }
+/// ```
+///
+/// All methods take `&self`, and up to one call of each is under way at a time: messages are acknowledged while `receive` waits. A client that
+/// must be borrowed mutably for that goes into an asynchronous mutex, as here.
+///
+/// # Errors
+///
+/// An error of any method ends the run, once what was begun is done: what is worth trying again, such as a lost connection, a source tries
+/// again itself. Whatever was not acknowledged then must come again, from the broker, after its own time-out or at the next start.
+pub trait Source: Send + Sync {
+    /// What is received. The consumer and the handler share it.
+    type Message: Send + Sync + 'static;
+    /// What goes wrong at the broker.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// The next messages: at least one, at most `max`. `None`: there will be no more.
+    ///
+    /// The call is not dropped before it has answered, except when the consumer stops (a shutdown, an error): what it has taken from the broker
+    /// by then counts as received and not acknowledged.
+    fn receive(&self, max: usize) -> impl Future<Output = Result<Option<Vec<Self::Message>>, Self::Error>> + Send;
+
+    /// These are done, now or long ago, and that is durable: the broker may forget them. With [`Acks::Cumulative`] they are in the order in which
+    /// they were received, and the last one of a partition stands for all before it.
+    fn acknowledge(&self, messages: &[Arc<Self::Message>]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// This one was not done: deliver it again, after so long. With [`Acks::Cumulative`] it is not called.
+    fn retry(
+        &self,
+        message: &Arc<Self::Message>,
+        after: Duration,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// This one has failed so often that it is put aside: keep a copy where somebody will look at it. It is then
+    /// [acknowledged](Source::acknowledge) like one that is done, and its id is completed, so that another delivery is a duplicate. A broker whose own dead
+    /// letters work by a refusal remembers that here, and refuses when it is to acknowledge.
+    fn dead_letter(
+        &self,
+        message: &Arc<Self::Message>,
+        why: &str,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// How it is told that messages are done. Default: each by itself.
+    fn acks(&self) -> Acks {
+        Acks::Each
+    }
+
+    /// The partition of a message. Default: there is one.
+    fn partition(&self, message: &Self::Message) -> Partition {
+        let _ = message;
+        Partition::default()
+    }
+
+    /// How often the broker has delivered this message, this time included, if it counts. Default: the consumer counts failures itself.
+    fn deliveries(&self, message: &Self::Message) -> Option<u32> {
+        let _ = message;
+        None
+    }
+
+    /// Waits until partitions are taken away from this consumer, and says which. Default: never.
+    ///
+    /// It is awaited all the time, also while the consumer has no room to receive. From then until [`released`](Source::released), what `receive` returns of
+    /// these partitions is ignored; what it returns after that belongs to a new assignment, so a source forgets what it had buffered of the old one.
+    fn revoked(&self) -> impl Future<Output = Vec<Partition>> + Send {
+        std::future::pending()
+    }
+
+    /// Nothing of these partitions is in the works any more, and nothing of the old assignment will be acknowledged: a rebalance may go on. A callback
+    /// that must block until then (Kafka's) runs on a thread of its own, sends to where [`revoked`](Source::revoked) waits, and waits for this.
+    fn released(&self, partitions: &[Partition]) -> impl Future<Output = ()> + Send {
+        let _ = partitions;
+        std::future::ready(())
+    }
+}

@@ -1,0 +1,144 @@
+//! What a consumer counts.
+
+use super::meters::ConsumerMeters;
+use crate::sync::{Ordering, StdAtomicU64};
+
+/// What can happen to a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    Received,
+    Handled,
+    Duplicate,
+    InProgress,
+    Failed,
+    Panicked,
+    Lost,
+    Refused,
+    StoreError,
+    Unrecorded,
+    Missing,
+    Retried,
+    DeadLettered,
+    Acknowledged,
+    Abandoned,
+}
+
+impl Event {
+    pub(super) const ALL: [Event; 15] = {
+        use Event::*;
+        [
+            Received,
+            Handled,
+            Duplicate,
+            InProgress,
+            Failed,
+            Panicked,
+            Lost,
+            Refused,
+            StoreError,
+            Unrecorded,
+            Missing,
+            Retried,
+            DeadLettered,
+            Acknowledged,
+            Abandoned,
+        ]
+    };
+
+    /// As metrics and traces call it.
+    #[cfg(feature = "metrics")]
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Event::Received => "received",
+            Event::Handled => "handled",
+            Event::Duplicate => "duplicate",
+            Event::InProgress => "in_progress",
+            Event::Failed => "failed",
+            Event::Panicked => "panicked",
+            Event::Lost => "lost",
+            Event::Refused => "refused",
+            Event::StoreError => "store_error",
+            Event::Unrecorded => "unrecorded",
+            Event::Missing => "missing",
+            Event::Retried => "retried",
+            Event::DeadLettered => "dead_lettered",
+            Event::Acknowledged => "acknowledged",
+            Event::Abandoned => "abandoned",
+        }
+    }
+}
+
+/// Counts.
+pub(super) struct Counts {
+    events: [StdAtomicU64; Event::ALL.len()],
+    pub(super) meters: ConsumerMeters,
+}
+
+impl Counts {
+    pub(super) fn new(consumer: &str) -> Self {
+        Counts { events: Default::default(), meters: ConsumerMeters::new(consumer) }
+    }
+
+    pub(super) fn add(&self, event: Event, n: usize) {
+        // Relaxed: counters order nothing.
+        self.events[event as usize].fetch_add(n as u64, Ordering::Relaxed);
+        self.meters.happened(event, n);
+    }
+
+    pub(super) fn stats(&self) -> ConsumerStats {
+        let of = |event: Event| self.events[event as usize].load(Ordering::Relaxed);
+        ConsumerStats {
+            received: of(Event::Received),
+            handled: of(Event::Handled),
+            duplicates: of(Event::Duplicate),
+            in_progress: of(Event::InProgress),
+            failed: of(Event::Failed),
+            panicked: of(Event::Panicked),
+            lost: of(Event::Lost),
+            refused: of(Event::Refused),
+            store_errors: of(Event::StoreError),
+            unrecorded: of(Event::Unrecorded),
+            missing: of(Event::Missing),
+            retried: of(Event::Retried),
+            dead_lettered: of(Event::DeadLettered),
+            acknowledged: of(Event::Acknowledged),
+            abandoned: of(Event::Abandoned),
+        }
+    }
+}
+
+/// What a [`Consumer`](super::Consumer) has done so far, in all its runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConsumerStats {
+    /// Messages received, repetitions included.
+    pub received: u64,
+    /// Handlers that ended well.
+    pub handled: u64,
+    /// Messages whose id was done already.
+    pub duplicates: u64,
+    /// Messages whose id somebody else was at.
+    pub in_progress: u64,
+    /// Handlers that failed, panics included.
+    pub failed: u64,
+    /// Handlers that panicked.
+    pub panicked: u64,
+    /// Claims whose lease had expired before they were completed.
+    pub lost: u64,
+    /// Claims that were refused: another fingerprint, or too many in flight.
+    pub refused: u64,
+    /// Claims, completions and flushes that the store could not do.
+    pub store_errors: u64,
+    /// Messages admitted and handled whose completion could not be recorded, and that were acknowledged all the same.
+    pub unrecorded: u64,
+    /// Messages without an id.
+    pub missing: u64,
+    /// Messages that were given back to the broker, or wait here, to be tried again.
+    pub retried: u64,
+    /// Messages put aside.
+    pub dead_lettered: u64,
+    /// Messages acknowledged.
+    pub acknowledged: u64,
+    /// Messages whose handling was stopped by a deadline.
+    pub abandoned: u64,
+}

@@ -1,0 +1,1 @@
+//! Consumers of a broker, and streams without their duplicates.
