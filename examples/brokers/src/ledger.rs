@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::Duration;
 
 /// Effects, a line each: the id, and the token of the claim under which it was done. It can take part in no transaction, as most of the world.
 pub struct Ledger {
@@ -21,7 +22,19 @@ impl Ledger {
         Ok(Ledger { file: OpenOptions::new().append(true).create(true).open(path)? })
     }
 
-    /// Does the work for an id.
+    /// Does the work for an id, and whatever else there is to do.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file.
+    pub async fn work(&self, id: &str, token: Token) -> io::Result<()> {
+        self.append(id, token)?;
+        // So that there is a moment between the effect and its completion in which a process can be killed.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        Ok(())
+    }
+
+    /// Appends the line of an id.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing::post};
 use hapax::store::{SqliteOptions, SqliteStore};
-use hapax::{TieredAttempt, TieredDedup, Token};
+use hapax::{TieredAttempt, TieredDedup};
 use hapax_brokers::{Failed, Ledger, arguments, signature};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -38,7 +38,7 @@ impl Receiver {
 
         match self.events.claim(id).await.map_err(|error| try_again(&error, Duration::from_secs(1)))? {
             TieredAttempt::Claimed(claim) => {
-                if let Err(error) = self.handle(id, claim.token()).await {
+                if let Err(error) = self.ledger.work(id, claim.token()).await {
                     // If that fails, too, the lease ends by itself.
                     let _ = claim.release().await;
                     return Err(try_again(&error, Duration::from_secs(1)));
@@ -51,12 +51,6 @@ impl Receiver {
             TieredAttempt::InProgress { lease_left } => Err(try_again(&"this event is being handled", lease_left)),
             other => Err(try_again(&format!("{other:?}"), LEASE)),
         }
-    }
-
-    async fn handle(&self, id: &str, token: Token) -> std::io::Result<()> {
-        self.ledger.append(id, token)?;
-        tokio::time::sleep(Duration::from_millis(2)).await; // … and whatever else there is to do
-        Ok(())
     }
 }
 

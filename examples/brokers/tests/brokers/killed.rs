@@ -34,7 +34,7 @@ impl Consumer {
     fn run(program: &str, arguments: &[String], log: &Path) -> Process {
         let mut command = Command::new(program);
         command.args(arguments).env("WEBHOOK_SECRET", crate::webhook::SECRET);
-        Process::start(command, log)
+        Process::start(command, log, log.parent().expect("its directory"))
     }
 
     /// Kills it, each time after some more effects and a moment, and starts it again.
@@ -45,16 +45,30 @@ impl Consumer {
             std::thread::sleep(Duration::from_micros(self.random.u64(0..5_000)));
             self.running.kill();
             self.kills += 1;
-            self.running = Self::run(self.program, &self.arguments, &self.log);
+            self.start_again();
         }
+    }
+
+    /// Ends it by Ctrl-C, which it should survive long enough to finish what it has begun.
+    pub fn stop(&mut self) {
+        let status = self.running.interrupt();
+        assert!(status.success(), "{status}; {}", self.said());
+    }
+
+    /// Starts it again, after it was stopped.
+    pub fn start_again(&mut self) {
+        self.running = Self::run(self.program, &self.arguments, &self.log);
+    }
+
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// Waits until something is so; the consumer has to run on for so long.
     pub fn await_until(&mut self, mut so: impl FnMut() -> bool) {
-        let Consumer { running, log, .. } = self;
-        await_until(log, || {
-            let said = || std::fs::read_to_string(&*log).unwrap_or_default();
-            assert!(!running.has_ended(), "the consumer has ended; {}: {}", log.display(), said());
+        let log = self.log.clone();
+        await_until(&log, || {
+            assert!(!self.running.has_ended(), "the consumer has ended; {}: {}", log.display(), self.said());
             so()
         });
     }

@@ -6,6 +6,12 @@ mod directory;
 mod http;
 mod killed;
 mod processes;
+mod servers;
 
+mod jetstream;
+mod kafka;
 mod llm_cache;
+mod rabbitmq;
+mod redis_streams;
+mod sqs;
 mod webhook;

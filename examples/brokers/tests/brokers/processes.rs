@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A server or a consumer; killed when it is dropped. What it says is in a file.
@@ -12,17 +13,40 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(mut command: Command, log: &Path) -> Self {
+    pub fn start(mut command: Command, log: &Path, directory: &Path) -> Self {
         let file = File::options().append(true).create(true).open(log).expect("a log");
         let errors = file.try_clone().expect("the same log");
-        command.stdin(Stdio::null()).stdout(file).stderr(errors);
+        command.stdin(Stdio::null()).stdout(file).stderr(errors).current_dir(directory);
+        // Servers that have helpers are killed with them.
+        command.process_group(0);
         Process { child: command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")) }
     }
 
     /// As `kill -9`.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
+        if !self.has_ended() {
+            self.signal("-KILL");
+        }
         let _ = self.child.wait();
+    }
+
+    /// As Ctrl-C; how it ended.
+    pub fn interrupt(&mut self) -> ExitStatus {
+        self.signal("-INT");
+        let began = Instant::now();
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return status;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// To it and to what it has started.
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, "--", &format!("-{}", self.child.id())]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "kill {signal}");
     }
 
     pub fn has_ended(&mut self) -> bool {

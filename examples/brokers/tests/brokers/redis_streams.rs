@@ -1,0 +1,37 @@
+//! Every order is added twice, and what a dead consumer had read is taken over.
+
+use crate::directory::Directory;
+use crate::killed::{Consumer, check_effects, effects, seed};
+use crate::servers::Redis;
+use hapax_brokers::ledger;
+use redis::streams::StreamInfoGroupsReply;
+use redis::{TypedCommands, cmd};
+
+const ORDERS: usize = 200;
+const KILLS: usize = 5;
+const IN_FLIGHT: usize = 8;
+
+#[test]
+fn each_order_is_billed_once_also_by_whoever_takes_over() {
+    let Some(redis) = Redis::start("redis_streams") else { return };
+    let (directory, seed) = (Directory::new("redis_streams"), seed("redis_streams"));
+    let ids: Vec<String> = (0..ORDERS).map(|number| format!("o-{number}")).collect();
+    let mut connection = redis.connection().expect("a connection");
+    for id in ids.iter().chain(&ids) {
+        connection.xadd("orders", "*", &[("id", id)]).expect("added");
+    }
+
+    let ledger = directory.file("ledger");
+    let arguments = vec![redis.url(), "billing-1".into(), ledger.clone()];
+    let log = directory.path().join("billing.log");
+    let mut billing = Consumer::start(env!("CARGO_BIN_EXE_redis_streams"), arguments, &log, seed);
+    billing.kill_at_random(KILLS, ORDERS / KILLS - 5, || effects(&ledger));
+    let mut left = || {
+        let groups: StreamInfoGroupsReply =
+            cmd("XINFO").arg(&["GROUPS", "orders"]).query(&mut connection).expect("groups");
+        (groups.groups[0].pending, groups.groups[0].lag)
+    };
+    billing.await_until(|| left() == (0, Some(0)));
+    billing.stop();
+    check_effects("redis_streams", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
+}
