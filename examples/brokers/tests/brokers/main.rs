@@ -6,6 +6,7 @@ mod directory;
 mod http;
 mod killed;
 mod processes;
+mod queue;
 mod servers;
 
 mod jetstream;
