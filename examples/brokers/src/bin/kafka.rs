@@ -49,7 +49,11 @@ async fn main() -> Result<(), Failed> {
     let payments = Kafka::join(&brokers, &topic, "books", Duration::from_millis(session_ms.parse()?))?;
 
     // The database decides. Memory spares it what has come a short while ago, and keeps two deliveries of one payment apart.
-    let recent = TieredDedup::builder(InMemoryStore::new()).retention(Duration::from_secs(600)).build().await?;
+    let recent = TieredDedup::builder(InMemoryStore::new())
+        .retention(Duration::from_secs(600))
+        .lease(Duration::from_secs(1)) // renewed while the handler runs; so long a second delivery waits that comes meanwhile
+        .build()
+        .await?;
     let consumer = Consumer::builder(recent, |payment: &OwnedMessage| header_id(payment).map(<[u8]>::to_vec))
         .max_in_flight(8)
         .build()?;

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 const PAYMENTS: usize = 200;
 const PARTITIONS: i32 = 4;
-const KILLS: usize = 3;
+const KILLS: usize = 2;
 /// Longer than the imitation waits for the first members, 3 s; it waits one second less for those of a rebalance.
 pub const SESSION_MS: &str = "3500";
 

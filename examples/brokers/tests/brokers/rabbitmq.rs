@@ -12,7 +12,8 @@ use tokio::runtime::Runtime;
 
 const ORDERS: usize = 200;
 const KILLS: usize = 5;
-const IN_FLIGHT: usize = 8;
+/// Eight are handled, and as many are being completed.
+const IN_FLIGHT: usize = 16;
 
 async fn orders_twice(url: &str, ids: &[String]) -> (Connection, Channel) {
     let connection = Connection::connect(url, ConnectionProperties::default()).await.expect("a connection");

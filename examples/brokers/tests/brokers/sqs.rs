@@ -9,7 +9,8 @@ use tokio::runtime::Runtime;
 
 const ORDERS: usize = 150;
 const KILLS: usize = 4;
-const IN_FLIGHT: usize = 8;
+/// Eight are handled, and as many are being completed.
+const IN_FLIGHT: usize = 16;
 
 #[test]
 fn each_order_is_billed_once_however_often_it_becomes_visible() {
