@@ -154,15 +154,6 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     }
 }
 
-impl<S: Store, M> Consumer<S, M> {
-    /// A handler has failed.
-    pub(super) fn note_failure(&self, why: &str, is_last: bool) {
-        #[cfg(feature = "tracing")]
-        tracing::warn!(consumer = self.options.name, why, is_last, "a message could not be handled");
-        let _ = (why, is_last);
-    }
-}
-
 impl<S: Store, M> fmt::Debug for Consumer<S, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Consumer")

@@ -123,16 +123,17 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             }
         }
         self.drains.revoked = going_on;
-        if let Some(mut drain) = self.drains.shutdown.take() {
-            self.drains.is_shut_down = self.step(&mut drain, now);
-            self.drains.shutdown = Some(drain);
-        }
         if self.calls.released.is_none()
             && let Some(partitions) = self.drains.to_report.pop_front()
         {
             self.drains.reporting = partitions.clone();
             let source = self.source;
             self.calls.released = Some(Box::pin(async move { source.released(&partitions).await }));
+        }
+        // Last, since whoever waits for a release is told before the run ends.
+        if let Some(mut drain) = self.drains.shutdown.take() {
+            self.drains.is_shut_down = self.step(&mut drain, now);
+            self.drains.shutdown = Some(drain);
         }
     }
 
@@ -142,7 +143,8 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         let has_ready = self
             .order
             .has_ready_of(|ticket| self.messages.get(ticket).is_some_and(|held| drain.covers(&held.partition)));
-        match drain.step(now, !busy.is_empty() || has_ready) {
+        let is_releasing = drain.partitions.is_empty() && self.calls.released.is_some();
+        match drain.step(now, !busy.is_empty() || has_ready || is_releasing) {
             Step::Wait => false,
             Step::Stop => {
                 for ticket in busy {

@@ -43,7 +43,9 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
         let (handler, delivery) = (self.handler, self.delivery);
         let stopped = {
             // The handler is called where its panics are caught, and dropped before the claim ends.
-            let mut handling = Caught(Box::pin(async move { handler(delivery).await }));
+            let attempt = delivery.attempt;
+            let handling = self.counts.in_a_span(async move { handler(delivery).await }, attempt);
+            let mut handling = Caught(Box::pin(handling));
             let mut kept = pin!(keep(self.claim.as_mut()));
             let mut stop = pin!(self.stop);
             std::future::poll_fn(move |cx| {

@@ -27,12 +27,26 @@ pub(super) struct Messages<M> {
     held: HashMap<Ticket, Message<M>>,
     waiting: VecDeque<Ticket>,
     later: BTreeSet<(Instant, Ticket)>,
+    /// Ids that are claimed, or about to be: by which message, and which others wait for that.
+    in_flight: HashMap<Key, (Ticket, Vec<Ticket>)>,
+    /// Whether ids of different partitions are different.
+    by_partition: bool,
     next: Ticket,
 }
 
+/// An id, within its partition if that makes a difference.
+type Key = (Option<Partition>, Vec<u8>);
+
 impl<M> Messages<M> {
-    pub(super) fn new() -> Self {
-        Messages { held: HashMap::new(), waiting: VecDeque::new(), later: BTreeSet::new(), next: 0 }
+    pub(super) fn new(by_partition: bool) -> Self {
+        Messages {
+            held: HashMap::new(),
+            waiting: VecDeque::new(),
+            later: BTreeSet::new(),
+            in_flight: HashMap::new(),
+            by_partition,
+            next: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -54,7 +68,25 @@ impl<M> Messages<M> {
     }
 
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Message<M>> {
+        self.rest(ticket);
         self.held.remove(&ticket)
+    }
+
+    fn key(&self, held: &Message<M>) -> Option<Key> {
+        Some((self.by_partition.then(|| held.partition.clone()), held.id.clone()?))
+    }
+
+    /// It is not busy any more, and others of its id may be claimed.
+    pub(super) fn rest(&mut self, ticket: Ticket) {
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        held.is_busy = false;
+        if let Some(held) = self.held.get(&ticket)
+            && let Some(key) = self.key(held)
+            && self.in_flight.get(&key).is_some_and(|(first, _)| *first == ticket)
+            && let Some((_, others)) = self.in_flight.remove(&key)
+        {
+            self.waiting.extend(others);
+        }
     }
 
     /// The messages of these.
@@ -69,10 +101,8 @@ impl<M> Messages<M> {
 
     /// It is to be claimed, then.
     pub(super) fn wait_until(&mut self, due: Instant, ticket: Ticket) {
-        if let Some(held) = self.held.get_mut(&ticket) {
-            held.is_busy = false;
-            self.later.insert((due, ticket));
-        }
+        self.rest(ticket);
+        self.later.insert((due, ticket));
     }
 
     /// Those that are due wait to be claimed.
@@ -93,24 +123,31 @@ impl<M> Messages<M> {
         !self.waiting.is_empty()
     }
 
-    /// The first ones that wait, from now on busy, as long as they are like the first one.
-    pub(super) fn take_waiting(&mut self, max: usize, alike: impl Fn(&Message<M>, &Message<M>) -> bool) -> Vec<Ticket> {
-        let mut taken: Vec<Ticket> = Vec::new();
+    /// The first ones that wait, from now on busy. Those whose id is in flight wait for that instead: when it is done, they need not ask. If ids of different partitions
+    /// are different, they are of one.
+    pub(super) fn take_waiting(&mut self, max: usize) -> Vec<Ticket> {
+        let (mut taken, mut partition) = (Vec::new(), None);
         while taken.len() < max
             && let Some(&ticket) = self.waiting.front()
         {
-            if let Some(held) = self.held.get(&ticket) {
-                if let Some(first) = taken.first().and_then(|first| self.held.get(first))
-                    && !alike(first, held)
-                {
-                    break;
-                }
-                taken.push(ticket);
+            let Some(held) = self.held.get(&ticket).filter(|held| !held.is_busy && !held.is_done) else {
+                self.waiting.pop_front();
+                continue;
+            };
+            if self.by_partition && *partition.get_or_insert_with(|| held.partition.clone()) != held.partition {
+                break;
             }
+            let key = self.key(held);
             self.waiting.pop_front();
-        }
-        for ticket in &taken {
-            self.held.entry(*ticket).and_modify(|held| held.is_busy = true);
+            if let Some(key) = key {
+                if let Some((_, others)) = self.in_flight.get_mut(&key) {
+                    others.push(ticket);
+                    continue;
+                }
+                self.in_flight.insert(key, (ticket, Vec::new()));
+            }
+            self.held.entry(ticket).and_modify(|held| held.is_busy = true);
+            taken.push(ticket);
         }
         taken
     }

@@ -9,12 +9,17 @@
 //!                   ├─ duplicate ──────────────────────────────────────────────┘
 //!                   └─ in progress elsewhere ─► retry, when the lease has passed
 //! ```
+//!
+//! [`StreamExt`] does less, for any stream: it [leaves out](StreamExt::dedup_by) duplicates, or [claims](StreamExt::claim_by) what comes.
 
 mod attempts;
+mod batched;
+mod begin;
 mod calls;
 mod consumer;
 mod delivery;
 mod drains;
+mod ext;
 mod handle;
 pub mod ids;
 mod messages;
@@ -31,6 +36,7 @@ mod stats;
 
 pub use consumer::{Consumer, ConsumerError};
 pub use delivery::Delivery;
+pub use ext::{ClaimBy, DedupBy, StreamExt, Undecided, Why};
 pub use options::{ConsumerBuilder, OnMissing};
 pub use source::{Acks, Partition, Source};
 pub use stats::ConsumerStats;

@@ -1,7 +1,7 @@
-//! A run of a consumer: what is begun when, and what follows from what has happened. Nothing is awaited here but the next thing to happen.
+//! A run of a consumer: what follows from what has happened. Nothing is awaited here but the next thing to happen.
 
 use super::attempts::Attempts;
-use super::calls::{Calls, Happened};
+use super::calls::{Calls, Dead, Happened};
 use super::consumer::{Consumer, ConsumerError};
 use super::delivery::{Delivery, Handler};
 use super::drains::Drains;
@@ -12,7 +12,7 @@ use super::order::{Order, Ticket};
 use super::source::{Acks, Source};
 use super::stats::Event;
 use crate::store::{ErrorKind, Store, StoreError, StoredId};
-use crate::{ClaimError, TieredAttempt, TieredClaim, TieredDedup};
+use crate::{ClaimError, TieredAttempt, TieredClaim};
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,15 +32,15 @@ pub(super) struct Run<'r, S: Store, Src: Source> {
     pub(super) order: Order,
     attempts: Attempts,
     /// Whose handlers run.
-    tasks: HashMap<tokio::task::Id, Ticket>,
+    pub(super) tasks: HashMap<tokio::task::Id, Ticket>,
     /// Handled, and to be completed.
-    handled: Vec<(Ticket, TieredClaim<S>)>,
+    pub(super) handled: Vec<(Ticket, TieredClaim<S>)>,
     /// To be given back to the broker.
     pub(super) retries: Vec<(Ticket, Duration)>,
     /// To be put aside.
-    dead: Vec<super::calls::Dead<S>>,
+    pub(super) dead: Vec<Dead<S>>,
     /// To be acknowledged, again, not before.
-    unflushed: Option<Instant>,
+    pub(super) unflushed: Option<Instant>,
     store_failures: u32,
     pub(super) drains: Drains,
     /// Whether there may be more to receive.
@@ -62,7 +62,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             handler,
             acks,
             calls: Calls::new(Some(shutdown)),
-            messages: Messages::new(),
+            messages: Messages::new(consumer.options.scope_of.is_some()),
             order: Order::new(acks),
             attempts: Attempts::new(MAX_COUNTED),
             tasks: HashMap::new(),
@@ -105,149 +105,6 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     fn is_over(&self) -> bool {
         let all_done = self.messages.len() == 0 && self.calls.released.is_none() && self.drains.is_empty();
         self.drains.is_shut_down() || (!self.is_receiving && all_done)
-    }
-
-    /// Whatever can be begun.
-    fn begin(&mut self) {
-        let now = Instant::now();
-        self.messages.wake(now);
-        self.begin_acknowledging(now);
-        self.begin_completing();
-        self.begin_retrying();
-        self.begin_putting_aside();
-        self.begin_claiming();
-        let source = self.source;
-        if self.calls.revoked.is_none() {
-            self.calls.revoked = Some(Box::pin(source.revoked()));
-        }
-        let options = &self.consumer.options;
-        let room = options.max_unacknowledged.saturating_sub(self.messages.len()).min(options.batch);
-        if self.is_receiving && room > 0 && self.calls.receive.is_none() {
-            self.calls.receive = Some(Box::pin(source.receive(room)));
-        }
-    }
-
-    /// With what an engine owes the store: also a duplicate may be one of a check that is not durable yet.
-    fn begin_acknowledging(&mut self, now: Instant) {
-        if self.calls.acknowledge.is_some() || !self.order.has_ready() || self.unflushed.is_some_and(|at| now < at) {
-            return;
-        }
-        self.unflushed = None;
-        let mut tickets = self.order.take_ready();
-        tickets.retain(|&ticket| self.set_busy(ticket, true));
-        if tickets.is_empty() {
-            return;
-        }
-        self.calls.acknowledging.clone_from(&tickets);
-        let (engine, source, messages) = (&self.consumer.engine, self.source, self.messages.of(&tickets));
-        self.calls.acknowledge = Some(Box::pin(async move {
-            match engine.flush().await {
-                Ok(()) => (tickets, Ok(source.acknowledge(&messages).await)),
-                Err(error) => (tickets, Err(error)),
-            }
-        }));
-    }
-
-    fn begin_completing(&mut self) {
-        if self.calls.complete.is_some() || self.handled.is_empty() {
-            return;
-        }
-        let handled = std::mem::take(&mut self.handled);
-        let engine = &self.consumer.engine;
-        self.calls.complete = Some(Box::pin(async move {
-            let (mut whose, mut claims) = (Vec::new(), Vec::new());
-            for (ticket, claim) in handled {
-                whose.push((ticket, claim.is_verified()));
-                claims.push(claim);
-            }
-            let completed = engine.complete_batch(claims).await;
-            whose
-                .into_iter()
-                .zip(completed)
-                .map(|((ticket, verified), completed)| (ticket, verified, completed))
-                .collect()
-        }));
-    }
-
-    fn begin_retrying(&mut self) {
-        if self.calls.retry.is_some() || self.retries.is_empty() {
-            return;
-        }
-        let retries = std::mem::take(&mut self.retries);
-        let tickets: Vec<Ticket> = retries.iter().map(|(ticket, _)| *ticket).collect();
-        let held = retries.iter().filter_map(|(ticket, after)| Some((self.messages.get(*ticket)?, *after)));
-        let messages: Vec<_> = held.map(|(held, after)| (Arc::clone(&held.message), after)).collect();
-        let source = self.source;
-        self.calls.retry = Some(Box::pin(async move {
-            for (message, after) in &messages {
-                if let Err(error) = source.retry(message, *after).await {
-                    return (tickets, Err(error));
-                }
-            }
-            (tickets, Ok(()))
-        }));
-    }
-
-    fn begin_putting_aside(&mut self) {
-        if self.calls.dead_letter.is_some() || self.dead.is_empty() {
-            return;
-        }
-        let dead = std::mem::take(&mut self.dead);
-        let messages: Vec<_> =
-            dead.iter().map(|(ticket, ..)| self.messages.get(*ticket).map(|held| Arc::clone(&held.message))).collect();
-        let source = self.source;
-        self.calls.dead_letter = Some(Box::pin(async move {
-            for ((_, why, _), message) in dead.iter().zip(&messages) {
-                let Some(message) = message else { continue };
-                if let Err(error) = source.dead_letter(message, why).await {
-                    return (dead, Err(error));
-                }
-            }
-            (dead, Ok(()))
-        }));
-    }
-
-    /// As many as there are handlers to spare, so that no lease passes while its message waits.
-    fn begin_claiming(&mut self) {
-        let room = self.consumer.options.max_in_flight.saturating_sub(self.tasks.len());
-        if self.calls.claim.is_some() || room == 0 || !self.messages.has_waiting() {
-            return;
-        }
-        let by_partition = self.consumer.options.scope_of.is_some();
-        let tickets = self.messages.take_waiting(room.min(self.consumer.options.batch), |first, next| {
-            !by_partition || first.partition == next.partition
-        });
-        let (mut claimed, mut ids) = (Vec::new(), Vec::new());
-        for ticket in tickets {
-            match self.messages.get(ticket).and_then(|held| held.id.clone()) {
-                Some(id) => {
-                    claimed.push(ticket);
-                    ids.push(id);
-                }
-                None => self.handle(ticket, None),
-            }
-        }
-        let Some(first) = claimed.first().and_then(|&first| self.messages.get(first)) else { return };
-        match self.engine_of(first) {
-            Ok(engine) => {
-                self.calls.claim = Some(Box::pin(async move {
-                    let attempts = engine.claim_batch(ids).await;
-                    (claimed, attempts)
-                }));
-            }
-            Err(error) => {
-                claimed.into_iter().for_each(|ticket| self.give_back(ticket));
-                self.fail(ConsumerError::Store(error));
-            }
-        }
-    }
-
-    /// The engine with the scope of a message's partition.
-    fn engine_of(&self, message: &Message<Src::Message>) -> Result<TieredDedup<S>, StoreError> {
-        match &self.consumer.options.scope_of {
-            Some(scope_of) => self.consumer.engine.with_scope(&scope_of(&message.partition)),
-            None => Ok(self.consumer.engine.clone()),
-        }
     }
 
     fn received(&mut self, received: Result<Option<Vec<Src::Message>>, Src::Error>) {
@@ -336,7 +193,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         self.store_failures = if has_answered { 0 } else { self.store_failures.saturating_add(1) };
     }
 
-    fn handle(&mut self, ticket: Ticket, claim: Option<TieredClaim<S>>) {
+    pub(super) fn handle(&mut self, ticket: Ticket, claim: Option<TieredClaim<S>>) {
         let options = &self.consumer.options;
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let Some(held) = self.messages.get_mut(ticket) else { return };
@@ -363,7 +220,13 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             Err(error) => (error.id(), Ended::Failed { why: error.to_string(), panicked: error.is_panic() }),
         };
         let Some(ticket) = self.tasks.remove(&task) else { return };
-        let Some(held) = self.messages.get_mut(ticket) else { return };
+        let Some(held) = self.messages.get_mut(ticket) else {
+            // Too late to be acknowledged. If the claim is still good, what was done is recorded, so that the next owner does not do it again.
+            if let Ended::Done(Some(claim)) = ended {
+                self.handled.push((ticket, claim));
+            }
+            return;
+        };
         held.stop = None;
         match ended {
             Ended::Done(claim) => {
@@ -374,12 +237,12 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 }
             }
             Ended::Failed { why, panicked } => {
-                self.consumer.note_failure(&why, false);
+                self.consumer.counts.failed(&why, false);
                 let failures = self.failed(ticket, panicked);
                 self.again(ticket, self.consumer.options.back_off.after(failures));
             }
             Ended::Exhausted { why, panicked, claim } => {
-                self.consumer.note_failure(&why, true);
+                self.consumer.counts.failed(&why, true);
                 self.failed(ticket, panicked);
                 self.put_aside((ticket, why, claim));
             }
@@ -459,7 +322,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         }
     }
 
-    fn dead_lettered(&mut self, dead: Vec<super::calls::Dead<S>>, put_aside: Result<(), Src::Error>) {
+    fn dead_lettered(&mut self, dead: Vec<Dead<S>>, put_aside: Result<(), Src::Error>) {
         if let Err(error) = put_aside {
             // Some may have been put aside; all come again.
             dead.iter().for_each(|(ticket, ..)| drop(self.messages.remove(*ticket)));
@@ -477,15 +340,16 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     /// It need not be handled again.
     fn done(&mut self, ticket: Ticket) {
         let Some(held) = self.messages.get_mut(ticket) else { return };
-        (held.is_busy, held.is_done) = (false, true);
+        held.is_done = true;
         if let Some(id) = &held.id {
             self.attempts.forget(&StoredId::new(id));
         }
         let partition = held.partition.clone();
+        self.messages.rest(ticket);
         self.order.done(&partition, ticket);
     }
 
-    fn put_aside(&mut self, dead: super::calls::Dead<S>) {
+    fn put_aside(&mut self, dead: Dead<S>) {
         self.set_busy(dead.0, true);
         self.dead.push(dead);
     }
@@ -495,6 +359,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         self.count(Event::Retried, 1);
         match self.acks {
             Acks::Each => {
+                self.messages.rest(ticket);
                 self.set_busy(ticket, true);
                 self.retries.push((ticket, after));
             }
@@ -515,6 +380,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     pub(super) fn give_back(&mut self, ticket: Ticket) {
         match self.acks {
             Acks::Each if self.drains.is_shutting_down() => {
+                self.messages.rest(ticket);
                 self.set_busy(ticket, true);
                 self.retries.push((ticket, Duration::ZERO));
             }
@@ -524,7 +390,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     }
 
     /// Whether it is held.
-    fn set_busy(&mut self, ticket: Ticket, is_busy: bool) -> bool {
+    pub(super) fn set_busy(&mut self, ticket: Ticket, is_busy: bool) -> bool {
         let held = self.messages.get_mut(ticket);
         held.map(|held| held.is_busy = is_busy).is_some()
     }
@@ -534,7 +400,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     }
 
     /// The run ends with the first error, once what was begun is done.
-    fn fail(&mut self, error: ConsumerError<Src::Error>) {
+    pub(super) fn fail(&mut self, error: ConsumerError<Src::Error>) {
         self.error.get_or_insert(error);
         self.shut_down();
     }

@@ -68,15 +68,43 @@ impl Event {
     }
 }
 
-/// Counts.
+/// Counts, under the name of a consumer.
 pub(super) struct Counts {
+    #[cfg(feature = "tracing")]
+    consumer: String,
     events: [StdAtomicU64; Event::ALL.len()],
     pub(super) meters: ConsumerMeters,
 }
 
 impl Counts {
     pub(super) fn new(consumer: &str) -> Self {
-        Counts { events: Default::default(), meters: ConsumerMeters::new(consumer) }
+        Counts {
+            #[cfg(feature = "tracing")]
+            consumer: consumer.to_owned(),
+            events: Default::default(),
+            meters: ConsumerMeters::new(consumer),
+        }
+    }
+
+    /// What a handler does, in a span.
+    pub(super) fn in_a_span<F: Future>(&self, handling: F, attempt: u32) -> impl Future<Output = F::Output> + use<F> {
+        #[cfg(feature = "tracing")]
+        return tracing::Instrument::instrument(
+            handling,
+            tracing::debug_span!("hapax_consumer_handle", consumer = self.consumer, attempt),
+        );
+        #[cfg(not(feature = "tracing"))]
+        {
+            let _ = attempt;
+            handling
+        }
+    }
+
+    /// A handler has failed, perhaps for the last time.
+    pub(super) fn failed(&self, why: &str, is_last: bool) {
+        #[cfg(feature = "tracing")]
+        tracing::warn!(consumer = self.consumer, why, is_last, "a message could not be handled");
+        let _ = (why, is_last);
     }
 
     pub(super) fn add(&self, event: Event, n: usize) {

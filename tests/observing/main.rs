@@ -1,5 +1,6 @@
 //! What can be seen of an asynchronous engine: metrics and their documents, spans and events.
 
+mod consumers;
 mod documents;
 mod metrics;
 mod spans;

@@ -3,6 +3,7 @@
 use super::*;
 use ::metrics::{SharedString, Unit};
 use hapax::store::ErrorKind;
+use hapax::stream::Consumer;
 use hapax::testing::store::Fault;
 use hapax::{OnStoreError, Ownership, Policy, TieredAttempt, TieredClaimOptions};
 use metrics_util::MetricKind;
@@ -42,9 +43,9 @@ pub fn documented() -> BTreeMap<String, Documented> {
 }
 
 /// What has been emitted, by name and labels; with what it is, if that was said.
-type Emitted = BTreeMap<(String, Vec<(String, String)>), (Kind, f64, Option<(Unit, SharedString)>)>;
+pub type Emitted = BTreeMap<(String, Vec<(String, String)>), (Kind, f64, Option<(Unit, SharedString)>)>;
 
-fn emitted(snapshotter: &Snapshotter) -> Emitted {
+pub fn emitted(snapshotter: &Snapshotter) -> Emitted {
     let (mut all, snapshot) = (Emitted::new(), snapshotter.snapshot());
     for (key, unit, what, value) in snapshot.into_vec() {
         let (kind, key) = key.into_parts();
@@ -66,14 +67,14 @@ fn emitted(snapshotter: &Snapshotter) -> Emitted {
 }
 
 /// The sum over all series of a metric with these labels.
-fn sum(emitted: &Emitted, name: &str, labels: &[(&str, &str)]) -> f64 {
+pub fn sum(emitted: &Emitted, name: &str, labels: &[(&str, &str)]) -> f64 {
     let has =
         |of: &[(String, String)]| labels.iter().all(|(k, v)| of.iter().any(|(key, value)| key == k && value == v));
     emitted.iter().filter(|((of, with), _)| of == name && has(with)).map(|(_, (_, value, _))| value).sum()
 }
 
 /// With a recorder of its own.
-fn recorded(work: impl AsyncFnOnce(&World, &Snapshotter)) {
+pub fn recorded(work: impl AsyncFnOnce(&World, &Snapshotter)) {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     ::metrics::with_local_recorder(&recorder, || run(async { work(&World::new(), &snapshotter).await }));
@@ -85,6 +86,8 @@ fn what_is_emitted_is_documented_and_the_other_way_round() {
         let engine = world.engine().ownership(Ownership::Exclusive).history(1e-3, 10_000);
         let engine = engine.policy("short", Policy::new().window(WINDOW / 2)).build().await.unwrap();
         engine.check("a").await.unwrap();
+        let consumer =
+            Consumer::builder(engine.clone(), |message: &String| Some(message.clone())).name("orders").build();
         tokio::time::sleep(Duration::from_secs(20)).await;
         let (emitted, documented) = (emitted(snapshotter), documented());
         for ((name, labels), (kind, _, described)) in &emitted {
@@ -110,7 +113,9 @@ fn what_is_emitted_is_documented_and_the_other_way_round() {
         assert_eq!((of("policy", "*", false), of("policy", "*", true)), (30, 1));
         assert_eq!((of("policy", "short", false), of("policy", "short", true)), (30, 1));
         assert_eq!((of("backend", "in memory", false), of("backend", "in memory", true)), (110, 24));
-        assert_eq!(emitted.len(), 2 * 31 + 134);
+        assert_eq!((of("consumer", "orders", false), of("consumer", "orders", true)), (16, 1));
+        assert_eq!(emitted.len(), 2 * 31 + 134 + 17);
+        drop(consumer);
     });
 }
 

@@ -13,8 +13,8 @@ use tracing::{Event, Metadata, Subscriber};
 
 /// Lines, one for each span and event.
 #[derive(Clone, Default)]
-struct Lines {
-    lines: Arc<Mutex<Vec<String>>>,
+pub struct Lines {
+    pub lines: Arc<Mutex<Vec<String>>>,
     entered: Arc<AtomicU64>,
 }
 

@@ -1,1 +1,75 @@
-//! Consumers of a broker, and streams without their duplicates.
+//! Consumers of a broker, and streams without their duplicates, over a store in memory that fails when it is told to.
+
+mod broker;
+mod crashes;
+mod effects;
+mod ending;
+mod failing;
+mod handling;
+mod streams;
+
+use hapax::store::InMemoryStore;
+use hapax::stream::{Consumer, ConsumerBuilder};
+use hapax::testing::store::FaultyStore;
+use hapax::{Clock, TieredBuilder, TieredDedup, Timestamp};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+use broker::{Broker, Message};
+use effects::Effects;
+
+type Store = Arc<FaultyStore<InMemoryStore>>;
+type Engine = TieredDedup<Store>;
+
+/// The runtime's clock, which tests pause: leases pass when it does.
+#[derive(Clone, Copy)]
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_secs(1_000_000) + self.0.elapsed()
+    }
+}
+
+const LEASE: Duration = Duration::from_secs(30);
+
+/// A store, and engines on it.
+struct World {
+    clock: TokioClock,
+    store: Store,
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = TokioClock(Instant::now());
+        World { clock, store: Arc::new(FaultyStore::new(InMemoryStore::with_clock(clock))) }
+    }
+
+    fn engine(&self) -> TieredBuilder<Store> {
+        TieredDedup::builder(Arc::clone(&self.store))
+            .window(Duration::from_secs(600))
+            .retention(Duration::from_secs(3_600))
+            .capacity(10_000)
+            .clock(self.clock)
+            .lease(LEASE)
+            .expiry(None)
+    }
+
+    async fn shared(&self) -> Engine {
+        self.engine().build().await.unwrap()
+    }
+
+    async fn exclusive(&self) -> Engine {
+        let engine = self.engine().ownership(hapax::Ownership::Exclusive).owner("test").history(1e-6, 100_000);
+        let engine = engine.build().await.unwrap();
+        engine.warm().await.unwrap();
+        engine
+    }
+}
+
+/// A consumer whose messages bring their ids.
+fn consumer(engine: &Engine) -> ConsumerBuilder<Store, Message> {
+    let builder = Consumer::builder(engine.clone(), |message: &Message| message.id.clone());
+    builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
+}

@@ -1,0 +1,154 @@
+//! What a run of a consumer begins, and when.
+
+use super::calls::Dead;
+use super::consumer::ConsumerError;
+use super::messages::Message;
+use super::order::Ticket;
+use super::run::Run;
+use super::source::Source;
+use crate::TieredDedup;
+use crate::store::{Store, StoreError};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+impl<S: Store, Src: Source> Run<'_, S, Src> {
+    /// Whatever can be begun.
+    pub(super) fn begin(&mut self) {
+        let now = Instant::now();
+        self.messages.wake(now);
+        self.unflushed = self.unflushed.filter(|&at| now < at);
+        self.begin_acknowledging();
+        self.begin_completing();
+        self.begin_retrying();
+        self.begin_putting_aside();
+        self.begin_claiming();
+        let source = self.source;
+        if self.calls.revoked.is_none() {
+            self.calls.revoked = Some(Box::pin(source.revoked()));
+        }
+        let options = &self.consumer.options;
+        let room = options.max_unacknowledged.saturating_sub(self.messages.len()).min(options.batch);
+        if self.is_receiving && room > 0 && self.calls.receive.is_none() {
+            self.calls.receive = Some(Box::pin(source.receive(room)));
+        }
+    }
+
+    /// With what an engine owes the store: also a duplicate may be one of a check that is not durable yet.
+    fn begin_acknowledging(&mut self) {
+        if self.calls.acknowledge.is_some() || !self.order.has_ready() || self.unflushed.is_some() {
+            return;
+        }
+        let mut tickets = self.order.take_ready();
+        tickets.retain(|&ticket| self.set_busy(ticket, true));
+        if tickets.is_empty() {
+            return;
+        }
+        self.calls.acknowledging.clone_from(&tickets);
+        let (engine, source, messages) = (&self.consumer.engine, self.source, self.messages.of(&tickets));
+        self.calls.acknowledge = Some(Box::pin(async move {
+            match engine.flush().await {
+                Ok(()) => (tickets, Ok(source.acknowledge(&messages).await)),
+                Err(error) => (tickets, Err(error)),
+            }
+        }));
+    }
+
+    fn begin_completing(&mut self) {
+        if self.calls.complete.is_some() || self.handled.is_empty() {
+            return;
+        }
+        let handled = std::mem::take(&mut self.handled);
+        let engine = &self.consumer.engine;
+        self.calls.complete = Some(Box::pin(async move {
+            let (mut whose, mut claims) = (Vec::new(), Vec::new());
+            for (ticket, claim) in handled {
+                whose.push((ticket, claim.is_verified()));
+                claims.push(claim);
+            }
+            let completed = engine.complete_batch(claims).await;
+            whose
+                .into_iter()
+                .zip(completed)
+                .map(|((ticket, verified), completed)| (ticket, verified, completed))
+                .collect()
+        }));
+    }
+
+    fn begin_retrying(&mut self) {
+        if self.calls.retry.is_some() || self.retries.is_empty() {
+            return;
+        }
+        let retries = std::mem::take(&mut self.retries);
+        let tickets: Vec<Ticket> = retries.iter().map(|(ticket, _)| *ticket).collect();
+        let held = retries.iter().filter_map(|(ticket, after)| Some((self.messages.get(*ticket)?, *after)));
+        let messages: Vec<_> = held.map(|(held, after)| (Arc::clone(&held.message), after)).collect();
+        let source = self.source;
+        self.calls.retry = Some(Box::pin(async move {
+            for (message, after) in &messages {
+                if let Err(error) = source.retry(message, *after).await {
+                    return (tickets, Err(error));
+                }
+            }
+            (tickets, Ok(()))
+        }));
+    }
+
+    fn begin_putting_aside(&mut self) {
+        if self.calls.dead_letter.is_some() || self.dead.is_empty() {
+            return;
+        }
+        let mut dead: Vec<Dead<S>> = std::mem::take(&mut self.dead);
+        // One that is not held any more is not put aside here, so its id must not be completed.
+        dead.retain(|(ticket, ..)| self.messages.get(*ticket).is_some());
+        let messages = self.messages.of(&dead.iter().map(|(ticket, ..)| *ticket).collect::<Vec<Ticket>>());
+        let source = self.source;
+        self.calls.dead_letter = Some(Box::pin(async move {
+            for ((_, why, _), message) in dead.iter().zip(&messages) {
+                if let Err(error) = source.dead_letter(message, why).await {
+                    return (dead, Err(error));
+                }
+            }
+            (dead, Ok(()))
+        }));
+    }
+
+    /// As many as there are handlers to spare, so that no lease passes while its message waits.
+    fn begin_claiming(&mut self) {
+        let room = self.consumer.options.max_in_flight.saturating_sub(self.tasks.len());
+        if self.calls.claim.is_some() || room == 0 || !self.messages.has_waiting() {
+            return;
+        }
+        let tickets = self.messages.take_waiting(room.min(self.consumer.options.batch));
+        let (mut claimed, mut ids) = (Vec::new(), Vec::new());
+        for ticket in tickets {
+            match self.messages.get(ticket).and_then(|held| held.id.clone()) {
+                Some(id) => {
+                    claimed.push(ticket);
+                    ids.push(id);
+                }
+                None => self.handle(ticket, None),
+            }
+        }
+        let Some(first) = claimed.first().and_then(|&first| self.messages.get(first)) else { return };
+        match self.engine_of(first) {
+            Ok(engine) => {
+                self.calls.claim = Some(Box::pin(async move {
+                    let attempts = engine.claim_batch(ids).await;
+                    (claimed, attempts)
+                }));
+            }
+            Err(error) => {
+                claimed.into_iter().for_each(|ticket| self.give_back(ticket));
+                self.fail(ConsumerError::Store(error));
+            }
+        }
+    }
+
+    /// The engine with the scope of a message's partition.
+    fn engine_of(&self, message: &Message<Src::Message>) -> Result<TieredDedup<S>, StoreError> {
+        match &self.consumer.options.scope_of {
+            Some(scope_of) => self.consumer.engine.with_scope(&scope_of(&message.partition)),
+            None => Ok(self.consumer.engine.clone()),
+        }
+    }
+}

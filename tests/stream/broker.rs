@@ -1,0 +1,286 @@
+//! A broker that delivers at least once, and checks what it is told.
+
+use super::Store as TestStore;
+use hapax::store::{Known, RecordKey, Scope, Store};
+use hapax::stream::{Acks, Partition, Source};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+/// A delivery of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Which delivery: the place in the log.
+    pub offset: usize,
+    pub partition: u32,
+    pub id: Option<String>,
+    pub deliveries: u32,
+}
+
+#[derive(Debug)]
+pub struct Refused;
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the broker refuses, as it was asked to")
+    }
+}
+
+impl std::error::Error for Refused {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Queued,
+    Out,
+    Acknowledged,
+}
+
+/// What it knows.
+#[derive(Default)]
+pub struct State {
+    log: Vec<(Message, Fate)>,
+    ready: VecDeque<usize>,
+    later: Vec<(Instant, usize)>,
+    /// Which nobody may acknowledge.
+    released: HashSet<u32>,
+    pub acknowledged: Vec<usize>,
+    pub dead: HashMap<usize, String>,
+    pub retried: Vec<(usize, Duration)>,
+    pub releases: Vec<Vec<Partition>>,
+    pub most_out: usize,
+    is_closed: bool,
+}
+
+impl State {
+    /// The partition belongs to the consumer again: what it had not acknowledged is delivered again.
+    pub fn reassign(&mut self, partition: u32) {
+        self.released.remove(&partition);
+        let of_it = |i: &usize| self.log[*i].0.partition == partition && self.log[*i].1 != Fate::Acknowledged;
+        let again: Vec<usize> = (0..self.log.len()).filter(of_it).collect();
+        self.later.retain(|(_, offset)| !again.contains(offset));
+        self.ready.retain(|offset| !again.contains(offset));
+        self.ready.extend(again);
+    }
+}
+
+pub struct Broker {
+    store: TestStore,
+    acks: Acks,
+    counts_deliveries: bool,
+    /// Ids that need not be completed when they are acknowledged.
+    pub lenient: bool,
+    state: Mutex<State>,
+    changed: Notify,
+    revoke: mpsc::UnboundedSender<Vec<Partition>>,
+    revoked: tokio::sync::Mutex<mpsc::UnboundedReceiver<Vec<Partition>>>,
+    pub scope_of: fn(u32) -> String,
+    pub refuses: Mutex<HashSet<&'static str>>,
+}
+
+impl Broker {
+    pub fn new(store: &TestStore, acks: Acks) -> Self {
+        let (revoke, revoked) = mpsc::unbounded_channel();
+        Broker {
+            store: Arc::clone(store),
+            acks,
+            counts_deliveries: false,
+            lenient: false,
+            state: Mutex::default(),
+            changed: Notify::new(),
+            revoke,
+            revoked: tokio::sync::Mutex::new(revoked),
+            scope_of: |_| String::new(),
+            refuses: Mutex::default(),
+        }
+    }
+
+    pub fn counting_deliveries(self) -> Self {
+        Broker { counts_deliveries: true, ..self }
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Queues a message.
+    pub fn send(&self, partition: u32, id: impl Into<Option<&'static str>>) -> usize {
+        self.send_id(partition, id.into().map(str::to_owned))
+    }
+
+    pub fn send_id(&self, partition: u32, id: Option<String>) -> usize {
+        let mut state = self.state();
+        let offset = state.log.len();
+        state.log.push((Message { offset, partition, id, deliveries: 0 }, Fate::Queued));
+        state.ready.push_back(offset);
+        self.changed.notify_one();
+        offset
+    }
+
+    /// There will be no more messages: consumers end when all are acknowledged.
+    pub fn close(&self) {
+        self.state().is_closed = true;
+        self.changed.notify_one();
+    }
+
+    pub fn refuse(&self, call: &'static str) {
+        self.refuses.lock().unwrap().insert(call);
+    }
+
+    /// Takes partitions away from the consumer.
+    pub fn revoke(&self, partitions: impl IntoIterator<Item = u32>) {
+        self.revoke.send(partitions.into_iter().map(partition).collect()).unwrap();
+    }
+
+    /// The consumer is gone: everything that is not acknowledged is delivered again, in order.
+    pub fn reconnect(&self) {
+        let mut state = self.state();
+        state.later.clear();
+        state.released.clear();
+        state.ready = (0..state.log.len()).filter(|&i| state.log[i].1 != Fate::Acknowledged).collect();
+        for offset in state.ready.clone() {
+            state.log[offset].1 = Fate::Queued;
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.state().log.iter().all(|(_, fate)| *fate == Fate::Acknowledged)
+    }
+
+    /// Deliveries that are out, and not acknowledged.
+    pub fn out(&self) -> Vec<usize> {
+        let state = self.state();
+        (0..state.log.len()).filter(|&i| state.log[i].1 == Fate::Out).collect()
+    }
+
+    fn take(&self, max: usize) -> Option<Vec<Message>> {
+        let mut state = self.state();
+        let now = Instant::now();
+        let due: Vec<usize> = state.later.extract_if(.., |(due, _)| *due <= now).map(|(_, offset)| offset).collect();
+        state.ready.extend(due);
+        let count = max.min(state.ready.len());
+        let taken: Vec<usize> = state.ready.drain(..count).collect();
+        let messages = taken.into_iter().map(|offset| {
+            let (message, fate) = &mut state.log[offset];
+            message.deliveries += 1;
+            *fate = Fate::Out;
+            message.clone()
+        });
+        let messages: Vec<Message> = messages.collect();
+        let out = state.log.iter().filter(|(_, fate)| *fate == Fate::Out).count();
+        state.most_out = state.most_out.max(out);
+        let all_done = state.is_closed && state.log.iter().all(|(_, fate)| *fate == Fate::Acknowledged);
+        (!messages.is_empty()).then_some(messages).or_else(|| all_done.then(Vec::new))
+    }
+
+    fn refused(&self, call: &str) -> Result<(), Refused> {
+        match self.refuses.lock().unwrap().contains(call) {
+            true => Err(Refused),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a message is done, as the store knows.
+    async fn is_completed(&self, message: &Message) -> bool {
+        let Some(id) = &message.id else { return true };
+        let key = RecordKey::new(&Scope::new(&(self.scope_of)(message.partition)).unwrap(), id);
+        matches!(self.store.inner().look_up(&[key]).await.unwrap()[0], Ok(Known::Completed(_)))
+    }
+}
+
+pub fn partition(number: u32) -> Partition {
+    Partition::new("topic", number)
+}
+
+impl Source for Broker {
+    type Message = Message;
+    type Error = Refused;
+
+    async fn receive(&self, max: usize) -> Result<Option<Vec<Message>>, Refused> {
+        loop {
+            self.refused("receive")?;
+            match self.take(max) {
+                Some(messages) if messages.is_empty() => return Ok(None),
+                Some(messages) => return Ok(Some(messages)),
+                None => {}
+            }
+            let next = self.state().later.iter().map(|(due, _)| *due).min();
+            let far = Instant::now() + Duration::from_secs(1_000_000);
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = tokio::time::sleep_until(next.unwrap_or(far)) => {}
+            }
+        }
+    }
+
+    async fn acknowledge(&self, messages: &[Arc<Message>]) -> Result<(), Refused> {
+        self.refused("acknowledge")?;
+        assert!(!messages.is_empty(), "nothing is acknowledged");
+        for message in messages {
+            let covered: Vec<Message> = match self.acks {
+                Acks::Each => vec![Message::clone(message)],
+                Acks::Cumulative => {
+                    let is_covered = |other: &&(Message, Fate)| {
+                        let is_before = other.0.partition == message.partition && other.0.offset <= message.offset;
+                        is_before && other.1 != Fate::Acknowledged
+                    };
+                    self.state().log.iter().filter(is_covered).map(|(message, _)| message.clone()).collect()
+                }
+            };
+            for message in covered {
+                let is_completed = self.lenient || self.is_completed(&message).await;
+                assert!(is_completed, "{message:?} is acknowledged, and the store does not know that it is done");
+                let mut state = self.state();
+                assert!(!state.released.contains(&message.partition), "{message:?} is acknowledged after its release");
+                state.log[message.offset].1 = Fate::Acknowledged;
+                state.acknowledged.push(message.offset);
+            }
+        }
+        // It takes a while.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    async fn retry(&self, message: &Arc<Message>, after: Duration) -> Result<(), Refused> {
+        self.refused("retry")?;
+        assert_eq!(self.acks, Acks::Each, "a cumulative broker takes nothing back");
+        let mut state = self.state();
+        state.retried.push((message.offset, after));
+        state.log[message.offset].1 = Fate::Queued;
+        state.later.push((Instant::now() + after, message.offset));
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    async fn dead_letter(&self, message: &Arc<Message>, why: &str) -> Result<(), Refused> {
+        self.refused("dead_letter")?;
+        self.state().dead.insert(message.offset, why.to_owned());
+        Ok(())
+    }
+
+    fn acks(&self) -> Acks {
+        self.acks
+    }
+
+    fn partition(&self, message: &Message) -> Partition {
+        partition(message.partition)
+    }
+
+    fn deliveries(&self, message: &Message) -> Option<u32> {
+        self.counts_deliveries.then_some(message.deliveries)
+    }
+
+    async fn revoked(&self) -> Vec<Partition> {
+        self.revoked.lock().await.recv().await.expect("the broker has the other end")
+    }
+
+    async fn released(&self, partitions: &[Partition]) {
+        let mut state = self.state();
+        state.releases.push(partitions.to_vec());
+        let State { log, ready, .. } = &mut *state;
+        ready.retain(|offset| !partitions.contains(&partition(log[*offset].0.partition)));
+        state.released.extend(partitions.iter().map(|partition| partition.number));
+    }
+}

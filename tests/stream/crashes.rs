@@ -1,0 +1,62 @@
+//! Consumers that are dropped at any point: what they had not acknowledged is delivered again.
+
+use super::*;
+use hapax::stream::Acks;
+use std::future::pending;
+
+/// Marsaglia's xorshift, 2003.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}
+
+const IDS: u32 = 60;
+
+/// Runs consumers one after the other, each dropped after a random time, until all is done; how many were dropped.
+async fn crash(seed: u64, acks: Acks, is_exclusive: bool) -> u32 {
+    println!("seed {seed}, {acks:?}, {}", if is_exclusive { "exclusive" } else { "shared" });
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let world = World::new();
+    let (broker, effects) = (Broker::new(&world.store, acks), Effects::new(&world.store));
+    for n in (0..IDS).chain(0..IDS).chain(0..IDS / 2) {
+        broker.send_id(n % 3, Some(n.to_string()));
+    }
+    broker.close();
+    let engine = if is_exclusive { world.exclusive().await } else { world.shared().await };
+    for dropped in 0.. {
+        assert!(dropped < 2_000, "seed {seed}: it goes on for ever");
+        let consumer = consumer(&engine).max_in_flight(8).batch(16).max_unacknowledged(40).build().unwrap();
+        let salt = random.below(1_000);
+        let handler = effects.handler(move |message| Duration::from_millis((message.offset as u64 * 31 + salt) % 17));
+        let lives = Duration::from_micros(random.below(40_000));
+        match tokio::time::timeout(lives, consumer.run(&broker, handler, pending())).await {
+            Ok(ended) => {
+                ended.unwrap();
+                assert!(broker.is_done());
+                let each = (0..IDS).map(|n| effects.of(&n.to_string()));
+                assert!(each.clone().all(|times| times >= 1), "seed {seed}: a message is lost");
+                // A second time only what had its effect, and whose completion was not recorded when the consumer was dropped: one consumer's handlers each time.
+                assert!(each.sum::<u32>() <= IDS + 8 * dropped, "seed {seed}");
+                return dropped;
+            }
+            Err(_) => broker.reconnect(),
+        }
+    }
+    unreachable!("the loop returns")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_consumer_that_is_dropped_at_any_point_loses_nothing() {
+    let mut dropped = 0;
+    for seed in 1..=24 {
+        dropped += crash(seed, Acks::Each, seed % 4 == 0).await;
+        dropped += crash(seed, Acks::Cumulative, seed % 4 == 2).await;
+    }
+    assert!(dropped > 100, "{dropped} consumers were dropped");
+}
