@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use tokio::runtime::Runtime;
 
 const PAYMENTS: usize = 200;
-const PARTITIONS: i32 = 4;
+pub const PARTITIONS: i32 = 4;
 const KILLS: usize = 2;
 /// Longer than the imitation waits for the first members, 3 s; it waits one second less for those of a rebalance.
 pub const SESSION_MS: &str = "3500";
@@ -20,20 +20,21 @@ pub const SESSION_MS: &str = "3500";
 /// Each payment twice, also to two partitions, so that two of them may be handled at a time.
 pub fn payments_twice(cluster: &MockCluster<'_, DefaultProducerContext>, topic: &str, ids: &[String]) {
     cluster.create_topic(topic, PARTITIONS, 1).expect("a topic");
-    let producer: FutureProducer =
-        ClientConfig::new().set("bootstrap.servers", cluster.bootstrap_servers()).create().expect("a producer");
+    let again = ids.iter().enumerate().map(|(number, id)| (number + 1, id));
+    send(&cluster.bootstrap_servers(), topic, ids.iter().enumerate().chain(again));
+}
+
+/// Payments, each to a partition by its number.
+pub fn send<'a>(brokers: &str, topic: &str, payments: impl Iterator<Item = (usize, &'a String)>) {
+    let producer: FutureProducer = ClientConfig::new().set("bootstrap.servers", brokers).create().expect("a producer");
+    let send = |(number, id): (usize, &String)| {
+        let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id) });
+        let record = FutureRecord::<str, str>::to(topic).payload(id).headers(headers);
+        let sent = producer.send_result(record.partition(number as i32 % PARTITIONS));
+        sent.map_err(|(error, _)| error).expect("sent")
+    };
+    let sent: Vec<_> = payments.map(send).collect();
     Runtime::new().expect("a runtime").block_on(async {
-        let sent = ids.iter().enumerate().chain(ids.iter().enumerate().map(|(number, id)| (number + 1, id)));
-        let sent: Vec<_> = sent
-            .map(|(number, id)| {
-                let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id) });
-                let record = FutureRecord::<str, str>::to(topic).payload(id).headers(headers);
-                producer
-                    .send_result(record.partition(number as i32 % PARTITIONS))
-                    .map_err(|(error, _)| error)
-                    .expect("sent")
-            })
-            .collect();
         for sent in sent {
             sent.await.expect("an answer").map_err(|(error, _)| error).expect("stored");
         }

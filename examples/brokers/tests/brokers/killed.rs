@@ -38,7 +38,7 @@ impl Consumer {
     }
 
     /// Kills it, each time after some more effects and a moment, and starts it again.
-    pub fn kill_at_random(&mut self, times: usize, effects_between_max: usize, effects: impl Fn() -> usize) {
+    pub fn kill_at_random(&mut self, times: usize, effects_between_max: usize, mut effects: impl FnMut() -> usize) {
         for _ in 0..times {
             let target = effects() + self.random.usize(1..=effects_between_max);
             self.await_until(|| effects() >= target);

@@ -11,6 +11,7 @@ mod servers;
 
 mod jetstream;
 mod kafka;
+mod kafka_transactions;
 mod llm_cache;
 mod rabbitmq;
 mod redis_streams;
