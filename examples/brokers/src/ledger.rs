@@ -26,8 +26,14 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// Those of the file.
+    /// Those of the file, and of an id with a space in it, which cannot be a line: such a message fails however often it is tried.
     pub async fn work(&self, id: &str, token: Token) -> io::Result<()> {
+        if id.contains(char::is_whitespace) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("expected an id without spaces, got {id:?}"),
+            ));
+        }
         self.append(id, token)?;
         // So that there is a moment between the effect and its completion in which a process can be killed.
         tokio::time::sleep(Duration::from_millis(2)).await;

@@ -21,7 +21,11 @@ async fn main() -> Result<(), Failed> {
         .lease(Duration::from_secs(1)) // renewed while the handler runs; so long orders wait after a crash
         .build()
         .await?;
-    let consumer = Consumer::builder(billed, message_id).max_in_flight(8).build()?;
+    let consumer = Consumer::builder(billed, message_id)
+        .max_in_flight(8)
+        .max_attempts(3)
+        .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
+        .build()?;
 
     let ledger = Arc::new(Ledger::open(ledger)?);
     let bill = move |order: Delivery<lapin::message::Delivery>| {

@@ -22,7 +22,11 @@ async fn main() -> Result<(), Failed> {
     // SQS keeps messages for up to 14 days.
     let retention = Duration::from_secs(15 * 24 * 3600);
     let billed = TieredDedup::builder(store).retention(retention).lease(lease).build().await?;
-    let consumer = Consumer::builder(billed, body_id).max_in_flight(8).build()?;
+    let consumer = Consumer::builder(billed, body_id)
+        .max_in_flight(8)
+        .max_attempts(3)
+        .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
+        .build()?;
 
     let ledger = Arc::new(Ledger::open(ledger)?);
     let bill = move |order: Delivery<Message>| {

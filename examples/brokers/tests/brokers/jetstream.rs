@@ -1,7 +1,7 @@
 //! JetStream drops what a publisher repeats within its window. Here the copies come after it, and each message comes again when a consumer dies with it.
 
 use crate::directory::Directory;
-use crate::killed::{Consumer, check_effects, effects, seed};
+use crate::killed::{Consumer, POISON, check_effects, effects, seed};
 use crate::servers::{Nats, Redis};
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::{self, stream};
@@ -43,7 +43,23 @@ async fn orders_twice(url: &str, ids: &[String]) -> PullConsumer {
     publish(&context, ids).await;
     tokio::time::sleep(2 * WINDOW).await;
     publish(&context, ids).await;
+    publish(&context, &[POISON.into()]).await;
+    let dead = stream::Config { name: "DEAD".into(), subjects: vec!["dead.>".into()], ..stream::Config::default() };
+    context.create_stream(dead).await.expect("a stream for what is put aside");
     orders.create_consumer(billing).await.expect("a consumer")
+}
+
+/// The ids of what was put aside.
+async fn put_aside(url: &str) -> Vec<String> {
+    let context = jetstream::new(async_nats::connect(url).await.expect("a connection"));
+    let dead = context.get_stream("DEAD").await.expect("a stream");
+    let last = dead.cached_info().state.last_sequence;
+    let mut ids = Vec::new();
+    for sequence in 1..=last {
+        let message = dead.get_raw_message(sequence).await.expect("a message");
+        ids.push(message.headers.get(NATS_MESSAGE_ID).map_or_else(String::new, |id| id.as_str().to_owned()));
+    }
+    ids
 }
 
 #[test]
@@ -65,7 +81,9 @@ fn each_order_is_billed_once_also_after_the_brokers_own_window() {
     });
     billing.stop();
     let info = runtime.block_on(orders.info()).expect("what is left");
-    assert_eq!(info.ack_floor.stream_sequence, 2 * ORDERS as u64, "all copies are acknowledged");
+    assert_eq!(info.ack_floor.stream_sequence, 2 * ORDERS as u64 + 1, "all copies are acknowledged");
+    let dead = runtime.block_on(put_aside(&nats.url()));
+    assert_eq!(dead, [POISON], "what fails is put aside");
     println!("jetstream: {} deliveries of {} messages", info.delivered.consumer_sequence, 2 * ORDERS);
     check_effects("jetstream", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
 }

@@ -2,13 +2,15 @@
 
 use crate::directory::Directory;
 use crate::killed::{Consumer, seed};
-use rdkafka::ClientConfig;
+use hapax_brokers::kafka::header_id;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{DefaultProducerContext, FutureProducer, FutureRecord};
 use rdkafka::util::Timeout;
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 const PAYMENTS: usize = 200;
@@ -25,11 +27,11 @@ pub fn payments_twice(cluster: &MockCluster<'_, DefaultProducerContext>, topic: 
 }
 
 /// Payments, each to a partition by its number.
-pub fn send<'a>(brokers: &str, topic: &str, payments: impl Iterator<Item = (usize, &'a String)>) {
+pub fn send<I: AsRef<[u8]>>(brokers: &str, topic: &str, payments: impl Iterator<Item = (usize, I)>) {
     let producer: FutureProducer = ClientConfig::new().set("bootstrap.servers", brokers).create().expect("a producer");
-    let send = |(number, id): (usize, &String)| {
-        let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id) });
-        let record = FutureRecord::<str, str>::to(topic).payload(id).headers(headers);
+    let send = |(number, id): (usize, I)| {
+        let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id.as_ref()) });
+        let record = FutureRecord::<str, str>::to(topic).payload("a payment").headers(headers);
         let sent = producer.send_result(record.partition(number as i32 % PARTITIONS));
         sent.map_err(|(error, _)| error).expect("sent")
     };
@@ -49,11 +51,24 @@ pub fn committed(brokers: &str, topic: &str, group: &str) -> i64 {
         .set("group.id", group)
         .create()
         .expect("a client that is no member");
-    let mut asked = rdkafka::TopicPartitionList::new();
+    let mut asked = TopicPartitionList::new();
     asked.add_partition_range(topic, 0, PARTITIONS - 1);
-    let committed = consumer.committed_offsets(asked, Timeout::After(std::time::Duration::from_secs(5)));
+    let committed = consumer.committed_offsets(asked, Timeout::After(Duration::from_secs(5)));
     let committed = committed.expect("offsets");
     committed.elements().iter().filter_map(|partition| partition.offset().to_raw()).map(|offset| offset.max(0)).sum()
+}
+
+/// The id of the first message of a topic with one partition.
+fn id_of_first(brokers: &str, topic: &str) -> Vec<u8> {
+    use rdkafka::consumer::{BaseConsumer, Consumer as _};
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", brokers).set("group.id", "reader");
+    let consumer: BaseConsumer = config.create().expect("a reader");
+    let mut all = TopicPartitionList::new();
+    all.add_partition_offset(topic, 0, Offset::Beginning).expect("a partition");
+    consumer.assign(&all).expect("an assignment");
+    let message = consumer.poll(Timeout::After(Duration::from_secs(10))).expect("a message").expect("a message");
+    header_id(&message.detach()).expect("an id").to_vec()
 }
 
 #[test]
@@ -62,6 +77,9 @@ fn each_payment_is_booked_exactly_once() {
     let cluster = MockCluster::new(1).expect("a cluster");
     let ids: Vec<String> = (0..PAYMENTS).map(|number| format!("p-{number}")).collect();
     payments_twice(&cluster, "payments", &ids);
+    cluster.create_topic("payments.dead", 1, 1).expect("a topic");
+    // An id that is no text cannot be booked, however often it is tried.
+    send(&cluster.bootstrap_servers(), "payments", std::iter::once((0, b"\xff")));
 
     let (brokers, database, log) =
         (cluster.bootstrap_servers(), directory.file("books.db"), directory.path().join("books.log"));
@@ -69,13 +87,14 @@ fn each_payment_is_booked_exactly_once() {
     let mut books = Consumer::start(env!("CARGO_BIN_EXE_kafka"), arguments, &log, seed);
     let booked = || {
         Connection::open(&database).and_then(|books| {
-            books.busy_timeout(std::time::Duration::from_secs(5))?;
+            books.busy_timeout(Duration::from_secs(5))?;
             books.query_row("SELECT count(*) FROM bookings", (), |row| row.get::<_, u32>(0))
         })
     };
     books.kill_at_random(KILLS, PAYMENTS / KILLS - 5, || booked().unwrap_or(0) as usize);
-    books.await_until(|| committed(&brokers, "payments", "books") == 2 * PAYMENTS as i64);
+    books.await_until(|| committed(&brokers, "payments", "books") == 2 * PAYMENTS as i64 + 1);
     books.stop();
+    assert_eq!(id_of_first(&brokers, "payments.dead"), b"\xff", "what fails is put aside");
 
     let connection = Connection::open(&database).expect("the books");
     let mut select = connection.prepare("SELECT payment, count(*) FROM bookings GROUP BY payment").expect("a table");

@@ -1,12 +1,12 @@
 //! Every order is published twice, and what a dead consumer had not acknowledged comes again at once.
 
 use crate::directory::Directory;
-use crate::killed::{Consumer, check_effects, effects, seed};
+use crate::killed::{Consumer, POISON, check_effects, effects, seed};
 use crate::processes::await_until;
 use crate::servers::Rabbit;
 use hapax_brokers::ledger;
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
-use lapin::types::FieldTable;
+use lapin::options::{BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 use tokio::runtime::Runtime;
 
@@ -20,9 +20,13 @@ async fn orders_twice(url: &str, ids: &[String]) -> (Connection, Channel) {
     let channel = connection.create_channel().await.expect("a channel");
     channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirmations");
     let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-    channel.queue_declare("orders".into(), durable, FieldTable::default()).await.expect("a queue");
-    for id in ids.iter().chain(ids) {
-        let properties = BasicProperties::default().with_message_id(id.as_str().into()).with_delivery_mode(2);
+    let mut refused = FieldTable::default();
+    refused.insert("x-dead-letter-exchange".into(), AMQPValue::LongString("".into()));
+    refused.insert("x-dead-letter-routing-key".into(), AMQPValue::LongString("dead".into()));
+    channel.queue_declare("orders".into(), durable, refused).await.expect("a queue");
+    channel.queue_declare("dead".into(), durable, FieldTable::default()).await.expect("a queue");
+    for id in ids.iter().chain(ids).map(String::as_str).chain([POISON]) {
+        let properties = BasicProperties::default().with_message_id(id.into()).with_delivery_mode(2);
         let options = BasicPublishOptions::default();
         let sent = channel.basic_publish("".into(), "orders".into(), options, b"an order", properties).await;
         sent.expect("sent").await.expect("stored");
@@ -44,10 +48,11 @@ fn each_order_is_billed_once() {
     billing.kill_at_random(KILLS, ORDERS / KILLS - 5, || effects(&ledger));
     billing.await_until(|| effects(&ledger) >= ORDERS);
     let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-    let queue = || {
-        let queue = runtime.block_on(channel.queue_declare("orders".into(), passive, FieldTable::default()));
+    let queue_of = |name: &str| {
+        let queue = runtime.block_on(channel.queue_declare(name.into(), passive, FieldTable::default()));
         queue.expect("the queue")
     };
+    let queue = || queue_of("orders");
     // The queue does not say what its consumers have not acknowledged: that shows when they have ended.
     loop {
         billing.await_until(|| queue().message_count() == 0);
@@ -58,5 +63,8 @@ fn each_order_is_billed_once() {
         }
         billing.start_again();
     }
+    assert_eq!(queue_of("dead").message_count(), 1, "what fails is put aside");
+    let dead = runtime.block_on(channel.basic_get("dead".into(), BasicGetOptions { no_ack: true })).expect("an answer");
+    assert_eq!(dead.and_then(|dead| dead.properties.message_id().clone()), Some(POISON.into()));
     check_effects("rabbitmq", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
 }

@@ -1,10 +1,10 @@
 //! Every order is added twice, and what a dead consumer had read is taken over.
 
 use crate::directory::Directory;
-use crate::killed::{Consumer, check_effects, effects, seed};
+use crate::killed::{Consumer, POISON, check_effects, effects, seed};
 use crate::servers::Redis;
 use hapax_brokers::ledger;
-use redis::streams::StreamInfoGroupsReply;
+use redis::streams::{StreamInfoGroupsReply, StreamRangeReply};
 use redis::{TypedCommands, cmd};
 
 const ORDERS: usize = 200;
@@ -18,7 +18,7 @@ fn each_order_is_billed_once_also_by_whoever_takes_over() {
     let (directory, seed) = (Directory::new("redis_streams"), seed("redis_streams"));
     let ids: Vec<String> = (0..ORDERS).map(|number| format!("o-{number}")).collect();
     let mut connection = redis.connection().expect("a connection");
-    for id in ids.iter().chain(&ids) {
+    for id in ids.iter().chain(&ids).map(String::as_str).chain([POISON]) {
         connection.xadd("orders", "*", &[("id", id)]).expect("added");
     }
 
@@ -34,5 +34,8 @@ fn each_order_is_billed_once_also_by_whoever_takes_over() {
     };
     billing.await_until(|| left() == (0, Some(0)));
     billing.stop();
+    let dead: StreamRangeReply = connection.xrange_all("orders:dead").expect("what was put aside");
+    let dead: Vec<Option<String>> = dead.ids.iter().map(|entry| entry.get("id")).collect();
+    assert_eq!(dead, [Some(POISON.to_owned())], "what fails is put aside");
     check_effects("redis_streams", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
 }

@@ -1,7 +1,7 @@
 //! Every order is sent twice, comes again when it was received and not deleted in time, and sometimes at once.
 
 use crate::directory::Directory;
-use crate::killed::{Consumer, check_effects, effects, seed};
+use crate::killed::{Consumer, POISON, check_effects, effects, seed};
 use crate::queue::Queues;
 use crate::servers::Redis;
 use hapax_brokers::ledger;
@@ -22,6 +22,8 @@ fn each_order_is_billed_once_however_often_it_becomes_visible() {
         queues.send("orders", &format!("{{\"id\":\"{id}\",\"cents\":100}}"));
     }
 
+    queues.send("orders", &format!("{{\"id\":\"{POISON}\"}}"));
+
     let ledger = directory.file("ledger");
     let arguments = vec![queues.serve(&runtime), redis.url(), ledger.clone()];
     let log = directory.path().join("billing.log");
@@ -29,6 +31,6 @@ fn each_order_is_billed_once_however_often_it_becomes_visible() {
     billing.kill_at_random(KILLS, ORDERS / KILLS - 5, || effects(&ledger));
     billing.await_until(|| queues.left("orders").is_empty());
     billing.stop();
-    assert!(queues.left("orders-dead").is_empty());
+    assert_eq!(queues.left("orders-dead"), [format!("{{\"id\":\"{POISON}\"}}")], "what fails is put aside");
     check_effects("sqs", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
 }
