@@ -14,6 +14,14 @@ use tokio::time::{Instant, Sleep};
 type Call<'r, T> = Option<Pin<Box<dyn Future<Output = T> + Send + 'r>>>;
 type Received<Src> = Result<Option<Vec<<Src as Source>::Message>>, <Src as Source>::Error>;
 
+/// What the source said to something it was told.
+pub(super) type Told<Src> = Result<(), <Src as Source>::Error>;
+/// Whether a flush came before it.
+type Acknowledged<Src> = Result<Told<Src>, StoreError>;
+type Attempts<S> = Vec<Result<TieredAttempt<S>, StoreError>>;
+/// A claim that was to be completed: of which message, whether it was verified, and what came of it.
+pub(super) type Completed = (Ticket, bool, Result<(), ClaimError>);
+
 /// A message that is to be put aside, why, and its claim.
 pub(super) type Dead<S> = (Ticket, String, Option<TieredClaim<S>>);
 
@@ -24,12 +32,12 @@ pub(super) enum Happened<S: Store, Src: Source> {
     Revoked(Vec<Partition>),
     Released,
     Handled(Result<(tokio::task::Id, Ended<S>), JoinError>),
-    Completed(Vec<(Ticket, bool, Result<(), ClaimError>)>),
+    Completed(Vec<Completed>),
     /// These, unless the engine's flush failed.
-    Acknowledged(Vec<Ticket>, Result<Result<(), Src::Error>, StoreError>),
-    Retried(Vec<Ticket>, Result<(), Src::Error>),
-    DeadLettered(Vec<Dead<S>>, Result<(), Src::Error>),
-    Claimed(Vec<Ticket>, Vec<Result<TieredAttempt<S>, StoreError>>),
+    Acknowledged(Vec<Ticket>, Acknowledged<Src>),
+    Retried(Vec<Ticket>, Told<Src>),
+    DeadLettered(Vec<Dead<S>>, Told<Src>),
+    Claimed(Vec<Ticket>, Attempts<S>),
     Received(Received<Src>),
 }
 
@@ -38,13 +46,13 @@ pub(super) struct Calls<'r, S: Store, Src: Source> {
     pub(super) shutdown: Call<'r, ()>,
     pub(super) revoked: Call<'r, Vec<Partition>>,
     pub(super) released: Call<'r, ()>,
-    pub(super) complete: Call<'r, Vec<(Ticket, bool, Result<(), ClaimError>)>>,
+    pub(super) complete: Call<'r, Vec<Completed>>,
     /// Of which messages.
     pub(super) acknowledging: Vec<Ticket>,
-    pub(super) acknowledge: Call<'r, (Vec<Ticket>, Result<Result<(), Src::Error>, StoreError>)>,
-    pub(super) retry: Call<'r, (Vec<Ticket>, Result<(), Src::Error>)>,
-    pub(super) dead_letter: Call<'r, (Vec<Dead<S>>, Result<(), Src::Error>)>,
-    pub(super) claim: Call<'r, (Vec<Ticket>, Vec<Result<TieredAttempt<S>, StoreError>>)>,
+    pub(super) acknowledge: Call<'r, (Vec<Ticket>, Acknowledged<Src>)>,
+    pub(super) retry: Call<'r, (Vec<Ticket>, Told<Src>)>,
+    pub(super) dead_letter: Call<'r, (Vec<Dead<S>>, Told<Src>)>,
+    pub(super) claim: Call<'r, (Vec<Ticket>, Attempts<S>)>,
     pub(super) receive: Call<'r, Received<Src>>,
     pub(super) handlers: JoinSet<Ended<S>>,
     timer: Pin<Box<Sleep>>,

@@ -155,7 +155,7 @@ impl<M> Messages<M> {
     /// Takes those out of the queues that wait to be claimed, and are such ones.
     pub(super) fn take_idle(&mut self, is_such: impl Fn(&Message<M>) -> bool) -> Vec<Ticket> {
         let held = &self.held;
-        let is_taken = |ticket: &Ticket| held.get(ticket).is_none_or(|held| is_such(held));
+        let is_taken = |ticket: &Ticket| held.get(ticket).is_none_or(&is_such);
         self.waiting.retain(|ticket| !is_taken(ticket));
         self.later.retain(|(_, ticket)| !is_taken(ticket));
         let idle = self.held.iter().filter(|(_, held)| !held.is_busy && !held.is_done && is_such(held));

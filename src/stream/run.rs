@@ -1,7 +1,7 @@
 //! A run of a consumer: what follows from what has happened. Nothing is awaited here but the next thing to happen.
 
 use super::attempts::Attempts;
-use super::calls::{Calls, Dead, Happened};
+use super::calls::{Calls, Completed, Dead, Happened, Told};
 use super::consumer::{Consumer, ConsumerError};
 use super::delivery::{Delivery, Handler};
 use super::drains::Drains;
@@ -273,7 +273,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         failures
     }
 
-    fn completed(&mut self, completed: Vec<(Ticket, bool, Result<(), ClaimError>)>) {
+    fn completed(&mut self, completed: Vec<Completed>) {
         self.store_answered(completed.iter().any(|(.., completed)| !matches!(completed, Err(ClaimError::Store(_)))));
         for (ticket, is_verified, completed) in completed {
             if self.messages.get(ticket).is_none() {
@@ -294,7 +294,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         }
     }
 
-    fn acknowledged(&mut self, tickets: Vec<Ticket>, acknowledged: Result<Result<(), Src::Error>, StoreError>) {
+    fn acknowledged(&mut self, tickets: Vec<Ticket>, acknowledged: Result<Told<Src>, StoreError>) {
         match acknowledged {
             Ok(Ok(())) => {
                 let known = tickets.into_iter().filter_map(|ticket| self.messages.remove(ticket)).count();
@@ -315,14 +315,14 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         }
     }
 
-    fn retried(&mut self, tickets: Vec<Ticket>, retried: Result<(), Src::Error>) {
+    fn retried(&mut self, tickets: Vec<Ticket>, retried: Told<Src>) {
         tickets.into_iter().for_each(|ticket| drop(self.messages.remove(ticket)));
         if let Err(error) = retried {
             self.fail(ConsumerError::Source(error));
         }
     }
 
-    fn dead_lettered(&mut self, dead: Vec<Dead<S>>, put_aside: Result<(), Src::Error>) {
+    fn dead_lettered(&mut self, dead: Vec<Dead<S>>, put_aside: Told<Src>) {
         if let Err(error) = put_aside {
             // Some may have been put aside; all come again.
             dead.iter().for_each(|(ticket, ..)| drop(self.messages.remove(*ticket)));

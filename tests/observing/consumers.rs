@@ -60,7 +60,7 @@ fn messages_are_counted_by_what_became_of_them() {
 #[test]
 fn handlers_have_spans_and_their_failures_events() {
     let seen = Lines::default();
-    let _guard = tracing::subscriber::set_default(seen.clone());
+    let _guard = seen.watch();
     run(async { consume(&World::new()).await });
     let lines = seen.lines.lock().unwrap();
     let count = |expected| lines.iter().filter(|line| *line == expected).count();

@@ -26,6 +26,15 @@ impl Visit for Fields<'_> {
     }
 }
 
+impl Lines {
+    /// Sees what happens on this thread, until the guard is dropped.
+    pub fn watch(&self) -> (tracing::Dispatch, tracing::subscriber::DefaultGuard) {
+        // While there is one subscriber, spans that another thread, without any, is the first to meet are switched off for all. So there are two.
+        let another = tracing::Dispatch::new(Lines::default());
+        (another, tracing::subscriber::set_default(self.clone()))
+    }
+}
+
 impl Subscriber for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("hapax")
@@ -61,7 +70,7 @@ impl Subscriber for Lines {
 #[test]
 fn calls_have_spans_and_what_matters_has_events() {
     let seen = Lines::default();
-    let _guard = tracing::subscriber::set_default(seen.clone());
+    let _guard = seen.watch();
     run(async {
         let world = World::new();
         let rest = Duration::from_secs(1);
@@ -94,7 +103,7 @@ fn calls_have_spans_and_what_matters_has_events() {
 #[test]
 fn an_owner_that_was_replaced_says_so() {
     let seen = Lines::default();
-    let _guard = tracing::subscriber::set_default(seen.clone());
+    let _guard = seen.watch();
     run(async {
         let world = World::new();
         let engine = world.engine().ownership(hapax::Ownership::Exclusive).build().await.unwrap();

@@ -77,6 +77,8 @@ pub struct Broker {
     revoked: tokio::sync::Mutex<mpsc::UnboundedReceiver<Vec<Partition>>>,
     pub scope_of: fn(u32) -> String,
     pub refuses: Mutex<HashSet<&'static str>>,
+    /// How long acknowledgements and dead letters take.
+    pub takes: Duration,
 }
 
 impl Broker {
@@ -93,6 +95,7 @@ impl Broker {
             revoked: tokio::sync::Mutex::new(revoked),
             scope_of: |_| String::new(),
             refuses: Mutex::default(),
+            takes: Duration::from_millis(1),
         }
     }
 
@@ -217,6 +220,7 @@ impl Source for Broker {
     async fn acknowledge(&self, messages: &[Arc<Message>]) -> Result<(), Refused> {
         self.refused("acknowledge")?;
         assert!(!messages.is_empty(), "nothing is acknowledged");
+        tokio::time::sleep(self.takes).await;
         for message in messages {
             let covered: Vec<Message> = match self.acks {
                 Acks::Each => vec![Message::clone(message)],
@@ -237,8 +241,6 @@ impl Source for Broker {
                 state.acknowledged.push(message.offset);
             }
         }
-        // It takes a while.
-        tokio::time::sleep(Duration::from_millis(1)).await;
         self.changed.notify_one();
         Ok(())
     }
@@ -256,6 +258,7 @@ impl Source for Broker {
 
     async fn dead_letter(&self, message: &Arc<Message>, why: &str) -> Result<(), Refused> {
         self.refused("dead_letter")?;
+        tokio::time::sleep(self.takes).await;
         self.state().dead.insert(message.offset, why.to_owned());
         Ok(())
     }

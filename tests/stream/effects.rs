@@ -23,6 +23,8 @@ struct Effect {
     token: u64,
 }
 
+pub type Handling = std::pin::Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
 /// A handler that runs. Dropped, it does not.
 struct Running<'e>(&'e Effects, String);
 
@@ -78,10 +80,7 @@ impl Effects {
     pub fn handler(
         &self,
         takes: impl Fn(&Message) -> Duration + Send + Sync + 'static,
-    ) -> impl Fn(Delivery<Message>) -> std::pin::Pin<Box<dyn Future<Output = Result<(), String>> + Send>>
-    + Send
-    + Sync
-    + 'static {
+    ) -> impl Fn(Delivery<Message>) -> Handling + Send + Sync + 'static {
         let (effects, takes) = (self.clone(), Arc::new(takes));
         move |message| {
             let (effects, takes) = (effects.clone(), Arc::clone(&takes));

@@ -69,7 +69,7 @@ async fn of_a_revoked_partition_what_is_done_by_the_deadline_is_acknowledged_and
             assert!(broker.state().releases.is_empty(), "handlers may go on");
             assert_eq!([0, 4, 8].map(|n| effects.of(&n.to_string())), [1; 3]);
             let due = if acks == Acks::Each { vec![0, 4, 8] } else { vec![0] };
-            let of_7 = |offset: &usize| offset / 2 % 2 == 0;
+            let of_7 = |offset: &usize| [0, 1].contains(&(offset % 4));
             let acknowledged: Vec<usize> = broker.state().acknowledged.iter().copied().filter(of_7).collect();
             assert_eq!(acknowledged, due, "those before which nothing is unfinished");
             tokio::time::sleep(DEADLINE / 2 + MOMENT).await;
@@ -161,4 +161,108 @@ async fn a_handler_that_blocks_its_thread_cannot_hold_up_a_revocation_and_is_not
     });
     assert_eq!((stats.unwrap().acknowledged, broker.out()), (0, vec![0]));
     assert!(engine.claim("blocks").await.unwrap().is_duplicate(), "its claim was good, and it was done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_comes_back_begins_anew() {
+    for acks in [Acks::Each, Acks::Cumulative] {
+        let world = World::new();
+        let engine = world.shared().await;
+        let (broker, effects) = (Broker::new(&world.store, acks), Effects::new(&world.store));
+        (0..30).for_each(|n| _ = broker.send_id(n % 2, Some(n.to_string())));
+        let consumer = consumer(&engine).max_in_flight(10).drain(DEADLINE).build().unwrap();
+        let handler = effects.handler(|message| if message.deliveries == 1 { takes(message) } else { MOMENT });
+        let run = consumer.run(&broker, handler, tokio::time::sleep(10 * LEASE));
+        let (stats, ()) = tokio::join!(run, async {
+            tokio::time::sleep(MOMENT).await;
+            broker.revoke([0, 1]);
+            tokio::time::sleep(2 * DEADLINE).await;
+            assert_eq!(broker.state().releases.len(), 1);
+            [0, 1].into_iter().for_each(|partition| broker.state().reassign(partition));
+            broker.send(0, "new");
+        });
+        assert_eq!(stats.unwrap().abandoned, 5, "the long ones");
+        assert!(broker.is_done(), "{acks:?}: {:?}", broker.out());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_during_a_revocation_reports_the_release() {
+    let world = World::new();
+    let engine = world.shared().await;
+    let (broker, effects) = (Broker::new(&world.store, Acks::Cumulative), Effects::new(&world.store));
+    broker.send(0, "a");
+    let consumer = consumer(&engine).drain(DEADLINE).build().unwrap();
+    let run = consumer.run(&broker, effects.handler(|_| 100 * MOMENT), tokio::time::sleep(20 * MOMENT));
+    let (stats, ()) = tokio::join!(run, async {
+        tokio::time::sleep(10 * MOMENT).await;
+        broker.revoke([0]);
+    });
+    assert_eq!((stats.unwrap().acknowledged, broker.state().releases.len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acknowledgement_that_takes_too_long_is_cancelled_and_that_of_others_is_made_again() {
+    let world = World::new();
+    let engine = world.shared().await;
+    let mut broker = Broker::new(&world.store, Acks::Each);
+    broker.takes = 3 * DEADLINE;
+    let effects = Effects::new(&world.store);
+    (0..4).for_each(|n| _ = broker.send_id(n % 2, Some(n.to_string())));
+    let consumer = consumer(&engine).drain(DEADLINE).build().unwrap();
+    let run = consumer.run(&broker, effects.handler(|_| MOMENT), tokio::time::sleep(LEASE));
+    let (stats, ()) = tokio::join!(run, async {
+        tokio::time::sleep(5 * MOMENT).await;
+        broker.revoke([0]);
+    });
+    assert_eq!((stats.unwrap().acknowledged, broker.state().releases.len()), (2, 1));
+    assert_eq!(broker.state().acknowledged, [1, 3], "those of the other partition");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_put_aside_before_the_fence_is_not_completed() {
+    let world = World::new();
+    let engine = world.shared().await;
+    let mut broker = Broker::new(&world.store, Acks::Each);
+    broker.takes = 3 * DEADLINE;
+    ["first", "second"].into_iter().for_each(|id| _ = broker.send(0, id));
+    let consumer = consumer(&engine).max_attempts(1).drain(DEADLINE).build().unwrap();
+    let handler = |message: Delivery<Message>| async move {
+        tokio::time::sleep(MOMENT * (1 + message.offset as u32)).await;
+        Err("no")
+    };
+    let run = consumer.run(&broker, handler, tokio::time::sleep(5 * DEADLINE));
+    let (stats, ()) = tokio::join!(run, async {
+        tokio::time::sleep(5 * MOMENT).await;
+        broker.revoke([0]);
+    });
+    assert_eq!(stats.unwrap().acknowledged, 0);
+    assert_eq!(broker.state().dead.keys().collect::<Vec<_>>(), [&0]);
+    assert!(engine.claim("first").await.unwrap().is_duplicate(), "it was put aside");
+    assert!(engine.claim("second").await.unwrap().claimed().is_some(), "the next owner's to put aside");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_of_a_revoked_partition_is_ignored_and_what_is_being_claimed_is_not_begun() {
+    for acks in [Acks::Each, Acks::Cumulative] {
+        let world = World::new();
+        let (here, there) = (world.shared().await, world.shared().await);
+        let (broker, effects) = (Broker::new(&world.store, acks), Effects::new(&world.store));
+        ["long", "claimed"].into_iter().for_each(|id| _ = broker.send(0, id));
+        let consumer = consumer(&here).max_in_flight(2).batch(1).drain(DEADLINE).build().unwrap();
+        let handler = effects.handler(|message| if message.offset == 0 { LEASE } else { MOMENT });
+        let run = consumer.run(&broker, handler, tokio::time::sleep(3 * DEADLINE));
+        world.store.next(Fault::None);
+        world.store.next(Fault::Delays(10 * MOMENT));
+        let (stats, ()) = tokio::join!(run, async {
+            tokio::time::sleep(MOMENT).await;
+            broker.revoke([0]);
+            tokio::time::sleep(MOMENT).await;
+            broker.send(0, "late");
+            tokio::time::sleep(2 * DEADLINE).await;
+            assert!(there.claim("claimed").await.unwrap().claimed().is_some(), "it was given back");
+        });
+        assert_eq!((stats.unwrap().received, effects.total()), (2, 0), "{acks:?}");
+        assert_eq!(broker.state().releases.len(), 1);
+    }
 }

@@ -69,7 +69,7 @@ async fn what_fails_too_often_is_put_aside_and_does_not_run_again() {
             broker.send(0, "poison");
             broker.close();
         });
-        let calls = calls.lock().unwrap();
+        let calls = calls.lock().unwrap().clone();
         let last = [(1, false), (2, false), (3, true)];
         assert_eq!(calls.iter().map(|call| (call.1, call.2)).collect::<Vec<_>>(), last, "{acks:?}");
         assert_eq!(broker.state().dead.get(&first).unwrap(), "a failure that was asked for");
@@ -222,9 +222,10 @@ async fn a_broker_that_refuses_ends_the_run_and_what_had_begun_is_finished() {
             let effects = of_effects.clone();
             async move {
                 match message.id.as_deref() {
-                    Some("fails" | "poison") => Err("as it was asked to".to_owned()),
-                    _ => Ok::<(), String>(effects.handle(&message, 10 * MOMENT).await),
+                    Some("fails" | "poison") => return Err("as it was asked to".to_owned()),
+                    _ => effects.handle(&message, 10 * MOMENT).await,
                 }
+                Ok(())
             }
         };
         let run = consumer.run(&broker, handler, pending());
