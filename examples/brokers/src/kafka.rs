@@ -6,7 +6,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::KafkaResult;
 use rdkafka::message::{Headers, OwnedMessage};
 use rdkafka::producer::{FutureProducer, FutureRecord};
-use rdkafka::{ClientConfig, ClientContext, Message, TopicPartitionList};
+use rdkafka::{ClientConfig, ClientContext, Message};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc as blocking;
@@ -181,9 +181,9 @@ impl Source for Kafka {
         Ok(())
     }
 
-    /// Never called: Kafka takes nothing back.
+    /// Not called, since acknowledgements are cumulative.
     async fn retry(&self, _: &Arc<OwnedMessage>, _: Duration) -> Result<(), BrokerError> {
-        Ok(())
+        Err(BrokerError::when("giving a message back")("Kafka takes nothing back"))
     }
 
     async fn dead_letter(&self, message: &Arc<OwnedMessage>, why: &str) -> Result<(), BrokerError> {
@@ -218,17 +218,13 @@ impl Source for Kafka {
 }
 
 impl Drop for Kafka {
-    /// Leaves the group, with what was stored committed.
+    /// Leaves the group, when the client is dropped after this, which commits what was stored.
     fn drop(&mut self) {
         // The thread ends when nobody listens, and a rebalance waits for nobody.
         self.messages.get_mut().close();
         self.revoked.get_mut().close();
         if let Some(polling) = self.polling.take() {
             let _ = polling.join();
-        }
-        let stored: KafkaResult<TopicPartitionList> = self.consumer.assignment();
-        if stored.is_ok_and(|stored| stored.count() > 0) {
-            let _ = self.consumer.commit_consumer_state(rdkafka::consumer::CommitMode::Sync);
         }
     }
 }

@@ -91,7 +91,7 @@ impl RedisStreams {
         Ok(found.claimed)
     }
 
-    async fn new(&self, max: usize) -> RedisResult<Vec<StreamId>> {
+    async fn unread(&self, max: usize) -> RedisResult<Vec<StreamId>> {
         let Group { stream, group, consumer, .. } = &self.group;
         let mut read = cmd("XREADGROUP");
         read.arg(&["GROUP", group, consumer]).arg("COUNT").arg(max).arg("BLOCK").arg(BLOCK.as_millis() as u64);
@@ -111,9 +111,9 @@ impl Source for RedisStreams {
             if !idle.is_empty() {
                 return Ok(Some(idle));
             }
-            let new = self.new(max).await.map_err(BrokerError::when("reading"))?;
-            if !new.is_empty() {
-                return Ok(Some(new));
+            let unread = self.unread(max).await.map_err(BrokerError::when("reading"))?;
+            if !unread.is_empty() {
+                return Ok(Some(unread));
             }
         }
     }

@@ -11,11 +11,12 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::runtime::Runtime;
+use tokio::runtime::Builder;
 
 const PAYMENTS: usize = 200;
 pub const PARTITIONS: i32 = 4;
 const KILLS: usize = 2;
+const LATE: usize = 200;
 /// Longer than the imitation waits for the first members, 3 s; it waits one second less for those of a rebalance.
 pub const SESSION_MS: &str = "3500";
 
@@ -23,12 +24,15 @@ pub const SESSION_MS: &str = "3500";
 pub fn payments_twice(cluster: &MockCluster<'_, DefaultProducerContext>, topic: &str, ids: &[String]) {
     cluster.create_topic(topic, PARTITIONS, 1).expect("a topic");
     let again = ids.iter().enumerate().map(|(number, id)| (number + 1, id));
-    send(&cluster.bootstrap_servers(), topic, ids.iter().enumerate().chain(again));
+    send(&producer(&cluster.bootstrap_servers()), topic, ids.iter().enumerate().chain(again));
+}
+
+pub fn producer(brokers: &str) -> FutureProducer {
+    ClientConfig::new().set("bootstrap.servers", brokers).set("linger.ms", "0").create().expect("a producer")
 }
 
 /// Payments, each to a partition by its number.
-pub fn send<I: AsRef<[u8]>>(brokers: &str, topic: &str, payments: impl Iterator<Item = (usize, I)>) {
-    let producer: FutureProducer = ClientConfig::new().set("bootstrap.servers", brokers).create().expect("a producer");
+pub fn send<I: AsRef<[u8]>>(producer: &FutureProducer, topic: &str, payments: impl Iterator<Item = (usize, I)>) {
     let send = |(number, id): (usize, I)| {
         let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id.as_ref()) });
         let record = FutureRecord::<str, str>::to(topic).payload("a payment").headers(headers);
@@ -36,7 +40,7 @@ pub fn send<I: AsRef<[u8]>>(brokers: &str, topic: &str, payments: impl Iterator<
         sent.map_err(|(error, _)| error).expect("sent")
     };
     let sent: Vec<_> = payments.map(send).collect();
-    Runtime::new().expect("a runtime").block_on(async {
+    Builder::new_current_thread().build().expect("a runtime").block_on(async {
         for sent in sent {
             sent.await.expect("an answer").map_err(|(error, _)| error).expect("stored");
         }
@@ -71,36 +75,50 @@ fn id_of_first(brokers: &str, topic: &str) -> Vec<u8> {
     header_id(&message.detach()).expect("an id").to_vec()
 }
 
+/// What was booked, and how often.
+fn bookings(database: &str) -> rusqlite::Result<BTreeMap<String, usize>> {
+    let books = Connection::open(database)?;
+    books.busy_timeout(Duration::from_secs(5))?;
+    let mut select = books.prepare("SELECT payment, count(*) FROM bookings GROUP BY payment")?;
+    let rows = select.query_map((), |row| Ok((row.get(0)?, row.get::<_, u32>(1)? as usize)))?;
+    rows.collect()
+}
+
 #[test]
 fn each_payment_is_booked_exactly_once() {
     let (directory, seed) = (Directory::new("kafka"), seed("kafka"));
     let cluster = MockCluster::new(1).expect("a cluster");
+    let (brokers, database) = (cluster.bootstrap_servers(), directory.file("books.db"));
     let ids: Vec<String> = (0..PAYMENTS).map(|number| format!("p-{number}")).collect();
     payments_twice(&cluster, "payments", &ids);
     cluster.create_topic("payments.dead", 1, 1).expect("a topic");
     // An id that is no text cannot be booked, however often it is tried.
-    send(&cluster.bootstrap_servers(), "payments", std::iter::once((0, b"\xff")));
+    send(&producer(&brokers), "payments", std::iter::once((0, b"\xff")));
 
-    let (brokers, database, log) =
-        (cluster.bootstrap_servers(), directory.file("books.db"), directory.path().join("books.log"));
-    let arguments = vec![brokers.clone(), "payments".into(), SESSION_MS.into(), database.clone()];
-    let mut books = Consumer::start(env!("CARGO_BIN_EXE_kafka"), arguments, &log, seed);
-    let booked = || {
-        Connection::open(&database).and_then(|books| {
-            books.busy_timeout(Duration::from_secs(5))?;
-            books.query_row("SELECT count(*) FROM bookings", (), |row| row.get::<_, u32>(0))
-        })
+    let start = |log: &str| {
+        let arguments = vec![brokers.clone(), "payments".into(), SESSION_MS.into(), database.clone()];
+        Consumer::start(env!("CARGO_BIN_EXE_kafka"), arguments, &directory.path().join(log), seed)
     };
-    books.kill_at_random(KILLS, PAYMENTS / KILLS - 5, || booked().unwrap_or(0) as usize);
+    let mut books = start("books.log");
+    let booked = || bookings(&database).map_or(0, |bookings| bookings.values().sum());
+    books.kill_at_random(KILLS, PAYMENTS / KILLS - 5, booked);
     books.await_until(|| committed(&brokers, "payments", "books") == 2 * PAYMENTS as i64 + 1);
-    books.stop();
     assert_eq!(id_of_first(&brokers, "payments.dead"), b"\xff", "what fails is put aside");
 
-    let connection = Connection::open(&database).expect("the books");
-    let mut select = connection.prepare("SELECT payment, count(*) FROM bookings GROUP BY payment").expect("a table");
-    let rows =
-        select.query_map((), |row| Ok((row.get::<_, String>(0)?, row.get::<_, u32>(1)? as usize))).expect("rows");
-    let counts: BTreeMap<String, usize> = rows.collect::<Result<_, _>>().expect("rows");
-    println!("kafka: {} payments, {KILLS} kills, {} bookings", ids.len(), counts.values().sum::<usize>());
-    assert_eq!(counts, ids.iter().map(|id| (id.clone(), 1)).collect());
+    // A second member joins and leaves, while payments come: each time partitions are revoked from who has them.
+    let late: Vec<String> = (0..LATE).map(|number| format!("late-{number}")).collect();
+    let (mut second, producer) = (start("second.log"), producer(&brokers));
+    for (number, id) in late.iter().enumerate() {
+        send(&producer, "payments", [(number, id), (number + 1, id)].into_iter());
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    second.stop();
+    books.await_until(|| committed(&brokers, "payments", "books") == 2 * (PAYMENTS + LATE) as i64 + 1);
+    books.stop();
+    let received = |consumer: &Consumer| !consumer.said().contains("{ received: 0,");
+    assert!(received(&books) && received(&second), "{} {}", books.said(), second.said());
+
+    let bookings = bookings(&database).expect("bookings");
+    println!("kafka: {} payments, {KILLS} kills, {} bookings", PAYMENTS + LATE, bookings.values().sum::<usize>());
+    assert_eq!(bookings, ids.into_iter().chain(late).map(|id| (id, 1)).collect());
 }

@@ -2,7 +2,7 @@
 //! everything again, and receipts of a batch that was not committed are seen: the engine is alone, and must do without them.
 
 use crate::directory::Directory;
-use crate::kafka::{PARTITIONS, payments_twice};
+use crate::kafka::{PARTITIONS, payments_twice, producer, send};
 use crate::killed::{Consumer, check_effects, seed};
 use crate::processes::await_until;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -70,7 +70,7 @@ fn each_payment_has_one_receipt_but_for_those_of_a_batch_that_was_killed() {
 
     // One more in each partition, behind everything: where it has come, all copies have.
     let last: Vec<String> = (0..PARTITIONS).map(|partition| format!("last-{partition}")).collect();
-    crate::kafka::send(&brokers, "payments", last.iter().enumerate());
+    send(&producer(&brokers), "payments", last.iter().enumerate());
     writer.await_until(|| {
         receipts.read();
         last.iter().all(|id| receipts.by_id.contains_key(id))
