@@ -15,7 +15,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
 
-/// How long a rebalance waits until nothing of the old assignment is in the works: longer than handlers may go on, shorter than `max.poll.interval.ms`.
+/// How long a rebalance waits until nothing of the old assignment is in the works: longer than handlers may go on,
+/// shorter than `max.poll.interval.ms`.
 const RELEASE: Duration = Duration::from_secs(30);
 const AHEAD: usize = 256;
 
@@ -24,8 +25,9 @@ type Received = (u64, Result<OwnedMessage, BrokerError>);
 
 /// A topic's partitions, as far as they are assigned to this member.
 ///
-/// Offsets are stored when messages are done, and committed every now and then by the client, and when partitions are revoked. A thread of its own polls: so the member is
-/// alive however long handlers take, and a rebalance can wait for them.
+/// Offsets are stored when messages are done, and committed every now and then by the client, and when partitions are
+/// revoked. A thread of its own polls: so the member is alive however long handlers take, and a rebalance can wait for
+/// them.
 pub struct Kafka {
     consumer: Arc<BaseConsumer<Rebalances>>,
     producer: FutureProducer,

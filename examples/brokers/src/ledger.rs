@@ -1,4 +1,5 @@
-//! What the examples do to the world: a line in a file, which stands for a payment, a mail, a row in somebody else's database.
+//! What the examples do to the world: a line in a file, which stands for a payment, a mail, a row in somebody else's
+//! database.
 
 use hapax::Token;
 use std::collections::BTreeMap;
@@ -7,7 +8,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Effects, a line each: the id, and the token of the claim under which it was done. It can take part in no transaction, as most of the world.
+/// Effects, a line each: the id, and the token of the claim under which it was done. It can take part in no
+/// transaction, as most of the world.
 pub struct Ledger {
     file: File,
 }
@@ -26,7 +28,8 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// Those of the file, and of an id with a space in it, which cannot be a line: such a message fails however often it is tried.
+    /// Those of the file, and of an id with a space in it, which cannot be a line: such a message fails however often
+    /// it is tried.
     pub async fn work(&self, id: &str, token: Token) -> io::Result<()> {
         if id.contains(char::is_whitespace) {
             return Err(io::Error::new(

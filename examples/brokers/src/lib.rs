@@ -1,4 +1,5 @@
-//! What the examples are made of: a source for each broker, and what a receiver of requests needs. The programs in `src/bin` put them together.
+//! What the examples are made of: a source for each broker, and what a receiver of requests needs. The programs in
+//! `src/bin` put them together.
 
 pub mod jetstream;
 pub mod kafka;
@@ -32,7 +33,8 @@ pub fn arguments<const N: usize>(names: [&str; N]) -> Result<[String; N], Failed
     })
 }
 
-/// Until somebody presses Ctrl-C, or whatever runs this process wants to end it. From the call on, neither ends it by itself.
+/// Until somebody presses Ctrl-C, or whatever runs this process wants to end it. From the call on, neither ends it by
+/// itself.
 ///
 /// # Errors
 ///

@@ -27,10 +27,11 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The SHA-256 of caller and request, in a form that does not depend on the order of fields, on spaces, or on how a number or character is written (RFC 8785).
+/// The SHA-256 of caller and request, in a form that does not depend on the order of fields, on spaces, or on how a
+/// number or character is written (RFC 8785).
 ///
-/// Every parameter counts, so another temperature is another key. `user` and `metadata` do not: models are told, but do not look. The caller counts, so nobody gets an
-/// answer that was made for somebody else.
+/// Every parameter counts, so another temperature is another key. `user` and `metadata` do not: models are told, but do
+/// not look. The caller counts, so nobody gets an answer that was made for somebody else.
 ///
 /// # Errors
 ///

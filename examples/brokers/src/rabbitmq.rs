@@ -81,7 +81,8 @@ impl Source for RabbitMq {
         Ok(())
     }
 
-    /// RabbitMQ delivers again at once, so the message is kept back here. It counts as prefetched for so long, and the broker has it should this process end.
+    /// RabbitMQ delivers again at once, so the message is kept back here. It counts as prefetched for so long, and the
+    /// broker has it should this process end.
     async fn retry(&self, message: &Arc<Delivery>, after: Duration) -> Result<(), BrokerError> {
         let message = Arc::clone(message);
         tokio::spawn(async move {

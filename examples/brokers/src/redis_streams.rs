@@ -13,8 +13,8 @@ use tokio::time::Instant;
 /// How long a read waits, after which what others have left is looked for.
 const BLOCK: Duration = Duration::from_millis(250);
 
-/// One consumer of a group. Redis gives an entry to one of them, and never again by itself: what one has read and not acknowledged, another one must take over, after
-/// it was idle for long enough.
+/// One consumer of a group. Redis gives an entry to one of them, and never again by itself: what one has read and not
+/// acknowledged, another one must take over, after it was idle for long enough.
 pub struct RedisStreams {
     group: Group,
     /// One connection to wait on, since what waits keeps all others of its connection waiting.
@@ -124,7 +124,8 @@ impl Source for RedisStreams {
         self.ask(&words).await.map_err(BrokerError::when("acknowledging"))
     }
 
-    /// Redis cannot wait: the entry is shown to have been idle for so long that it will be taken over in time, which is after [`Group::idle`] at the latest.
+    /// Redis cannot wait: the entry is shown to have been idle for so long that it will be taken over in time, which is
+    /// after [`Group::idle`] at the latest.
     async fn retry(&self, entry: &Arc<StreamId>, after: Duration) -> Result<(), BrokerError> {
         let Group { stream, group, consumer, idle } = &self.group;
         let idle_ms = idle.saturating_sub(after).as_millis().to_string();

@@ -1,4 +1,5 @@
-//! Signatures of webhooks, in the shape that payment services use: `t=1792657577,v1=5257a869…`, where v1 is the HMAC-SHA256 of `t.body`.
+//! Signatures of webhooks, in the shape that payment services use: `t=1792657577,v1=5257a869…`, where v1 is the
+//! HMAC-SHA256 of `t.body`.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -31,7 +32,8 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Whether the sender has signed this body, not longer ago than the tolerance. While a secret is changed there may be two signatures; one must be right.
+/// Whether the sender has signed this body, not longer ago than the tolerance. While a secret is changed there may be
+/// two signatures; one must be right.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! A consumer of a queue that speaks as Amazon SQS does: its JSON protocol, without the signature of requests, which is the SDK's.
+//! A consumer of a queue that speaks as Amazon SQS does: its JSON protocol, without the signature of requests, which is
+//! the SDK's.
 
 use crate::BrokerError;
 use hapax::stream::Source;
@@ -13,7 +14,8 @@ pub struct Sqs {
     queue: String,
     /// What is put aside is sent to it.
     dead: String,
-    /// For how long nobody else gets a message: longer than it takes to handle, or it comes again meanwhile, and finds its id in progress.
+    /// For how long nobody else gets a message: longer than it takes to handle, or it comes again meanwhile, and finds
+    /// its id in progress.
     visibility: Duration,
 }
 

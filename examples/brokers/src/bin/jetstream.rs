@@ -1,6 +1,7 @@
 //! Orders from NATS JetStream, each billed once, by any number of processes.
 //!
-//! `cargo run --bin jetstream nats://127.0.0.1:4222 redis://127.0.0.1/ ledger.txt`, where there is a stream `ORDERS` with a durable pull consumer `billing`.
+//! `cargo run --bin jetstream nats://127.0.0.1:4222 redis://127.0.0.1/ ledger.txt`, where there is a
+//! stream `ORDERS` with a durable pull consumer `billing`.
 
 use async_nats::jetstream::Message;
 use hapax::TieredDedup;

@@ -2,14 +2,18 @@
 //!
 //! `cargo run --bin kafka_transactions 127.0.0.1:9092 receipts.db`, where there are topics `payments` and `receipts`.
 //!
-//! Kafka's transactions make receipts and offsets one: what is read is written once. They know nothing of a payment that its producer has sent twice, since the
-//! second one has another offset. So ids are claimed before a transaction, and completed after it. If this process dies
+//! Kafka's transactions make receipts and offsets one: what is read is written once. They know nothing of a payment
+//! that its producer has sent twice, since the second one has another offset. So ids are claimed before a transaction,
+//! and completed after it. If this process dies
 //!
-//! - before the commit, nobody who reads what is committed sees anything of it, and after the lease the payments are handled again;
-//! - between the commit and the completion, the payments of that batch do not come again, but copies of them get another receipt. Nothing closes this gap but a mark in the
-//!   same transaction: ids in a compacted topic, from which a process that starts fills its memory; or effects in a database that holds the marks, too (`kafka.rs`).
+//! - before the commit, nobody who reads what is committed sees anything of it, and after the lease the payments are
+//!   handled again;
+//! - between the commit and the completion, the payments of that batch do not come again, but copies of them get
+//!   another receipt. Nothing closes this gap but a mark in the same transaction: ids in a compacted topic, from which a
+//!   process that starts fills its memory; or effects in a database that holds the marks, too (`kafka.rs`).
 //!
-//! The other way round, completed before the commit, receipts would be missing. Partitions are assigned by hand, so all of them are read here.
+//! The other way round, completed before the commit, receipts would be missing. Partitions are assigned by hand, so all
+//! of them are read here.
 
 use hapax::store::SqliteStore;
 use hapax::{TieredAttempt, TieredDedup};
@@ -64,19 +68,21 @@ impl Receipts {
         Ok(batch)
     }
 
-    /// One transaction; how many of the batch it has dealt with. Any error ends this process, and with it the transaction.
+    /// One transaction; how many of the batch it has dealt with. Any error ends this process, and with it the
+    /// transaction.
     async fn write(&self, batch: &[OwnedMessage]) -> Result<usize, Failed> {
-        let attempts =
-            self.written.claim_batch(batch.iter().map(|payment| header_id(payment).unwrap_or_default())).await;
+        let ids: Option<Vec<&[u8]>> = batch.iter().map(header_id).collect();
+        let ids = ids.ok_or("a payment without an id")?;
         let (mut claims, mut fresh, mut dealt_with) = (Vec::new(), Vec::new(), 0);
-        for (payment, attempt) in batch.iter().zip(attempts) {
+        for (id, attempt) in ids.iter().zip(self.written.claim_batch(&ids).await) {
             match attempt? {
                 TieredAttempt::Claimed(claim) => {
                     claims.push(claim);
-                    fresh.push(header_id(payment).ok_or("a payment without an id")?);
+                    fresh.push(*id);
                 }
                 TieredAttempt::Duplicate(_) => {}
-                // In this batch, or with one that died. An offset stands for all before it, so what follows has to wait; claims of it are dropped here.
+                // In this batch, or with one that died. An offset stands for all before it, so what follows has to wait;
+                // claims of it are dropped here.
                 _ => break,
             }
             dealt_with += 1;

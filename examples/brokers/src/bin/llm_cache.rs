@@ -1,4 +1,5 @@
-//! Stands before a language model, and pays for each prompt once: clients that ask again, at the same time or after a crash, get the answer that is there.
+//! Stands before a language model, and pays for each prompt once: clients that ask again, at the same time or after a
+//! crash, get the answer that is there.
 //!
 //! `cargo run --bin llm_cache 127.0.0.1:8080 http://127.0.0.1:11434/v1/chat/completions answers.db`
 

@@ -1,6 +1,7 @@
 //! Orders from a queue that speaks as Amazon SQS does, each billed once, by any number of processes.
 //!
-//! `cargo run --bin sqs http://127.0.0.1:9324 redis://127.0.0.1/ ledger.txt`, where there are queues `orders` and `orders-dead`.
+//! `cargo run --bin sqs http://127.0.0.1:9324 redis://127.0.0.1/ ledger.txt`, where there are queues
+//! `orders` and `orders-dead`.
 
 use hapax::TieredDedup;
 use hapax::store::{RedisOptions, RedisStore};

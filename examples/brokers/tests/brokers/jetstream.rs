@@ -1,4 +1,5 @@
-//! JetStream drops what a publisher repeats within its window. Here the copies come after it, and each message comes again when a consumer dies with it.
+//! JetStream drops what a publisher repeats within its window. Here the copies come after it, and each message comes
+//! again when a consumer dies with it.
 
 use crate::directory::Directory;
 use crate::killed::{Consumer, POISON, check_effects, effects, seed};

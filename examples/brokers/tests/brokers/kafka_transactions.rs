@@ -1,5 +1,6 @@
-//! The client's imitation of a cluster answers all that a transaction asks, and then shows what was not committed, and forgets the offsets. So here every start reads
-//! everything again, and receipts of a batch that was not committed are seen: the engine is alone, and must do without them.
+//! The client's imitation of a cluster answers all that a transaction asks, and then shows what was not committed, and
+//! forgets the offsets. So here every start reads everything again, and receipts of a batch that was not committed are
+//! seen: the engine is alone, and must do without them.
 
 use crate::directory::Directory;
 use crate::kafka::{PARTITIONS, payments_twice, producer, send};
@@ -11,8 +12,8 @@ use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const PAYMENTS: usize = 400;
-const KILLS: usize = 4;
+const PAYMENTS: usize = 300;
+const KILLS: usize = 3;
 /// Up to a whole batch has its receipts and is not completed.
 const BATCH: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(5);

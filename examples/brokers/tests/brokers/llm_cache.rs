@@ -1,4 +1,5 @@
-//! A model that answers differently each time it is asked, and counts; clients that ask everything twice, and again until they have an answer.
+//! A model that answers differently each time it is asked, and counts; clients that ask everything twice, and again
+//! until they have an answer.
 
 use crate::directory::Directory;
 use crate::http::{post, post_until_done};

@@ -1,5 +1,5 @@
-//! A queue that speaks as Amazon SQS does: a message that is received is hidden for a while, comes again unless it is deleted by its latest receipt, and sometimes comes
-//! twice all the same, as from a standard queue.
+//! A queue that speaks as Amazon SQS does: a message that is received is hidden for a while, comes again unless it is
+//! deleted by its latest receipt, and sometimes comes twice all the same, as from a standard queue.
 
 use axum::body::Bytes;
 use axum::extract::State;
