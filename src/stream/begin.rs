@@ -29,7 +29,15 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         let options = &self.consumer.options;
         let room = options.max_unacknowledged.saturating_sub(self.messages.len()).min(options.batch);
         if self.is_receiving && room > 0 && self.calls.receive.is_none() {
-            self.calls.receive = Some(Box::pin(source.receive(room)));
+            self.calls.receive = Some(Box::pin(async move {
+                loop {
+                    match source.receive(room).await {
+                        // Also where the broker does not wait at all, others get their turn.
+                        Ok(Some(messages)) if messages.is_empty() => tokio::task::yield_now().await,
+                        received => return received,
+                    }
+                }
+            }));
         }
     }
 

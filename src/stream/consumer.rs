@@ -31,8 +31,10 @@ use std::sync::Arc;
 /// # let until_told = std::future::pending();
 /// let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
 /// let consumer = Consumer::builder(engine, |message: &&str| Some(*message)).build()?;
-/// let handle = async |message: Delivery<&str>| println!("{}", *message);
-/// # let handle = |message: Delivery<&'static str>| async move { println!("{}", *message); Ok::<(), Infallible>(()) };
+/// let handle = |message: Delivery<&'static str>| async move {
+///     println!("{} is handled, with fencing token {:?}", *message, message.token());
+///     Ok::<(), std::io::Error>(())
+/// };
 /// let stats = consumer.run(&broker, handle, until_told).await?; // `broker` has delivered "a" twice
 /// assert_eq!((stats.received, stats.handled, stats.acknowledged), (3, 2, 3));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -41,7 +43,7 @@ use std::sync::Arc;
 /// ```
 ///
 /// A message is received, claimed by its id, handled, completed, and acknowledged, in batches where there are some. What is
-/// done already is acknowledged at once. What somebody else is at is tried again when the lease that is left has passed. A handler that fails or panics is tried again
+/// done already is acknowledged at once. What is being handled here waits for that, and what somebody else is at is tried again when the lease that is left has passed. A handler that fails or panics is tried again
 /// after a while, and after so many failures the message is put aside.
 ///
 /// # Guarantees
@@ -53,8 +55,11 @@ use std::sync::Arc;
 /// - The lease of a message is renewed for as long as its handler runs.
 /// - With [`Acks::Cumulative`](super::Acks::Cumulative), no acknowledgement overtakes an unfinished message of its partition. Messages of a partition are handled at the same time.
 /// - Of a partition that is revoked nothing new is handled. What is being handled may go on until the [deadline](ConsumerBuilder::drain); then it is dropped and
-///   its claim released, for the next owner. Nothing of it is acknowledged after [`Source::released`].
-/// - At most [`max_unacknowledged`](ConsumerBuilder::max_unacknowledged) messages are held, and one batch more; while they are, none is received.
+///   its claim released, for the next owner. Nothing of it is acknowledged after [`Source::released`]. A handler that blocks its thread cannot be dropped, and nobody waits for it
+///   longer than a second; if its claim is still good when it ends, its completion is recorded, so that the next owner does not do it again.
+/// - At most [`max_unacknowledged`](ConsumerBuilder::max_unacknowledged) messages are held; while they are, none is received.
+///
+/// A message that is put aside has its id completed, so that another delivery of it does not run. Whoever replays dead letters [forgets](crate::TieredDedup::forget) the id first.
 ///
 /// Where the engine [admits](crate::OnStoreError::Admit) messages while the store cannot be asked, those are handled and acknowledged even if their completion cannot be recorded either
 /// ([`ConsumerStats::unrecorded`]): that is what this policy asks for. Otherwise messages wait for the store, here, without being handled.
@@ -63,6 +68,9 @@ use std::sync::Arc;
 ///
 /// A task for each message that is handled. One call each of claim, complete, acknowledge, retry and dead letter is under way at a time, and takes all that have
 /// gathered, so batches are as large as the store and the broker are slow. No timer delays anything.
+///
+/// What comes of it is what Kafka's "exactly-once" and Flink's checkpoints call effectively once: at-least-once delivery, and an idempotent receiver (Hohpe and Woolf, *Enterprise
+/// Integration Patterns*, 2003), whose leases and fencing tokens are those of Gray and Cheriton (1989) and of Chubby (Burrows, 2006).
 pub struct Consumer<S: Store, M> {
     pub(super) engine: TieredDedup<S>,
     pub(super) id_of: IdOf<M>,

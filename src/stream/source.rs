@@ -93,7 +93,7 @@ pub trait Source: Send + Sync {
     /// What goes wrong at the broker.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// The next messages: at least one, at most `max`. `None`: there will be no more.
+    /// The next messages, at most `max`; none at all if the broker has waited for some in vain: it is asked again at once. `None`: there will be no more.
     ///
     /// The call is not dropped before it has answered, except when the consumer stops (a shutdown, an error): what it has taken from the broker
     /// by then counts as received and not acknowledged.

@@ -288,7 +288,11 @@ impl<S: Store> TieredDedup<S> {
         Ok(Answer::of_known(known, options.fingerprint).unwrap_or_else(|| self.claim_here(*id, options)))
     }
 
-    async fn answers_exclusive(&self, names: &[Name], options: &TieredClaimOptions) -> Vec<Result<Answer, StoreError>> {
+    async fn answers_exclusive(
+        &self,
+        names: &[Name],
+        options: &TieredClaimOptions,
+    ) -> Vec<Result<Answer, StoreError>> {
         let known: Vec<Option<Answer>> = names.iter().map(|(_, id)| self.known(*id, options)).collect();
         let is_asked = |place: &usize| known[*place].is_none() && !self.is_new(names[*place].1);
         let asked: Vec<usize> = (0..names.len()).filter(is_asked).collect();

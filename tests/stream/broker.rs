@@ -209,10 +209,14 @@ impl Source for Broker {
                 None => {}
             }
             let next = self.state().later.iter().map(|(due, _)| *due).min();
-            let far = Instant::now() + Duration::from_secs(1_000_000);
+            let patience = Instant::now() + Duration::from_secs(20);
             tokio::select! {
                 () = self.changed.notified() => {}
-                () = tokio::time::sleep_until(next.unwrap_or(far)) => {}
+                () = tokio::time::sleep_until(next.unwrap_or(patience)) => {
+                    if next.is_none() {
+                        return Ok(Some(Vec::new()));
+                    }
+                }
             }
         }
     }

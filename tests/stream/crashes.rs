@@ -1,7 +1,9 @@
 //! Consumers that are dropped at any point: what they had not acknowledged is delivered again.
 
 use super::*;
+use hapax::store::ErrorKind;
 use hapax::stream::Acks;
+use hapax::testing::store::Fault;
 use std::future::pending;
 
 /// Marsaglia's xorshift, 2003.
@@ -35,7 +37,8 @@ async fn crash(seed: u64, acks: Acks, is_exclusive: bool) -> u32 {
         let salt = random.below(1_000);
         let handler = effects.handler(move |message| Duration::from_millis((message.offset as u64 * 31 + salt) % 17));
         let lives = Duration::from_micros(random.below(40_000));
-        match tokio::time::timeout(lives, consumer.run(&broker, handler, pending())).await {
+        let mut run = Box::pin(consumer.run(&broker, handler, pending()));
+        match tokio::time::timeout(lives, &mut run).await {
             Ok(ended) => {
                 ended.unwrap();
                 assert!(broker.is_done());
@@ -45,7 +48,19 @@ async fn crash(seed: u64, acks: Acks, is_exclusive: bool) -> u32 {
                 assert!(each.sum::<u32>() <= IDS + 8 * dropped, "seed {seed}");
                 return dropped;
             }
-            Err(_) => broker.reconnect(),
+            Err(_) => {
+                // Some die with their process: nobody releases their claims, whose leases have to pass.
+                let is_killed = !is_exclusive && random.below(4) == 0;
+                if is_killed {
+                    world.store.always(Fault::Fails(ErrorKind::Unavailable));
+                }
+                drop(run);
+                if is_killed {
+                    tokio::time::sleep(LEASE + Duration::from_secs(2)).await;
+                    world.store.always(Fault::None);
+                }
+                broker.reconnect();
+            }
         }
     }
     unreachable!("the loop returns")
