@@ -1,0 +1,77 @@
+//! Payments from a Kafka topic, each booked exactly once: the booking and the mark of its id are one transaction in the
+//! same SQLite database.
+//!
+//! `cargo run --bin kafka 127.0.0.1:9092 payments 6000 books.db`; 6 s is the shortest session that brokers
+//! allow, if they are not told otherwise.
+
+use hapax::store::{InMemoryStore, Marked, Scope, SqliteTable};
+use hapax::stream::{Consumer, Delivery};
+use hapax::{TieredDedup, Timestamp};
+use hapax_brokers::kafka::{Kafka, header_id};
+use hapax_brokers::{Failed, arguments, interrupted};
+use rdkafka::message::OwnedMessage;
+use rusqlite::{Connection, TransactionBehavior};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+
+struct Books {
+    connection: Mutex<Connection>,
+    ids: SqliteTable,
+    scope: Scope,
+}
+
+impl Books {
+    fn open(path: &str) -> Result<Self, Failed> {
+        let connection = Connection::open(path)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.busy_timeout(Duration::from_secs(5))?;
+        connection.execute_batch("CREATE TABLE IF NOT EXISTS bookings (payment TEXT NOT NULL)")?;
+        let ids = SqliteTable::new("payments")?;
+        ids.create(&connection)?;
+        Ok(Books { connection: Mutex::new(connection), ids, scope: Scope::new("books")? })
+    }
+
+    fn book(&self, payment: &[u8]) -> Result<(), Failed> {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let now = Timestamp::default() + UNIX_EPOCH.elapsed()?;
+        if self.ids.mark(&transaction, &self.scope, payment, RETENTION, now)? == Marked::Fresh {
+            transaction.execute("INSERT INTO bookings VALUES (?1)", [std::str::from_utf8(payment)?])?;
+        }
+        Ok(transaction.commit()?) // both, or neither
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failed> {
+    let [brokers, topic, session_ms, database] = arguments(["BROKERS", "TOPIC", "SESSION_MS", "DATABASE"])?;
+    let interrupted = interrupted()?;
+    let payments = Kafka::join(&brokers, &topic, "books", Duration::from_millis(session_ms.parse()?))?;
+
+    // The database decides. Memory spares it what has come a short while ago, and keeps two deliveries of one payment
+    // apart.
+    let recent = TieredDedup::builder(InMemoryStore::new())
+        .retention(Duration::from_secs(600))
+        .lease(Duration::from_secs(1)) // so long a second delivery waits that comes while the first is handled
+        .build()
+        .await?;
+    let consumer = Consumer::builder(recent, |payment: &OwnedMessage| header_id(payment).map(<[u8]>::to_vec))
+        .max_in_flight(8)
+        .max_attempts(3)
+        .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
+        .build()?;
+
+    let books = Arc::new(Books::open(&database)?);
+    let book = move |payment: Delivery<OwnedMessage>| {
+        let books = Arc::clone(&books);
+        async move {
+            let booked = tokio::task::spawn_blocking(move || books.book(header_id(&payment).unwrap_or_default()));
+            booked.await.map_err(Failed::from)?
+        }
+    };
+    let stats = consumer.run(&payments, book, interrupted).await?;
+    println!("{stats:?}");
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Reads payments from Kafka, and writes receipts to Kafka, one for each payment, in transactions.
+//!
+//! `cargo run --bin kafka_transactions 127.0.0.1:9092 receipts.db`, where there are topics `payments` and `receipts`.
+//!
+//! Kafka's transactions make receipts and offsets one: what is read is written once. They know nothing of a payment
+//! that its producer has sent twice, since the second one has another offset. So ids are claimed before a transaction,
+//! and completed after it. If this process dies
+//!
+//! - before the commit, nobody who reads what is committed sees anything of it, and after the lease the payments are
+//!   handled again;
+//! - between the commit and the completion, the payments of that batch do not come again, but copies of them get
+//!   another receipt. Nothing closes this gap but a mark in the same transaction: ids in a compacted topic, from which a
+//!   process that starts fills its memory; or effects in a database that holds the marks, too (`kafka.rs`).
+//!
+//! The other way round, completed before the commit, receipts would be missing. Partitions are assigned by hand, so all
+//! of them are read here.
+
+use hapax::store::SqliteStore;
+use hapax::{TieredAttempt, TieredDedup};
+use hapax_brokers::kafka::header_id;
+use hapax_brokers::{Failed, arguments, interrupted};
+use rdkafka::consumer::{Consumer, StreamConsumer};
+use rdkafka::error::KafkaResult;
+use rdkafka::message::OwnedMessage;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
+use std::time::Duration;
+use tokio::task::block_in_place;
+use tokio::time::{sleep, timeout};
+
+const BATCH: usize = 32;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+struct Receipts {
+    payments: StreamConsumer,
+    receipts: BaseProducer,
+    written: TieredDedup<SqliteStore>,
+}
+
+impl Receipts {
+    fn connect(brokers: &str, written: TieredDedup<SqliteStore>) -> Result<Self, Failed> {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", brokers).set("group.id", "receipts").set("auto.offset.reset", "earliest");
+        config.set("enable.auto.commit", "false").set("isolation.level", "read_committed");
+        let payments: StreamConsumer = config.create()?;
+        let topic = payments.fetch_metadata(Some("payments"), PATIENCE)?;
+        let mut all = TopicPartitionList::new();
+        for partition in topic.topics().iter().flat_map(|topic| topic.partitions()) {
+            all.add_partition_offset("payments", partition.id(), Offset::Stored)?;
+        }
+        payments.assign(&all)?;
+        let mut config = ClientConfig::new();
+        // Whoever comes with the same name shuts the one before out.
+        config.set("bootstrap.servers", brokers).set("transactional.id", "receipts");
+        let receipts: BaseProducer = config.create()?;
+        receipts.init_transactions(PATIENCE)?;
+        Ok(Receipts { payments, receipts, written })
+    }
+
+    /// What has come: at least one payment.
+    async fn read(&self) -> Result<Vec<OwnedMessage>, Failed> {
+        let mut batch = vec![self.payments.recv().await?.detach()];
+        while batch.len() < BATCH
+            && let Ok(next) = timeout(Duration::from_millis(5), self.payments.recv()).await
+        {
+            batch.push(next?.detach());
+        }
+        Ok(batch)
+    }
+
+    /// One transaction; how many of the batch it has dealt with. Any error ends this process, and with it the
+    /// transaction.
+    async fn write(&self, batch: &[OwnedMessage]) -> Result<usize, Failed> {
+        let ids: Option<Vec<&[u8]>> = batch.iter().map(header_id).collect();
+        let ids = ids.ok_or("a payment without an id")?;
+        let (mut claims, mut fresh, mut dealt_with) = (Vec::new(), Vec::new(), 0);
+        for (id, attempt) in ids.iter().zip(self.written.claim_batch(&ids).await) {
+            match attempt? {
+                TieredAttempt::Claimed(claim) => {
+                    claims.push(claim);
+                    fresh.push(*id);
+                }
+                TieredAttempt::Duplicate(_) => {}
+                // In this batch, or with one that died. An offset stands for all before it, so what follows has to wait;
+                // claims of it are dropped here.
+                _ => break,
+            }
+            dealt_with += 1;
+        }
+        if dealt_with > 0 {
+            block_in_place(|| self.commit(&fresh, &offsets_after(&batch[..dealt_with])?))?;
+        }
+        for completed in self.written.complete_batch(claims).await {
+            // It is committed, so there is no way back: a copy of this payment gets another receipt.
+            completed.unwrap_or_else(|error| eprintln!("committed, but not completed: {error}"));
+        }
+        Ok(dealt_with)
+    }
+
+    /// Receipts and offsets, both or neither.
+    fn commit(&self, ids: &[&[u8]], offsets: &TopicPartitionList) -> Result<(), Failed> {
+        self.receipts.begin_transaction()?;
+        for id in ids {
+            let receipt = BaseRecord::to("receipts").key(*id).payload("a receipt");
+            self.receipts.send(receipt).map_err(|(error, _)| error)?;
+        }
+        let member = self.payments.group_metadata().ok_or("no consumer group")?;
+        self.receipts.send_offsets_to_transaction(offsets, &member, PATIENCE)?;
+        Ok(self.receipts.commit_transaction(PATIENCE)?)
+    }
+
+    async fn run(&self) -> Result<(), Failed> {
+        loop {
+            let batch = self.read().await?;
+            let mut left = batch.as_slice();
+            while !left.is_empty() {
+                let dealt_with = self.write(left).await?;
+                left = &left[dealt_with..];
+                if dealt_with == 0 {
+                    sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+}
+
+/// From where to read on, in each partition.
+fn offsets_after(batch: &[OwnedMessage]) -> KafkaResult<TopicPartitionList> {
+    let mut offsets = TopicPartitionList::new();
+    for payment in batch {
+        let next = Offset::Offset(payment.offset() + 1);
+        match offsets.find_partition(payment.topic(), payment.partition()) {
+            Some(mut partition) => partition.set_offset(next)?,
+            None => offsets.add_partition_offset(payment.topic(), payment.partition(), next)?,
+        }
+    }
+    Ok(offsets)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failed> {
+    let [brokers, database] = arguments(["BROKERS", "DATABASE"])?;
+    let interrupted = interrupted()?;
+    let written = TieredDedup::builder(SqliteStore::open(database).await?)
+        .retention(Duration::from_secs(30 * 24 * 3600))
+        .lease(Duration::from_secs(2)) // several times the longest transaction, or its claims end before it does
+        .build()
+        .await?;
+    let receipts = Receipts::connect(&brokers, written)?;
+    tokio::select! {
+        failed = receipts.run() => failed,
+        // A transaction that is open is given up.
+        () = interrupted => Ok(()),
+    }
+}

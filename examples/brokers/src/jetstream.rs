@@ -1,0 +1,90 @@
+//! A durable pull consumer of NATS JetStream.
+
+use crate::BrokerError;
+use async_nats::HeaderMap;
+use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::jetstream::{self, AckKind, Context, Message, consumer::pull};
+use futures_util::{FutureExt, StreamExt};
+use hapax::stream::Source;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// The messages of a stream that one durable consumer is to get, shared by all processes that name it.
+pub struct JetStream {
+    context: Context,
+    messages: Mutex<pull::Stream>,
+}
+
+/// The id that the publisher gave it, by which JetStream itself drops duplicates for as long as its own window is.
+pub fn message_id(message: &Message) -> Option<&str> {
+    message.headers.as_ref()?.get(NATS_MESSAGE_ID).map(|id| id.as_str())
+}
+
+impl JetStream {
+    /// Connects to a consumer that is there already.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client.
+    pub async fn connect(url: &str, stream: &str, consumer: &str) -> Result<Self, BrokerError> {
+        let client = async_nats::connect(url).await.map_err(BrokerError::when("connecting"))?;
+        let context = jetstream::new(client);
+        let found = context.get_consumer_from_stream::<pull::Config, _, _>(consumer, stream).await;
+        let consumer = found.map_err(BrokerError::when("looking for the consumer"))?;
+        // What is fetched ahead waits for its turn while the server waits for its acknowledgement.
+        let messages = consumer.stream().max_messages_per_batch(128).messages().await;
+        let messages = messages.map_err(BrokerError::when("subscribing"))?;
+        Ok(JetStream { context, messages: Mutex::new(messages) })
+    }
+}
+
+impl Source for JetStream {
+    type Message = Message;
+    type Error = BrokerError;
+
+    async fn receive(&self, max: usize) -> Result<Option<Vec<Message>>, BrokerError> {
+        let mut messages = self.messages.lock().await;
+        let mut batch = Vec::new();
+        let mut next = messages.next().await;
+        loop {
+            match next {
+                Some(message) => batch.push(message.map_err(BrokerError::when("receiving"))?),
+                None => return Ok((!batch.is_empty()).then_some(batch)),
+            }
+            // And those that are here already.
+            match (batch.len() < max).then(|| messages.next().now_or_never()).flatten() {
+                Some(another) => next = another,
+                None => return Ok(Some(batch)),
+            }
+        }
+    }
+
+    async fn acknowledge(&self, messages: &[Arc<Message>]) -> Result<(), BrokerError> {
+        for message in messages {
+            // Without waiting for the server: should it not hear of this, the message comes again, and is a duplicate.
+            message.ack().await.map_err(BrokerError::when("acknowledging"))?;
+        }
+        Ok(())
+    }
+
+    async fn retry(&self, message: &Arc<Message>, after: Duration) -> Result<(), BrokerError> {
+        message.ack_with(AckKind::Nak(Some(after))).await.map_err(BrokerError::when("giving a message back"))
+    }
+
+    async fn dead_letter(&self, message: &Arc<Message>, why: &str) -> Result<(), BrokerError> {
+        let mut headers: HeaderMap = message.headers.clone().unwrap_or_default();
+        headers.insert("Dead-Letter-Reason", why.replace(['\r', '\n'], " "));
+        let subject = format!("dead.{}", message.subject);
+        let sent = self.context.publish_with_headers(subject, headers, message.payload.clone()).await;
+        // Some stream must have kept it.
+        sent.map_err(BrokerError::when("putting a message aside"))?
+            .await
+            .map_err(BrokerError::when("putting a message aside"))?;
+        Ok(())
+    }
+
+    fn deliveries(&self, message: &Message) -> Option<u32> {
+        message.info().ok().and_then(|info| u32::try_from(info.delivered).ok())
+    }
+}

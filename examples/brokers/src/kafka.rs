@@ -1,0 +1,232 @@
+//! A member of a Kafka consumer group.
+
+use crate::BrokerError;
+use hapax::stream::{Acks, Partition, Source};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
+use rdkafka::error::KafkaResult;
+use rdkafka::message::{Headers, OwnedMessage};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::{ClientConfig, ClientContext, Message};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc as blocking;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{Mutex, mpsc};
+
+/// How long a rebalance waits until nothing of the old assignment is in the works: longer than handlers may go on,
+/// shorter than `max.poll.interval.ms`.
+const RELEASE: Duration = Duration::from_secs(30);
+const AHEAD: usize = 256;
+
+/// What was received, and in which assignment.
+type Received = (u64, Result<OwnedMessage, BrokerError>);
+
+/// A topic's partitions, as far as they are assigned to this member.
+///
+/// Offsets are stored when messages are done, and committed every now and then by the client, and when partitions are
+/// revoked. A thread of its own polls: so the member is alive however long handlers take, and a rebalance can wait for
+/// them.
+pub struct Kafka {
+    consumer: Arc<BaseConsumer<Rebalances>>,
+    producer: FutureProducer,
+    messages: Mutex<mpsc::Receiver<Received>>,
+    revoked: Mutex<mpsc::UnboundedReceiver<Vec<Partition>>>,
+    released: blocking::Sender<()>,
+    polling: Option<JoinHandle<()>>,
+}
+
+/// The header `id`, which the producer gave it: its offset is another one each time that it sends.
+pub fn header_id(message: &OwnedMessage) -> Option<&[u8]> {
+    message.headers()?.iter().find(|header| header.key == "id")?.value
+}
+
+/// What a rebalance has to do.
+struct Rebalances {
+    /// Counts assignments.
+    assignment: AtomicU64,
+    revoked: mpsc::UnboundedSender<Vec<Partition>>,
+    released: StdMutex<blocking::Receiver<()>>,
+}
+
+impl ClientContext for Rebalances {}
+
+impl ConsumerContext for Rebalances {
+    fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        let Rebalance::Revoke(partitions) = rebalance else { return };
+        // What was received before is not ours any more.
+        self.assignment.fetch_add(1, Ordering::SeqCst);
+        let partition = |part: &rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
+            Partition::new(part.topic(), u32::try_from(part.partition()).unwrap_or_default())
+        };
+        let partitions: Vec<Partition> = partitions.elements().iter().map(partition).collect();
+        let released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
+        while released.try_recv().is_ok() {}
+        if !partitions.is_empty() && self.revoked.send(partitions).is_ok() {
+            // Should that take too long, others begin with what was not committed, while its claims are held.
+            let _ = released.recv_timeout(RELEASE);
+        }
+    }
+}
+
+impl Kafka {
+    /// Joins a group.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client.
+    pub fn join(brokers: &str, topic: &str, group: &str, session: Duration) -> Result<Self, BrokerError> {
+        let joining = BrokerError::when("joining the group");
+        let (revoked_sender, revoked) = mpsc::unbounded_channel();
+        let (released, released_receiver) = blocking::channel();
+        let context = Rebalances {
+            assignment: AtomicU64::new(0),
+            revoked: revoked_sender,
+            released: StdMutex::new(released_receiver),
+        };
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", brokers).set("group.id", group).set("auto.offset.reset", "earliest");
+        config.set("session.timeout.ms", session.as_millis().to_string());
+        config.set("heartbeat.interval.ms", (session / 5).as_millis().to_string());
+        // Committed is what was acknowledged, not what was received.
+        config.set("enable.auto.offset.store", "false").set("auto.commit.interval.ms", "200");
+        let consumer: BaseConsumer<Rebalances> = config.create_with_context(context).map_err(&joining)?;
+        consumer.subscribe(&[topic]).map_err(&joining)?;
+        let producer = ClientConfig::new().set("bootstrap.servers", brokers).create().map_err(&joining)?;
+
+        let (sender, messages) = mpsc::channel(AHEAD);
+        let consumer = Arc::new(consumer);
+        let polled = Arc::clone(&consumer);
+        let polling = std::thread::Builder::new().name("kafka".into()).spawn(move || poll(&polled, &sender));
+        Ok(Kafka {
+            consumer,
+            producer,
+            messages: Mutex::new(messages),
+            revoked: Mutex::new(revoked),
+            released,
+            polling: Some(polling.map_err(BrokerError::when("starting a thread"))?),
+        })
+    }
+
+    fn is_current(&self, assignment: u64) -> bool {
+        assignment == self.consumer.context().assignment.load(Ordering::SeqCst)
+    }
+}
+
+/// Until nobody listens any more.
+fn poll(consumer: &BaseConsumer<Rebalances>, messages: &mpsc::Sender<Received>) {
+    // What there was no room for: while there is any, partitions are paused, and polled only for rebalances.
+    let mut ahead: VecDeque<Received> = VecDeque::new();
+    let mut is_paused = false;
+    while !messages.is_closed() {
+        while let Some(first) = ahead.pop_front() {
+            if let Err(refused) = messages.try_send(first) {
+                ahead.push_front(refused.into_inner());
+                break;
+            }
+        }
+        // Again and again: a rebalance resumes.
+        let paused = consumer.assignment().and_then(|all| match (ahead.is_empty(), is_paused) {
+            (false, _) => consumer.pause(&all),
+            (true, true) => consumer.resume(&all),
+            (true, false) => Ok(()),
+        });
+        is_paused = !ahead.is_empty();
+        let wait = Duration::from_millis(if is_paused { 5 } else { 50 });
+        let polled = consumer.poll(wait).map(|polled| polled.map(|message| message.detach()));
+        let assignment = consumer.context().assignment.load(Ordering::SeqCst);
+        match polled {
+            Some(Ok(message)) => ahead.push_back((assignment, Ok(message))),
+            // Others the client mends by itself.
+            Some(Err(error)) if consumer.client().fatal_error().is_some() => {
+                ahead.push_back((assignment, Err(BrokerError::when("receiving")(error))));
+            }
+            Some(Err(error)) => eprintln!("kafka: {error}"),
+            None => {}
+        }
+        if let Err(error) = paused {
+            eprintln!("kafka: pausing: {error}");
+        }
+    }
+}
+
+impl Source for Kafka {
+    type Message = OwnedMessage;
+    type Error = BrokerError;
+
+    async fn receive(&self, max: usize) -> Result<Option<Vec<OwnedMessage>>, BrokerError> {
+        let mut messages = self.messages.lock().await;
+        let mut batch = Vec::new();
+        loop {
+            let mut received = Vec::new();
+            if messages.recv_many(&mut received, max).await == 0 {
+                return Ok(None);
+            }
+            for (assignment, message) in received {
+                let message = message?;
+                if self.is_current(assignment) {
+                    batch.push(message);
+                }
+            }
+            if !batch.is_empty() {
+                return Ok(Some(batch));
+            }
+        }
+    }
+
+    async fn acknowledge(&self, messages: &[Arc<OwnedMessage>]) -> Result<(), BrokerError> {
+        for message in messages {
+            // Refused if the partition was taken away meanwhile. Then its next owner finds a duplicate.
+            let _: KafkaResult<()> = self.consumer.store_offset(message.topic(), message.partition(), message.offset());
+        }
+        Ok(())
+    }
+
+    /// Not called, since acknowledgements are cumulative.
+    async fn retry(&self, _: &Arc<OwnedMessage>, _: Duration) -> Result<(), BrokerError> {
+        Err(BrokerError::when("giving a message back")("Kafka takes nothing back"))
+    }
+
+    async fn dead_letter(&self, message: &Arc<OwnedMessage>, why: &str) -> Result<(), BrokerError> {
+        let topic = format!("{}.dead", message.topic());
+        let mut headers = message.headers().map_or_else(rdkafka::message::OwnedHeaders::new, Clone::clone);
+        headers = headers.insert(rdkafka::message::Header { key: "dead-letter-reason", value: Some(why) });
+        let mut record = FutureRecord::<[u8], [u8]>::to(&topic).headers(headers);
+        record.key = message.key();
+        record.payload = message.payload();
+        let sent = self.producer.send(record, Duration::from_secs(10)).await;
+        sent.map(drop).map_err(|(error, _)| BrokerError::when("putting a message aside")(error))
+    }
+
+    fn acks(&self) -> Acks {
+        Acks::Cumulative
+    }
+
+    fn partition(&self, message: &OwnedMessage) -> Partition {
+        Partition::new(message.topic(), u32::try_from(message.partition()).unwrap_or_default())
+    }
+
+    async fn revoked(&self) -> Vec<Partition> {
+        match self.revoked.lock().await.recv().await {
+            Some(partitions) => partitions,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn released(&self, _: &[Partition]) {
+        let _ = self.released.send(());
+    }
+}
+
+impl Drop for Kafka {
+    /// Leaves the group, when the client is dropped after this, which commits what was stored.
+    fn drop(&mut self) {
+        // The thread ends when nobody listens, and a rebalance waits for nobody.
+        self.messages.get_mut().close();
+        self.revoked.get_mut().close();
+        if let Some(polling) = self.polling.take() {
+            let _ = polling.join();
+        }
+    }
+}

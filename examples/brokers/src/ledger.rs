@@ -1,0 +1,69 @@
+//! What the examples do to the world: a line in a file, which stands for a payment, a mail, a row in somebody else's
+//! database.
+
+use hapax::Token;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Effects, a line each: the id, and the token of the claim under which it was done. It can take part in no
+/// transaction, as most of the world.
+pub struct Ledger {
+    file: File,
+}
+
+impl Ledger {
+    /// Appends to a file, and makes it if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        Ok(Ledger { file: OpenOptions::new().append(true).create(true).open(path)? })
+    }
+
+    /// Does the work for an id, and whatever else there is to do.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file, and of an id with a space in it, which cannot be a line: such a message fails however often
+    /// it is tried.
+    pub async fn work(&self, id: &str, token: Token) -> io::Result<()> {
+        if id.contains(char::is_whitespace) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("expected an id without spaces, got {id:?}"),
+            ));
+        }
+        self.append(id, token)?;
+        // So that there is a moment between the effect and its completion in which a process can be killed.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        Ok(())
+    }
+
+    /// Appends the line of an id.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file.
+    pub fn append(&self, id: &str, token: Token) -> io::Result<()> {
+        // One write: lines of several processes do not mix, and a killed one leaves no part of a line.
+        (&self.file).write_all(format!("{id} {}\n", token.as_u64()).as_bytes())
+    }
+}
+
+/// How often the work was done for each id.
+///
+/// # Errors
+///
+/// Those of the file.
+pub fn count(path: impl AsRef<Path>) -> io::Result<BTreeMap<String, usize>> {
+    let mut counts = BTreeMap::new();
+    for line in std::fs::read_to_string(path)?.lines() {
+        let id = line.rsplit_once(' ').map_or(line, |(id, _token)| id);
+        *counts.entry(id.to_owned()).or_default() += 1;
+    }
+    Ok(counts)
+}

@@ -1,0 +1,76 @@
+//! What the examples are made of: a source for each broker, and what a receiver of requests needs. The programs in
+//! `src/bin` put them together.
+
+pub mod jetstream;
+pub mod kafka;
+pub mod rabbitmq;
+pub mod redis_streams;
+pub mod sqs;
+
+pub mod prompt;
+pub mod signature;
+
+pub mod ledger;
+
+pub use ledger::Ledger;
+
+use std::fmt;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What goes wrong in an example ends it: what it had not acknowledged comes again.
+pub type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+/// The arguments of the command line, one for each name.
+///
+/// # Errors
+///
+/// How the command is used, if there are more or fewer.
+pub fn arguments<const N: usize>(names: [&str; N]) -> Result<[String; N], Failed> {
+    let mut words = std::env::args();
+    let command = words.next().unwrap_or_default();
+    words.collect::<Vec<_>>().try_into().map_err(|words: Vec<_>| {
+        format!("expected {N} arguments, got {}. Usage: {command} {}", words.len(), names.join(" ")).into()
+    })
+}
+
+/// Until somebody presses Ctrl-C, or whatever runs this process wants to end it. From the call on, neither ends it by
+/// itself.
+///
+/// # Errors
+///
+/// If signals cannot be received.
+pub fn interrupted() -> std::io::Result<impl Future<Output = ()> + Send> {
+    let [mut pressed, mut ended] = [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
+    Ok(async move {
+        tokio::select! {
+            _ = pressed.recv() => {}
+            _ = ended.recv() => {}
+        }
+    })
+}
+
+/// What a broker's client could not do. Clients have many types of errors, and some have boxes.
+#[derive(Debug)]
+pub struct BrokerError {
+    doing: &'static str,
+    cause: Failed,
+}
+
+impl BrokerError {
+    /// For `map_err`.
+    pub fn when<E: Into<Failed>>(doing: &'static str) -> impl Fn(E) -> Self {
+        move |cause| BrokerError { doing, cause: cause.into() }
+    }
+}
+
+impl fmt::Display for BrokerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.doing, self.cause)
+    }
+}
+
+impl std::error::Error for BrokerError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(self.cause.as_ref())
+    }
+}

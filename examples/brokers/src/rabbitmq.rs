@@ -1,0 +1,101 @@
+//! A consumer of a RabbitMQ queue.
+
+use crate::BrokerError;
+use futures_util::{FutureExt, StreamExt};
+use hapax::stream::Source;
+use lapin::message::Delivery;
+use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::types::FieldTable;
+use lapin::{Channel, Connection, ConnectionProperties};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// One consumer of a queue. What it has not acknowledged when its connection ends, the broker delivers again at once.
+pub struct RabbitMq {
+    messages: Mutex<lapin::Consumer>,
+    /// Those that are to go to the dead letter exchange of their queue.
+    refused: StdMutex<HashSet<u64>>,
+    // The connection ends with it.
+    _connection: (Connection, Channel),
+}
+
+/// The property `message-id`.
+pub fn message_id(message: &Delivery) -> Option<String> {
+    message.properties.message_id().as_ref().map(ToString::to_string)
+}
+
+impl RabbitMq {
+    /// Consumes from a queue that is there already. The broker sends up to `prefetch` messages ahead.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client.
+    pub async fn connect(url: &str, queue: &str, prefetch: u16) -> Result<Self, BrokerError> {
+        let connecting = BrokerError::when("connecting");
+        let connection = Connection::connect(url, ConnectionProperties::default()).await.map_err(&connecting)?;
+        let channel = connection.create_channel().await.map_err(&connecting)?;
+        channel.basic_qos(prefetch, BasicQosOptions::default()).await.map_err(&connecting)?;
+        let (options, arguments) = (BasicConsumeOptions::default(), FieldTable::default());
+        let messages = channel.basic_consume(queue.into(), "".into(), options, arguments).await;
+        let messages = Mutex::new(messages.map_err(BrokerError::when("consuming"))?);
+        Ok(RabbitMq { messages, refused: StdMutex::default(), _connection: (connection, channel) })
+    }
+
+    fn refused(&self) -> std::sync::MutexGuard<'_, HashSet<u64>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for RabbitMq {
+    type Message = Delivery;
+    type Error = BrokerError;
+
+    async fn receive(&self, max: usize) -> Result<Option<Vec<Delivery>>, BrokerError> {
+        let mut messages = self.messages.lock().await;
+        let mut batch = Vec::new();
+        let mut next = messages.next().await;
+        loop {
+            match next {
+                Some(message) => batch.push(message.map_err(BrokerError::when("receiving"))?),
+                None => return Ok((!batch.is_empty()).then_some(batch)),
+            }
+            // And those that are here already.
+            match (batch.len() < max).then(|| messages.next().now_or_never()).flatten() {
+                Some(another) => next = another,
+                None => return Ok(Some(batch)),
+            }
+        }
+    }
+
+    async fn acknowledge(&self, messages: &[Arc<Delivery>]) -> Result<(), BrokerError> {
+        for message in messages {
+            let is_refused = self.refused().remove(&message.delivery_tag);
+            let told = match is_refused {
+                true => message.reject(BasicRejectOptions { requeue: false }).await,
+                false => message.ack(BasicAckOptions::default()).await,
+            };
+            told.map_err(BrokerError::when("acknowledging"))?;
+        }
+        Ok(())
+    }
+
+    /// RabbitMQ delivers again at once, so the message is kept back here. It counts as prefetched for so long, and the
+    /// broker has it should this process end.
+    async fn retry(&self, message: &Arc<Delivery>, after: Duration) -> Result<(), BrokerError> {
+        let message = Arc::clone(message);
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            // If that fails, the connection has ended, and the broker delivers it again.
+            let _ = message.nack(BasicNackOptions { requeue: true, ..BasicNackOptions::default() }).await;
+        });
+        Ok(())
+    }
+
+    async fn dead_letter(&self, message: &Arc<Delivery>, why: &str) -> Result<(), BrokerError> {
+        eprintln!("put aside: {:?}: {why}", message_id(message));
+        self.refused().insert(message.delivery_tag);
+        Ok(())
+    }
+}

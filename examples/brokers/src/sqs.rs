@@ -1,0 +1,116 @@
+//! A consumer of a queue that speaks as Amazon SQS does: its JSON protocol, without the signature of requests, which is
+//! the SDK's.
+
+use crate::BrokerError;
+use hapax::stream::Source;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A queue, by its endpoint and URL.
+pub struct Sqs {
+    http: reqwest::Client,
+    endpoint: String,
+    queue: String,
+    /// What is put aside is sent to it.
+    dead: String,
+    /// For how long nobody else gets a message: longer than it takes to handle, or it comes again meanwhile, and finds
+    /// its id in progress.
+    visibility: Duration,
+}
+
+/// What was received.
+#[derive(Debug)]
+pub struct Message {
+    /// The text that was sent.
+    pub body: String,
+    /// This receipt of the message: another one for each time.
+    receipt: String,
+    received: Option<u32>,
+}
+
+/// The field `id` of a body in JSON. SQS's own id is another one each time that a producer sends.
+pub fn body_id(message: &Message) -> Option<String> {
+    let body: Value = serde_json::from_str(&message.body).ok()?;
+    body["id"].as_str().map(str::to_owned)
+}
+
+impl Sqs {
+    /// A queue of an endpoint. Nothing is asked yet.
+    pub fn new(endpoint: &str, queue: &str, dead: &str, visibility: Duration) -> Self {
+        let (http, endpoint) = (reqwest::Client::new(), endpoint.to_owned());
+        Sqs { http, endpoint, queue: queue.into(), dead: dead.into(), visibility }
+    }
+
+    async fn ask(&self, action: &'static str, request: Value) -> Result<Value, BrokerError> {
+        let post = self.http.post(&self.endpoint).header("content-type", "application/x-amz-json-1.0");
+        let post = post.header("x-amz-target", format!("AmazonSQS.{action}")).body(request.to_string());
+        let answer =
+            post.send().await.and_then(reqwest::Response::error_for_status).map_err(BrokerError::when(action))?;
+        let answer = answer.bytes().await.map_err(BrokerError::when(action))?;
+        // Some actions answer with nothing.
+        if answer.is_empty() {
+            Ok(Value::Null)
+        } else {
+            serde_json::from_slice(&answer).map_err(BrokerError::when(action))
+        }
+    }
+}
+
+impl Source for Sqs {
+    type Message = Message;
+    type Error = BrokerError;
+
+    async fn receive(&self, max: usize) -> Result<Option<Vec<Message>>, BrokerError> {
+        let request = json!({
+            "QueueUrl": self.queue,
+            "MaxNumberOfMessages": max.min(10), // as many as SQS gives
+            "WaitTimeSeconds": 20,
+            "VisibilityTimeout": self.visibility.as_secs(),
+            "MessageSystemAttributeNames": ["ApproximateReceiveCount"],
+        });
+        loop {
+            let mut answer = self.ask("ReceiveMessage", request.clone()).await?;
+            let Some(Value::Array(messages)) = answer.get_mut("Messages").map(Value::take) else { continue };
+            let messages: Vec<Message> = messages.iter().filter_map(message).collect();
+            if !messages.is_empty() {
+                return Ok(Some(messages));
+            }
+        }
+    }
+
+    async fn acknowledge(&self, messages: &[Arc<Message>]) -> Result<(), BrokerError> {
+        for ten in messages.chunks(10) {
+            let entry = |(place, message): (usize, &Arc<Message>)| json!({"Id": place.to_string(), "ReceiptHandle": message.receipt});
+            let entries: Vec<Value> = ten.iter().enumerate().map(entry).collect();
+            // One that is refused comes again, and is a duplicate.
+            self.ask("DeleteMessageBatch", json!({"QueueUrl": self.queue, "Entries": entries})).await?;
+        }
+        Ok(())
+    }
+
+    async fn retry(&self, message: &Arc<Message>, after: Duration) -> Result<(), BrokerError> {
+        let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+        let request =
+            json!({"QueueUrl": self.queue, "ReceiptHandle": message.receipt, "VisibilityTimeout": seconds.min(43_200)});
+        self.ask("ChangeMessageVisibility", request).await.map(drop)
+    }
+
+    async fn dead_letter(&self, message: &Arc<Message>, why: &str) -> Result<(), BrokerError> {
+        let why = json!({"DataType": "String", "StringValue": why});
+        let request = json!({"QueueUrl": self.dead, "MessageBody": message.body, "MessageAttributes": {"Reason": why}});
+        self.ask("SendMessage", request).await.map(drop)
+    }
+
+    fn deliveries(&self, message: &Message) -> Option<u32> {
+        message.received
+    }
+}
+
+fn message(received: &Value) -> Option<Message> {
+    Some(Message {
+        body: received["Body"].as_str()?.to_owned(),
+        receipt: received["ReceiptHandle"].as_str()?.to_owned(),
+        received: received["Attributes"]["ApproximateReceiveCount"].as_str().and_then(|count| count.parse().ok()),
+    })
+}

@@ -1,0 +1,124 @@
+//! The client's own imitation of a cluster, in this process: consumer groups and offsets, on loopback.
+
+use crate::directory::Directory;
+use crate::killed::{Consumer, seed};
+use hapax_brokers::kafka::header_id;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::{DefaultProducerContext, FutureProducer, FutureRecord};
+use rdkafka::util::Timeout;
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::runtime::Builder;
+
+const PAYMENTS: usize = 200;
+pub const PARTITIONS: i32 = 4;
+const KILLS: usize = 2;
+const LATE: usize = 200;
+/// Longer than the imitation waits for the first members, 3 s; it waits one second less for those of a rebalance.
+pub const SESSION_MS: &str = "3500";
+
+/// Each payment twice, also to two partitions, so that two of them may be handled at a time.
+pub fn payments_twice(cluster: &MockCluster<'_, DefaultProducerContext>, topic: &str, ids: &[String]) {
+    cluster.create_topic(topic, PARTITIONS, 1).expect("a topic");
+    let again = ids.iter().enumerate().map(|(number, id)| (number + 1, id));
+    send(&producer(&cluster.bootstrap_servers()), topic, ids.iter().enumerate().chain(again));
+}
+
+pub fn producer(brokers: &str) -> FutureProducer {
+    ClientConfig::new().set("bootstrap.servers", brokers).set("linger.ms", "0").create().expect("a producer")
+}
+
+/// Payments, each to a partition by its number.
+pub fn send<I: AsRef<[u8]>>(producer: &FutureProducer, topic: &str, payments: impl Iterator<Item = (usize, I)>) {
+    let send = |(number, id): (usize, I)| {
+        let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id.as_ref()) });
+        let record = FutureRecord::<str, str>::to(topic).payload("a payment").headers(headers);
+        let sent = producer.send_result(record.partition(number as i32 % PARTITIONS));
+        sent.map_err(|(error, _)| error).expect("sent")
+    };
+    let sent: Vec<_> = payments.map(send).collect();
+    Builder::new_current_thread().build().expect("a runtime").block_on(async {
+        for sent in sent {
+            sent.await.expect("an answer").map_err(|(error, _)| error).expect("stored");
+        }
+    });
+}
+
+/// Up to where the group has committed, in all partitions together.
+pub fn committed(brokers: &str, topic: &str, group: &str) -> i64 {
+    use rdkafka::consumer::{BaseConsumer, Consumer as _};
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        .set("group.id", group)
+        .create()
+        .expect("a client that is no member");
+    let mut asked = TopicPartitionList::new();
+    asked.add_partition_range(topic, 0, PARTITIONS - 1);
+    let committed = consumer.committed_offsets(asked, Timeout::After(Duration::from_secs(5)));
+    let committed = committed.expect("offsets");
+    committed.elements().iter().filter_map(|partition| partition.offset().to_raw()).map(|offset| offset.max(0)).sum()
+}
+
+/// The id of the first message of a topic with one partition.
+fn id_of_first(brokers: &str, topic: &str) -> Vec<u8> {
+    use rdkafka::consumer::{BaseConsumer, Consumer as _};
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", brokers).set("group.id", "reader");
+    let consumer: BaseConsumer = config.create().expect("a reader");
+    let mut all = TopicPartitionList::new();
+    all.add_partition_offset(topic, 0, Offset::Beginning).expect("a partition");
+    consumer.assign(&all).expect("an assignment");
+    let message = consumer.poll(Timeout::After(Duration::from_secs(10))).expect("a message").expect("a message");
+    header_id(&message.detach()).expect("an id").to_vec()
+}
+
+/// What was booked, and how often.
+fn bookings(database: &str) -> rusqlite::Result<BTreeMap<String, usize>> {
+    let books = Connection::open(database)?;
+    books.busy_timeout(Duration::from_secs(5))?;
+    let mut select = books.prepare("SELECT payment, count(*) FROM bookings GROUP BY payment")?;
+    let rows = select.query_map((), |row| Ok((row.get(0)?, row.get::<_, u32>(1)? as usize)))?;
+    rows.collect()
+}
+
+#[test]
+fn each_payment_is_booked_exactly_once() {
+    let (directory, seed) = (Directory::new("kafka"), seed("kafka"));
+    let cluster = MockCluster::new(1).expect("a cluster");
+    let (brokers, database) = (cluster.bootstrap_servers(), directory.file("books.db"));
+    let ids: Vec<String> = (0..PAYMENTS).map(|number| format!("p-{number}")).collect();
+    payments_twice(&cluster, "payments", &ids);
+    cluster.create_topic("payments.dead", 1, 1).expect("a topic");
+    // An id that is no text cannot be booked, however often it is tried.
+    send(&producer(&brokers), "payments", std::iter::once((0, b"\xff")));
+
+    let start = |log: &str| {
+        let arguments = vec![brokers.clone(), "payments".into(), SESSION_MS.into(), database.clone()];
+        Consumer::start(env!("CARGO_BIN_EXE_kafka"), arguments, &directory.path().join(log), seed)
+    };
+    let mut books = start("books.log");
+    let booked = || bookings(&database).map_or(0, |bookings| bookings.values().sum());
+    books.kill_at_random(KILLS, PAYMENTS / KILLS - 5, booked);
+    books.await_until(|| committed(&brokers, "payments", "books") == 2 * PAYMENTS as i64 + 1);
+    assert_eq!(id_of_first(&brokers, "payments.dead"), b"\xff", "what fails is put aside");
+
+    // A second member joins and leaves, while payments come: each time partitions are revoked from who has them.
+    let late: Vec<String> = (0..LATE).map(|number| format!("late-{number}")).collect();
+    let (mut second, producer) = (start("second.log"), producer(&brokers));
+    for (number, id) in late.iter().enumerate() {
+        send(&producer, "payments", [(number, id), (number + 1, id)].into_iter());
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    second.stop();
+    books.await_until(|| committed(&brokers, "payments", "books") == 2 * (PAYMENTS + LATE) as i64 + 1);
+    books.stop();
+    let received = |consumer: &Consumer| !consumer.said().contains("{ received: 0,");
+    assert!(received(&books) && received(&second), "{} {}", books.said(), second.said());
+
+    let bookings = bookings(&database).expect("bookings");
+    println!("kafka: {} payments, {KILLS} kills, {} bookings", PAYMENTS + LATE, bookings.values().sum::<usize>());
+    assert_eq!(bookings, ids.into_iter().chain(late).map(|id| (id, 1)).collect());
+}

@@ -1,0 +1,93 @@
+//! Consumers that are killed at random, and what they have done by then.
+
+use crate::processes::{Process, await_until};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The seed of a test's random numbers, which it prints.
+pub fn seed(test: &str) -> u64 {
+    let given = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or_else(|| fastrand::u64(..));
+    println!("{test}: HAPAX_SEED={seed}");
+    seed
+}
+
+/// An example's program, which is started again whenever it was killed.
+pub struct Consumer {
+    program: &'static str,
+    arguments: Vec<String>,
+    log: PathBuf,
+    running: Process,
+    random: fastrand::Rng,
+    pub kills: usize,
+}
+
+impl Consumer {
+    pub fn start(program: &'static str, arguments: Vec<String>, log: &Path, seed: u64) -> Self {
+        let running = Self::run(program, &arguments, log);
+        let random = fastrand::Rng::with_seed(seed);
+        Consumer { program, arguments, log: log.into(), running, random, kills: 0 }
+    }
+
+    fn run(program: &str, arguments: &[String], log: &Path) -> Process {
+        let mut command = Command::new(program);
+        command.args(arguments).env("WEBHOOK_SECRET", crate::webhook::SECRET);
+        Process::start(command, log, log.parent().expect("its directory"))
+    }
+
+    /// Kills it, each time after some more effects and a moment, and starts it again.
+    pub fn kill_at_random(&mut self, times: usize, effects_between_max: usize, mut effects: impl FnMut() -> usize) {
+        for _ in 0..times {
+            let target = effects() + self.random.usize(1..=effects_between_max);
+            self.await_until(|| effects() >= target);
+            std::thread::sleep(Duration::from_micros(self.random.u64(0..5_000)));
+            self.running.kill();
+            self.kills += 1;
+            self.start_again();
+        }
+    }
+
+    /// Ends it by Ctrl-C, which it should survive long enough to finish what it has begun.
+    pub fn stop(&mut self) {
+        let status = self.running.interrupt();
+        assert!(status.success(), "{status}; {}", self.said());
+    }
+
+    /// Starts it again, after it was stopped.
+    pub fn start_again(&mut self) {
+        self.running = Self::run(self.program, &self.arguments, &self.log);
+    }
+
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until something is so; the consumer has to run on for so long.
+    pub fn await_until(&mut self, mut so: impl FnMut() -> bool) {
+        let log = self.log.clone();
+        await_until(&log, || {
+            assert!(!self.running.has_ended(), "the consumer has ended; {}: {}", log.display(), self.said());
+            so()
+        });
+    }
+}
+
+/// An id that fails however often it is tried.
+pub const POISON: &str = "o 13";
+
+/// How many effects a ledger has.
+pub fn effects(ledger: &str) -> usize {
+    std::fs::read_to_string(ledger).map_or(0, |text| text.lines().count())
+}
+
+/// That every id had its effect, and how many had more: no more than were in progress when a consumer was killed.
+pub fn check_effects(test: &str, ids: &[String], counts: &BTreeMap<String, usize>, kills: usize, in_flight_max: usize) {
+    let missing: Vec<&String> = ids.iter().filter(|id| !counts.contains_key(*id)).collect();
+    assert!(missing.is_empty(), "no effect for {missing:?}");
+    assert_eq!(counts.len(), ids.len(), "effects for ids that nobody sent: {counts:?}");
+    let more = counts.values().sum::<usize>() - ids.len();
+    println!("{test}: {} ids, {kills} kills, {more} effects more than one for each id", ids.len());
+    assert!(more <= kills * in_flight_max, "{more} effects too many; {kills} kills, up to {in_flight_max} in flight");
+}

@@ -1,0 +1,21 @@
+//! Each example against a broker of its own, which delivers every message at least twice, while its consumers are
+//! killed at random; and the effects, counted.
+//!
+//! `HAPAX_SEED=… cargo test` draws the same numbers again; what the consumers had done by then differs, as it does
+//! in life.
+
+mod directory;
+mod http;
+mod killed;
+mod processes;
+mod queue;
+mod servers;
+
+mod jetstream;
+mod kafka;
+mod kafka_transactions;
+mod llm_cache;
+mod rabbitmq;
+mod redis_streams;
+mod sqs;
+mod webhook;

@@ -1,0 +1,91 @@
+//! Processes that end with their test, also by a panic.
+
+use std::fs::File;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server or a consumer; killed when it is dropped. What it says is in a file.
+pub struct Process {
+    child: Child,
+}
+
+impl Process {
+    pub fn start(mut command: Command, log: &Path, directory: &Path) -> Self {
+        let file = File::options().append(true).create(true).open(log).expect("a log");
+        let errors = file.try_clone().expect("the same log");
+        command.stdin(Stdio::null()).stdout(file).stderr(errors).current_dir(directory);
+        // Servers that have helpers are killed with them.
+        command.process_group(0);
+        Process { child: command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")) }
+    }
+
+    /// As `kill -9`.
+    pub fn kill(&mut self) {
+        if !self.has_ended() {
+            self.signal("-KILL");
+        }
+        let _ = self.child.wait();
+    }
+
+    /// As Ctrl-C; how it ended.
+    pub fn interrupt(&mut self) -> ExitStatus {
+        self.signal("-INT");
+        let began = Instant::now();
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return status;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// To it and to what it has started.
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, "--", &format!("-{}", self.child.id())]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "kill {signal}");
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Whether a program is not there; says so.
+pub fn is_missing(test: &str, program: &str) -> bool {
+    let missing = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err();
+    if missing {
+        println!("SKIPPED: {test}: {program} is not installed");
+    }
+    missing
+}
+
+/// A port on loopback that is free.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
+    listener.local_addr().expect("the address that was bound").port()
+}
+
+/// Waits until somebody listens there.
+pub fn await_port(port: u16, log: &Path) {
+    await_until(log, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+}
+
+/// Waits until something is so, for up to 20 seconds.
+pub fn await_until(log: &Path, mut so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !so() {
+        let said = || std::fs::read_to_string(log).unwrap_or_default();
+        assert!(began.elapsed() < Duration::from_secs(20), "nothing for 20 s; {}: {}", log.display(), said());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

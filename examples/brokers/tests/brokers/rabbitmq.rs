@@ -1,0 +1,70 @@
+//! Every order is published twice, and what a dead consumer had not acknowledged comes again at once.
+
+use crate::directory::Directory;
+use crate::killed::{Consumer, POISON, check_effects, effects, seed};
+use crate::processes::await_until;
+use crate::servers::Rabbit;
+use hapax_brokers::ledger;
+use lapin::options::{BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use tokio::runtime::Runtime;
+
+const ORDERS: usize = 200;
+const KILLS: usize = 5;
+/// Eight are handled, and as many are being completed.
+const IN_FLIGHT: usize = 16;
+
+async fn orders_twice(url: &str, ids: &[String]) -> (Connection, Channel) {
+    let connection = Connection::connect(url, ConnectionProperties::default()).await.expect("a connection");
+    let channel = connection.create_channel().await.expect("a channel");
+    channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirmations");
+    let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+    let mut refused = FieldTable::default();
+    refused.insert("x-dead-letter-exchange".into(), AMQPValue::LongString("".into()));
+    refused.insert("x-dead-letter-routing-key".into(), AMQPValue::LongString("dead".into()));
+    channel.queue_declare("orders".into(), durable, refused).await.expect("a queue");
+    channel.queue_declare("dead".into(), durable, FieldTable::default()).await.expect("a queue");
+    for id in ids.iter().chain(ids).map(String::as_str).chain([POISON]) {
+        let properties = BasicProperties::default().with_message_id(id.into()).with_delivery_mode(2);
+        let options = BasicPublishOptions::default();
+        let sent = channel.basic_publish("".into(), "orders".into(), options, b"an order", properties).await;
+        sent.expect("sent").await.expect("stored");
+    }
+    (connection, channel)
+}
+
+#[test]
+fn each_order_is_billed_once() {
+    let Some(rabbit) = Rabbit::start("rabbitmq") else { return };
+    let (directory, seed, runtime) = (Directory::new("rabbitmq"), seed("rabbitmq"), Runtime::new().expect("a runtime"));
+    let ids: Vec<String> = (0..ORDERS).map(|number| format!("o-{number}")).collect();
+    let (_connection, channel) = runtime.block_on(orders_twice(&rabbit.url(), &ids));
+
+    let ledger = directory.file("ledger");
+    let arguments = vec![rabbit.url(), directory.file("billing.db"), ledger.clone()];
+    let log = directory.path().join("billing.log");
+    let mut billing = Consumer::start(env!("CARGO_BIN_EXE_rabbitmq"), arguments, &log, seed);
+    billing.kill_at_random(KILLS, ORDERS / KILLS - 5, || effects(&ledger));
+    billing.await_until(|| effects(&ledger) >= ORDERS);
+    let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    let queue_of = |name: &str| {
+        let queue = runtime.block_on(channel.queue_declare(name.into(), passive, FieldTable::default()));
+        queue.expect("the queue")
+    };
+    let queue = || queue_of("orders");
+    // The queue does not say what its consumers have not acknowledged: that shows when they have ended.
+    loop {
+        billing.await_until(|| queue().message_count() == 0);
+        billing.stop();
+        await_until(&log, || queue().consumer_count() == 0);
+        if queue().message_count() == 0 {
+            break;
+        }
+        billing.start_again();
+    }
+    assert_eq!(queue_of("dead").message_count(), 1, "what fails is put aside");
+    let dead = runtime.block_on(channel.basic_get("dead".into(), BasicGetOptions { no_ack: true })).expect("an answer");
+    assert_eq!(dead.and_then(|dead| dead.properties.message_id().clone()), Some(POISON.into()));
+    check_effects("rabbitmq", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
+}

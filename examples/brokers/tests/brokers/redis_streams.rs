@@ -1,0 +1,41 @@
+//! Every order is added twice, and what a dead consumer had read is taken over.
+
+use crate::directory::Directory;
+use crate::killed::{Consumer, POISON, check_effects, effects, seed};
+use crate::servers::Redis;
+use hapax_brokers::ledger;
+use redis::streams::{StreamInfoGroupsReply, StreamRangeReply};
+use redis::{TypedCommands, cmd};
+
+const ORDERS: usize = 200;
+const KILLS: usize = 5;
+/// Eight are handled, and as many are being completed.
+const IN_FLIGHT: usize = 16;
+
+#[test]
+fn each_order_is_billed_once_also_by_whoever_takes_over() {
+    let Some(redis) = Redis::start("redis_streams") else { return };
+    let (directory, seed) = (Directory::new("redis_streams"), seed("redis_streams"));
+    let ids: Vec<String> = (0..ORDERS).map(|number| format!("o-{number}")).collect();
+    let mut connection = redis.connection().expect("a connection");
+    for id in ids.iter().chain(&ids).map(String::as_str).chain([POISON]) {
+        connection.xadd("orders", "*", &[("id", id)]).expect("added");
+    }
+
+    let ledger = directory.file("ledger");
+    let arguments = vec![redis.url(), "billing-1".into(), ledger.clone()];
+    let log = directory.path().join("billing.log");
+    let mut billing = Consumer::start(env!("CARGO_BIN_EXE_redis_streams"), arguments, &log, seed);
+    billing.kill_at_random(KILLS, ORDERS / KILLS - 5, || effects(&ledger));
+    let mut left = || {
+        let groups: StreamInfoGroupsReply =
+            cmd("XINFO").arg(&["GROUPS", "orders"]).query(&mut connection).expect("groups");
+        (groups.groups[0].pending, groups.groups[0].lag)
+    };
+    billing.await_until(|| left() == (0, Some(0)));
+    billing.stop();
+    let dead: StreamRangeReply = connection.xrange_all("orders:dead").expect("what was put aside");
+    let dead: Vec<Option<String>> = dead.ids.iter().map(|entry| entry.get("id")).collect();
+    assert_eq!(dead, [Some(POISON.to_owned())], "what fails is put aside");
+    check_effects("redis_streams", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
+}
