@@ -68,6 +68,18 @@
 //! With the feature `store`, `TieredDedup` puts this memory in front of a durable store that processes share: Redis, PostgreSQL, fjall, SQLite, or one of your own. See the
 //! module `store`, and [docs/scaling-out.md](https://github.com/hapax-rs/hapax/blob/main/docs/scaling-out.md).
 //!
+//! # Where it goes
+//!
+//! | you have | take |
+//! |---|---|
+//! | a consumer of a broker | `stream::Consumer` (feature `stream`): claims, handles, completes, acknowledges, for any broker; examples for six |
+//! | a stream of anything | `stream::StreamExt::dedup_by` |
+//! | an effect in PostgreSQL | `postgres::inbox::once` in its transaction (feature `postgres`); messages to be handled later: `Worker`; messages about it: `outbox`, `Relay` |
+//! | an HTTP API whose clients try again | `http::IdempotencyLayer` (feature `http`) |
+//! | calls to such an API | `http::KeyBuilder` |
+//!
+//! Which pattern fits, and what each leaves open: [docs/patterns.md](https://github.com/hapax-rs/hapax/blob/main/docs/patterns.md).
+//!
 //! # Time
 //!
 //! By default, the time of arrival counts, read from a cheap monotonic [`Clock`]. With [`Dedup::check_at`] the caller says when each
@@ -159,10 +171,23 @@ pub use tiered::{
 pub use verdict::{Certainty, Outcome, Tier, Verdict};
 pub use window::{TableStats, Window, WindowStats};
 
-#[cfg(all(doctest, feature = "journal", feature = "redis"))]
+#[cfg(all(
+    doctest,
+    feature = "fjall",
+    feature = "http",
+    feature = "journal",
+    feature = "moka",
+    feature = "postgres",
+    feature = "redis",
+    feature = "stream"
+))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
 #[cfg(all(doctest, feature = "fjall", feature = "redis"))]
 #[doc = include_str!("../docs/scaling-out.md")]
 struct ScalingOut;
+
+#[cfg(all(doctest, feature = "http", feature = "postgres", feature = "sqlite", feature = "stream"))]
+#[doc = include_str!("../docs/patterns.md")]
+struct Patterns;
