@@ -72,6 +72,12 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// Whether every call is over when it is polled for the first time, since nothing is waited for. Then it is called by each caller itself, and nothing
+    /// is gathered into batches. (A caller that is dropped while such a call is under way all the same may leave a claim behind, for its lease.)
+    fn answers_at_once(&self) -> bool {
+        false
+    }
+
     /// Marks ids as completed, those that are not, nor in progress.
     fn mark(&self, marks: &[Mark]) -> impl Future<Output = Answers<Marked>> + Send;
 
@@ -119,6 +125,10 @@ impl<S: Store> Store for Arc<S> {
 
     fn is_private(&self) -> bool {
         S::is_private(self)
+    }
+
+    fn answers_at_once(&self) -> bool {
+        S::answers_at_once(self)
     }
 
     fn mark(&self, marks: &[Mark]) -> impl Future<Output = Answers<Marked>> + Send {

@@ -113,6 +113,10 @@ impl Store for InMemoryStore {
         "in memory"
     }
 
+    fn answers_at_once(&self) -> bool {
+        true
+    }
+
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
         self.each(marks, |mark| &mark.key, record::mark)
     }

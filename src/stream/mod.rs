@@ -30,6 +30,7 @@ mod meters;
 mod meters;
 mod options;
 mod order;
+mod receive;
 mod run;
 mod source;
 mod stats;

@@ -106,7 +106,7 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         self.with(|options| options.on_missing = on_missing)
     }
 
-    /// How many handlers run at a time. Default: 64.
+    /// How many handlers run at a time. A crash may repeat the effects of up to twice as many messages: of those being handled, and those being completed. Default: 64.
     pub fn max_in_flight(self, handlers: usize) -> Self {
         self.with(|options| options.max_in_flight = handlers)
     }
@@ -122,6 +122,9 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     }
 
     /// After how many failures a message is put aside. Default: 5.
+    ///
+    /// If the broker counts deliveries, a message that kills its consumer is put aside, too: unhandled, when it was delivered more than twice as often. (Some deliveries come to nothing
+    /// for other reasons: the id was in progress elsewhere, a consumer was stopped.)
     pub fn max_attempts(self, attempts: u32) -> Self {
         self.with(|options| options.max_attempts = attempts)
     }

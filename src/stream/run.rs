@@ -6,8 +6,7 @@ use super::consumer::{Consumer, ConsumerError};
 use super::delivery::{Delivery, Handler};
 use super::drains::Drains;
 use super::handle::{Ended, Work};
-use super::messages::{Message, Messages};
-use super::options::OnMissing;
+use super::messages::Messages;
 use super::order::{Order, Ticket};
 use super::source::{Acks, Source};
 use super::stats::Event;
@@ -30,7 +29,7 @@ pub(super) struct Run<'r, S: Store, Src: Source> {
     pub(super) calls: Calls<'r, S, Src>,
     pub(super) messages: Messages<Src::Message>,
     pub(super) order: Order,
-    attempts: Attempts,
+    pub(super) attempts: Attempts,
     /// Whose handlers run.
     pub(super) tasks: HashMap<tokio::task::Id, Ticket>,
     /// Handled, and to be completed.
@@ -107,51 +106,6 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         self.drains.is_shut_down() || (!self.is_receiving && all_done)
     }
 
-    fn received(&mut self, received: Result<Option<Vec<Src::Message>>, Src::Error>) {
-        let messages = match received {
-            Ok(Some(messages)) => messages,
-            Ok(None) => return self.is_receiving = false,
-            Err(error) => return self.fail(ConsumerError::Source(error)),
-        };
-        for message in messages {
-            let partition = self.source.partition(&message);
-            if self.drains.covers(&partition) {
-                continue;
-            }
-            self.count(Event::Received, 1);
-            let id = (self.consumer.id_of)(&message).filter(|id| !id.trim_ascii().is_empty());
-            let failures = match (&id, self.source.deliveries(&message)) {
-                (_, Some(deliveries)) => deliveries.saturating_sub(1),
-                (Some(id), None) => self.attempts.failures(&StoredId::new(id)),
-                (None, None) => 0,
-            };
-            let is_missing = id.is_none();
-            let (message, stop) = (Arc::new(message), None);
-            let held =
-                Message { message, partition: partition.clone(), id, failures, is_busy: false, is_done: false, stop };
-            let ticket = self.messages.insert(held);
-            self.order.received(&partition, ticket);
-            match is_missing {
-                true => self.missing(ticket),
-                false => self.messages.wait(ticket),
-            }
-        }
-    }
-
-    fn missing(&mut self, ticket: Ticket) {
-        self.count(Event::Missing, 1);
-        match self.consumer.options.on_missing {
-            OnMissing::Pass => self.messages.wait(ticket),
-            OnMissing::Drop => self.done(ticket),
-            OnMissing::DeadLetter => self.put_aside((ticket, "it has no id, or a blank one".to_owned(), None)),
-            OnMissing::Error => {
-                if let Some(held) = self.messages.remove(ticket) {
-                    self.fail(ConsumerError::MissingId { partition: held.partition });
-                }
-            }
-        }
-    }
-
     fn claimed(&mut self, tickets: Vec<Ticket>, attempts: Vec<Result<TieredAttempt<S>, StoreError>>) {
         self.store_answered(attempts.iter().any(Result::is_ok));
         for (ticket, attempt) in tickets.into_iter().zip(attempts) {
@@ -159,6 +113,12 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             let Some(held) = self.messages.get(ticket) else { continue };
             let failures = held.failures;
             match attempt {
+                Ok(TieredAttempt::Claimed(claim))
+                    if failures >= self.consumer.options.max_attempts.saturating_mul(2) =>
+                {
+                    let why = format!("this is delivery {}, and no attempt has ended", failures.saturating_add(1));
+                    self.put_aside((ticket, why, Some(claim)));
+                }
                 Ok(TieredAttempt::Claimed(claim)) => self.handle(ticket, Some(claim)),
                 Ok(TieredAttempt::Duplicate(_)) => {
                     self.count(Event::Duplicate, 1);
@@ -166,8 +126,13 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 }
                 Ok(TieredAttempt::InProgress { lease_left }) => {
                     self.count(Event::InProgress, 1);
-                    let max = self.consumer.options.back_off.max;
-                    self.again(ticket, lease_left.clamp(Duration::from_millis(1), max));
+                    let back_off = self.consumer.options.back_off;
+                    let longest = match self.acks {
+                        Acks::Each => back_off.max,
+                        // Nothing behind it is acknowledged, so it asks again soon.
+                        Acks::Cumulative => back_off.first,
+                    };
+                    self.again(ticket, lease_left.clamp(Duration::from_millis(1), longest));
                 }
                 Ok(TieredAttempt::Mismatch | TieredAttempt::TooMany) => {
                     self.count(Event::Refused, 1);
@@ -338,7 +303,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     }
 
     /// It need not be handled again.
-    fn done(&mut self, ticket: Ticket) {
+    pub(super) fn done(&mut self, ticket: Ticket) {
         let Some(held) = self.messages.get_mut(ticket) else { return };
         held.is_done = true;
         if let Some(id) = &held.id {
@@ -349,7 +314,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         self.order.done(&partition, ticket);
     }
 
-    fn put_aside(&mut self, dead: Dead<S>) {
+    pub(super) fn put_aside(&mut self, dead: Dead<S>) {
         self.set_busy(dead.0, true);
         self.dead.push(dead);
     }
@@ -395,7 +360,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         held.map(|held| held.is_busy = is_busy).is_some()
     }
 
-    fn count(&self, event: Event, n: usize) {
+    pub(super) fn count(&self, event: Event, n: usize) {
         self.consumer.counts.add(event, n);
     }
 

@@ -2,7 +2,7 @@
 
 use super::few::Few;
 use super::inner::Inner;
-use super::lane::{Answer, Lane, ended, lead};
+use super::lane::{Answer, Lane, completed, ended, lead};
 use super::memory::Memory;
 use super::operation::Operation;
 use crate::digest::Digest;
@@ -33,6 +33,9 @@ impl<S: Store> Inner<S> {
         request: O::Request,
         id: Digest,
     ) -> Answer<O> {
+        if self.answers_at_once {
+            return self.ask_at_once::<O>(memory, &mut [request], &[id]).await.pop().unwrap_or_else(|| Err(ended()));
+        }
         let lane = self.lane::<O>();
         while let Some(told) = lane.join(id) {
             match told.await {
@@ -58,12 +61,36 @@ impl<S: Store> Inner<S> {
         answered.into_iter().next().map_or_else(|| Err(ended()), |(_, answer)| answer)
     }
 
+    /// Asks a store that [answers at once](Store::answers_at_once): nobody comes meanwhile, and nobody is dropped before the answer is there.
+    async fn ask_at_once<O: Operation>(
+        &self,
+        memory: &Memory,
+        requests: &mut [O::Request],
+        ids: &[Digest],
+    ) -> Vec<Answer<O>> {
+        if self.lane::<O>().is_closed() {
+            return requests.iter().map(|_| Err(closed())).collect();
+        }
+        let mut answers = Vec::with_capacity(requests.len());
+        let batch = self.lane::<O>().batch();
+        for (requests, ids) in requests.chunks_mut(batch).zip(ids.chunks(batch)) {
+            let answered = self.call::<O>(requests, ids).await;
+            memory.learn(&completed::<O>(memory, requests, ids, &answered).collect::<Vec<_>>());
+            answers.extend(answered);
+        }
+        answers
+    }
+
     /// Asks about many, in order.
     pub(super) async fn ask<O: Operation>(
         self: &Arc<Self>,
         memory: &Arc<Memory>,
         requests: Vec<(O::Request, Digest)>,
     ) -> Vec<Answer<O>> {
+        if self.answers_at_once {
+            let (mut requests, ids): (Vec<O::Request>, Vec<Digest>) = requests.into_iter().unzip();
+            return self.ask_at_once::<O>(memory, &mut requests, &ids).await;
+        }
         let lane = self.lane::<O>();
         let mut answers: Vec<Option<Answer<O>>> = requests.iter().map(|_| None).collect();
         let (mut asked, mut places) = (Vec::new(), Vec::new());

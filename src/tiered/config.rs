@@ -235,6 +235,7 @@ impl<S: Store> TieredBuilder<S> {
             refused: Mutex::new(None),
             is_refused: StdAtomicBool::new(false),
             numbers: StdAtomicU64::new(self.attempt_seed.unwrap_or_else(Digester::random_seed)),
+            answers_at_once: self.store.answers_at_once(),
             store: self.store,
         });
         if let Some(owned) = inner.patiently(owner::claim(&inner, self.owner.as_deref())).await? {

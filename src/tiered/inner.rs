@@ -21,6 +21,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub(super) struct Inner<S: Store> {
     pub(super) store: S,
+    /// Whether the store does.
+    pub(super) answers_at_once: bool,
     pub(super) lanes: Lanes,
     pub(super) behind: Behind,
     pub(super) calls: CallOptions,

@@ -97,6 +97,10 @@ impl<O: Operation> Lane<O> {
         self.room.close();
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.room.is_closed()
+    }
+
     /// Whoever is told what others ask about an id. Whoever is not must ask.
     pub(super) fn join(&self, id: Digest) -> Option<oneshot::Receiver<Option<Told<O>>>> {
         if O::SHARES { self.flights.join(id) } else { None }
@@ -300,10 +304,8 @@ impl<S: Store, O: Operation> Driver<S, O> {
         while let Some((memory, len, _)) = replies.next() {
             let places = start..start + len;
             start += len;
-            learned.extend(places.filter_map(|place| {
-                let expires_in = O::completed(&self.batch.requests[place], answers[place].as_ref().ok()?)?;
-                memory.may_learn(expires_in).then(|| self.batch.ids[place])
-            }));
+            let (requests, ids) = (&self.batch.requests[places.clone()], &self.batch.ids[places.clone()]);
+            learned.extend(completed::<O>(memory, requests, ids, &answers[places]));
             // Together with the next ones that concern the same memory.
             if replies.peek().is_none_or(|(next, ..)| !Arc::ptr_eq(next, memory)) {
                 memory.learn(&learned);
@@ -328,6 +330,19 @@ impl<S: Store, O: Operation> Driver<S, O> {
         self.inner.undo::<O>(&granted).await;
         undone
     }
+}
+
+/// Those that are done, as the store says, for as long as this memory remembers.
+pub(super) fn completed<O: Operation>(
+    memory: &Memory,
+    requests: &[O::Request],
+    ids: &[Digest],
+    answers: &[Answer<O>],
+) -> impl Iterator<Item = Digest> {
+    requests.iter().zip(ids).zip(answers).filter_map(|((request, id), answer)| {
+        let expires_in = O::completed(request, answer.as_ref().ok()?)?;
+        memory.may_learn(expires_in).then_some(*id)
+    })
 }
 
 /// What was granted to somebody who is gone. Memory forgets it.

@@ -80,6 +80,36 @@ async fn what_fails_too_often_is_put_aside_and_does_not_run_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_kills_its_consumers_is_put_aside_unhandled() {
+    let world = World::new();
+    let broker = Broker::new(&world.store, Acks::Each).counting_deliveries();
+    let poison = broker.send(0, "poison");
+    let begun = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    for _ in 0..4 {
+        let engine = world.shared().await;
+        let consumer = consumer(&engine).max_attempts(2).build().unwrap();
+        let begun = Arc::clone(&begun);
+        let handler = move |_: Delivery<Message>| {
+            begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            pending::<Result<(), &str>>()
+        };
+        let run = consumer.run(&broker, handler, pending());
+        assert!(tokio::time::timeout(Duration::from_secs(1), run).await.is_err(), "it dies at the message");
+        broker.reconnect();
+        tokio::time::sleep(2 * LEASE).await;
+    }
+    assert_eq!(begun.load(std::sync::atomic::Ordering::Relaxed), 4);
+    broker.send(0, "good");
+    broker.close();
+    let (engine, calls) = (world.shared().await, Calls::default());
+    let consumer = consumer(&engine).max_attempts(2).build().unwrap();
+    let stats = consumer.run(&broker, failing(0, false, &calls), pending()).await.unwrap();
+    assert_eq!((stats.dead_lettered, stats.handled, stats.acknowledged), (1, 1, 2));
+    assert_eq!(broker.state().dead.get(&poison).unwrap(), "this is delivery 5, and no attempt has ended");
+    assert_eq!(calls.lock().unwrap().len(), 1, "the good one");
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_that_fails_holds_up_what_may_be_acknowledged_and_nothing_else() {
     let world = World::new();
     let engine = world.shared().await;

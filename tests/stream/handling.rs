@@ -3,7 +3,7 @@
 use super::*;
 use hapax::TieredAttempt;
 use hapax::store::ErrorKind;
-use hapax::stream::{Acks, OnMissing};
+use hapax::stream::{Acks, Delivery, OnMissing};
 use hapax::testing::store::Fault;
 use std::future::pending;
 
@@ -79,6 +79,25 @@ async fn what_somebody_else_is_at_comes_again_when_the_lease_has_passed() {
     let (_, after) = broker.state().retried[0];
     assert!(after > LEASE - MOMENT && after <= LEASE, "{after:?}");
     assert!(begun.elapsed() >= LEASE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_does_not_wait_for_the_whole_lease_of_somebody_who_is_done() {
+    let world = World::new();
+    let (here, there) = (world.shared().await, world.shared().await);
+    let broker = Broker::new(&world.store, Acks::Cumulative);
+    let theirs = there.claim("a").await.unwrap().claimed().expect("nobody else has it");
+    broker.send(0, "a");
+    broker.close();
+    let consumer = consumer(&here).retry_delay(MOMENT, Duration::from_secs(3600)).build().unwrap();
+    let begun = Instant::now();
+    let handler = |_: Delivery<Message>| async { Err::<(), _>("it was done elsewhere") };
+    let (stats, ()) = tokio::join!(consumer.run(&broker, handler, pending()), async {
+        tokio::time::sleep(5 * MOMENT).await;
+        theirs.complete().await.unwrap();
+    });
+    assert_eq!(stats.unwrap().duplicates, 1);
+    assert!(begun.elapsed() < 8 * MOMENT && 8 * MOMENT < LEASE, "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

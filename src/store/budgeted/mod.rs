@@ -173,7 +173,11 @@ impl MokaStore {
             let kept = active.get(key).or(done.as_ref().map(|done| &done.kept)).unwrap_or(&forgotten);
             let (answer, change) = decide(Some(kept), request, now);
             if let Change::Put(kept) = change {
+                let is_done = matches!(kept.state, State::Completed { .. });
                 self.put(&mut active, key, kept, now)?;
+                if done.is_some() && !is_done {
+                    self.done.invalidate(key);
+                }
             }
             Ok(answer)
         });
@@ -200,9 +204,7 @@ impl MokaStore {
             self.unsettled_bytes.store(if is_late { 0 } else { unsettled }, Ordering::Relaxed);
             return Ok(());
         }
-        active.put(key, kept, now)?;
-        self.done.invalidate(key);
-        Ok(())
+        active.put(key, kept, now)
     }
 }
 
@@ -218,6 +220,10 @@ impl std::fmt::Debug for MokaStore {
 impl Store for MokaStore {
     fn backend(&self) -> &'static str {
         BACKEND
+    }
+
+    fn answers_at_once(&self) -> bool {
+        true
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {

@@ -1,0 +1,58 @@
+//! What was received: each message gets its id, its partition, and a place in the queue.
+
+use super::consumer::ConsumerError;
+use super::messages::Message;
+use super::options::OnMissing;
+use super::order::Ticket;
+use super::run::Run;
+use super::source::Source;
+use super::stats::Event;
+use crate::store::{Store, StoredId};
+use std::sync::Arc;
+
+impl<S: Store, Src: Source> Run<'_, S, Src> {
+    pub(super) fn received(&mut self, received: Result<Option<Vec<Src::Message>>, Src::Error>) {
+        let messages = match received {
+            Ok(Some(messages)) => messages,
+            Ok(None) => return self.is_receiving = false,
+            Err(error) => return self.fail(ConsumerError::Source(error)),
+        };
+        for message in messages {
+            let partition = self.source.partition(&message);
+            if self.drains.covers(&partition) {
+                continue;
+            }
+            self.count(Event::Received, 1);
+            let id = (self.consumer.id_of)(&message).filter(|id| !id.trim_ascii().is_empty());
+            let failures = match (&id, self.source.deliveries(&message)) {
+                (_, Some(deliveries)) => deliveries.saturating_sub(1),
+                (Some(id), None) => self.attempts.failures(&StoredId::new(id)),
+                (None, None) => 0,
+            };
+            let is_missing = id.is_none();
+            let (message, stop) = (Arc::new(message), None);
+            let held =
+                Message { message, partition: partition.clone(), id, failures, is_busy: false, is_done: false, stop };
+            let ticket = self.messages.insert(held);
+            self.order.received(&partition, ticket);
+            match is_missing {
+                true => self.missing(ticket),
+                false => self.messages.wait(ticket),
+            }
+        }
+    }
+
+    fn missing(&mut self, ticket: Ticket) {
+        self.count(Event::Missing, 1);
+        match self.consumer.options.on_missing {
+            OnMissing::Pass => self.messages.wait(ticket),
+            OnMissing::Drop => self.done(ticket),
+            OnMissing::DeadLetter => self.put_aside((ticket, "it has no id, or a blank one".to_owned(), None)),
+            OnMissing::Error => {
+                if let Some(held) = self.messages.remove(ticket) {
+                    self.fail(ConsumerError::MissingId { partition: held.partition });
+                }
+            }
+        }
+    }
+}
