@@ -5,7 +5,7 @@
 //!                                                                                     ├─ in progress ──► 409, or wait
 //!                                                                                     ├─ another one ──► 422
 //!                                                                                     ├─ store down ───► 503
-//!                                                                                     └─ claimed ─► handler, in a task of its own
+//!                                                                                     └─ claimed ─► handler, to its end
 //!                                                                                                    └─► complete or release ─► response
 //! ```
 //!

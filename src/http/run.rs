@@ -1,4 +1,4 @@
-//! The handler under its claim: in a task of its own, so that it is finished, and its end recorded, whether or not the client is still there.
+//! The handler under its claim. If its client goes, it goes on in a task of its own: it is finished, and its end recorded, all the same.
 
 use super::body::{self, Body, Read, Reading};
 use super::headers;
@@ -14,9 +14,9 @@ use http_body::Body as HttpBody;
 use std::any::Any;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
@@ -37,12 +37,12 @@ enum Ended<R: HttpBody, E> {
     Panic(Panic),
 }
 
-/// Runs the handler in a task of its own, and waits for what it comes to.
+/// Runs the handler, to its end also if whoever waits for it is dropped.
 ///
 /// # Panics
 ///
 /// If the handler does: what is outside sees what it would without the layer.
-pub(super) async fn apart<Inner, S, B, R>(
+pub(super) async fn to_its_end<Inner, S, B, R>(
     shared: Arc<Shared<S>>,
     claim: TieredClaim<S>,
     inner: Inner,
@@ -60,20 +60,44 @@ where
     R::Error: Send,
 {
     let runtime = Handle::try_current().unwrap_or_else(|_| shared.runtime.clone());
-    let of_task = Arc::clone(&shared);
     let work = async move {
         let _room = room;
-        run(&of_task, claim, inner, request).await
+        run(&shared, claim, inner, request).await
     };
     #[cfg(feature = "tracing")]
     let work = tracing::Instrument::in_current_span(work);
-    match runtime.spawn(work).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(panic)) => resume_unwind(panic),
-        Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
-        Err(_) => {
-            let ended = Refusal::new(Problem::Busy, "the server is being shut down");
-            Ok(shared.refuse(&ended.retry_after(shared.options.retry_after)))
+    let work = Outlives { work: Some(Box::pin(work)), runtime };
+    work.await.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Work that goes on as a task if it is dropped on the way. (Not from the start: waking another thread for each request takes longer than most of what is
+/// done here.)
+struct Outlives<F: Future<Output: Send + 'static> + Send + 'static> {
+    /// None when it is done.
+    work: Option<Pin<Box<F>>>,
+    runtime: Handle,
+}
+
+impl<F: Future<Output: Send + 'static> + Send + 'static> Future for Outlives<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let Some(work) = &mut self.work else { return Poll::Pending };
+        let polled = work.as_mut().poll(context);
+        if polled.is_ready() {
+            self.work = None;
+        }
+        polled
+    }
+}
+
+impl<F: Future<Output: Send + 'static> + Send + 'static> Drop for Outlives<F> {
+    fn drop(&mut self) {
+        // What has panicked cannot go on.
+        if let Some(work) = self.work.take()
+            && !std::thread::panicking()
+        {
+            self.runtime.spawn(work);
         }
     }
 }

@@ -116,7 +116,7 @@ where
     };
     match shared.admit(name, parts, body).await {
         Ok(Admitted::Replay(kept)) => Ok(shared.replay(kept)),
-        Ok(Admitted::Run { claim, request, room }) => run::apart(shared, claim, inner, request, room).await,
+        Ok(Admitted::Run { claim, request, room }) => run::to_its_end(shared, claim, inner, request, room).await,
         Err(refusal) => Ok(shared.refuse(&refusal)),
     }
 }
