@@ -1,7 +1,9 @@
 //! A server whose charges are made once, however often a client retries: an axum server with idempotency keys in 64 MiB of memory.
 //!
+//! `cargo run --example http_server --features http,moka` asks itself. With an address behind it, it serves:
+//!
 //! ```sh
-//! cargo run --example http_server --features http,moka
+//! cargo run --example http_server --features http,moka -- 127.0.0.1:3000
 //! curl -i localhost:3000/charges -H 'x-api-key: alice' -H 'idempotency-key: "k-1"' -d 'amount=10'
 //! curl -i localhost:3000/charges -H 'x-api-key: alice' -H 'idempotency-key: "k-1"' -d 'amount=10'   # the same charge
 //! curl -i localhost:3000/charges -H 'x-api-key: alice' -H 'idempotency-key: "k-1"' -d 'amount=99'   # 422
@@ -11,6 +13,7 @@
 //! Several servers: put a store that they share, Redis or PostgreSQL, where this one has its budget.
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -20,6 +23,7 @@ use hapax::store::MokaStore;
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tower_service::Service;
 
 /// Stands for what a payment provider does.
 static CHARGES: AtomicU64 = AtomicU64::new(0);
@@ -47,9 +51,30 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .wait(Duration::from_secs(2))
         .build()?;
     let router = Router::new().route("/charges", axum::routing::post(charge)).layer(layer);
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
-    let listener = tokio::net::TcpListener::bind(&address).await?;
-    println!("http://{}/charges", listener.local_addr()?);
-    axum::serve(listener, router).await?;
+    match std::env::args().nth(1) {
+        Some(address) => {
+            let listener = tokio::net::TcpListener::bind(&address).await?;
+            println!("http://{}/charges", listener.local_addr()?);
+            axum::serve(listener, router).await?;
+            Ok(())
+        }
+        None => ask(router).await,
+    }
+}
+
+/// What the lines above ask.
+async fn ask(mut router: Router) -> Result<(), Box<dyn Error>> {
+    let mut statuses = Vec::new();
+    for (who, body) in [("alice", "amount=10"), ("alice", "amount=10"), ("alice", "amount=99"), ("bob", "amount=10")] {
+        let request = Request::post("/charges").header("x-api-key", who).header("idempotency-key", "\"k-1\"");
+        let response = router.as_service().call(request.body(Body::from(body))?).await?;
+        let (status, replayed) = (response.status(), response.headers().contains_key("idempotency-replayed"));
+        let said = axum::body::to_bytes(response.into_body(), 1 << 20).await?;
+        print!("{who}, {body}: {status}{}: ", if replayed { ", replayed" } else { "" });
+        println!("{}", String::from_utf8_lossy(&said).trim_end());
+        statuses.push((status.as_u16(), replayed));
+    }
+    assert_eq!(statuses, [(201, false), (201, true), (422, false), (201, false)]);
+    assert_eq!(CHARGES.load(Ordering::Relaxed), 2);
     Ok(())
 }
