@@ -9,3 +9,10 @@ mod stored;
 mod stores;
 mod timing;
 mod world;
+
+#[path = "../stores/postgres_server.rs"]
+#[allow(dead_code, reason = "other tests use other parts of it")]
+mod postgres_server;
+#[path = "../stores/redis_server.rs"]
+#[allow(dead_code, reason = "other tests use other parts of it")]
+mod redis_server;

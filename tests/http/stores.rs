@@ -3,15 +3,20 @@
 use crate::world::*;
 use hapax::ManualClock;
 use hapax::http::{IdempotencyLayer, Problem};
-use hapax::store::{FjallStore, InMemoryStore, MokaStore, RedisOptions, RedisStore, Store};
-use hapax::testing::store::{Fixture, verify_store};
+use hapax::store::{
+    FjallStore, InMemoryStore, MokaStore, PostgresOptions, PostgresStore, RedisOptions, RedisStore, Store,
+};
+use hapax::testing::store::{AnyStore, Fixture, verify_store};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// First request, replay, mismatch, a large result, a failure, and forty callers of one key.
-async fn cases<S: Store>(store: S) {
+async fn cases(store: impl Store) {
+    cases_over(AnyStore::new(store)).await;
+}
+
+async fn cases_over(store: AnyStore) {
     let dedup = engine(store).timeout(Duration::from_secs(20)).build().await.unwrap();
     let layer = IdempotencyLayer::builder(dedup).global_scope().wait(Duration::from_secs(30)).build().unwrap();
     let (runs, counts) = (Runs::default(), Runs::default());
@@ -77,9 +82,19 @@ async fn over_a_directory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_redis() {
-    let Some(redis) = Redis::start() else { return };
-    let url = format!("redis+unix://{}", redis.directory.0.join("redis.sock").display());
-    let store = RedisStore::connect(RedisOptions::single(url).namespace("http")).await.unwrap();
+    if crate::redis_server::is_missing("over_redis") {
+        return;
+    }
+    let server = crate::redis_server::Server::start(&[]);
+    let store = RedisStore::connect(RedisOptions::single(server.url()).namespace("http")).await.unwrap();
+    cases(store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_postgres() {
+    let Some(server) = crate::postgres_server::Server::start(&["fsync=off"]) else { return };
+    let store = PostgresStore::new(PostgresOptions::parse(&server.address()).unwrap()).unwrap();
+    store.migrate().await.unwrap();
     cases(store).await;
 }
 
@@ -96,39 +111,6 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A server on a Unix socket, killed when it is dropped, also by a panic.
-struct Redis {
-    child: Child,
-    directory: Directory,
-}
-
-impl Redis {
-    fn start() -> Option<Redis> {
-        let directory = Directory::new("redis");
-        let mut command = Command::new("redis-server");
-        command.args(["--port", "0", "--save", "", "--unixsocket", "redis.sock", "--dir", ".", "--daemonize", "no"]);
-        command.current_dir(&directory.0).stdin(Stdio::null()).stdout(Stdio::null());
-        let Ok(child) = command.spawn() else {
-            println!("SKIPPED: over_redis: redis-server is not installed");
-            return None;
-        };
-        let redis = Redis { child, directory };
-        let began = Instant::now();
-        while std::os::unix::net::UnixStream::connect(redis.directory.0.join("redis.sock")).is_err() {
-            assert!(began.elapsed() < Duration::from_secs(20), "redis-server does not answer");
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Some(redis)
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -9,6 +9,7 @@ use hapax::store::{InMemoryStore, Store};
 use hapax::testing::store::FaultyStore;
 use hapax::{ManualClock, TieredBuilder, TieredDedup};
 use http::{HeaderMap, Method, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
@@ -18,6 +19,8 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
 pub type Faulty = Arc<FaultyStore<InMemoryStore>>;
+
+type AnyBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
 pub const LEASE: Duration = Duration::from_secs(30);
 
@@ -130,6 +133,11 @@ impl Server {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: std::error::Error + Send + Sync,
     {
+        self.send_boxed(request.map(|body| body.map_err(Into::into).boxed_unsync())).await
+    }
+
+    /// (A client of one type is compiled once.)
+    async fn send_boxed(&self, request: http::Request<AnyBody>) -> Result<Answer, hyper::Error> {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let connection = tokio::spawn(connection);

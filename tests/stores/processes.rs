@@ -6,6 +6,7 @@
 
 use crate::common::*;
 use hapax::store::*;
+use hapax::testing::store::AnyStore;
 use hapax::{ClaimError, Clock, TieredAttempt, TieredClaim, TieredDedup, Timestamp};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -51,8 +52,13 @@ impl Plan {
         Some(Plan { seed, processes, ids, skewed, address: words.next()?.to_owned() })
     }
 
-    fn is_postgres(&self) -> bool {
-        !self.address.contains("://")
+    async fn store(&self) -> AnyStore {
+        if self.address.contains("://") {
+            return AnyStore::new(RedisStore::connect(RedisOptions::single(&self.address)).await.unwrap());
+        }
+        let store = PostgresStore::new(PostgresOptions::parse(&self.address).unwrap()).unwrap();
+        store.migrate().await.unwrap();
+        AnyStore::new(store)
     }
 
     /// The ids of all deliveries, in an order by the seed. Number n goes to process n modulo their number.
@@ -76,16 +82,16 @@ impl Clock for Ahead {
 // ---- The child
 
 /// A process that consumes its deliveries until all are acknowledged, or it is killed.
-struct Consumer<S: Store> {
-    engine: TieredDedup<S>,
+struct Consumer {
+    engine: TieredDedup<AnyStore>,
     ids: Vec<u64>,
     log: File,
 }
 
-type Claims<S> = Vec<(u64, TieredClaim<S>)>;
+type Claims = Vec<(u64, TieredClaim<AnyStore>)>;
 
-impl<S: Store> Consumer<S> {
-    async fn start(store: S, plan: &Plan, process: u64, open: Vec<u64>, log: File) {
+impl Consumer {
+    async fn start(store: AnyStore, plan: &Plan, process: u64, open: Vec<u64>, log: File) {
         let ahead = if plan.skewed && process % 2 == 1 { HOUR } else { Duration::ZERO };
         let engine = TieredDedup::builder(store).lease(LEASE).capacity(200_000).clock(Ahead(ahead)).expiry(None);
         let engine = engine.build().await.unwrap();
@@ -159,9 +165,9 @@ impl<S: Store> Consumer<S> {
     fn sort(
         &self,
         batch: &[u64],
-        attempts: Vec<Result<TieredAttempt<S>, StoreError>>,
-    ) -> (Claims<S>, Vec<u64>, String) {
-        let (mut claims, mut later, mut lines) = (Claims::<S>::new(), Vec::new(), String::new());
+        attempts: Vec<Result<TieredAttempt<AnyStore>, StoreError>>,
+    ) -> (Claims, Vec<u64>, String) {
+        let (mut claims, mut later, mut lines) = (Claims::new(), Vec::new(), String::new());
         for (&delivery, attempt) in batch.iter().zip(attempts) {
             match attempt {
                 Ok(TieredAttempt::Claimed(claim)) => {
@@ -201,10 +207,7 @@ fn child() {
     // (A line that a death has cut short is ended.)
     log.write_all(b"\nlife\n").unwrap();
     runtime().block_on(async {
-        match plan.is_postgres() {
-            true => Consumer::start(on_postgres(&plan.address).await, &plan, process, open, log).await,
-            false => Consumer::start(on_redis(&plan.address).await, &plan, process, open, log).await,
-        }
+        Consumer::start(plan.store().await, &plan, process, open, log).await;
     });
 }
 
@@ -339,27 +342,14 @@ fn judge(plan: &Plan, stories: &[Story], killed: u64) {
         assert!(last.1 != Some(false), "{id}: nobody has completed it: {runs:?}");
     }
     runtime().block_on(async {
+        let store = plan.store().await;
         let keys: Vec<RecordKey> = (0..plan.ids).map(|id| RecordKey::new(&Scope::default(), id.to_string())).collect();
         for keys in keys.chunks(1_024) {
-            let known = match plan.is_postgres() {
-                true => on_postgres(&plan.address).await.look_up(keys).await,
-                false => on_redis(&plan.address).await.look_up(keys).await,
-            };
-            for (key, known) in keys.iter().zip(known.unwrap()) {
+            for (key, known) in keys.iter().zip(store.look_up(keys).await.unwrap()) {
                 assert!(matches!(known, Ok(Known::Completed(_))), "{key} is not completed: {known:?}");
             }
         }
     });
-}
-
-async fn on_redis(url: &str) -> RedisStore {
-    RedisStore::connect(RedisOptions::single(url)).await.unwrap()
-}
-
-async fn on_postgres(address: &str) -> PostgresStore {
-    let store = PostgresStore::new(PostgresOptions::parse(address).unwrap()).unwrap();
-    store.migrate().await.unwrap();
-    store
 }
 
 /// `usual` is how many deliveries there are if nothing else was asked for.

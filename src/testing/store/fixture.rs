@@ -1,6 +1,6 @@
 //! What the suite needs to know of a backend, and what each case is given.
 
-use super::erased::{AnyFixture, AnyStore};
+use super::erased::{AnyFixture, Erased};
 use crate::Digester;
 use crate::store::*;
 use crate::sync::{Mutex, Ordering, StdAtomicU64};
@@ -74,14 +74,14 @@ impl<'f> Bench<'f> {
 
 /// A store, and short words for what it is asked.
 pub(super) struct Case {
-    pub(super) store: Box<dyn AnyStore>,
+    pub(super) store: Box<dyn Erased>,
     pub(super) scope: Scope,
     first_attempt: u64,
 }
 
 impl Case {
     /// The same case with another handle.
-    pub(super) fn with(&self, store: Box<dyn AnyStore>) -> Self {
+    pub(super) fn with(&self, store: Box<dyn Erased>) -> Self {
         Case { store, scope: self.scope.clone(), first_attempt: self.first_attempt }
     }
 
