@@ -2,6 +2,7 @@
 
 use super::*;
 use hapax::TieredAttempt;
+use hapax::store::InMemoryStore;
 use hapax::testing::store::Fault;
 use tokio::task::JoinSet;
 
@@ -111,4 +112,35 @@ async fn large_batches_are_divided() {
     let fresh = engine.check_batch(&ids).await.into_iter().filter(|it| it.as_ref().unwrap().is_fresh()).count();
     assert_eq!(fresh, 7_000);
     assert_eq!(engine.stats().waiting, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_store_that_answers_at_once_is_asked_by_each_caller_itself() {
+    const IDS: usize = 3_000;
+    let engine = TieredDedup::builder(Arc::new(InMemoryStore::new())).capacity(10_000).build().await.unwrap();
+    let mut callers = JoinSet::new();
+    for caller in 0..8 {
+        let engine = engine.clone();
+        callers.spawn(async move {
+            let ids: Vec<String> = (0..IDS).map(|i| format!("{i}")).collect();
+            let mut fresh = 0;
+            // One by one, and more than the store takes at a time.
+            if caller % 2 == 0 {
+                for id in &ids {
+                    fresh += usize::from(engine.check(id).await.unwrap().is_fresh());
+                }
+            } else {
+                let verdicts = engine.check_batch(&ids).await;
+                fresh += verdicts.into_iter().filter(|verdict| verdict.as_ref().unwrap().is_fresh()).count();
+            }
+            fresh
+        });
+    }
+    assert_eq!(callers.join_all().await.into_iter().sum::<usize>(), IDS);
+    let requests = engine.stats().store_requests;
+    assert!(engine.check("0").await.unwrap().is_duplicate());
+    assert_eq!(engine.stats().store_requests, requests, "memory has learned it");
+    let claim = engine.claim("claimed").await.unwrap().claimed().unwrap();
+    engine.shutdown(Duration::from_secs(1)).await.unwrap();
+    assert!(claim.complete().await.is_err(), "nothing is asked any more");
 }
