@@ -72,7 +72,7 @@
 //!
 //! | you have | take |
 //! |---|---|
-//! | a consumer of a broker | `stream::Consumer` (feature `stream`): claims, handles, completes, acknowledges, for any broker; examples for six |
+//! | a consumer of a broker | `stream::Consumer` (feature `stream`): claims, handles, completes, acknowledges, for any broker; examples for five |
 //! | a stream of anything | `stream::StreamExt::dedup_by` |
 //! | an effect in PostgreSQL | `postgres::inbox::once` in its transaction (feature `postgres`); messages to be handled later: `Worker`; messages about it: `outbox`, `Relay` |
 //! | an HTTP API whose clients try again | `http::IdempotencyLayer` (feature `http`) |
@@ -107,6 +107,11 @@ mod digest;
 mod key;
 #[cfg(any(feature = "store", feature = "testing"))]
 mod random;
+
+#[cfg(any(feature = "postgres", feature = "stream"))]
+mod back_off;
+#[cfg(any(feature = "http", feature = "postgres", feature = "stream"))]
+mod unwind;
 
 mod window;
 

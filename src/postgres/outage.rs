@@ -1,28 +1,28 @@
 //! How long to go on without a server.
 
+use crate::back_off::BackOff;
 use crate::store::{ErrorKind, StoreError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-const FIRST_DELAY: Duration = Duration::from_millis(50);
-const LONGEST_DELAY: Duration = Duration::from_secs(5);
+const DELAYS: BackOff = BackOff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
 
 /// Failures since something last worked.
 #[derive(Debug)]
 pub(super) struct Outage {
     longest: Duration,
     began: Option<Instant>,
-    delay: Duration,
+    failures: u32,
 }
 
 impl Outage {
     pub(super) fn new(longest: Duration) -> Self {
-        Outage { longest, began: None, delay: FIRST_DELAY }
+        Outage { longest, began: None, failures: 0 }
     }
 
     /// It works.
     pub(super) fn end(&mut self) {
-        (self.began, self.delay) = (None, FIRST_DELAY);
+        (self.began, self.failures) = (None, 0);
     }
 
     /// How long to wait before the next try; or the error, if another try cannot help or it has lasted too long.
@@ -33,9 +33,8 @@ impl Outage {
         if !may_pass || now.duration_since(began) >= self.longest {
             return Err(error);
         }
-        let delay = self.delay;
-        self.delay = (2 * delay).min(LONGEST_DELAY);
-        Ok(delay)
+        self.failures = self.failures.saturating_add(1);
+        Ok(DELAYS.after(self.failures))
     }
 }
 
@@ -55,7 +54,7 @@ mod tests {
         assert_eq!(delays.by_ref().collect::<Vec<_>>(), [50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
         assert!(outage.failed(error(ErrorKind::Timeout), start + 10 * second).is_err());
         outage.end();
-        assert_eq!(outage.failed(error(ErrorKind::Conflict), start + 10 * second).unwrap(), FIRST_DELAY);
+        assert_eq!(outage.failed(error(ErrorKind::Conflict), start + 10 * second).unwrap(), DELAYS.first);
         assert!(outage.failed(error(ErrorKind::Misconfigured), start + 10 * second).is_err());
     }
 }

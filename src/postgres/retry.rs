@@ -1,6 +1,7 @@
 //! How long to wait after a failure, and when to give up.
 
 use super::errors::misconfigured;
+use crate::back_off::BackOff;
 use crate::store::StoreError;
 use std::time::Duration;
 
@@ -21,8 +22,7 @@ use std::time::Duration;
 /// together does not come back together (Brooker, "Exponential backoff and jitter", 2015).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    first: Duration,
-    longest: Duration,
+    back_off: BackOff,
     attempts_max: Option<u32>,
 }
 
@@ -31,8 +31,10 @@ const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
 impl Retry {
     /// After 200 ms at first, a minute at last, until it succeeds.
-    pub(super) const USUAL: Retry =
-        Retry { first: Duration::from_millis(200), longest: Duration::from_secs(60), attempts_max: None };
+    pub(super) const USUAL: Retry = Retry {
+        back_off: BackOff { first: Duration::from_millis(200), max: Duration::from_secs(60) },
+        attempts_max: None,
+    };
 
     /// After the first failure this long, and never longer than that. Tried until it succeeds.
     ///
@@ -44,7 +46,7 @@ impl Retry {
             let what = format!("delays are 1 ms <= first <= longest <= {LONGEST:?}, not {first:?} and {longest:?}");
             return Err(misconfigured(what));
         }
-        Ok(Retry { first, longest, attempts_max: None })
+        Ok(Retry { back_off: BackOff { first, max: longest }, attempts_max: None })
     }
 
     /// After so many attempts the message is a dead letter, and others of its key go on. `None`: it is tried until it
@@ -63,8 +65,7 @@ impl Retry {
 
     /// How long to wait after that many failures, at most.
     pub fn delay(&self, failures: u32) -> Duration {
-        let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-        self.first.checked_mul(factor).map_or(self.longest, |delay| delay.min(self.longest))
+        self.back_off.after(failures)
     }
 
     /// Whether that many attempts were all.
@@ -76,15 +77,6 @@ impl Retry {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn delays_double_up_to_the_longest_and_never_overflow() {
-        let retry = Retry::new(Duration::from_millis(100), Duration::from_secs(1)).unwrap();
-        let millis = [0, 1, 2, 3, 4, 5, 31, 32, 33, 34, u32::MAX].map(|failures| retry.delay(failures).as_millis());
-        assert_eq!(millis, [100, 100, 200, 400, 800, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000]);
-        let week = Retry::new(LONGEST, LONGEST).unwrap();
-        assert_eq!(week.delay(u32::MAX), LONGEST);
-    }
 
     #[test]
     fn the_last_attempt_is_the_one_that_was_chosen() {

@@ -1,18 +1,16 @@
 //! One attempt of a handler or a publisher: it has a limit, and may panic.
 
 use super::Failure;
-use futures_util::FutureExt as _;
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
+use crate::unwind;
 use std::time::Duration;
 
 /// What it came to; otherwise why it failed. Whoever tries throws away what a panic may have left half done: its
 /// transaction, or its message.
 pub(super) async fn within(limit: Duration, attempt: impl Future<Output = Result<(), Failure>>) -> Result<(), String> {
-    match tokio::time::timeout(limit, AssertUnwindSafe(attempt).catch_unwind()).await {
+    match tokio::time::timeout(limit, unwind::caught(attempt)).await {
         Ok(Ok(Ok(()))) => Ok(()),
         Ok(Ok(Err(error))) => Err(with_causes(&*error)),
-        Ok(Err(panic)) => Err(format!("it panicked: {}", said(&*panic))),
+        Ok(Err(panic)) => Err(format!("it panicked: {}", unwind::said(&*panic))),
         Err(_) => Err(format!("it took longer than {limit:?}")),
     }
 }
@@ -21,11 +19,6 @@ pub(super) async fn within(limit: Duration, attempt: impl Future<Output = Result
 fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
-fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text")
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::queue::{self, BEHIND, Claimed, Fate, Outcome, Portion};
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
 use super::{Failure, Message, statements, trial};
+use crate::store::postgres::options::within;
 use crate::store::{PostgresOptions, StoreError};
 use futures_util::FutureExt as _;
 use std::future::Future;
@@ -325,13 +326,6 @@ fn refused(attempts: u32, error: StoreError) -> Result<Attempt, StoreError> {
     match is_servers {
         true => Err(error),
         false => Ok(Attempt::Failed { attempts, error: error.to_string() }),
-    }
-}
-
-pub(super) fn within(what: &str, length: Duration, min: Duration, max: Duration) -> Result<Duration, StoreError> {
-    match (min..=max).contains(&length) {
-        true => Ok(length),
-        false => Err(misconfigured(format!("{what} is between {min:?} and {max:?} long, not {length:?}"))),
     }
 }
 

@@ -1,23 +1,7 @@
-//! How often messages have failed, and how long they wait.
+//! How often messages have failed.
 
 use crate::store::StoredId;
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
-
-/// When a message that has failed is tried again: after twice as long each time, up to a limit.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BackOff {
-    pub(super) first: Duration,
-    pub(super) max: Duration,
-}
-
-impl BackOff {
-    /// After so many failures, at least one.
-    pub(super) fn after(self, failures: u32) -> Duration {
-        let doubled = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-        self.first.checked_mul(doubled).unwrap_or(self.max).min(self.max)
-    }
-}
 
 /// Failures of ids that the broker does not count. If there are too many ids, the first ones are forgotten: these are tried more often, and none is lost.
 pub(super) struct Attempts {
@@ -61,13 +45,6 @@ impl Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_wait_is_twice_the_one_before_up_to_a_limit() {
-        let back_off = BackOff { first: Duration::from_millis(100), max: Duration::from_secs(1) };
-        let waits = [0, 1, 2, 3, 4, 5, 32, 33, u32::MAX].map(|failures| back_off.after(failures).as_millis());
-        assert_eq!(waits, [100, 100, 200, 400, 800, 1_000, 1_000, 1_000, 1_000]);
-    }
 
     #[test]
     fn failures_are_counted_for_a_bounded_number_of_ids() {

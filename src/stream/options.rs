@@ -1,9 +1,9 @@
 //! How a consumer is configured.
 
-use super::attempts::BackOff;
 use super::consumer::Consumer;
 use super::source::Partition;
 use super::stats::Counts;
+use crate::back_off::BackOff;
 use crate::TieredDedup;
 use crate::store::{ErrorKind, Scope, Store, StoreError};
 use std::fmt;

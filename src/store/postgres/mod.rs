@@ -26,7 +26,7 @@ mod batches;
 pub(crate) mod errors;
 pub(crate) mod names;
 mod operations;
-mod options;
+pub(crate) mod options;
 mod partitions;
 mod rows;
 mod schema;

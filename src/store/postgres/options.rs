@@ -183,7 +183,7 @@ impl fmt::Debug for PostgresOptions {
     }
 }
 
-fn within(what: &str, length: Duration, min: Duration, max: Duration) -> Result<Duration, StoreError> {
+pub(crate) fn within(what: &str, length: Duration, min: Duration, max: Duration) -> Result<Duration, StoreError> {
     match (min..=max).contains(&length) {
         true => Ok(length),
         false => Err(misconfigured(format!("{what} is between {min:?} and {max:?} long, not {length:?}"))),

@@ -1,0 +1,27 @@
+//! Panics of code that is not ours, as values.
+
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+pub(crate) type Panic = Box<dyn Any + Send>;
+
+/// What some work comes to, or what it panicked with. Whoever catches that throws away what the work may have left half done.
+pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic> {
+    let mut work = pin!(work);
+    // What has panicked is not polled again.
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
+}
+
+/// What a panic said.
+#[cfg(any(feature = "postgres", feature = "stream"))]
+pub(crate) fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("nothing")
+}
