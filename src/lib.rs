@@ -150,6 +150,8 @@ mod sync;
 mod explore;
 
 #[cfg(feature = "bench")]
+pub mod measure;
+#[cfg(feature = "bench")]
 pub mod strategy;
 #[cfg(feature = "testing")]
 pub mod testing;

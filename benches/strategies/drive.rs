@@ -55,7 +55,13 @@ impl<B: Ids> Visitor<B::Id> for Drive<'_, B> {
         let windows = warm_up.windows_max + measured.windows_max;
         let streams = generate::<B>(self.0, windows * WINDOW_TICKS + after);
         let bytes_before = resident::bytes();
-        let plan = Plan { window: WINDOW, live: setting.live, threads: setting.threads };
+        let plan = Plan {
+            window: WINDOW,
+            live: setting.live,
+            threads: setting.threads,
+            budget_bytes: None,
+            place: hapax::strategy::Place::Memory,
+        };
         let strategy = S::new(&plan).expect("there is memory for it");
         let stops = (0..=windows).map(|_| OnceLock::new()).collect();
         let batched = self.0.mode == Mode::Batched;

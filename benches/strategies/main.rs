@@ -136,7 +136,15 @@ fn rows(options: &Options, kind: Kind) -> Vec<Results> {
     let is_wanted = |strategy: &Listed| options.only.iter().any(|text| strategy.name.contains(text));
     let mut rows = Vec::new();
     for (name, _) in roofline::NAMES {
-        let roofline = Listed { name, batches: true, expires: true, allowance: hapax::strategy::Allowance::NONE };
+        let roofline = Listed {
+            name,
+            sort: hapax::measure::Sort::Roofline,
+            needs: hapax::strategy::Needs::Nothing,
+            takes_budget: false,
+            batches: true,
+            expires: true,
+            allowance: hapax::strategy::Allowance::NONE,
+        };
         rows.push(Results::new(roofline, Mode::Batched));
     }
     for strategy in strategies.into_iter().filter(is_wanted) {

@@ -2,8 +2,9 @@
 //! rated for.
 
 use super::expiring::Hasher;
-use super::{Allowance, FALSE_POSITIVE_RATE, Id, Plan, Strategy};
-use crate::{Error, Timestamp};
+use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Strategy};
+use crate::Timestamp;
+use crate::measure::Sort;
 use bloomfilter::Bloom;
 use fastbloom::AtomicBloomFilter;
 use std::sync::{Mutex, PoisonError};
@@ -15,9 +16,10 @@ pub(super) type Fast = AtomicBloomFilter<Hasher>;
 
 impl<I: Id + ?Sized> Strategy<I> for Fast {
     const NAME: &'static str = "fastbloom";
+    const SORT: Sort = Sort::Filter;
     const EXPIRES: bool = false;
 
-    fn new(plan: &Plan) -> Result<Self, Error> {
+    fn new(plan: &Plan) -> Result<Self, Failure> {
         let builder = AtomicBloomFilter::with_false_pos(FALSE_POSITIVE_RATE).hasher(Hasher::default());
         Ok(builder.expected_items(plan.live))
     }
@@ -37,10 +39,11 @@ pub(super) type Locked<I> = Mutex<Bloom<I>>;
 
 impl<I: Id + ?Sized> Strategy<I> for Locked<I> {
     const NAME: &'static str = "Mutex<bloomfilter>";
+    const SORT: Sort = Sort::Filter;
     const BATCHES: bool = true;
     const EXPIRES: bool = false;
 
-    fn new(plan: &Plan) -> Result<Self, Error> {
+    fn new(plan: &Plan) -> Result<Self, Failure> {
         let mut filter = Bloom::new_for_fp_rate(plan.live, FALSE_POSITIVE_RATE).expect("the system has randomness");
         // Its memory is only promised so far, and it is filled from empty: no page is to be fetched while the clock runs.
         filter.clear();

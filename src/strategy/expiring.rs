@@ -1,7 +1,8 @@
 //! What all maps need to become a window: times in the values, and a purge now and then.
 
-use super::{Id, Plan, Strategy};
-use crate::{Error, Timestamp};
+use super::{Failure, Id, Plan, Strategy};
+use crate::Timestamp;
+use crate::measure::Sort;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -108,9 +109,10 @@ impl Moment {
 
 impl<I: Id + ?Sized, M: Map<I>> Strategy<I> for Expiring<M> {
     const NAME: &'static str = M::NAME;
+    const SORT: Sort = Sort::Window;
     const BATCHES: bool = M::BATCHES;
 
-    fn new(plan: &Plan) -> Result<Self, Error> {
+    fn new(plan: &Plan) -> Result<Self, Failure> {
         let purge_every = plan.window / PURGES_PER_WINDOW;
         Ok(Expiring {
             map: M::new(plan.live + plan.live / PURGES_PER_WINDOW as usize, plan.threads),

@@ -1,7 +1,8 @@
 //! This crate: its window, its window with a history behind it, and its history alone.
 
-use super::{Allowance, FALSE_POSITIVE_RATE, Id, Plan, Strategy};
-use crate::{Dedup, Digest, Digester, Error, History, Outcome, Timestamp, Verdict};
+use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Strategy};
+use crate::measure::Sort;
+use crate::{Dedup, Digest, Digester, History, Outcome, Timestamp, Verdict};
 use std::cell::RefCell;
 
 // What a caller of batches keeps from one to the next; the trait has no place for it.
@@ -16,9 +17,10 @@ pub struct Hapax<const WITH_HISTORY: bool>(Dedup);
 
 impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTORY> {
     const NAME: &'static str = if WITH_HISTORY { "hapax window+history" } else { "hapax window" };
+    const SORT: Sort = Sort::Window;
     const BATCHES: bool = true;
 
-    fn new(plan: &Plan) -> Result<Self, Error> {
+    fn new(plan: &Plan) -> Result<Self, Failure> {
         let builder = Dedup::builder().window(plan.window).capacity(plan.live);
         let builder = match WITH_HISTORY {
             true => builder.history(plan.window * 2, FALSE_POSITIVE_RATE, plan.live * 2),
@@ -60,10 +62,11 @@ pub struct HapaxHistory {
 
 impl<I: Id + ?Sized> Strategy<I> for HapaxHistory {
     const NAME: &'static str = "hapax history";
+    const SORT: Sort = Sort::Filter;
     const BATCHES: bool = true;
     const EXPIRES: bool = false;
 
-    fn new(plan: &Plan) -> Result<Self, Error> {
+    fn new(plan: &Plan) -> Result<Self, Failure> {
         let history = History::new(plan.window, FALSE_POSITIVE_RATE, plan.live)?;
         Ok(HapaxHistory { digester: Digester::random(), history })
     }

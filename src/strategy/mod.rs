@@ -21,14 +21,20 @@ pub use self::id::Id;
 
 use self::expiring::Expiring;
 use self::hapax::{Hapax, HapaxHistory};
-use crate::{Error, Timestamp};
+use crate::Timestamp;
+use crate::measure::Sort;
+use std::path::PathBuf;
 use std::time::Duration;
+
+/// Why a strategy cannot be built.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A way to tell new ids from ids seen before.
 ///
 /// ```
-/// use hapax::strategy::{Plan, Strategy};
-/// use hapax::{Error, Timestamp};
+/// use hapax::Timestamp;
+/// use hapax::measure::Sort;
+/// use hapax::strategy::{Failure, Place, Plan, Strategy};
 /// use std::sync::Mutex;
 /// use std::time::Duration;
 ///
@@ -37,8 +43,9 @@ use std::time::Duration;
 ///
 /// impl Strategy<u64> for LastId {
 ///     const NAME: &'static str = "last id";
+///     const SORT: Sort = Sort::Window;
 ///
-///     fn new(_plan: &Plan) -> Result<Self, Error> {
+///     fn new(_plan: &Plan) -> Result<Self, Failure> {
 ///         Ok(LastId(Mutex::new(None)))
 ///     }
 ///
@@ -47,10 +54,11 @@ use std::time::Duration;
 ///     }
 /// }
 ///
-/// let strategy = LastId::new(&Plan { window: Duration::from_secs(60), live: 1, threads: 1 })?;
+/// let plan = Plan { window: Duration::from_secs(60), live: 1, threads: 1, budget_bytes: None, place: Place::Memory };
+/// let strategy = LastId::new(&plan)?;
 /// assert!(strategy.check(&17, Timestamp::from_secs(0)));
 /// assert!(!strategy.check(&17, Timestamp::from_secs(1)));
-/// # Ok::<(), Error>(())
+/// # Ok::<(), Failure>(())
 /// ```
 ///
 /// # What is expected of it
@@ -66,18 +74,30 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
     /// What it is called in tables.
     const NAME: &'static str;
 
+    /// What it is; what it is compared with.
+    const SORT: Sort;
+
+    /// Where its ids are. Somewhere else than in memory, whoever builds it provides for the [`Place`].
+    const NEEDS: Needs = Needs::Nothing;
+
+    /// Whether it makes use of [`Plan::budget_bytes`].
+    const TAKES_BUDGET: bool = false;
+
     /// Whether [`check_batch`](Strategy::check_batch) is more than a loop.
     const BATCHES: bool = false;
 
     /// Whether it forgets. If not, it is used for no more ids than are live at a time.
     const EXPIRES: bool = true;
 
+    /// Whether it expires ids on its own clock, whatever time it is told. What comes again after its window is then not judged.
+    const OWN_CLOCK: bool = false;
+
     /// Builds it.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`], if it can tell before the system kills somebody.
-    fn new(plan: &Plan) -> Result<Self, Error>;
+    /// Whatever keeps it from working: then it is listed as not measured, for this reason.
+    fn new(plan: &Plan) -> Result<Self, Failure>;
 
     /// Whether the id is fresh. If so, it is remembered from now on.
     fn check(&self, id: &I, now: Timestamp) -> bool;
@@ -111,7 +131,7 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
 }
 
 /// What a strategy is to be built for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// How long an id is remembered.
     pub window: Duration,
@@ -119,6 +139,34 @@ pub struct Plan {
     pub live: usize,
     /// Threads that use it at the same time.
     pub threads: usize,
+    /// Memory that it may take, in bytes; if none, what `live` ids take.
+    pub budget_bytes: Option<u64>,
+    /// Where its ids are: what it [`NEEDS`](Strategy::NEEDS).
+    pub place: Place,
+}
+
+/// What a strategy needs beside memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Needs {
+    /// Nothing.
+    Nothing,
+    /// An empty directory.
+    Directory,
+    /// An empty Redis.
+    Redis,
+    /// An empty database of PostgreSQL.
+    Postgres,
+}
+
+/// A place that is empty at first, and nobody else's.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// Memory of this process.
+    Memory,
+    /// A directory.
+    Directory(PathBuf),
+    /// A server of its own: where to connect, as an address of the `redis` or `tokio-postgres` crate.
+    Server(String),
 }
 
 /// How many answers may be wrong, as shares of those that were right to give.
@@ -143,6 +191,12 @@ pub const FALSE_POSITIVE_RATE: f64 = 1e-3;
 pub struct Listed {
     /// [`Strategy::NAME`].
     pub name: &'static str,
+    /// [`Strategy::SORT`].
+    pub sort: Sort,
+    /// [`Strategy::NEEDS`].
+    pub needs: Needs,
+    /// [`Strategy::TAKES_BUDGET`].
+    pub takes_budget: bool,
     /// [`Strategy::BATCHES`].
     pub batches: bool,
     /// [`Strategy::EXPIRES`].
@@ -153,7 +207,15 @@ pub struct Listed {
 
 impl Listed {
     fn of<I: Id + ?Sized, S: Strategy<I>>() -> Self {
-        Listed { name: S::NAME, batches: S::BATCHES, expires: S::EXPIRES, allowance: S::allowance() }
+        Listed {
+            name: S::NAME,
+            sort: S::SORT,
+            needs: S::NEEDS,
+            takes_budget: S::TAKES_BUDGET,
+            batches: S::BATCHES,
+            expires: S::EXPIRES,
+            allowance: S::allowance(),
+        }
     }
 }
 

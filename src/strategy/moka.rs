@@ -1,8 +1,9 @@
 //! `moka`: a cache that expires entries by itself, on its own clock.
 
 use super::expiring::Hasher;
-use super::{Allowance, Id, Plan, Strategy};
-use crate::{Error, Timestamp};
+use super::{Allowance, Failure, Id, Plan, Strategy};
+use crate::Timestamp;
+use crate::measure::Sort;
 use moka::sync::Cache;
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,10 @@ impl<K: std::hash::Hash + Eq + Send + Sync + 'static> Moka<K> {
 
 impl<I: Id + ?Sized> Strategy<I> for Moka<I::Owned> {
     const NAME: &'static str = "moka";
+    const SORT: Sort = Sort::Window;
+    const OWN_CLOCK: bool = true;
 
-    fn new(plan: &Plan) -> Result<Self, Error> {
+    fn new(plan: &Plan) -> Result<Self, Failure> {
         Ok(Self::with_time_to_live(window_time::<I>(plan), plan.live))
     }
 

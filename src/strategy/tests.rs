@@ -5,7 +5,8 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 
 const TICK: Duration = Duration::from_secs(1);
-const PLAN: Plan = Plan { window: Duration::from_secs(100), live: 4_000, threads: 2 };
+const PLAN: Plan =
+    Plan { window: Duration::from_secs(100), live: 4_000, threads: 2, budget_bytes: None, place: Place::Memory };
 
 /// A time in hundredths of the window.
 fn at(tick: u64) -> Timestamp {

@@ -3,8 +3,8 @@
 use super::consumer::Consumer;
 use super::source::Partition;
 use super::stats::Counts;
-use crate::back_off::BackOff;
 use crate::TieredDedup;
+use crate::back_off::BackOff;
 use crate::store::{ErrorKind, Scope, Store, StoreError};
 use std::fmt;
 use std::sync::Arc;

@@ -1,0 +1,67 @@
+//! Under which conditions strategies are compared.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Everything that decides what a strategy has to do. Rows with the same setting can be compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    pub workload: Workload,
+    pub ids: IdKind,
+    /// Ids within a window.
+    pub live: usize,
+    /// Threads that share one strategy.
+    pub threads: usize,
+    /// Ids that are handed over at once; 1: one by one.
+    pub batch: usize,
+    /// What a thread does between two calls, in nanoseconds.
+    pub think_nanos: u64,
+    /// Ids a second that are due, of all threads together; if none, each thread goes as fast as it can.
+    pub rate: Option<f64>,
+    /// Memory that the strategy may take, in bytes; if none, what it needs for `live` ids.
+    pub budget_bytes: Option<u64>,
+}
+
+/// Which ids come, and in which order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Workload {
+    pub shape: Shape,
+    /// The share of checks that are redeliveries, below 1. A trace and `Zipf` have their own.
+    pub duplicates: f64,
+    /// How far back redeliveries reach, in windows, at most 1. A trace and `Zipf` have their own.
+    pub distance_windows: f64,
+}
+
+/// How redeliveries come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// Evenly: any recent id, at any time.
+    Uniform,
+    /// Some ids are far more frequent than others: the one of rank r comes in proportion to r^-exponent.
+    Zipf { exponent: f64 },
+    /// After a rebalance: a run of recent ids comes again, all at once, in their order.
+    Rebalance,
+    /// A few ids come again and again within a short time.
+    RetryStorm,
+    /// Evenly, but ids are all alike in what hash functions and shards like to look at: they share long prefixes.
+    Prefixes,
+    /// What somebody has recorded.
+    Trace { path: PathBuf },
+}
+
+/// What ids are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdKind {
+    /// An integer.
+    U64,
+    /// The 16 bytes of a UUID.
+    Uuid,
+    /// A UUID as text, 36 bytes.
+    UuidText,
+    /// 200 bytes.
+    Key200,
+    /// Bytes of any length, as a trace has them.
+    Bytes,
+}
