@@ -2,6 +2,7 @@
 
 mod measurement;
 mod report;
+pub mod servers;
 mod setting;
 pub mod workload;
 

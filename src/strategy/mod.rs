@@ -22,7 +22,7 @@ pub use self::id::Id;
 use self::expiring::Expiring;
 use self::hapax::{Hapax, HapaxHistory};
 use crate::Timestamp;
-use crate::measure::Sort;
+use crate::measure::{Absent, Sort};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -243,6 +243,30 @@ macro_rules! strategies {
             None
         }
     };
+}
+
+/// The strategies that this build lacks, and the feature that each needs.
+pub fn not_built() -> Vec<Absent> {
+    let needed: [(bool, &str, &[&str]); 4] = [
+        (cfg!(feature = "fjall"), "fjall", &["fjall", "hapax over fjall"]),
+        (cfg!(feature = "sqlite"), "sqlite", &["rusqlite"]),
+        (
+            cfg!(feature = "redis"),
+            "redis",
+            &["Redis SET NX EX, one at a time", "Redis SET NX EX, pipelined", "hapax over Redis"],
+        ),
+        (
+            cfg!(feature = "postgres"),
+            "postgres",
+            &["PostgreSQL INSERT, one at a time", "PostgreSQL INSERT, batched", "hapax over PostgreSQL"],
+        ),
+    ];
+    let absent = |feature: &str, strategy: &str| {
+        let reason = format!("built without the feature `{feature}`");
+        Absent { strategy: strategy.to_owned(), reason }
+    };
+    let lacking = needed.iter().filter(|(is_built, ..)| !is_built);
+    lacking.flat_map(|(_, feature, names)| names.iter().map(|name| absent(feature, name))).collect()
 }
 
 strategies! {
