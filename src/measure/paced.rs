@@ -13,9 +13,6 @@ use crate::strategy::Strategy;
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 
-/// For how long ids are due, at most.
-const DUE_MAX: Duration = Duration::from_secs(3);
-
 /// How much longer it may take to answer them: as long again, and this.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -76,7 +73,7 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
     pub(super) fn run_paced(&self, crew: &Crew, thread: usize, stream: &Stream<B>, from: usize, rate: f64) -> Leg {
         let all = stream.ticks(from..from + self.phases.measured.ticks_max);
         let schedule = crew.schedule(|| Schedule::new(Instant::now(), rate, self.streams.len()));
-        let ids = all.len().min(schedule.due_by(thread, schedule.start + DUE_MAX));
+        let ids = all.len().min(schedule.due_by(thread, schedule.start + self.phases.due_max));
         let planned = schedule.due(thread, ids) - schedule.start;
         let deadline = schedule.start + planned * 2 + GRACE;
         let mut unexpected = Unexpected::default();

@@ -16,6 +16,15 @@ pub enum Effort {
     Quick,
 }
 
+impl Effort {
+    fn due_max(self) -> Duration {
+        match self {
+            Effort::Full => Duration::from_secs(3),
+            Effort::Quick => Duration::from_millis(600),
+        }
+    }
+}
+
 /// A stretch of the stream: so many ticks, or fewer if they take too long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Phase {
@@ -33,6 +42,8 @@ pub(super) struct Phases {
     pub measured: Phase,
     /// Ticks of the stream afterwards, of which new ids are asked for.
     pub after: usize,
+    /// For how long ids are due, at most, if they come at a rate.
+    pub due_max: Duration,
 }
 
 const NOTHING: Phase = Phase { ticks_min: 0, ticks_max: 0, step: 1, time_max: Duration::ZERO };
@@ -53,13 +64,13 @@ impl Phases {
     pub fn of(setting: &Setting, sort: Sort, expires: bool, effort: Effort) -> Self {
         if !expires {
             let fill = Phase { ticks_min: WINDOW_TICKS, ticks_max: WINDOW_TICKS, step: 1, time_max: Duration::MAX };
-            return Phases { warm_up: NOTHING, measured: fill, after: 1 };
+            return Phases { warm_up: NOTHING, measured: fill, after: 1, due_max: effort.due_max() };
         }
-        let quick = effort == Effort::Quick;
+        let (quick, due_max) = (effort == Effort::Quick, effort.due_max());
         let millis = |full, short| Duration::from_millis(if quick { short } else { full });
         if matches!(sort, Sort::Durable | Sort::Server) {
             let some = |time_max| Phase { ticks_min: 1, ticks_max: 2 * WINDOW_TICKS, step: 1, time_max };
-            return Phases { warm_up: some(millis(500, 150)), measured: some(millis(1_500, 350)), after: 0 };
+            return Phases { warm_up: some(millis(500, 150)), measured: some(millis(1_500, 350)), after: 0, due_max };
         }
         let windows = |min: usize, max: usize, time_max| Phase {
             ticks_min: min * WINDOW_TICKS,
@@ -77,6 +88,7 @@ impl Phases {
             warm_up: windows(2, warm_up_max, millis(10_000, 1_000)),
             measured: windows(1, measured_max, millis(5_000, 1_000)),
             after: 0,
+            due_max,
         }
     }
 
@@ -89,7 +101,7 @@ impl Phases {
             _ => Duration::MAX,
         };
         let measured = Phase { ticks_min: 1.min(ticks_max), ticks_max, step: 1, time_max };
-        Phases { warm_up: NOTHING, measured, after: 0 }
+        Phases { warm_up: NOTHING, measured, after: 0, due_max: effort.due_max() }
     }
 }
 
