@@ -6,7 +6,7 @@ mod bench;
 mod failure;
 mod filter;
 mod journal;
-#[cfg_attr(not(test), expect(dead_code, reason = "`bench` and `plan` are to use it"))]
+#[cfg(any(test, feature = "bench"))]
 mod records;
 
 use args::{Args, Command, JournalCommand};

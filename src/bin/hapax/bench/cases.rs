@@ -54,6 +54,7 @@ impl Of {
 pub struct Traced {
     pub workload: Workload,
     pub live: usize,
+    pub events: usize,
 }
 
 impl Plan {

@@ -1,18 +1,21 @@
 //! About how long it takes: to be said beforehand.
 
-use hapax::measure::{Row, Sort};
+use hapax::measure::{Row, Shape, Sort};
 use std::time::Duration;
 
-/// Seconds that all runs of some rows take, roughly: as on a machine of 2026.
-pub fn estimate(rows: &[Row], rounds: u32, quick: bool) -> Duration {
-    let seconds: f64 = rows.iter().map(|row| seconds_of(row, quick)).sum();
+/// What all runs of some rows take, roughly: as on a machine of 2026. `events` are those of a trace.
+pub fn estimate(rows: &[Row], rounds: u32, quick: bool, events: usize) -> Duration {
+    let seconds: f64 = rows.iter().map(|row| seconds_of(row, quick, events as f64)).sum();
     Duration::from_secs_f64(seconds * f64::from(rounds))
 }
 
-fn seconds_of(row: &Row, quick: bool) -> f64 {
+fn seconds_of(row: &Row, quick: bool, events: f64) -> f64 {
     let setting = &row.setting;
-    let window_ids = setting.live as f64 / (1.0 - setting.workload.duplicates).max(0.05);
-    let windows = if row.sort == Sort::Filter { 1.0 } else { 6.0 };
+    let (window_ids, windows) = match (&setting.workload.shape, row.sort) {
+        (Shape::Trace { .. }, _) => (events, 1.0),
+        (_, Sort::Filter) => (setting.live as f64 / (1.0 - setting.workload.duplicates).max(0.05), 1.0),
+        _ => (setting.live as f64 / (1.0 - setting.workload.duplicates).max(0.05), 6.0),
+    };
     let stream = windows * window_ids * 40e-9;
     let process = 0.05;
     let paced = |limit: f64| setting.rate.map(|rate| (2.0 * window_ids / rate).min(limit));
@@ -54,7 +57,7 @@ mod tests {
             may_miss: 0.0,
             may_invent: 0.0,
         };
-        let of = |row: Row, rounds, quick| estimate(&[row], rounds, quick);
+        let of = |row: Row, rounds, quick| estimate(&[row], rounds, quick, 0);
         let small = || row(Sort::Window, Setting::default());
         assert_eq!(of(small(), 4, false), of(small(), 2, false) * 2);
         assert!(

@@ -11,6 +11,7 @@ mod list;
 mod options;
 mod output;
 mod progress;
+mod recorded;
 mod scratch;
 mod versions;
 
@@ -36,17 +37,17 @@ pub fn run(args: BenchArgs) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let scratch = Scratch::new()?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let plan = Plan::new(&args, None, processors)?;
+    let traced = recorded::trace(&args, &scratch, &interrupt)?;
+    let plan = Plan::new(&args, traced.as_ref(), processors)?;
     let seed = args.seed.unwrap_or_else(random);
-    eprintln!(
-        "{}",
-        progress::announce(&plan.rows, args.rounds(), estimate::estimate(&plan.rows, args.rounds(), args.quick), seed)
-    );
+    let time = estimate::estimate(&plan.rows, args.rounds(), args.quick, traced.map_or(0, |traced| traced.events));
+    eprintln!("{}", progress::announce(&plan.rows, args.rounds(), time, seed));
     let began_unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let surroundings = Surroundings { directory: scratch.path(), huge_pages: args.huge_pages, interrupt: &interrupt };
     let mut rows = plan.rows;
     let interrupted = measure_all(&mut rows, &args, seed, &surroundings);
     rows.retain(|row| !row.runs.is_empty() || !row.failures.is_empty());
+    recorded::rename(&mut rows, &args);
     let report = Report {
         format: Report::FORMAT,
         began_unix_seconds,

@@ -1,7 +1,7 @@
 //! The command line of `hapax bench`.
 
 use super::output::OutputArgs;
-use crate::args::{capacity, duration};
+use crate::args::{BadLineArgs, LineArgs, capacity, duration};
 use hapax::measure::{IdKind, Shape};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ Exit codes:
 
 Examples:
   hapax bench --quick
-  hapax bench --html report.html --json report.json
+  hapax bench --save report.json
   hapax bench --column id --time-column at --window 10m orders.csv
   hapax bench --live 1_000_000,10_000_000 --threads 1,2,4 --batch 1024 --only hapax,DashMap,Mutex
   hapax bench --rate 100_000,1_000_000 --batch 64 --without Redis,PostgreSQL
@@ -88,6 +88,16 @@ pub struct BenchArgs {
 
     #[command(flatten)]
     pub output: OutputArgs,
+
+    /// For how long an id is remembered (like 10m or 36h); without it, for the whole input
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Which ids come from files")]
+    pub window: Option<Duration>,
+
+    #[command(flatten)]
+    pub lines: LineArgs,
+
+    #[command(flatten)]
+    pub bad: BadLineArgs,
 
     /// Measure the case on standard input: what this command starts for each run
     #[arg(long, hide = true, exclusive = true)]

@@ -9,12 +9,12 @@ use std::path::PathBuf;
 pub struct OutputArgs {
     /// Keep everything that was measured in this file
     #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    pub save: Option<PathBuf>,
 }
 
 /// Writes all outputs.
 pub fn write(report: &Report, args: &OutputArgs) -> Result<(), Failure> {
-    if let Some(path) = &args.json {
+    if let Some(path) = &args.save {
         let json = serde_json::to_vec(report).map_err(|error| Failure::Io(error.to_string()))?;
         std::fs::write(path, json).map_err(|error| Failure::input(path, error))?;
     }
