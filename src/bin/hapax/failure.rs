@@ -16,7 +16,7 @@ pub enum Failure {
     BadInput(String),
     /// All is done, but ids had to be forgotten before their time.
     Forgotten(String),
-    /// All is done, and strategies gave more wrong answers than they promise.
+    /// All is done, and strategies gave more wrong answers than they promise, or none at all.
     #[cfg(feature = "bench")]
     Wrong(String),
     /// All that was finished is written.

@@ -102,7 +102,9 @@ fn verdict(report: &Report) -> Result<(), Failure> {
         row.broken_promises().into_iter().map(move |broken| format!("{broken} ({setting})"))
     });
     let culprits: Vec<String> = culprits.collect();
+    let has_runs = report.rows.iter().any(|row| !row.runs.is_empty());
     match (culprits.is_empty(), report.interrupted) {
+        (true, false) if !has_runs => Err(Failure::Wrong("every case has failed".to_string())),
         (false, _) => Err(Failure::Wrong(format!("more wrong answers than promised:\n  {}", culprits.join("\n  ")))),
         (true, true) => Err(Failure::Interrupted),
         (true, false) => Ok(()),

@@ -34,6 +34,11 @@ impl Progress {
     pub fn end(&mut self, row: &Row, seen: Result<&Measurement, &str>) {
         self.done += 1;
         let result = match seen {
+            Ok(Measurement { latency: Some(latency), .. }) => {
+                let p99 =
+                    latency.quantiles.iter().find(|quantile| quantile.of == 0.99).map_or(0, |quantile| quantile.nanos);
+                format!("{:.1} us at 99 %, {:.0} ids a second", p99 as f64 / 1e3, latency.reached)
+            }
             Ok(seen) => format!("{:.1} ns an id", seen.nanos as f64 / seen.checks.max(1) as f64),
             Err(reason) => format!("failed: {reason}"),
         };

@@ -32,7 +32,7 @@ pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Resu
         return Err(Failure::BadInput("there is no id to be checked".to_string()));
     }
     let path = scratch.path().join("trace");
-    trace.write(&path).map_err(|error| Failure::input(&path, error))?;
+    trace.write(&path).map_err(|error| Failure::Io(error.to_string()))?;
     eprintln!(
         "{} ids, at most {} different ones {}",
         header.events,
