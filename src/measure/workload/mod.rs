@@ -23,13 +23,17 @@
 
 mod generate;
 mod ids;
+mod redeliver;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod truth;
+mod zipf;
 
 pub use self::ids::{Bytes, Ids, Keys200, UuidTexts};
 pub use self::stream::Stream;
-pub use self::trace::{Trace, TraceHeader};
+pub use self::trace::{Trace, TraceError, TraceHeader};
 pub use self::truth::Truth;
 
 use crate::Timestamp;
@@ -64,9 +68,11 @@ pub fn time(tick: usize) -> Timestamp {
 ///
 /// If the setting makes no sense, or its trace cannot be read, or has ids of another kind.
 pub fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Result<Vec<Stream<B>>, Failure> {
-    generate::check(setting)?;
+    if setting.ids != B::KIND {
+        return Err(format!("ids of the kind {:?} were to be kept as {:?}", setting.ids, B::KIND).into());
+    }
     match &setting.workload.shape {
-        Shape::Trace { path } => trace::streams(&Trace::read(path)?, setting.threads, ticks),
+        Shape::Trace { path } => Trace::read(path)?.streams(setting.threads, ticks),
         _ => generate::streams(setting, seed, ticks),
     }
 }
