@@ -4,6 +4,7 @@ mod measurement;
 mod report;
 pub mod servers;
 mod setting;
+pub mod workload;
 
 pub use measurement::{Answers, Latency, Measurement, Quantile};
 pub use report::{Absent, Library, Machine, Report, Row, Sort};
