@@ -27,7 +27,7 @@ use self::expiring::Expiring;
 use self::hapax::{Hapax, HapaxHistory};
 use crate::Timestamp;
 use crate::measure::{Absent, Sort};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Why a strategy cannot be built.
@@ -151,6 +151,32 @@ pub struct Plan {
     pub budget_bytes: Option<u64>,
     /// Where its ids are: what it [`NEEDS`](Strategy::NEEDS).
     pub place: Place,
+}
+
+impl Plan {
+    /// The directory that a strategy needs.
+    ///
+    /// # Errors
+    ///
+    /// If the place is none.
+    pub fn directory(&self) -> Result<&Path, Failure> {
+        match &self.place {
+            Place::Directory(path) => Ok(path),
+            other => Err(format!("expected a directory as its place, got {other:?}").into()),
+        }
+    }
+
+    /// The address of the server that a strategy needs.
+    ///
+    /// # Errors
+    ///
+    /// If the place is none.
+    pub fn server(&self) -> Result<&str, Failure> {
+        match &self.place {
+            Place::Server(address) => Ok(address),
+            other => Err(format!("expected a server as its place, got {other:?}").into()),
+        }
+    }
 }
 
 /// What a strategy needs beside memory.

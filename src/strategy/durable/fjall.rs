@@ -1,6 +1,6 @@
 //! `fjall`: an LSM tree in a directory.
 
-use super::lasting::{Keep, directory};
+use super::lasting::Keep;
 use crate::measure::Sort;
 use crate::strategy::{Failure, Needs, Plan};
 use ::fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
@@ -46,7 +46,7 @@ impl Keep for Fjall {
     const NEEDS: Needs = Needs::Directory;
 
     fn open(plan: &Plan) -> Result<Self, Failure> {
-        let database = Database::builder(directory(plan)?).open()?;
+        let database = Database::builder(plan.directory()?).open()?;
         let ids = database.keyspace("ids", KeyspaceCreateOptions::default)?;
         let group = Arc::new(Group::default());
         let (synced, its_group) = (database.clone(), Arc::clone(&group));

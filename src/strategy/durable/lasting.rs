@@ -2,9 +2,7 @@
 
 use crate::Timestamp;
 use crate::measure::Sort;
-use crate::strategy::{Failure, Id, Needs, Place, Plan, Strategy};
-use std::borrow::Borrow;
-use std::path::Path;
+use crate::strategy::{Failure, Id, Needs, Plan, Strategy};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A place that keeps ids for longer than a run.
@@ -105,71 +103,9 @@ fn explained(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Ids in their order, of each the first only: what a batch has to ask, and which of its ids that answers.
-pub(super) struct Distinct<B> {
-    /// Sorted, so that batches that meet take locks in the same order.
-    pub ids: Vec<B>,
-    /// Where in the batch each of them was first.
-    pub places: Vec<usize>,
-    /// How many ids the batch had.
-    pub asked: usize,
-}
-
-impl<B: AsRef<[u8]>> Distinct<B> {
-    pub fn of(ids: impl Iterator<Item = B>) -> Self {
-        let mut numbered: Vec<(usize, B)> = ids.enumerate().collect();
-        let asked = numbered.len();
-        numbered.sort_by(|(_, a), (_, b)| a.as_ref().cmp(b.as_ref()));
-        // Sorting kept the order of equal ones, so the first is the first.
-        numbered.dedup_by(|(_, later), (_, first)| (*later).as_ref() == (*first).as_ref());
-        let (places, ids) = numbered.into_iter().unzip();
-        Distinct { ids, places, asked }
-    }
-
-    /// Appends the batch's answers, given which of the ids were new.
-    pub fn answer<N: Borrow<[u8]>>(&self, new: impl Iterator<Item = N>, fresh: &mut Vec<bool>) -> Result<(), Failure> {
-        let start = fresh.len();
-        fresh.resize(start + self.asked, false);
-        for id in new {
-            let found = self.ids.binary_search_by(|asked| asked.as_ref().cmp(id.borrow()));
-            let found = found.map_err(|_| format!("expected an id of the batch, got {:?}", id.borrow()))?;
-            fresh[start + self.places[found]] = true;
-        }
-        Ok(())
-    }
-}
-
-/// The directory of a plan.
-pub(super) fn directory(plan: &Plan) -> Result<&Path, Failure> {
-    match &plan.place {
-        Place::Directory(path) => Ok(path),
-        other => Err(format!("expected a directory as its place, got {other:?}").into()),
-    }
-}
-
-/// The server of a plan.
-pub(super) fn server(plan: &Plan) -> Result<&str, Failure> {
-    match &plan.place {
-        Place::Server(address) => Ok(address),
-        other => Err(format!("expected a server as its place, got {other:?}").into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_batch_asks_for_each_id_once_and_tells_the_first_of_it() {
-        let batch = ["c", "a", "c", "b", "a"];
-        let distinct = Distinct::of(batch.iter().map(|id| id.as_bytes()));
-        assert_eq!(distinct.ids, [b"a", b"b", b"c"]);
-        let mut fresh = vec![true];
-        distinct.answer([&b"c"[..], b"a"].into_iter(), &mut fresh).unwrap();
-        assert_eq!(fresh, [true, true, true, false, false, false]);
-        let error = distinct.answer([&b"x"[..]].into_iter(), &mut fresh).unwrap_err().to_string();
-        assert!(error.contains("expected an id of the batch"), "{error}");
-    }
 
     #[test]
     fn errors_are_told_with_their_causes_once() {

@@ -4,9 +4,10 @@
 //! expiry, which helps the stores of others: what one writes around them to delete old ids, and the column that says how old they are,
 //! are not there. (Redis expires by itself, once the run is over.)
 
+#[cfg(feature = "postgres")]
+mod distinct;
 #[cfg(feature = "fjall")]
 mod fjall;
-#[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod lasting;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod pool;
@@ -21,7 +22,6 @@ mod tests;
 #[cfg(any(feature = "fjall", feature = "postgres", feature = "redis"))]
 mod tiered;
 
-#[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub use self::lasting::Lasting;
 
 #[cfg(feature = "fjall")]

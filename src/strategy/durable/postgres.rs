@@ -1,6 +1,7 @@
 //! PostgreSQL, asked with `tokio-postgres`: a table of ids.
 
-use super::lasting::{Distinct, Keep, server};
+use super::distinct::Distinct;
+use super::lasting::Keep;
 use super::pool::Pool;
 use crate::measure::Sort;
 use crate::strategy::{Failure, Needs, Plan};
@@ -57,7 +58,7 @@ fn client(address: &str) -> Result<(Runtime, Client), Failure> {
 }
 
 fn sessions(plan: &Plan) -> Result<Pool<Session>, Failure> {
-    let address = server(plan)?.to_owned();
+    let address = plan.server()?.to_owned();
     let (runtime, owner) = client(&address)?;
     runtime.block_on(owner.batch_execute(TABLE))?;
     Pool::new(plan.threads, move || Session::connect(&address))

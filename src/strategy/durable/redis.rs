@@ -1,6 +1,6 @@
 //! Redis, asked with the `redis` crate: a key for each id.
 
-use super::lasting::{Keep, server};
+use super::lasting::Keep;
 use super::pool::Pool;
 use crate::measure::Sort;
 use crate::strategy::{Failure, Needs, Plan};
@@ -19,7 +19,7 @@ pub struct RedisOneByOne(Pool<Connection>);
 pub struct RedisPipelined(Pool<Connection>);
 
 fn connections(plan: &Plan) -> Result<Pool<Connection>, Failure> {
-    let client = Client::open(server(plan)?)?;
+    let client = Client::open(plan.server()?)?;
     Pool::new(plan.threads, move || Ok(client.get_connection()?))
 }
 

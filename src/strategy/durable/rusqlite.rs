@@ -1,6 +1,6 @@
 //! `rusqlite`: a table in an SQLite file.
 
-use super::lasting::{Keep, directory};
+use super::lasting::Keep;
 use crate::measure::Sort;
 use crate::strategy::{Failure, Needs, Plan};
 use ::rusqlite::Connection;
@@ -21,7 +21,7 @@ impl Keep for Rusqlite {
     const NEEDS: Needs = Needs::Directory;
 
     fn open(plan: &Plan) -> Result<Self, Failure> {
-        let connection = Connection::open(directory(plan)?.join("ids.sqlite"))?;
+        let connection = Connection::open(plan.directory()?.join("ids.sqlite"))?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         // In KiB if negative: 256 MiB, instead of 2.

@@ -115,7 +115,7 @@ impl Backend for crate::store::FjallStore {
     const OWNERSHIP: Ownership = Ownership::Exclusive;
 
     async fn open(plan: &Plan) -> Result<Self, Failure> {
-        Ok(Self::open(super::lasting::directory(plan)?).await?)
+        Ok(Self::open(plan.directory()?).await?)
     }
 }
 
@@ -126,7 +126,7 @@ impl Backend for crate::store::RedisStore {
     const NEEDS: Needs = Needs::Redis;
 
     async fn open(plan: &Plan) -> Result<Self, Failure> {
-        let options = crate::store::RedisOptions::single(super::lasting::server(plan)?).response_timeout(PATIENCE);
+        let options = crate::store::RedisOptions::single(plan.server()?).response_timeout(PATIENCE);
         Ok(Self::connect(options).await?)
     }
 }
@@ -138,7 +138,7 @@ impl Backend for crate::store::PostgresStore {
     const NEEDS: Needs = Needs::Postgres;
 
     async fn open(plan: &Plan) -> Result<Self, Failure> {
-        let options = crate::store::PostgresOptions::parse(super::lasting::server(plan)?)?.timeout(PATIENCE)?;
+        let options = crate::store::PostgresOptions::parse(plan.server()?)?.timeout(PATIENCE)?;
         let store = Self::new(options)?;
         store.migrate().await?;
         Ok(store)
