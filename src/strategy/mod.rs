@@ -6,6 +6,8 @@
 
 mod blooms;
 mod dashmap;
+#[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod durable;
 mod expiring;
 mod hapax;
 mod id;
@@ -19,11 +21,13 @@ mod tests;
 
 pub use self::id::Id;
 
+#[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite"))]
+use self::durable::Lasting;
 use self::expiring::Expiring;
 use self::hapax::{Hapax, HapaxHistory};
 use crate::Timestamp;
 use crate::measure::{Absent, Sort};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Why a strategy cannot be built.
@@ -100,6 +104,10 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
     fn new(plan: &Plan) -> Result<Self, Failure>;
 
     /// Whether the id is fresh. If so, it is remembered from now on.
+    ///
+    /// # Panics
+    ///
+    /// One that asks others, and gets no answer, panics with the error: the run has failed, and that is the reason.
     fn check(&self, id: &I, now: Timestamp) -> bool;
 
     /// Checks ids in order. `fresh` is cleared, and then holds one answer for each id.
@@ -143,6 +151,32 @@ pub struct Plan {
     pub budget_bytes: Option<u64>,
     /// Where its ids are: what it [`NEEDS`](Strategy::NEEDS).
     pub place: Place,
+}
+
+impl Plan {
+    /// The directory that a strategy needs.
+    ///
+    /// # Errors
+    ///
+    /// If the place is none.
+    pub fn directory(&self) -> Result<&Path, Failure> {
+        match &self.place {
+            Place::Directory(path) => Ok(path),
+            other => Err(format!("expected a directory as its place, got {other:?}").into()),
+        }
+    }
+
+    /// The address of the server that a strategy needs.
+    ///
+    /// # Errors
+    ///
+    /// If the place is none.
+    pub fn server(&self) -> Result<&str, Failure> {
+        match &self.place {
+            Place::Server(address) => Ok(address),
+            other => Err(format!("expected a server as its place, got {other:?}").into()),
+        }
+    }
 }
 
 /// What a strategy needs beside memory.
@@ -229,15 +263,15 @@ pub trait Visitor<I: Id + ?Sized> {
 }
 
 macro_rules! strategies {
-    ($($strategy:ty,)*) => {
+    ($($(#[$if_built:meta])* $strategy:ty,)*) => {
         /// All strategies, ours first.
         pub fn listed<I: Id + ?Sized>() -> Vec<Listed> {
-            vec![$(Listed::of::<I, $strategy>()),*]
+            Vec::from([$($(#[$if_built])* Listed::of::<I, $strategy>()),*])
         }
 
         /// Visits the strategy of this name, if there is one.
         pub fn visit<I: Id + ?Sized, V: Visitor<I>>(name: &str, visitor: V) -> Option<V::Output> {
-            $(if name == <$strategy as Strategy<I>>::NAME {
+            $($(#[$if_built])* if name == <$strategy as Strategy<I>>::NAME {
                 return Some(visitor.visit::<$strategy>());
             })*
             None
@@ -245,28 +279,32 @@ macro_rules! strategies {
     };
 }
 
+/// The features that some strategies need, whether they are on, and what these strategies are called.
+const OPTIONAL: [(&str, bool, &[&str]); 4] = [
+    ("fjall", cfg!(feature = "fjall"), &["hapax over fjall", "fjall"]),
+    ("sqlite", cfg!(feature = "sqlite"), &["rusqlite"]),
+    (
+        "redis",
+        cfg!(feature = "redis"),
+        &["hapax over Redis", "Redis SET NX EX, pipelined", "Redis SET NX EX, one at a time"],
+    ),
+    (
+        "postgres",
+        cfg!(feature = "postgres"),
+        &["hapax over PostgreSQL", "PostgreSQL INSERT, batched", "PostgreSQL INSERT, one at a time"],
+    ),
+];
+
 /// The strategies that this build lacks, and the feature that each needs.
 pub fn not_built() -> Vec<Absent> {
-    let needed: [(bool, &str, &[&str]); 4] = [
-        (cfg!(feature = "fjall"), "fjall", &["fjall", "hapax over fjall"]),
-        (cfg!(feature = "sqlite"), "sqlite", &["rusqlite"]),
-        (
-            cfg!(feature = "redis"),
-            "redis",
-            &["Redis SET NX EX, one at a time", "Redis SET NX EX, pipelined", "hapax over Redis"],
-        ),
-        (
-            cfg!(feature = "postgres"),
-            "postgres",
-            &["PostgreSQL INSERT, one at a time", "PostgreSQL INSERT, batched", "hapax over PostgreSQL"],
-        ),
-    ];
-    let absent = |feature: &str, strategy: &str| {
-        let reason = format!("built without the feature `{feature}`");
-        Absent { strategy: strategy.to_owned(), reason }
-    };
-    let lacking = needed.iter().filter(|(is_built, ..)| !is_built);
-    lacking.flat_map(|(_, feature, names)| names.iter().map(|name| absent(feature, name))).collect()
+    let lacking = OPTIONAL.iter().filter(|(_, is_built, _)| !is_built);
+    let absent = lacking.flat_map(|(feature, _, names)| {
+        names.iter().map(move |name| {
+            let reason = format!("built without the feature `{feature}`");
+            Absent { strategy: name.to_string(), reason }
+        })
+    });
+    absent.collect()
 }
 
 strategies! {
@@ -281,4 +319,22 @@ strategies! {
     HapaxHistory,
     blooms::Fast,
     blooms::Locked<I>,
+    #[cfg(feature = "fjall")]
+    Lasting<durable::HapaxOver<crate::store::FjallStore>>,
+    #[cfg(feature = "fjall")]
+    Lasting<durable::Fjall>,
+    #[cfg(feature = "sqlite")]
+    Lasting<durable::Rusqlite>,
+    #[cfg(feature = "redis")]
+    Lasting<durable::HapaxOver<crate::store::RedisStore>>,
+    #[cfg(feature = "redis")]
+    Lasting<durable::RedisPipelined>,
+    #[cfg(feature = "redis")]
+    Lasting<durable::RedisOneByOne>,
+    #[cfg(feature = "postgres")]
+    Lasting<durable::HapaxOver<crate::store::PostgresStore>>,
+    #[cfg(feature = "postgres")]
+    Lasting<durable::PostgresBatched>,
+    #[cfg(feature = "postgres")]
+    Lasting<durable::PostgresOneByOne>,
 }

@@ -4,6 +4,7 @@
 //! and the directory goes, when [`Provided`] is dropped, also by a panic. If this process is killed, a watcher sees to it: see
 //! `watched.rs`.
 
+mod file_system;
 #[cfg(unix)]
 mod postgres;
 mod processes;
@@ -109,10 +110,12 @@ pub fn missing(needs: Needs) -> Option<String> {
     }
 }
 
-/// The name and version of the server that [`provide`] starts, as `Redis 7.0.15`.
+/// The name and version of the server that [`provide`] starts, as `Redis 7.0.15`; of a directory, what it is on, as `file system ext4`. (If
+/// that is memory, as `tmpfs`, nothing there is durable, and syncing is free: TMPDIR says where else directories are to be.)
 pub fn version(needs: Needs) -> Option<String> {
     match needs {
-        Needs::Nothing | Needs::Directory => None,
+        Needs::Nothing => None,
+        Needs::Directory => file_system::of(&watched::parent()).map(|name| format!("file system {name}")),
         #[cfg(unix)]
         Needs::Redis => redis::version(),
         #[cfg(unix)]

@@ -72,7 +72,7 @@ fn parsed_version(text: &str) -> Option<String> {
 pub(super) fn start() -> Result<Watched, Failure> {
     let programs = programs()?;
     // At this signal it ends at once, its children first, and leaves no shared memory behind.
-    let mut watched = Watched::with_signal("postgres", "QUIT")?;
+    let mut watched = Watched::for_server("postgres", "QUIT")?;
     let directory = watched.path().to_owned();
     if let Some(Unprivileged { user, group, .. }) = programs.unprivileged {
         std::os::unix::fs::chown(&directory, Some(user), Some(group))?;

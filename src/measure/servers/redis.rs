@@ -31,7 +31,7 @@ fn parsed_version(text: &str) -> Option<String> {
 /// On a Unix socket only, and in memory only: it keeps neither snapshots nor a log, so nothing of it is on the way.
 pub(super) fn start() -> Result<Watched, Failure> {
     let program = program()?;
-    let mut watched = Watched::with_signal("redis", "KILL")?;
+    let mut watched = Watched::for_server("redis", "KILL")?;
     let mut command = Command::new(program);
     command.args(["--port", "0", "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", "."]);
     command.arg("--unixsocket").arg("socket").current_dir(watched.path());

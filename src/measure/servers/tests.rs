@@ -62,7 +62,7 @@ fn servers_come_and_go() {
         assert_eq!(usage.cpu.is_some(), cfg!(target_os = "linux"));
         assert!(usage.bytes.unwrap() < 1 << 20, "{needs:?} is empty: {usage:?}");
         let version = version(needs).unwrap();
-        let (name, number) = version.split_once(' ').unwrap();
+        let (name, number) = version.rsplit_once(' ').unwrap();
         assert!(!name.is_empty() && number.starts_with(|first: char| first.is_ascii_digit()), "{version}");
         drop(provided);
         assert!(!path.exists() && !lives(server), "{needs:?} is still there");
@@ -71,13 +71,13 @@ fn servers_come_and_go() {
 
 #[test]
 fn a_server_that_does_not_start_says_why() {
-    let mut watched = Watched::with_signal("broken", "KILL").unwrap();
+    let mut watched = Watched::for_server("broken", "KILL").unwrap();
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "echo the disk is on fire; exit 3"]);
     let error = watched.serve(command, PATIENCE, || false).unwrap_err().to_string();
     assert!(error.contains("ended with exit status: 3") && error.contains("the disk is on fire"), "{error}");
 
-    let mut watched = Watched::with_signal("silent", "KILL").unwrap();
+    let mut watched = Watched::for_server("silent", "KILL").unwrap();
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "echo thinking; exec sleep 600"]);
     let error = watched.serve(command, Duration::from_millis(200), || false).unwrap_err().to_string();
@@ -85,6 +85,12 @@ fn a_server_that_does_not_start_says_why() {
     let (server, path) = (watched.process().unwrap(), watched.path().to_owned());
     drop(watched);
     assert!(!lives(server) && !path.exists());
+}
+
+#[test]
+fn a_path_that_no_socket_can_have_is_an_error() {
+    let error = Watched::for_server(&"x".repeat(100), "KILL").unwrap_err().to_string();
+    assert!(error.contains("103 bytes: set TMPDIR"), "{error}");
 }
 
 /// The test below starts this one in a process of its own, and kills that.

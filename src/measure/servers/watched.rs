@@ -32,6 +32,9 @@ rm -rf -- "$1"
 /// How long a server may take to end, until it is killed.
 const END: Duration = Duration::from_secs(5);
 
+/// What all systems take.
+const SOCKET_BYTES_MAX: usize = 103;
+
 #[derive(Debug)]
 pub(super) struct Watched {
     path: PathBuf,
@@ -48,14 +51,21 @@ struct Watcher {
 impl Watched {
     /// An empty directory.
     pub fn directory(name: &str) -> Result<Watched, Failure> {
-        Self::with_signal(name, "KILL")
+        Self::made(unused(name), "KILL")
     }
 
-    /// An empty directory for a server that ends at this signal.
-    pub fn with_signal(name: &str, signal: &str) -> Result<Watched, Failure> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = parent().join(format!("hapax-{name}-{}-{number}", std::process::id()));
+    /// An empty directory for a server that ends at this signal, and for its socket.
+    pub fn for_server(name: &str, signal: &str) -> Result<Watched, Failure> {
+        let path = unused(name);
+        let bytes = path.as_os_str().len() + "/.s.PGSQL.5432".len();
+        if bytes > SOCKET_BYTES_MAX {
+            let wrong = "is too long for that of a Unix socket, which may have";
+            return Err(format!("the path {} {wrong} {SOCKET_BYTES_MAX} bytes: set TMPDIR", path.display()).into());
+        }
+        Self::made(path, signal)
+    }
+
+    fn made(path: PathBuf, signal: &str) -> Result<Watched, Failure> {
         let made = fs::create_dir(&path);
         made.map_err(|error| format!("the directory {} cannot be made: {error}", path.display()))?;
         // From here on it is removed again, whatever fails.
@@ -160,9 +170,16 @@ fn ends_within(process: &mut Child, patience: Duration) {
     }
 }
 
+/// A path of nobody else's.
+fn unused(name: &str) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    parent().join(format!("hapax-{name}-{}-{number}", std::process::id()))
+}
+
 /// Where temporary directories are made. `/tmp` often is memory, where nothing is durable and everything fast, so unless TMPDIR says
 /// otherwise, it is the place that has to survive a restart.
-fn parent() -> PathBuf {
+pub(super) fn parent() -> PathBuf {
     let lasting = PathBuf::from("/var/tmp");
     match std::env::var_os("TMPDIR").is_none() && lasting.is_dir() {
         true => lasting,
