@@ -32,7 +32,7 @@ pub(super) fn clock_nanos() -> u64 {
         }
         begun.elapsed() / READINGS
     };
-    (0..5).map(|_| try_once()).min().map_or(0, |time| nanos(time))
+    (0..5).map(|_| try_once()).min().map_or(0, nanos)
 }
 
 /// As whole nanoseconds: 584 years at most.

@@ -1,7 +1,7 @@
 //! How long a run goes on.
 
-use super::workload::WINDOW_TICKS;
-use super::{IdKind, Setting, Shape, Sort};
+use super::workload::{WINDOW_TICKS, window_checks};
+use super::{IdKind, Setting, Sort};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -105,15 +105,6 @@ impl Phases {
     }
 }
 
-/// About how many checks a window has.
-pub(super) fn window_checks(setting: &Setting) -> f64 {
-    match setting.workload.shape {
-        // Frequent ids come so much more often than others that only the exponent says how often; this is for about 1.
-        Shape::Zipf { .. } => 10.0 * setting.live as f64,
-        _ => setting.live as f64 / (1.0 - setting.workload.duplicates).max(0.01),
-    }
-}
-
 /// About how many bytes a window of the stream takes.
 pub(super) fn window_bytes(setting: &Setting) -> u64 {
     let id_bytes = match setting.ids {
@@ -147,7 +138,6 @@ mod tests {
     fn a_large_stream_has_fewer_windows() {
         let large = Setting { ids: IdKind::Key200, live: 3_000_000, ..Setting::default() };
         assert_eq!(Phases::of(&large, Sort::Window, true, Effort::Full).ticks(), 300);
-        assert!((window_checks(&large) - 3_333_333.3).abs() < 1.0);
         assert!((window_bytes(&large) as f64 / 670e6 - 1.0).abs() < 0.01);
     }
 

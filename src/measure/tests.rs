@@ -156,7 +156,6 @@ fn the_roofline_is_measured_like_a_strategy() {
 }
 
 #[test]
-#[ignore = "until traces are written"]
 fn every_event_of_a_trace_is_checked_once_a_pass() {
     let path = std::env::temp_dir().join(format!("hapax-measured-{}", std::process::id()));
     let mut trace = Trace::new(None);

@@ -35,7 +35,8 @@ pub struct BenchArgs {
     pub workload: WorkloadArgs,
 
     /// Ids within a window; of files they are counted [default: 100000,1000000]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, conflicts_with = "files",
+          help_heading = "How it is used")]
     pub live: Vec<usize>,
 
     /// Threads that share one strategy [default: 1 and all processors, up to 8]

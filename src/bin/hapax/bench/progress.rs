@@ -1,7 +1,7 @@
 //! How far the comparison is: a bar on a terminal, otherwise a line for each case.
 
 use super::estimate::say;
-use hapax::measure::{Measurement, Row, Setting};
+use hapax::measure::{IdKind, Measurement, Row, Setting, Shape};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -35,9 +35,11 @@ impl Progress {
         self.done += 1;
         let result = match seen {
             Ok(Measurement { latency: Some(latency), .. }) => {
-                let p99 =
-                    latency.quantiles.iter().find(|quantile| quantile.of == 0.99).map_or(0, |quantile| quantile.nanos);
-                format!("{:.1} us at 99 %, {:.0} ids a second", p99 as f64 / 1e3, latency.reached)
+                // Of few ids only the maximum is known.
+                let late = latency.quantiles.iter().find(|quantile| quantile.of >= 0.99);
+                let (of, nanos) = late.map_or((0.0, 0), |quantile| (quantile.of, quantile.nanos));
+                let (percent, micros) = (of * 100.0, nanos as f64 / 1e3);
+                format!("{percent} % within {micros:.1} us, {:.0} ids a second", latency.reached)
             }
             Ok(seen) => format!("{:.1} ns an id", seen.nanos as f64 / seen.checks.max(1) as f64),
             Err(reason) => format!("failed: {reason}"),
@@ -67,11 +69,18 @@ pub fn describe(setting: &Setting) -> String {
         1 => add("one by one".to_string()),
         batch => add(format!("batches of {batch}")),
     }
-    if setting.ids != Setting::default().ids {
-        add(format!("{:?}", setting.ids));
+    match setting.ids {
+        IdKind::U64 | IdKind::Bytes => {}
+        IdKind::Uuid => add("UUIDs".to_string()),
+        IdKind::UuidText => add("UUIDs as text".to_string()),
+        IdKind::Key200 => add("keys of 200 bytes".to_string()),
     }
-    if setting.workload.shape != Setting::default().workload.shape {
-        add(format!("{:?}", setting.workload.shape));
+    match &setting.workload.shape {
+        Shape::Uniform | Shape::Trace { .. } => {}
+        Shape::Zipf { exponent } => add(format!("Zipf {exponent}")),
+        Shape::Rebalance => add("rebalances".to_string()),
+        Shape::RetryStorm => add("retry storms".to_string()),
+        Shape::Prefixes => add("alike prefixes".to_string()),
     }
     if let Some(rate) = setting.rate {
         add(format!("{rate} a second"));
