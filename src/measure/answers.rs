@@ -53,6 +53,11 @@ impl Unexpected {
         self
     }
 
+    /// What noting them takes: no memory of the strategy's.
+    pub fn bytes(&self) -> u64 {
+        (self.0.len() * size_of::<usize>()) as u64
+    }
+
     pub fn contains(&self, place: usize) -> bool {
         self.0.binary_search(&place).is_ok()
     }

@@ -53,13 +53,13 @@ pub(super) struct Ride {
     pub unexpected: Unexpected,
 }
 
-/// Lets the others go if this thread panics.
-struct Relief<'a>(&'a Crew, usize);
+/// Lets the others go if this thread panics: one of those that check ids, or the one that reads gauges.
+struct Relief<'a>(&'a Crew, Option<usize>);
 
 impl Drop for Relief<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.pace.leave(self.1);
+            self.1.inspect(|&thread| self.0.pace.leave(thread));
             self.0.gate.break_down();
         }
     }
@@ -77,11 +77,12 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
         std::thread::scope(|scope| {
             let run = |(thread, stream)| {
                 scope.spawn(move || {
-                    let _relief = Relief(crew, thread);
+                    let _relief = Relief(crew, Some(thread));
                     self.run_thread(crew, thread, stream)
                 })
             };
             let threads: Vec<_> = self.streams.iter().enumerate().map(run).collect();
+            let _relief = Relief(crew, None);
             let read = || -> Result<(G, G), Broken> {
                 crew.gate.wait()?;
                 crew.gate.wait()?;

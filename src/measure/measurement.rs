@@ -22,7 +22,8 @@ pub struct Measurement {
     /// What it takes to read the clock: part of each latency, once, and of the time of each call between which a thread thinks.
     #[serde(default)]
     pub clock_nanos: u64,
-    /// Memory of this process, by difference; 0 where the system does not tell.
+    /// Memory of this process, by difference; 0 where the system does not tell. If ids were due at a rate, some hundred KiB of it are for counting
+    /// latencies.
     pub bytes: u64,
     /// Memory or disk beside it: of a server, of a directory.
     pub beside_bytes: Option<u64>,

@@ -122,7 +122,8 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
     let read = || Gauges { cpu: cpu_time(), usage: provided.usage(), evicted: strategy.evicted_live() };
     let course = Course { strategy: &strategy, streams, setting, phases };
     let (rides, before, after) = course.run(read);
-    let bytes = resident_bytes().saturating_sub(bytes_before);
+    let noted: u64 = rides.iter().map(|ride| ride.unexpected.bytes()).sum();
+    let bytes = resident_bytes().saturating_sub(bytes_before + noted);
     let cpu = if setting.rate.is_some() { Duration::ZERO } else { after.cpu.saturating_sub(before.cpu) };
     let mut seen = Measurement {
         checks: rides.iter().map(|ride| ride.measured.places.len() as u64).sum(),

@@ -72,6 +72,9 @@ fn a_tiny_comparison_has_all_rows_with_right_answers() {
         let paced = row.setting.rate.is_some();
         assert!(row.failures.is_empty() && row.runs.iter().all(|run| run.latency.is_some() == paced), "{row:?}");
     }
+    let again = Folder::new("again");
+    let from = again.bench(&["--from", folder.path("report.json").to_str().unwrap()]).output().unwrap();
+    assert!(from.status.success() && again.report() == report, "{}", said(&from));
     let lines = said(&output);
     assert!(lines.starts_with("8 settings, ") && lines.contains("--seed 17") && lines.lines().count() > 32, "{lines}");
 }

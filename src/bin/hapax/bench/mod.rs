@@ -34,6 +34,10 @@ pub fn run(args: BenchArgs) -> Result<(), Failure> {
     if args.list {
         return crate::print(list::text().as_bytes());
     }
+    args.output.check()?;
+    if let Some(path) = &args.output.from {
+        return output::write(&output::read(path)?, &args.output);
+    }
     let interrupt = Interrupt::listen()?;
     let scratch = Scratch::new()?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
