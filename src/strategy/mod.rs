@@ -2,7 +2,7 @@
 //!
 //! To add one, implement [`Strategy`] in a file of its own, and name it in `strategies!` at the end of this one: tests and benchmarks
 //! find it there. For a concurrent map it takes three functions: implement `Map` (see `expiring.rs`, `scc.rs`), and `Expiring` does
-//! the rest.
+//! the rest. For a store it takes two or three: implement `Keep` (see `durable/lasting.rs`, `durable/rusqlite.rs`), and `Lasting` does.
 
 mod blooms;
 mod dashmap;
