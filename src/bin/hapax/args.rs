@@ -15,6 +15,9 @@ pub struct Args {
 pub enum Command {
     /// Print the first line with each id
     Filter(Box<FilterArgs>),
+    /// Compare strategies
+    #[cfg(feature = "bench")]
+    Bench(Box<crate::bench::OutputArgs>),
     /// Look into a directory that `filter --state`, or an engine with a journal, has left
     #[command(subcommand)]
     Journal(JournalCommand),

@@ -1,6 +1,8 @@
 //! The command `hapax`.
 
 mod args;
+#[cfg(feature = "bench")]
+mod bench;
 mod failure;
 mod filter;
 mod journal;
@@ -14,6 +16,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Filter(options) => filter::run(*options),
+        #[cfg(feature = "bench")]
+        Command::Bench(args) => bench::run(&args),
         Command::Journal(JournalCommand::Inspect { path, runs }) => journal::inspect(&path, runs),
         Command::Completions { shell } => {
             let mut script = Vec::new();
