@@ -16,7 +16,7 @@ Exit codes:
 
 Examples:
   hapax bench --quick
-  hapax bench --save report.json
+  hapax bench --html report.html --save report.json
   hapax bench --column id --time-column at --window 10m orders.csv
   hapax bench --live 1_000_000,10_000_000 --threads 1,2,4 --batch 1024 --only hapax,DashMap,Mutex
   hapax bench --rate 100_000,1_000_000 --batch 64 --without Redis,PostgreSQL
