@@ -57,7 +57,7 @@ fn possible(rate: f64, plan: &Plan) -> Result<f64, Failure> {
     match rate < RATE_MAX {
         true => Ok(rate),
         false => {
-            Err(format!("a budget of {bytes} bytes is not enough for a filter beside {} live ids", plan.live).into())
+            Err(format!("a budget of {bytes} bytes is not enough for a filter, with {} live ids", plan.live).into())
         }
     }
 }

@@ -106,9 +106,8 @@ mod tests {
             let window = Duration::from_secs(100);
             let plan = Plan { window, live: 8_000, threads: 1, budget_bytes: Some(budget_bytes), place: Place::Memory };
             let cache = Moka::<I::Owned>::within::<I>(Duration::from_secs(3_600), &plan, budget_bytes).unwrap();
-            (0..8_000).for_each(|number| {
-                drop(Strategy::<I>::check(&cache, I::numbered(number).borrow(), Timestamp::default()))
-            });
+            let is_fresh = |number| Strategy::<I>::check(&cache, I::numbered(number).borrow(), Timestamp::default());
+            assert!((0..8_000).all(is_fresh));
             let held = Strategy::<I>::held(&cache).unwrap();
             (held, cache.0.weighted_size() / entry_bytes)
         }

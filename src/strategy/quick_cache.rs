@@ -98,7 +98,7 @@ mod tests {
                 Plan { window, live: 20_000, threads: 1, budget_bytes: Some(budget_bytes), place: Place::Memory };
             let cache = <Accepted<I> as Map<I>>::new(40_000, &plan).unwrap();
             let now = Moment::at_start(window);
-            (0..20_000).for_each(|number| drop(Map::<I>::accept(&cache, I::numbered(number).borrow(), now)));
+            assert!((0..20_000).all(|number| Map::<I>::accept(&cache, I::numbered(number).borrow(), now)));
             assert!(cache.weight() <= budget_bytes + 64 * 200, "{} of {budget_bytes}", cache.weight());
             cache.len()
         }

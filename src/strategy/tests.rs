@@ -1,8 +1,11 @@
 //! Every strategy gives the true answers, as far as it promises them.
 
 use super::*;
+use crate::measure::workload::{Bytes, Ids, Truth, UuidTexts, WINDOW, WINDOW_TICKS, streams, time};
+use crate::measure::{IdKind, Setting, Shape, Workload};
 use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::marker::PhantomData;
 
 const TICK: Duration = Duration::from_secs(1);
 const PLAN: Plan =
@@ -177,4 +180,72 @@ fn a_budget_that_is_too_small_is_an_error() {
         }
     }
     each(Tiny);
+}
+
+/// A stream of every shape, with its true answers.
+struct OverStreams<B>(PhantomData<B>);
+
+impl<B> Clone for OverStreams<B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for OverStreams<B> {}
+
+const SHAPES: [Shape; 6] = [
+    Shape::Uniform,
+    Shape::Rebalance,
+    Shape::RetryStorm,
+    Shape::Prefixes,
+    Shape::Zipf { exponent: 0.7 },
+    Shape::Zipf { exponent: 1.1 },
+];
+
+fn setting(shape: &Shape, ids: IdKind) -> Setting {
+    let workload = Workload { shape: shape.clone(), duplicates: 0.4, distance_windows: 1.0 };
+    Setting { workload, ids, live: 600, threads: 1, batch: 1, think_nanos: 0, rate: None, budget_bytes: None }
+}
+
+impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
+    type Output = ();
+
+    fn visit<S: Strategy<B::Id>>(self) {
+        if !S::EXPIRES || S::OWN_CLOCK {
+            return;
+        }
+        let longer_memory = S::NAME == "hapax window+history";
+        for (seed, shape) in (1..).zip(&SHAPES) {
+            let stream = &streams::<B>(&setting(shape, B::KIND), seed, 4 * WINDOW_TICKS).unwrap()[0];
+            let plan = Plan { window: WINDOW, live: 700, ..PLAN };
+            let strategy = S::new(&plan).unwrap();
+            let (mut invented, mut fresh) = (0, Vec::new());
+            for tick in 0..4 * WINDOW_TICKS {
+                strategy.advance(time(tick));
+                let places = stream.tick(tick);
+                strategy.check_batch(stream.ids.range(places.clone()), time(tick), &mut fresh);
+                for (place, &is_fresh) in places.zip(&fresh) {
+                    let truth = stream.truth[place];
+                    let at = || format!("{}, seed {seed}, {shape:?}: place {place}, tick {tick}", S::NAME);
+                    match truth {
+                        Truth::Duplicate => assert!(!is_fresh, "{}: forgotten", at()),
+                        Truth::New => invented += usize::from(!is_fresh),
+                        Truth::Expired => assert!(is_fresh || longer_memory, "{}: not forgotten", at()),
+                        Truth::Undecided => {}
+                    }
+                }
+            }
+            let allowed = S::allowance(&plan).invented;
+            let new = stream.truth.iter().filter(|&&truth| truth == Truth::New).count();
+            assert!(within(invented, allowed, new), "{}, {shape:?}: {invented} of {new} lost", S::NAME);
+        }
+    }
+}
+
+#[test]
+fn streams_of_all_shapes_get_their_true_answers() {
+    each_with::<u64, _>(OverStreams::<Vec<u64>>(PhantomData));
+    each_with::<[u8; 16], _>(OverStreams::<Vec<[u8; 16]>>(PhantomData));
+    each_with::<[u8], _>(OverStreams::<UuidTexts>(PhantomData));
+    each_with::<[u8], _>(OverStreams::<Bytes>(PhantomData));
 }
