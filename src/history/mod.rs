@@ -14,3 +14,5 @@ mod tests;
 
 pub(crate) use rotating::Look;
 pub use rotating::{History, HistoryStats};
+#[cfg(feature = "bench")]
+pub(crate) use sizing::rate_in;

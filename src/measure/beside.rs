@@ -2,7 +2,7 @@
 
 use super::workload::Ids;
 use super::{Case, Effort, Machine, Measurement, Report, Row, Setting, listed_for, measure};
-use crate::strategy::{Failure, Strategy};
+use crate::strategy::{Allowance, Failure, Place, Strategy};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Measures a strategy of your own and some of this crate, by name, in one setting and in turns.
@@ -58,7 +58,8 @@ pub fn beside<B: Ids, S: Strategy<B::Id>>(
         let found = listed.iter().find(|listed| listed.name == *name);
         found.ok_or_else(|| Failure::from(format!("there is no strategy that is called {name} in this build")))
     };
-    let row = |strategy: &str, sort, allowance: crate::strategy::Allowance| Row {
+    let plan = setting.plan(Place::Memory);
+    let row = |strategy: &str, sort, allowance: Allowance| Row {
         strategy: strategy.to_string(),
         sort,
         setting: setting.clone(),
@@ -67,9 +68,9 @@ pub fn beside<B: Ids, S: Strategy<B::Id>>(
         may_miss: allowance.missed,
         may_invent: allowance.invented,
     };
-    let mut rows = vec![row(S::NAME, S::SORT, S::allowance())];
+    let mut rows = vec![row(S::NAME, S::SORT, S::allowance(&plan))];
     for listed in others.iter().map(find).collect::<Result<Vec<_>, _>>()? {
-        rows.push(row(listed.name, listed.sort, listed.allowance));
+        rows.push(row(listed.name, listed.sort, (listed.allowance)(&plan)));
     }
     let began_unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     for _ in 0..rounds {

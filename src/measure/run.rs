@@ -5,10 +5,10 @@ use super::drive::{Course, Ride};
 use super::gauge::{clock_nanos, cpu_time, nanos, resident_bytes};
 use super::paced::latency;
 use super::phases::{Effort, Phases, window_bytes};
-use super::servers::{Provided, Usage, provide};
-use super::workload::{Ids, Stream, Trace, WINDOW, WINDOW_TICKS, streams, time};
+use super::servers::{Usage, provide};
+use super::workload::{Ids, Stream, Trace, WINDOW_TICKS, streams, time};
 use super::{Answers, Measurement, Setting, Shape, Sort};
-use crate::strategy::{Failure, Needs, Plan, Strategy};
+use crate::strategy::{Failure, Needs, Strategy};
 use crate::unwind::said;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -114,7 +114,7 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
     streams: &[Stream<B>],
 ) -> Result<Measurement, Failure> {
     let provided = provide(S::NEEDS)?;
-    let plan = plan(setting, &provided);
+    let plan = setting.plan(provided.place());
     let bytes_before = resident_bytes();
     let begun = Instant::now();
     let strategy = S::new(&plan)?;
@@ -149,16 +149,11 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
         seen.answers += judge(stream, ride.measured.places.clone(), &ride.unexpected, rules);
     }
     seen.answers += match S::EXPIRES {
-        true => ask_for_known(&strategy, streams, &rides, S::allowance().missed),
+        true => ask_for_known(&strategy, streams, &rides, S::allowance(&plan).missed),
         false => ask_for_unknown(&strategy, streams, phases),
     };
     seen.latency = latency(rides.into_iter().filter_map(|ride| ride.measured.paced));
     Ok(seen)
-}
-
-fn plan(setting: &Setting, provided: &Provided) -> Plan {
-    let Setting { live, threads, budget_bytes, .. } = *setting;
-    Plan { window: WINDOW, live, threads, budget_bytes, place: provided.place() }
 }
 
 /// From the first thread's start to the last one's end, without the time that all have thought.

@@ -1,5 +1,7 @@
 //! Under which conditions strategies are compared.
 
+use super::workload::WINDOW;
+use crate::strategy::{Place, Plan};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -37,6 +39,14 @@ impl Default for Setting {
             rate: None,
             budget_bytes: None,
         }
+    }
+}
+
+impl Setting {
+    /// What a strategy is to be built for.
+    pub fn plan(&self, place: Place) -> Plan {
+        let Setting { live, threads, budget_bytes, .. } = *self;
+        Plan { window: WINDOW, live, threads, budget_bytes, place }
     }
 }
 

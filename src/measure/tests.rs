@@ -38,7 +38,7 @@ impl<const WRONG_EVERY: u64> Strategy<u64> for Exact<WRONG_EVERY> {
         answer
     }
 
-    fn allowance() -> Allowance {
+    fn allowance(_plan: &Plan) -> Allowance {
         Allowance::NONE
     }
 }
@@ -130,7 +130,7 @@ impl Strategy<u64> for Slow {
         true
     }
 
-    fn allowance() -> Allowance {
+    fn allowance(_plan: &Plan) -> Allowance {
         Allowance { missed: 1.0, ..Allowance::NONE }
     }
 }

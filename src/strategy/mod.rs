@@ -11,9 +11,11 @@ mod durable;
 mod expiring;
 mod hapax;
 mod id;
+mod journaled;
 mod moka;
 mod mutex;
 mod papaya;
+mod parking_lot;
 mod quick_cache;
 mod scc;
 #[cfg(test)]
@@ -122,8 +124,9 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
         let _ = now;
     }
 
-    /// How many of its answers may be wrong.
-    fn allowance() -> Allowance {
+    /// How many of its answers may be wrong if it is built for this.
+    fn allowance(plan: &Plan) -> Allowance {
+        let _ = plan;
         Allowance::NONE
     }
 
@@ -217,7 +220,7 @@ impl Allowance {
     pub const NONE: Allowance = Allowance { missed: 0.0, invented: 0.0 };
 }
 
-/// The rate of all filters in the comparison.
+/// The rate of all filters in the comparison, unless a budget says otherwise.
 pub const FALSE_POSITIVE_RATE: f64 = 1e-3;
 
 /// What is known of a strategy without building it.
@@ -236,7 +239,7 @@ pub struct Listed {
     /// [`Strategy::EXPIRES`].
     pub expires: bool,
     /// [`Strategy::allowance`].
-    pub allowance: Allowance,
+    pub allowance: fn(&Plan) -> Allowance,
 }
 
 impl Listed {
@@ -248,7 +251,7 @@ impl Listed {
             takes_budget: S::TAKES_BUDGET,
             batches: S::BATCHES,
             expires: S::EXPIRES,
-            allowance: S::allowance(),
+            allowance: S::allowance,
         }
     }
 }
@@ -310,11 +313,13 @@ pub fn not_built() -> Vec<Absent> {
 strategies! {
     Hapax<false>,
     Hapax<true>,
+    journaled::Journaled,
     Expiring<dashmap::Accepted<I::Key>>,
     Expiring<mutex::Accepted<I::Key>>,
+    Expiring<parking_lot::Accepted<I::Key>>,
     Expiring<papaya::Accepted<I::Key>>,
     Expiring<scc::Accepted<I::Key>>,
-    Expiring<quick_cache::Accepted<I::Owned>>,
+    Expiring<quick_cache::Accepted<I>>,
     moka::Moka<I::Owned>,
     HapaxHistory,
     blooms::Fast,

@@ -4,7 +4,7 @@ use super::options::{BenchArgs, Limit};
 use crate::failure::Failure;
 use hapax::measure::servers::missing;
 use hapax::measure::{Absent, IdKind, ROOFLINE, Row, Setting, Shape, Sort, Workload, listed_for};
-use hapax::strategy::{Listed, Needs, not_built};
+use hapax::strategy::{Listed, Needs, Place, not_built};
 
 /// More cases than anybody waits for.
 const CASES_MAX: usize = 20_000;
@@ -171,7 +171,8 @@ fn add_rows(rows: &mut Vec<Row>, of: Of, setting: &Setting, strategies: &[Listed
     }
     for strategy in strategies {
         if of.includes(strategy) && (setting.budget_bytes.is_none() || strategy.takes_budget) {
-            add(strategy.name, strategy.sort, strategy.allowance.missed, strategy.allowance.invented);
+            let allowance = (strategy.allowance)(&setting.plan(Place::Memory));
+            add(strategy.name, strategy.sort, allowance.missed, allowance.invented);
         }
     }
 }

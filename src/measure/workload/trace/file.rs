@@ -325,7 +325,7 @@ mod tests {
             problem(|bytes| bytes[31] = 1),
             format!("24: events: {}; at most 7 are possible here", 5 + (1_u64 << 56))
         );
-        assert_eq!(problem(|bytes| bytes[44] = 200), "48: an id takes 200 bytes, and 62 are left");
+        assert_eq!(problem(|bytes| bytes[44] = 200), "48: an id takes 200 bytes, and 61 are left");
         assert!(problem(|bytes| bytes[40] = 9).starts_with("53: tick 3 of 214, after Some(9)"));
     }
 }
