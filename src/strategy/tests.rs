@@ -154,6 +154,9 @@ fn what_is_not_listed_is_not_built() {
         names.iter().for_each(|name| assert_eq!(listed.contains(name), is_built, "{name}, {feature}"));
     }
     let lacking: Vec<Absent> = not_built();
-    assert_eq!(lacking.len(), OPTIONAL.iter().filter(|optional| !optional.1).map(|optional| optional.2.len()).sum());
+    assert_eq!(
+        lacking.len(),
+        OPTIONAL.iter().filter(|optional| !optional.1).map(|optional| optional.2.len()).sum::<usize>()
+    );
     assert!(lacking.iter().all(|absent| absent.reason.contains("feature `") && !absent.strategy.is_empty()));
 }
