@@ -12,8 +12,8 @@ pub fn sentences(view: &View) -> Vec<String> {
     sentences.extend(fastest(main, Sort::Window, "window (exact, in memory)"));
     sentences.extend(memory(main));
     sentences.extend(fastest(main, Sort::Filter, "filter (in memory, may be wrong)"));
-    sentences.extend(fastest(main, Sort::Durable, "that survives a crash, in process"));
-    sentences.extend(fastest(main, Sort::Server, "that shares its ids through a server"));
+    sentences.extend(fastest(main, Sort::Durable, "strategy that survives a crash, in process"));
+    sentences.extend(fastest(main, Sort::Server, "strategy that shares its ids through a server"));
     sentences.extend(wrong(view));
     sentences.extend(losses(view));
     sentences

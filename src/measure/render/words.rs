@@ -83,6 +83,16 @@ pub fn sort(sort: Sort) -> &'static str {
     }
 }
 
+pub fn noun(sort: Sort) -> &'static str {
+    match sort {
+        Sort::Roofline => "roofline",
+        Sort::Window => "window",
+        Sort::Filter => "filter",
+        Sort::Durable => "durable strategy",
+        Sort::Server => "strategy on a server",
+    }
+}
+
 /// "86 of 6.00 M: 14.3 in a million (11.5 to 17.7 in a million)".
 pub fn wrong(wrong: &Wrong) -> String {
     let Wrong { wrong: count, of, .. } = *wrong;

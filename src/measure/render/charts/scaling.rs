@@ -85,7 +85,18 @@ fn charts(view: &View, styles: &Styles, along: &Along) -> Vec<Chart> {
     contexts.sort_by_key(|(setting, family, lines)| {
         (*family as u8, std::cmp::Reverse((lines.len(), setting.live, setting.threads)))
     });
-    contexts.into_iter().filter_map(|(setting, family, lines)| chart(&setting, family, &lines, styles, along)).collect()
+    let mut charts: Vec<(Family, Chart)> = Vec::new();
+    for (setting, family, lines) in contexts {
+        charts.extend(chart(&setting, family, &lines, styles, along).map(|chart| (family, chart)));
+    }
+    // The best of each family before the second best of any.
+    let mut ranked = Vec::new();
+    for (i, (family, _)) in charts.iter().enumerate() {
+        ranked.push(charts[..i].iter().filter(|(other, _)| other == family).count());
+    }
+    let mut charts: Vec<(usize, Chart)> = ranked.into_iter().zip(charts.into_iter().map(|(_, chart)| chart)).collect();
+    charts.sort_by_key(|(rank, _)| *rank);
+    charts.into_iter().map(|(_, chart)| chart).collect()
 }
 
 fn chart(setting: &Setting, family: Family, lines: &[&Line], styles: &Styles, along: &Along) -> Option<Chart> {
