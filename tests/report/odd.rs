@@ -167,8 +167,8 @@ fn any_run(random: &mut Random) -> Measurement {
         bytes: odd(random),
         beside_bytes: Some(odd(random)),
         held: odd(random),
-        evicted: None,
         answers: Answers { fresh: odd(random), invented: odd(random), duplicates: odd(random), missed: odd(random) },
         latency: Some(latency(random)),
+        ..Measurement::default()
     }
 }

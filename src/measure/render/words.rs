@@ -14,8 +14,21 @@ pub fn name(row: &Row) -> String {
 
 /// What is the same for all rows of a group: everything but the batch size.
 pub fn setting(setting: &Setting) -> String {
-    let mut words = vec![live(setting), threads(setting.threads)];
-    words.push(stream(setting));
+    format!("{}, {}, {}", live(setting), threads(setting.threads), rest(setting))
+}
+
+/// Where the number of threads varies.
+pub fn setting_without_threads(setting: &Setting) -> String {
+    format!("{}, {}", live(setting), rest(setting))
+}
+
+/// Where the number of live ids varies.
+pub fn setting_without_live(setting: &Setting) -> String {
+    format!("ids: {}, {}, {}", ids(setting.ids), threads(setting.threads), rest(setting))
+}
+
+fn rest(setting: &Setting) -> String {
+    let mut words = vec![stream(setting)];
     if setting.think_nanos > 0 {
         words.push(format!("{} between two calls", time(setting.think_nanos as f64)));
     }
