@@ -9,27 +9,32 @@ use crate::measure::Sort;
 pub fn sentences(view: &View) -> Vec<String> {
     let Some(main) = view.main() else { return Vec::new() };
     let mut sentences = Vec::new();
-    sentences.extend(fastest(main, Sort::Window, "window (exact, in memory)"));
-    sentences.extend(memory(main));
-    sentences.extend(fastest(main, Sort::Filter, "filter (in memory, may be wrong)"));
-    sentences.extend(fastest(main, Sort::Durable, "strategy that survives a crash, in process"));
-    sentences.extend(fastest(main, Sort::Server, "strategy that shares its ids through a server"));
+    for (sort, what) in WHATS {
+        let begin = match sentences.is_empty() {
+            true => format!("At {} on {} the", words::live(&main.setting), words::threads(main.setting.threads)),
+            false => "The".into(),
+        };
+        sentences.extend(fastest(main, sort, &format!("{begin} fastest {what}")));
+        if sort == Sort::Window {
+            sentences.extend(memory(main));
+        }
+    }
     sentences.extend(wrong(view));
     sentences.extend(losses(view));
     sentences
 }
 
+const WHATS: [(Sort, &str); 4] = [
+    (Sort::Window, "window (exact, in memory)"),
+    (Sort::Filter, "filter (in memory, may be wrong)"),
+    (Sort::Durable, "strategy that survives a crash, in process,"),
+    (Sort::Server, "strategy that shares its ids through a server"),
+];
+
 fn fastest(main: &Group, sort: Sort, what: &str) -> Option<String> {
     let best = main.of_sort(sort).find(|line| line.speed.is_some())?;
     let (speed, nanos) = (best.speed?, best.nanos?);
-    let mut sentence = format!(
-        "Fastest {what}, at {} on {}: {}, {} ids/s ({} an id)",
-        words::live(&main.setting),
-        words::threads(main.setting.threads),
-        best.name,
-        large(speed.median),
-        time(nanos.median),
-    );
+    let mut sentence = format!("{what} is {}: {} ids/s, {} an id", best.name, large(speed.median), time(nanos.median));
     match (best.ours, &best.versus) {
         (true, Some(versus)) => sentence.push_str(&format!(
             ", {} × as fast as {}, the fastest that isn't hapax{}",
@@ -59,11 +64,10 @@ fn memory(main: &Group) -> Option<String> {
     let whole = bytes(takes.median * main.setting.live as f64);
     let mut sentence = format!("{} takes {} bytes a live id ({whole} in all)", fastest.name, digits(takes.median));
     if least.row.strategy == fastest.row.strategy {
-        let next =
-            all().filter(|(line, _)| line.row.strategy != fastest.row.strategy).min_by(|a, b| a.1.total_cmp(&b.1));
+        let next = all().filter(|(line, _)| line.ours != fastest.ours).min_by(|a, b| a.1.total_cmp(&b.1));
         match next {
             Some((line, bytes)) => {
-                sentence.push_str(&format!(", the least of all; next is {} with {}", line.name, digits(bytes)));
+                sentence.push_str(&format!(", the least of all; {} takes {}", line.name, digits(bytes)));
             }
             None => sentence.push_str(", the least of all"),
         }

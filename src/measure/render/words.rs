@@ -117,12 +117,19 @@ pub fn wrong(wrong: &Wrong) -> String {
     match count {
         0 => format!("0 of {asked}: < {}", share(interval.upper)),
         _ => format!(
-            "{} of {asked}: {} ({} to {})",
+            "{} of {asked}: {} ({})",
             super::numbers::count(count),
             share(wrong.share()),
-            share(interval.lower),
-            share(interval.upper)
+            span(&share(interval.lower), &share(interval.upper))
         ),
+    }
+}
+
+/// "2 to 3 %": the unit once, if both have the same.
+fn span(from: &str, to: &str) -> String {
+    match (from.split_once(' '), to.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {to}"),
+        _ => format!("{from} to {to}"),
     }
 }
 

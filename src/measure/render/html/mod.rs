@@ -166,9 +166,11 @@ fn group(page: &mut Page, group: &Group) {
     table(page, &caption, &Figures { head, rows: group.lines.iter().map(row).collect() });
     let notes = notes::of(group);
     if !notes.is_empty() {
-        page.add(format_args!("<ul class=\"notes\">\n"));
+        page.add(format_args!(
+            "<details><summary>How hapax compares here, and who was wrong</summary>\n<ul class=\"notes\">\n"
+        ));
         notes.iter().for_each(|note| page.add(format_args!("<li>{}</li>\n", Text(note))));
-        page.add(format_args!("</ul>\n"));
+        page.add(format_args!("</ul>\n</details>\n"));
     }
 }
 
