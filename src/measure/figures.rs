@@ -82,8 +82,9 @@ impl Row {
         self.spread(|run| per(run.nanos as f64, run.checks))
     }
 
+    /// None where the system does not tell.
     pub(super) fn cpu_nanos_per_id(&self) -> Option<Spread> {
-        self.spread(|run| per(run.cpu_nanos as f64, run.checks))
+        self.spread(|run| if run.cpu_nanos == 0 { None } else { per(run.cpu_nanos as f64, run.checks) })
     }
 
     pub(super) fn server_cpu_nanos_per_id(&self) -> Option<Spread> {

@@ -46,12 +46,11 @@ impl Browser {
     fn start(place: &Path, scheme: &str) -> std::io::Result<Browser> {
         let at = |name: &str| place.join(name).display().to_string();
         let flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
-                     --disable-component-update --disable-sync --enable-logging=stderr --dump-dom --window-size=1640,2400";
+                     --disable-component-update --disable-sync --enable-logging=stderr --dump-dom";
         let child = Command::new("chromium")
             .args(flags.split_whitespace())
             .arg(format!("--user-data-dir={}", at("profile")))
             .arg(format!("--blink-settings=preferredColorScheme={}", if scheme == "dark" { 0 } else { 1 }))
-            .arg(format!("--screenshot={}", at("screenshot.png")))
             .arg(format!("file://{}", at("around.html")))
             .stdin(Stdio::null())
             .stdout(File::create(place.join("dom.html"))?)

@@ -178,9 +178,9 @@ fn run(kind: &Kind, setting: &Setting, random: &mut Random) -> Measurement {
         bytes: (bytes_per_id * held as f64) as u64,
         beside_bytes: (kind.beside > 0.0).then_some((kind.beside * held as f64 * random.noise()) as u64),
         held,
-        evicted: kind.name.starts_with("hapax window").then_some(0),
         answers: answers(kind, checks, full, random),
         latency: setting.rate.map(|rate| latency(kind, rate, random)),
+        ..Measurement::default()
     }
 }
 

@@ -134,7 +134,7 @@ fn any_numbers_make_a_page() {
             row.setting.threads = odd(&mut random) as usize;
             row.setting.rate = row.setting.rate.map(|_| odd_float(&mut random));
             (row.may_miss, row.may_invent) = (odd_float(&mut random), odd_float(&mut random));
-            if random.next() % 4 == 0 {
+            if random.next().is_multiple_of(4) {
                 row.sort = Sort::Server;
             }
         }
@@ -168,8 +168,8 @@ fn any_run(random: &mut Random) -> Measurement {
         bytes: odd(random),
         beside_bytes: Some(odd(random)),
         held: odd(random),
-        evicted: None,
         answers: Answers { fresh: odd(random), invented: odd(random), duplicates: odd(random), missed: odd(random) },
         latency: Some(latency(random)),
+        ..Measurement::default()
     }
 }

@@ -23,10 +23,10 @@ fn json_is_read_as_it_was_written() {
     assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
     // What the examples in the documentation read.
     let kept = std::fs::read_to_string("tests/report/small.json").unwrap();
-    let now = fixture::small().to_json().unwrap();
-    if kept.trim_end() != now {
+    let now = fixture::small();
+    if Report::from_json(&kept).ok().as_ref() != Some(&now) {
         let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("small.json");
-        std::fs::write(&path, now + "\n").unwrap();
+        std::fs::write(&path, now.to_json().unwrap() + "\n").unwrap();
         panic!("tests/report/small.json is not what the generator makes, which is {}", path.display());
     }
 }
@@ -196,10 +196,7 @@ fn pictures_stay_within_their_frame() {
 fn colours_have_contrast() {
     let html = render::html(&fixture::small());
     let (light, dark) = ("#ffffff", "#0d1117");
-    let colours = |begin: &str, end: &str| {
-        let part = html.split(begin).nth(1).unwrap().split(end).next().unwrap().to_string();
-        part
-    };
+    let colours = |begin: &str, end: &str| html.split(begin).nth(1).unwrap().split(end).next().unwrap().to_string();
     let page_light = colours(":root {", "}");
     let page_dark = colours("@media (prefers-color-scheme: dark) { :root {", "}");
     for (part, ground) in [(page_light, light), (page_dark, dark)] {

@@ -1,7 +1,7 @@
 //! The answer, in a few sentences in plain words.
 
-use super::numbers::{bytes, count, digits, large, share, time};
-use super::view::{Group, Line, View};
+use super::numbers::{bytes, count, digits, large, round, share, time};
+use super::view::{Group, Line, View, Wrong};
 use super::words::{self, list, plural};
 use crate::measure::Sort;
 
@@ -9,27 +9,32 @@ use crate::measure::Sort;
 pub fn sentences(view: &View) -> Vec<String> {
     let Some(main) = view.main() else { return Vec::new() };
     let mut sentences = Vec::new();
-    sentences.extend(fastest(main, Sort::Window, "window (exact, in memory)"));
-    sentences.extend(memory(main));
-    sentences.extend(fastest(main, Sort::Filter, "filter (in memory, may be wrong)"));
-    sentences.extend(fastest(main, Sort::Durable, "that survives a crash, in process"));
-    sentences.extend(fastest(main, Sort::Server, "that shares its ids through a server"));
+    for (sort, what) in WHATS {
+        let begin = match sentences.is_empty() {
+            true => format!("At {} on {} the", words::live(&main.setting), words::threads(main.setting.threads)),
+            false => "The".into(),
+        };
+        sentences.extend(fastest(main, sort, &format!("{begin} fastest {what}")));
+        if sort == Sort::Window {
+            sentences.extend(memory(main));
+        }
+    }
     sentences.extend(wrong(view));
     sentences.extend(losses(view));
     sentences
 }
 
+const WHATS: [(Sort, &str); 4] = [
+    (Sort::Window, "window (exact, in memory)"),
+    (Sort::Filter, "filter (in memory, may be wrong)"),
+    (Sort::Durable, "strategy that survives a crash, in process,"),
+    (Sort::Server, "strategy that shares its ids through a server"),
+];
+
 fn fastest(main: &Group, sort: Sort, what: &str) -> Option<String> {
     let best = main.of_sort(sort).find(|line| line.speed.is_some())?;
     let (speed, nanos) = (best.speed?, best.nanos?);
-    let mut sentence = format!(
-        "Fastest {what}, at {} on {}: {}, {} ids/s ({} an id)",
-        words::live(&main.setting),
-        words::threads(main.setting.threads),
-        best.name,
-        large(speed.median),
-        time(nanos.median),
-    );
+    let mut sentence = format!("{what} is {}: {} ids/s, {} an id", best.name, large(speed.median), time(nanos.median));
     match (best.ours, &best.versus) {
         (true, Some(versus)) => sentence.push_str(&format!(
             ", {} × as fast as {}, the fastest that isn't hapax{}",
@@ -59,11 +64,10 @@ fn memory(main: &Group) -> Option<String> {
     let whole = bytes(takes.median * main.setting.live as f64);
     let mut sentence = format!("{} takes {} bytes a live id ({whole} in all)", fastest.name, digits(takes.median));
     if least.row.strategy == fastest.row.strategy {
-        let next =
-            all().filter(|(line, _)| line.row.strategy != fastest.row.strategy).min_by(|a, b| a.1.total_cmp(&b.1));
+        let next = all().filter(|(line, _)| line.ours != fastest.ours).min_by(|a, b| a.1.total_cmp(&b.1));
         match next {
             Some((line, bytes)) => {
-                sentence.push_str(&format!(", the least of all; next is {} with {}", line.name, digits(bytes)));
+                sentence.push_str(&format!(", the least of all; {} takes {}", line.name, digits(bytes)));
             }
             None => sentence.push_str(", the least of all"),
         }
@@ -76,45 +80,36 @@ fn memory(main: &Group) -> Option<String> {
 
 /// Who missed and who invented duplicates, over all settings without a budget, where that would be the budget's fault.
 fn wrong(view: &View) -> Vec<String> {
-    let judged =
-        |line: &&Line| line.row.sort != Sort::Roofline && line.is_measured() && line.row.setting.budget_bytes.is_none();
-    let judged: Vec<&Line> = view.lines().filter(judged).collect();
-    let strategies = view.strategies();
-    let kinds: [(&str, fn(&Line) -> (u64, u64)); 2] = [
-        ("missed duplicates", |line| (line.missed.wrong, line.missed.of)),
-        ("called new ids duplicates", |line| (line.invented.wrong, line.invented.of)),
-    ];
-    let mut sentences = Vec::new();
-    for (what, of) in kinds {
-        let sum = |name: &str| {
-            let lines = judged.iter().filter(|line| line.row.strategy == name);
-            lines.map(|line| of(line)).fold((0_u64, 0_u64), |a, b| (a.0.saturating_add(b.0), a.1.saturating_add(b.1)))
+    let missed = of_kind(view, "missed duplicates", |line| line.missed);
+    let invented = of_kind(view, "called new ids duplicates", |line| line.invented);
+    missed.into_iter().chain(invented).collect()
+}
+
+fn of_kind(view: &View, what: &str, of: fn(&Line) -> Wrong) -> Option<String> {
+    let sum = |name: &str| {
+        let lines = view.lines().filter(|line| line.row.strategy == name && line.row.setting.budget_bytes.is_none());
+        let add = |sum: Wrong, wrong: Wrong| Wrong {
+            wrong: sum.wrong.saturating_add(wrong.wrong),
+            of: sum.of.saturating_add(wrong.of),
+            ..sum
         };
-        let counts: Vec<(&str, (u64, u64))> = strategies.iter().map(|name| (*name, sum(name))).collect();
-        let mut who: Vec<_> = counts.iter().filter(|(_, (wrong, _))| *wrong > 0).collect();
-        who.sort_by(|a, b| ratio(a.1).total_cmp(&ratio(b.1)));
-        let asked = counts.iter().filter(|(_, (_, of))| *of > 0).count();
-        if asked == 0 {
-            continue;
-        }
-        let names: Vec<String> = who
-            .iter()
-            .map(|(name, of)| format!("{name} ({} of {}: {})", count(of.0), words_of(of.1), share(ratio(*of))))
-            .collect();
-        sentences.push(match names.len() {
-            0 => format!("None of {} {what}.", plural(asked, "strategy", "strategies")),
-            wrong => format!("{wrong} of {} {what}: {}.", plural(asked, "strategy", "strategies"), list(&names)),
-        });
+        lines.map(of).fold(Wrong { wrong: 0, of: 0, allowed: 0.0 }, add)
+    };
+    let strategies = view.strategies();
+    let asked: Vec<(&str, Wrong)> =
+        strategies.into_iter().map(|name| (name, sum(name))).filter(|(_, wrong)| wrong.of > 0).collect();
+    let mut who: Vec<_> = asked.iter().filter(|(_, wrong)| wrong.wrong > 0).collect();
+    who.sort_by(|a, b| a.1.share().total_cmp(&b.1.share()));
+    let say = |(name, wrong): &&(&str, Wrong)| {
+        format!("{name} ({} of {}: {})", count(wrong.wrong), round(wrong.of as f64), share(wrong.share()))
+    };
+    let names: Vec<String> = who.iter().map(say).collect();
+    let all = plural(asked.len(), "strategy", "strategies");
+    match (asked.len(), names.len()) {
+        (0, _) => None,
+        (_, 0) => Some(format!("None of {all} {what}.")),
+        (_, wrong) => Some(format!("{wrong} of {all} {what}: {}.", list(&names))),
     }
-    sentences
-}
-
-fn ratio((wrong, of): (u64, u64)) -> f64 {
-    wrong as f64 / of.max(1) as f64
-}
-
-fn words_of(number: u64) -> String {
-    super::numbers::round(number as f64)
 }
 
 /// Where a rival is better beyond the spread of the runs, in speed, latency or memory.
@@ -164,7 +159,7 @@ fn latency_loss(group: &Group) -> Option<String> {
         (our.median > its.median && our.is_apart_from(&its)).then(|| {
             format!(
                 "In latency it loses at {} ids/s on {}: p99.9 of {} is {}, that of {} {}.",
-                super::numbers::round(group.setting.rate.unwrap_or(0.0)),
+                round(group.setting.rate.unwrap_or(0.0)),
                 words::threads(group.setting.threads),
                 ours.name,
                 time(our.median),

@@ -49,6 +49,13 @@ const HEADER: [&str; 39] = [
 /// One line a run, after RFC 4180, with a header whose names have units. A run that failed has what was said in `failure`, and
 /// no figures. Numbers are as exact as in the report; what was not measured is empty.
 ///
+/// ```
+/// # use hapax::measure::{Report, render};
+/// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
+/// assert!(render::csv(&report).starts_with("strategy,sort,shape,"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// Text is as it is: a spreadsheet may take a strategy's name that begins with `=` for a formula.
 pub fn csv(report: &Report) -> String {
     let mut table = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(Vec::new());

@@ -6,6 +6,13 @@ use crate::measure::Report;
 use std::fmt::Write;
 
 /// The report for a README: for each setting a table, the fastest first, ours in bold; then how it was measured.
+///
+/// ```
+/// # use hapax::measure::{Report, render};
+/// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
+/// assert!(render::markdown(&report).contains("| **hapax window** |"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn markdown(report: &Report) -> String {
     let view = View::of(report);
     let mut page = String::new();

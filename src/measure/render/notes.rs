@@ -4,6 +4,7 @@ use super::numbers::{count, digits, large, share};
 use super::view::{Group, Line, View, Wrong};
 use super::words;
 use crate::measure::Sort;
+use std::collections::BTreeSet;
 
 /// How ours compare, who gave which wrong answers, who fell behind, and what failed.
 pub fn of(group: &Group) -> Vec<String> {
@@ -26,11 +27,11 @@ fn versus(line: &Line) -> Option<String> {
         _ => "slower in every run",
     };
     Some(format!(
-        "{} is {} × as fast as {}, the fastest other that is {}: {verdict}.",
+        "{} is {} × as fast as {}, the fastest {} that isn't hapax: {verdict}.",
         line.name,
         digits(versus.times),
         versus.rival,
-        words::sort(line.row.sort),
+        words::noun(line.row.sort),
     ))
 }
 
@@ -48,8 +49,9 @@ fn wrong_answers(line: &Line) -> Vec<String> {
     let kinds = [(&line.missed, "missed duplicates"), (&line.invented, "invented duplicates")];
     let worth_saying = |wrong: &Wrong| line.row.sort != Sort::Roofline && wrong.of > 0 && !wrong.is_trivial();
     let say = |(wrong, what): &(&Wrong, &str)| {
-        let promise = match (wrong.breaks_its_promise(), wrong.allowed) {
-            (true, 0.0) => "; none may be".to_string(),
+        let promise = match (line.breaks(wrong), wrong.allowed) {
+            _ if line.row.setting.budget_bytes.is_some() => String::new(),
+            (true, 0.0) => "; none may be".into(),
             (true, allowed) => format!("; more than the {} that may be", share(allowed)),
             (false, allowed) => format!("; {} may be", share(allowed)),
         };
@@ -83,9 +85,9 @@ pub fn warnings(view: &View) -> Vec<String> {
     if view.report.rows.is_empty() {
         warnings.push("Nothing was measured.".into());
     }
-    let broken = |line: &&Line| line.missed.breaks_its_promise() || line.invented.breaks_its_promise();
-    let mut broken: Vec<String> = view.lines().filter(broken).map(|line| line.name.clone()).collect();
-    broken.dedup();
+    let broken = |line: &&Line| line.breaks(&line.missed) || line.breaks(&line.invented);
+    let culprits: BTreeSet<String> = view.lines().filter(broken).map(|line| line.row.strategy.clone()).collect();
+    let broken: Vec<String> = culprits.into_iter().collect();
     if !broken.is_empty() {
         warnings.push(format!("More wrong answers than promised: {}.", words::list(&broken)));
     }

@@ -38,9 +38,9 @@ pub fn table_within(report: &Report, width_columns: usize) -> String {
         page.push('\n');
     }
     for (name, value) in notes::conditions(&view) {
-        paragraph(&mut page, &format!("{name:<10} {value}"), "           ", width);
+        paragraph(&mut page, &format!("{name}: {value}"), "  ", width);
     }
-    paragraph(&mut page, &format!("{:<10} {}", "Command", report.command), "           ", width);
+    paragraph(&mut page, &format!("Command: {}", report.command), "  ", width);
     if !report.absent.is_empty() {
         page.push_str("\nNot measured:\n");
     }

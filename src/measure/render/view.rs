@@ -172,6 +172,11 @@ impl<'r> Line<'r> {
         }
     }
 
+    /// Whether more of these answers were wrong than may be. With a budget of memory that may be too small, nothing is promised.
+    pub fn breaks(&self, wrong: &Wrong) -> bool {
+        self.row.setting.budget_bytes.is_none() && wrong.breaks_its_promise()
+    }
+
     pub fn is_measured(&self) -> bool {
         !self.row.runs.is_empty()
     }

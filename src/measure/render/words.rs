@@ -14,8 +14,21 @@ pub fn name(row: &Row) -> String {
 
 /// What is the same for all rows of a group: everything but the batch size.
 pub fn setting(setting: &Setting) -> String {
-    let mut words = vec![live(setting), threads(setting.threads)];
-    words.push(stream(setting));
+    format!("{}, {}, {}", live(setting), threads(setting.threads), rest(setting))
+}
+
+/// Where the number of threads varies.
+pub fn setting_without_threads(setting: &Setting) -> String {
+    format!("{}, {}", live(setting), rest(setting))
+}
+
+/// Where the number of live ids varies.
+pub fn setting_without_live(setting: &Setting) -> String {
+    format!("ids: {}, {}, {}", ids(setting.ids), threads(setting.threads), rest(setting))
+}
+
+fn rest(setting: &Setting) -> String {
+    let mut words = vec![stream(setting)];
     if setting.think_nanos > 0 {
         words.push(format!("{} between two calls", time(setting.think_nanos as f64)));
     }
@@ -83,6 +96,16 @@ pub fn sort(sort: Sort) -> &'static str {
     }
 }
 
+pub fn noun(sort: Sort) -> &'static str {
+    match sort {
+        Sort::Roofline => "roofline",
+        Sort::Window => "window",
+        Sort::Filter => "filter",
+        Sort::Durable => "durable strategy",
+        Sort::Server => "strategy on a server",
+    }
+}
+
 /// "86 of 6.00 M: 14.3 in a million (11.5 to 17.7 in a million)".
 pub fn wrong(wrong: &Wrong) -> String {
     let Wrong { wrong: count, of, .. } = *wrong;
@@ -94,12 +117,19 @@ pub fn wrong(wrong: &Wrong) -> String {
     match count {
         0 => format!("0 of {asked}: < {}", share(interval.upper)),
         _ => format!(
-            "{} of {asked}: {} ({} to {})",
+            "{} of {asked}: {} ({})",
             super::numbers::count(count),
             share(wrong.share()),
-            share(interval.lower),
-            share(interval.upper)
+            span(&share(interval.lower), &share(interval.upper))
         ),
+    }
+}
+
+/// "2 to 3 %": the unit once, if both have the same.
+fn span(from: &str, to: &str) -> String {
+    match (from.split_once(' '), to.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {to}"),
+        _ => format!("{from} to {to}"),
     }
 }
 

@@ -38,8 +38,8 @@ pub fn draw(curves: &Curves, width: Width) -> (String, f64) {
             (page.into_string(), below)
         }
         Width::Narrow => {
-            legend_below(&mut page, curves, below);
-            (page.into_string(), below + curves.series.len() as f64 * LINE + 4.0)
+            legend_below(&mut page, curves, below + 10.0);
+            (page.into_string(), below + curves.series.len() as f64 * LINE + 14.0)
         }
     }
 }

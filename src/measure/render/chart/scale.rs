@@ -37,7 +37,7 @@ impl Scale {
     pub fn at(&self, value: f64) -> f64 {
         let value = if value.is_finite() { value.clamp(self.low, self.high) } else { self.low };
         let share = match self.logarithmic {
-            true => (value / self.low).ln() / (self.high / self.low).ln(),
+            true => (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln()),
             false => (value - self.low) / (self.high - self.low),
         };
         self.ends.0 + share * (self.ends.1 - self.ends.0)
@@ -61,8 +61,8 @@ fn padded(low: f64, high: f64, logarithmic: bool) -> (f64, f64) {
     match logarithmic {
         true if low == high => (low / 2.0, high * 2.0),
         true => {
-            let room = (high / low).powf(0.04);
-            (low / room, high * room)
+            let room = (0.04 * (high.ln() - low.ln())).exp();
+            ((low / room).max(f64::MIN_POSITIVE), (high * room).min(f64::MAX))
         }
         false if low == high => (low - 1.0, high + 1.0),
         false => (low - 0.04 * (high - low), high + 0.04 * (high - low)),
@@ -78,13 +78,22 @@ fn decades(low: f64, high: f64, number: fn(f64) -> String) -> (f64, f64, Vec<(f6
     let mantissas: &[f64] = if fine { &[1.0, 2.0, 5.0] } else { &[1.0] };
     // One stride more, so that the last mark is not below the highest value.
     let exponents = (first..=last + stride as i32).step_by(stride);
-    let all: Vec<f64> =
-        exponents.flat_map(|exponent| mantissas.iter().map(move |m| m * 10_f64.powi(exponent))).collect();
+    let all: Vec<f64> = exponents
+        .flat_map(|exponent| mantissas.iter().map(move |m| m * 10_f64.powi(exponent)))
+        .filter(|tick| *tick > 0.0 && tick.is_finite())
+        .collect();
     let from = all.iter().rposition(|tick| *tick <= low * 1.000_001).unwrap_or(0);
     let to = all.iter().position(|tick| *tick >= high * 0.999_999).unwrap_or(all.len() - 1);
     let ticks: Vec<f64> = all[from..=to.max(from)].to_vec();
-    let (low, high) = (ticks[0].min(low), ticks[ticks.len() - 1].max(high));
-    (low, high, ticks.into_iter().map(|tick| (tick, number(tick))).collect())
+    let (mut from, mut to) = (ticks[0].min(low), ticks[ticks.len() - 1].max(high));
+    let mut ticks = ticks;
+    if !fine && stride == 1 {
+        // Whole decades without a value are a waste: there are at least two marks within.
+        let (low, high) = padded(low, high, true);
+        (from, to) = (from.max(low), to.min(high));
+        ticks.retain(|tick| (from..=to).contains(tick));
+    }
+    (from, to, ticks.into_iter().map(|tick| (tick, number(tick))).collect())
 }
 
 /// From 0, in steps of 1, 2 or 5 times a power of ten.
@@ -114,9 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_round_and_enclose_all_values() {
+    fn marks_are_round() {
         assert_eq!(ticks(true, &[3.0, 40.0]), ["2", "5", "10", "20", "50"]);
-        assert_eq!(ticks(true, &[3e3, 4e7]), ["1 k", "10 k", "100 k", "1 M", "10 M", "100 M"]);
+        assert_eq!(ticks(true, &[3e3, 4e7]), ["10 k", "100 k", "1 M", "10 M"]);
         assert_eq!(ticks(false, &[0.0, 43.0]), ["0", "10", "20", "30", "40", "50"]);
     }
 

@@ -44,7 +44,12 @@ fn may_err(kind: &Kind, line: &Line) -> bool {
 fn chart(kind: &Kind, setting: &Setting, lines: &[&Line], styles: &Styles) -> Option<Chart> {
     let (drawn, exact): (Vec<&Line>, Vec<&Line>) = lines.iter().copied().partition(|line| may_err(kind, line));
     let mut series: Vec<Series> = Vec::new();
+    let single = |line: &Line| line.row.setting.batch <= 1;
     for line in &drawn {
+        // Batches are as accurate as ids one by one, and would lie on them.
+        if !single(line) && drawn.iter().any(|other| single(other) && other.row.strategy == line.row.strategy) {
+            continue;
+        }
         let Some(point) = point(kind, line) else { continue };
         let style = styles.of(line);
         match series.iter_mut().find(|series| series.name == line.label && series.style == style) {
@@ -57,14 +62,14 @@ fn chart(kind: &Kind, setting: &Setting, lines: &[&Line], styles: &Styles) -> Op
     let (best, at) = leanest.min_by(|a, b| a.1.y.total_cmp(&b.1.y))?;
     let fewest = if at.bound { format!("fewer than {}", share(at.y)) } else { share(at.y) };
     let mut without: Vec<String> =
-        exact.iter().filter(|line| (kind.of)(line).of > 0).map(|line| line.label.clone()).collect();
+        exact.iter().filter(|line| (kind.of)(line).of > 0).map(|line| line.row.strategy.clone()).collect();
     without.sort();
     without.dedup();
     let mut says = String::from(
         "Both axes are logarithmic. Lines reach over the exact 95 % interval; a mark with an arrow is an upper bound: none was seen.",
     );
     if !without.is_empty() {
-        says.push_str(&format!(" Not drawn, as they may give and gave none: {}.", list(&without)));
+        says.push_str(&format!(" Not drawn, as they may give none and gave none: {}.", list(&without)));
     }
     Some(Chart {
         id: String::new(),

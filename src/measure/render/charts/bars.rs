@@ -61,8 +61,15 @@ pub fn memory(view: &View) -> Vec<Chart> {
     lines.sort_by(|a, b| takes(a).total_cmp(&takes(b)));
     let Some(least) = lines.first() else { return Vec::new() };
     let any_beside = lines.iter().any(|line| beside(line) > 0.0);
+    // Batches take no memory of their own: one bar a strategy, all rows below.
+    let mut drawn: Vec<&Line> = Vec::new();
+    for line in &lines {
+        if !drawn.iter().any(|other| other.row.strategy == line.row.strategy) {
+            drawn.push(line);
+        }
+    }
     let bar = |line: &&Line| Bar {
-        name: line.label.clone(),
+        name: line.row.strategy.clone(),
         ours: line.ours,
         value: line.bytes.map_or(0.0, |bytes| bytes.median),
         span: line.bytes.as_ref().and_then(span).filter(|_| beside(line) == 0.0),
@@ -86,7 +93,7 @@ pub fn memory(view: &View) -> Vec<Chart> {
         "Memory of the process after the run, less what it had before the strategy was built, by the ids it holds";
     vec![Chart {
         id: String::new(),
-        title: format!("{} takes the least memory: {} bytes a live id", least.label, digits(takes(least))),
+        title: format!("{} takes the least memory: {} bytes a live id", least.row.strategy, digits(takes(least))),
         context: format!("{}.", words::setting(&main.setting)),
         says: match any_beside {
             true => format!("{says}; dashed boxes are what a server or a directory holds beside it."),
@@ -94,7 +101,7 @@ pub fn memory(view: &View) -> Vec<Chart> {
         },
         body: Body::Bars(Bars {
             label: "bytes a live id; shorter is better".into(),
-            bars: lines.iter().map(bar).collect(),
+            bars: drawn.iter().map(bar).collect(),
             number: trimmed,
             reference: None,
         }),

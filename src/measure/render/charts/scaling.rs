@@ -24,7 +24,7 @@ pub fn by_threads(view: &View, styles: &Styles) -> Vec<Chart> {
         label: "threads",
         of: |setting| setting.threads as f64,
         without: |setting| setting.threads = 0,
-        words: |setting| words::setting(setting).replace(", 0 threads", ""),
+        words: words::setting_without_threads,
         at: |threads| words::threads(threads as usize),
     };
     charts(view, styles, &along)
@@ -35,7 +35,7 @@ pub fn by_live(view: &View, styles: &Styles) -> Vec<Chart> {
         label: "live ids",
         of: |setting| setting.live as f64,
         without: |setting| setting.live = 0,
-        words: |setting| words::setting(setting).replacen("0 live ids", "live ids", 1),
+        words: words::setting_without_live,
         at: |live| format!("{} live ids", round(live)),
     };
     charts(view, styles, &along)
@@ -85,7 +85,18 @@ fn charts(view: &View, styles: &Styles, along: &Along) -> Vec<Chart> {
     contexts.sort_by_key(|(setting, family, lines)| {
         (*family as u8, std::cmp::Reverse((lines.len(), setting.live, setting.threads)))
     });
-    contexts.into_iter().filter_map(|(setting, family, lines)| chart(&setting, family, &lines, styles, along)).collect()
+    let mut charts: Vec<(usize, Chart)> = Vec::new();
+    let mut ranks = [0; 3];
+    for (setting, family, lines) in contexts {
+        let rank = &mut ranks[family as usize];
+        if let Some(chart) = chart(&setting, family, &lines, styles, along) {
+            charts.push((*rank, chart));
+            *rank += 1;
+        }
+    }
+    // The best of each family before the second best of any.
+    charts.sort_by_key(|(rank, _)| *rank);
+    charts.into_iter().map(|(_, chart)| chart).collect()
 }
 
 fn chart(setting: &Setting, family: Family, lines: &[&Line], styles: &Styles, along: &Along) -> Option<Chart> {

@@ -11,6 +11,14 @@ use crate::measure::{Report, Sort};
 /// The report as one HTML page without any script or external resource, which is also well-formed XML: the answer in a few sentences,
 /// charts with their figures as text, all that was measured, and what it takes to repeat it. For light and dark, phones and paper.
 ///
+/// ```
+/// # use hapax::measure::{Report, render};
+/// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
+/// let page = render::html(&report);
+/// assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("<script"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// The page forbids itself any request by its content security policy.
 pub fn html(report: &Report) -> String {
     let view = View::of(report);
@@ -158,9 +166,11 @@ fn group(page: &mut Page, group: &Group) {
     table(page, &caption, &Figures { head, rows: group.lines.iter().map(row).collect() });
     let notes = notes::of(group);
     if !notes.is_empty() {
-        page.add(format_args!("<ul class=\"notes\">\n"));
+        page.add(format_args!(
+            "<details><summary>How hapax compares here, and who was wrong</summary>\n<ul class=\"notes\">\n"
+        ));
         notes.iter().for_each(|note| page.add(format_args!("<li>{}</li>\n", Text(note))));
-        page.add(format_args!("</ul>\n"));
+        page.add(format_args!("</ul>\n</details>\n"));
     }
 }
 
