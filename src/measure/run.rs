@@ -149,7 +149,7 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
         seen.answers += judge(stream, ride.measured.places.clone(), &ride.unexpected, rules);
     }
     seen.answers += match S::EXPIRES {
-        true => ask_for_known(&strategy, streams, &rides, S::allowance(&plan).missed),
+        true => ask_for_known(&strategy, streams, &rides, S::allowance(&plan).missed > 0.0),
         false => ask_for_unknown(&strategy, streams, phases),
     };
     seen.latency = latency(rides.into_iter().filter_map(|ride| ride.measured.paced));
@@ -179,10 +179,11 @@ fn ask_for_known<B: Ids, S: Strategy<B::Id>>(
     strategy: &S,
     streams: &[Stream<B>],
     rides: &[Ride],
-    missed: f64,
+    may_miss: bool,
 ) -> Answers {
     let mut answers = Answers::default();
-    if missed == 1.0 {
+    // It may have expired them all meanwhile.
+    if S::OWN_CLOCK && may_miss {
         return answers;
     }
     let last = rides.iter().map(|ride| ride.measured.tick).max().unwrap_or(0);
@@ -191,7 +192,7 @@ fn ask_for_known<B: Ids, S: Strategy<B::Id>>(
         let end = ride.measured.places.end;
         let places = stream.ticks(first..ride.measured.tick).start.min(end)..end;
         // Of those that lose none a sample will do, and of those that take long.
-        let step = match (S::SORT, missed > 0.0) {
+        let step = match (S::SORT, may_miss) {
             (Sort::Durable | Sort::Server, _) => places.len() / ASKED_APART_MAX + 1,
             (_, true) => 1,
             (_, false) => 16,

@@ -92,7 +92,7 @@ impl Plan {
 fn grids(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Vec<Grid> {
     let or = |given: &[usize], default: &[usize]| if given.is_empty() { default.to_vec() } else { given.to_vec() };
     let (small, large): (usize, &[usize]) =
-        if args.quick { (20_000, &[20_000, 100_000]) } else { (100_000, &[100_000, 1_000_000]) };
+        if args.quick { (50_000, &[50_000, 200_000]) } else { (100_000, &[100_000, 1_000_000]) };
     let given = traced.map_or_else(|| args.live.clone(), |traced| vec![traced.live]);
     let all = processors.clamp(1, 8);
     let each = if all == 1 { vec![1] } else { vec![1, all] };
@@ -118,7 +118,7 @@ fn grids(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Vec<Gr
         let paced = Of::All;
         let rates = vec![Some(100_000.0)];
         grids.push(Grid { rates, ..grid(&[small], &[all], &[64], paced) });
-        let budgets = [2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 48.0].map(Some).to_vec();
+        let budgets = [4.0, 8.0, 12.0, 16.0, 24.0, 48.0].map(Some).to_vec();
         grids.push(Grid { budgets, ..grid(&[small], &[1], &[1_024], Of::Budgeted) });
     }
     grids
@@ -131,6 +131,12 @@ impl Grid {
     }
 
     fn settings(&self, workload: &Workload, ids: IdKind, args: &BenchArgs) -> Vec<Setting> {
+        let is_generated = !matches!(workload.shape, Shape::Trace { .. });
+        let mut workload = workload.clone();
+        if args.workload.distance.is_none() && is_generated && self.budgets.iter().any(Option::is_some) {
+            // Who has less memory forgets the oldest ids first: they have to come again for that to be seen.
+            workload.distance_windows = 1.0;
+        }
         let think_nanos = args.think.map_or(0, |think| u64::try_from(think.as_nanos()).unwrap_or(u64::MAX));
         let mut settings = Vec::new();
         for &live in &self.live {
@@ -206,11 +212,8 @@ fn is_wanted(args: &BenchArgs, name: &str) -> bool {
 }
 
 fn workloads(args: &BenchArgs, traced: Option<&Traced>) -> Vec<Workload> {
-    let generated = |shape: Shape| Workload {
-        shape,
-        duplicates: args.workload.duplicates,
-        distance_windows: args.workload.distance,
-    };
+    let distance_windows = args.workload.distance.unwrap_or(0.1);
+    let generated = |shape: Shape| Workload { shape, duplicates: args.workload.duplicates, distance_windows };
     match (traced, args.workload.workload.is_empty()) {
         (Some(traced), _) => vec![traced.workload.clone()],
         (None, true) => vec![generated(Shape::Uniform)],

@@ -124,9 +124,9 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share, conflicts_with = "files")]
     pub duplicates: f64,
 
-    /// How far back redeliveries reach, in windows, at most 1
-    #[arg(long, value_name = "WINDOWS", default_value_t = 0.1, value_parser = distance, conflicts_with = "files")]
-    pub distance: f64,
+    /// How far back redeliveries reach, in windows, at most 1 [default: 0.1; with a budget of memory 1]
+    #[arg(long, value_name = "WINDOWS", value_parser = distance, conflicts_with = "files")]
+    pub distance: Option<f64>,
 
     /// What ids are: u64, uuid (16 bytes), uuid-text (36), key200 (200)
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = id_kind, conflicts_with = "files")]
