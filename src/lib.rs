@@ -151,6 +151,8 @@ mod explore;
 
 #[cfg(feature = "bench")]
 pub mod measure;
+#[cfg(feature = "plan")]
+pub mod plan;
 #[cfg(feature = "bench")]
 pub mod strategy;
 #[cfg(feature = "testing")]

@@ -34,6 +34,16 @@ impl Size {
         let (shape, load) = loads.max_by(|a, b| a.1.total_cmp(&b.1)).expect("eight candidates");
         Size { shape, blocks: (ids as f64 / load).ceil() as usize }
     }
+
+    /// The false-positive rate of one generation that holds so many ids.
+    #[cfg(feature = "plan")]
+    pub(crate) fn rate_with(&self, ids: f64) -> f64 {
+        let load = ids / self.blocks as f64;
+        match load > LOAD_MAX as f64 {
+            true => 1.0,
+            false => rate_at(self.shape, load, known_full_words(self.shape.bits)),
+        }
+    }
 }
 
 /// The mean number of ids a block at which one generation has this false-positive rate.
