@@ -64,7 +64,7 @@ mod planned {
             let retention = retention.as_secs_f64();
             // The oldest file has between none and all of its time beyond what is remembered, and the newest is not full.
             Kept {
-                segments: retention / segment + 1.5,
+                segments: retention / segment + 1.0,
                 bytes: bytes_per_second * (retention + segment / 2.0),
                 bytes_max: bytes_per_second * (retention + segment),
             }

@@ -211,7 +211,7 @@ mod tests {
                 assert!(capacity_max(&sizes) >= factor * capacity_of(first), "{first} x {factor}: {sizes:?}");
                 assert!(tables_bytes(&sizes) <= bytes);
                 assert!(
-                    bytes as f64 <= (1.0 + 1.6 * factor) * (first * LINE_BYTES) as f64,
+                    bytes as f64 <= (1.0 + 2.0 * factor) * (first * LINE_BYTES) as f64,
                     "{first} x {factor}: {bytes}"
                 );
             }

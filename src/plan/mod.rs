@@ -13,7 +13,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Demand`] says what is to be done, a [`Plan`] what to configure for it, and what to expect. [`Sample`] finds out what is to be done from ids
+//! A [`Demand`] says what is to be done, a [`Plan`] what to configure for it, and what to expect. [`Profile`] finds out what is to be done from ids
 //! that have come. The command `hapax plan` is this with options and pictures.
 //!
 //! # Guarantees
@@ -21,7 +21,7 @@
 //! - What is predicted is computed by what the engine itself computes with, or by a model of it that is derived and has no fitted number; tests compare it
 //!   with engines that are built as planned, and allow a difference of 10 %.
 //! - What stores take is not computed: it was measured (`docs/scaling-out.md`), with ids of 16 bytes.
-//! - Ids are taken to come at random. Whoever has some of them can see how they come, in a [`Sample`].
+//! - Ids are taken to come at random. Whoever has some of them can see how they come, in a [`Profile`].
 //!
 //! Idea: sizing by the tail of a Poisson distribution, as for hash tables with buckets in Knuth, The Art of Computer Programming, 6.4; here of both lines that an
 //! id can stand in.
@@ -34,6 +34,7 @@ mod history;
 mod journal;
 mod loss;
 mod memory;
+mod profile;
 mod stores;
 mod text;
 mod units;
@@ -44,6 +45,7 @@ pub use error::PlanError;
 pub use history::HistoryPlan;
 #[cfg(feature = "journal")]
 pub use journal::JournalPlan;
+pub use profile::{Burst, CurvePoint, Length, Profile, Quantile, Summary};
 pub use stores::StorePlan;
 pub use window::{ClaimsPlan, WindowPlan};
 

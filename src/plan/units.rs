@@ -80,7 +80,7 @@ fn three_digits(number: f64) -> String {
     }
 }
 
-fn with_commas(text: &str) -> String {
+pub(super) fn with_commas(text: &str) -> String {
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut out = String::new();
     for (i, digit) in whole.char_indices() {
@@ -90,6 +90,19 @@ fn with_commas(text: &str) -> String {
         out.push(digit);
     }
     out + fraction
+}
+
+/// A duration to three digits in its largest unit, for people: `1.25 ms`, `36.4 s`, `2.5 days`.
+pub(super) fn rough(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    const UNITS: [(f64, &str); 6] =
+        [(86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
+    // Whole days, hours and minutes only once there are two of them.
+    let least = |unit: f64| if unit > 1.0 { 2.0 * unit } else { unit };
+    match UNITS.iter().find(|(unit, _)| seconds >= least(*unit)) {
+        Some((unit, name)) => format!("{} {name}", Count(seconds / unit)),
+        None => format!("{} ns", duration.as_nanos()),
+    }
 }
 
 fn time(duration: Duration) -> String {
@@ -144,5 +157,7 @@ mod tests {
         assert_eq!(seconds, ["10m", "1h30m", "1m30.5s", "24h", "1.5s", "250ms", "20us"]);
         assert_eq!(Time(Duration::from_nanos(7)).to_string(), "7ns");
         assert_eq!(Time(Duration::from_millis(60_001)).to_string(), "1m1ms");
+        let rough = [0.0, 7e-9, 1.234e-3, 90.0, 150.0, 7_200.0, 1e6].map(|s| rough(Duration::from_secs_f64(s)));
+        assert_eq!(rough, ["0 ns", "7 ns", "1.23 ms", "90 s", "2.5 min", "2 h", "11.6 days"]);
     }
 }

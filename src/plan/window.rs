@@ -5,7 +5,7 @@ use super::{Demand, PlanError, SECONDS_A_DAY, loss};
 use crate::claims::planned::IN_FLIGHT_MAX;
 use crate::memory::LINE_BYTES;
 use crate::window::Ticks;
-use crate::window::planned::{LOSSLESS_SHARE, SLOTS, false_match_rate};
+use crate::window::planned::{LOSSLESS_SHARE, SLOTS, Sizes, false_match_rate};
 use std::time::Duration;
 
 /// The window of a [`Plan`](super::Plan).
@@ -40,36 +40,69 @@ pub struct WindowPlan {
     pub forgotten_early_a_day_at_peak: f64,
     /// Ids that will be taken for others, since digests are finite; at the mean rate.
     pub false_duplicates_a_day: f64,
+    pub(super) sizes: Sizes,
+    window_ticks: u64,
+    duplicates: f64,
     /// The capacity with which it never has to grow while an expected id comes, for those whose window grows without a thread.
     pub(super) capacity_without_thread: usize,
 }
 
 impl WindowPlan {
     pub(super) fn of(demand: &Demand, division: &Division, ticks: Ticks) -> Self {
-        let lines = division.sizes.lines(0) as f64;
+        let sizes = &division.sizes;
         let window = demand.window.as_secs_f64();
         let fresh = demand.fresh_per_second();
-        let load_at = |peak: f64| fresh * peak * window / (lines * SLOTS as f64);
-        let lost_at = |peak: f64| fresh * peak * SECONDS_A_DAY * loss::share_lost(load_at(peak), ticks.window);
-        let grown_capacity = capacity_max(&division.sizes);
+        let lost_at = |peak: f64| lost_a_day(sizes.lines(0), fresh * peak, demand.window, ticks.window);
+        let grown_capacity = capacity_max(sizes);
         WindowPlan {
             duration: demand.window,
             tick: ticks.tick(),
             capacity: division.capacity,
             live: fresh * window,
-            bytes: division.sizes.lines(0) * LINE_BYTES,
+            bytes: sizes.lines(0) * LINE_BYTES,
             max_memory_bytes: division.window_bytes_max,
-            grown_bytes: tables_bytes(&division.sizes),
-            tables_max: division.sizes.len(),
+            grown_bytes: tables_bytes(sizes),
+            tables_max: sizes.len(),
             grown_capacity: grown_capacity as usize,
             checks_per_second_max: grown_capacity / window / (1.0 - demand.duplicates),
-            load: load_at(demand.peak),
+            load: fresh * demand.peak * window / slots(sizes.lines(0)),
             forgotten_early_a_day: lost_at(1.0),
             forgotten_early_a_day_at_peak: lost_at(demand.peak),
-            false_duplicates_a_day: fresh * SECONDS_A_DAY * false_match_rate(fresh * window, lines),
+            false_duplicates_a_day: fresh * SECONDS_A_DAY * false_match_rate(fresh * window, sizes.lines(0) as f64),
+            sizes: sizes.clone(),
+            window_ticks: ticks.window,
+            duplicates: demand.duplicates,
             capacity_without_thread: (division.capacity as f64 / LOSSLESS_SHARE).ceil() as usize,
         }
     }
+
+    /// Ids that would be forgotten before their time if so many checks came a second, for longer than a window: in the smallest table that has
+    /// room for them, or in the largest one that there can be.
+    ///
+    /// ```
+    /// use hapax::plan::Demand;
+    /// use std::time::Duration;
+    ///
+    /// let window = Demand::new(1_000.0, Duration::from_secs(600)).growth(1.0).plan()?.window;
+    /// assert!(window.forgotten_early_a_day_at(1_000.0) < 200.0);
+    /// assert!(window.forgotten_early_a_day_at(2_000.0) > 0.01 * 2_000.0 * 86_400.0);
+    /// # Ok::<(), hapax::plan::PlanError>(())
+    /// ```
+    pub fn forgotten_early_a_day_at(&self, checks_per_second: f64) -> f64 {
+        let fresh = checks_per_second.max(0.0) * (1.0 - self.duplicates);
+        let size = self.sizes.for_live(fresh * self.duration.as_secs_f64());
+        lost_a_day(self.sizes.lines(size), fresh, self.duration, self.window_ticks)
+    }
+}
+
+fn slots(lines: usize) -> f64 {
+    (lines * SLOTS) as f64
+}
+
+/// Ids a day that a table of so many lines loses before their time, with so many new ones a second.
+fn lost_a_day(lines: usize, fresh_per_second: f64, window: Duration, window_ticks: u64) -> f64 {
+    let load = fresh_per_second * window.as_secs_f64() / slots(lines);
+    fresh_per_second * SECONDS_A_DAY * loss::share_lost(load, window_ticks)
 }
 
 /// The claims of a [`Plan`](super::Plan).
