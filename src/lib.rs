@@ -105,7 +105,7 @@ mod verdict;
 mod clock;
 mod digest;
 mod key;
-#[cfg(any(feature = "store", feature = "testing"))]
+#[cfg(any(feature = "bench", feature = "store", feature = "testing"))]
 mod random;
 
 #[cfg(any(feature = "postgres", feature = "stream"))]

@@ -131,7 +131,7 @@ fn compare(setting: Setting, options: &Options) -> Comparison {
 fn rows(options: &Options, kind: Kind) -> Vec<Results> {
     let strategies = match kind {
         Kind::U64 => listed::<u64>(),
-        Kind::Text => listed::<str>(),
+        Kind::Text => listed::<[u8]>(),
     };
     let is_wanted = |strategy: &Listed| options.only.iter().any(|text| strategy.name.contains(text));
     let mut rows = Vec::new();

@@ -75,7 +75,7 @@ pub struct Uuids(String);
 const UUID_CHARS: usize = 36;
 
 impl Ids for Uuids {
-    type Id = str;
+    type Id = [u8];
 
     fn with_capacity(ids: usize) -> Self {
         Uuids(String::with_capacity(ids * UUID_CHARS))
@@ -96,8 +96,8 @@ impl Ids for Uuids {
     }
 
     #[inline(always)]
-    fn range(&self, range: Range<usize>) -> impl Iterator<Item = &str> {
-        range.map(|index| &self.0[index * UUID_CHARS..(index + 1) * UUID_CHARS])
+    fn range(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        range.map(|index| &self.0.as_bytes()[index * UUID_CHARS..(index + 1) * UUID_CHARS])
     }
 }
 

@@ -1,4 +1,4 @@
-//! The kinds of id that strategies are compared on: integers and text.
+//! The kinds of id that strategies are compared on: integers, 16 bytes, and bytes of any length.
 
 use crate::Int;
 use std::hash::Hash;
@@ -37,11 +37,29 @@ impl Id for u64 {
     }
 }
 
-impl Id for str {
-    type Key = Box<str>;
+impl Id for [u8; 16] {
+    type Key = [u8; 16];
 
     #[inline(always)]
-    fn key(&self) -> Box<str> {
+    fn key(&self) -> [u8; 16] {
+        *self
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> impl AsRef<[u8]> {
+        self
+    }
+
+    fn numbered(number: u64) -> [u8; 16] {
+        u128::from(number).to_be_bytes()
+    }
+}
+
+impl Id for [u8] {
+    type Key = Box<[u8]>;
+
+    #[inline(always)]
+    fn key(&self) -> Box<[u8]> {
         self.into()
     }
 
@@ -51,7 +69,7 @@ impl Id for str {
     }
 
     /// As long as the text of a UUID.
-    fn numbered(number: u64) -> String {
-        format!("{number:036}")
+    fn numbered(number: u64) -> Vec<u8> {
+        format!("{number:036}").into_bytes()
     }
 }

@@ -14,9 +14,14 @@ fn at(tick: u64) -> Timestamp {
 }
 
 /// Runs a test on every strategy, with every kind of id.
-fn each<T: Visitor<u64> + Visitor<str> + Copy>(test: T) {
-    listed::<u64>().iter().for_each(|strategy| drop(visit::<u64, T>(strategy.name, test).expect("it is listed")));
-    listed::<str>().iter().for_each(|strategy| drop(visit::<str, T>(strategy.name, test).expect("it is listed")));
+fn each<T: Visitor<u64> + Visitor<[u8; 16]> + Visitor<[u8]> + Copy>(test: T) {
+    each_with::<u64, T>(test);
+    each_with::<[u8; 16], T>(test);
+    each_with::<[u8], T>(test);
+}
+
+fn each_with<I: Id + ?Sized, T: Visitor<I> + Copy>(test: T) {
+    listed::<I>().iter().for_each(|strategy| drop(visit::<I, T>(strategy.name, test).expect("it is listed")));
 }
 
 /// Whether a number of wrong answers is within what is allowed of so many.

@@ -62,13 +62,7 @@ pub struct FilterArgs {
     pub files: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub id: IdArgs,
-
-    #[command(flatten)]
-    pub time: TimeArgs,
-
-    #[command(flatten)]
-    pub format: FormatArgs,
+    pub lines: LineArgs,
 
     /// For how long an id is remembered (like 10m or 36h); without it, for the whole input
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "What is remembered")]
@@ -119,6 +113,26 @@ pub struct FilterArgs {
     #[arg(long, help_heading = "What is printed")]
     pub no_progress: bool,
 
+    #[command(flatten)]
+    pub bad: BadLineArgs,
+}
+
+/// Where ids and times are in lines. [`TimeArgs`] asks for an argument `window` beside it.
+#[derive(Debug, clap::Args)]
+pub struct LineArgs {
+    #[command(flatten)]
+    pub id: IdArgs,
+
+    #[command(flatten)]
+    pub time: TimeArgs,
+
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// What becomes of lines that are not what [`LineArgs`] say.
+#[derive(Debug, clap::Args)]
+pub struct BadLineArgs {
     /// What to do with a line whose id is missing or blank
     #[arg(long, value_name = "ACTION", default_value = "error", help_heading = "What can go wrong")]
     pub missing: Missing,

@@ -4,6 +4,8 @@ mod args;
 mod failure;
 mod filter;
 mod journal;
+#[cfg_attr(not(test), expect(dead_code, reason = "`bench` and `plan` are to use it"))]
+mod records;
 
 use args::{Args, Command, JournalCommand};
 use clap::{CommandFactory, Parser};
