@@ -262,7 +262,8 @@ mod tests {
 
     #[test]
     fn windows_are_rounded_up_to_what_people_choose() {
-        let rounded = [7e-9, 1.000_000_001, 59.2, 61.0, 3_601.0, 100_000.0, 1e7].map(|s| rounded_up(Duration::from_secs_f64(s)));
+        let rounded =
+            [7e-9, 1.000_000_001, 59.2, 61.0, 3_601.0, 100_000.0, 1e7].map(|s| rounded_up(Duration::from_secs_f64(s)));
         let hours = |hours: u64| Duration::from_secs(3_600 * hours);
         let expected = [
             Duration::from_nanos(7),
