@@ -156,9 +156,8 @@ impl Demand {
             true => Ok(()),
             false => Err(PlanError::invalid(option, got, expected)),
         };
-        let at_least_one = |option, factor: f64| {
-            in_range(option, factor, (1.0..=1e6).contains(&factor), "a factor from 1 to a million")
-        };
+        let at_least_one =
+            |option, factor: f64| in_range(option, factor, (1.0..=1e12).contains(&factor), "a factor from 1 to 10^12");
         let rate = self.checks_per_second;
         in_range("checks_per_second", rate, rate > 0.0 && rate <= 1e12, "a rate above 0 and up to 10^12")?;
         in_range("duplicates", self.duplicates, (0.0..1.0).contains(&self.duplicates), "a share from 0 to below 1")?;

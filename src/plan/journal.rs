@@ -25,8 +25,10 @@ pub struct JournalPlan {
     pub disk_bytes: f64,
     /// What lies on the disk at most, if the peak lasts as long as ids are kept.
     pub disk_bytes_max: f64,
-    /// How long it takes to read it at the start.
+    /// How long it takes to read it at the start …
     pub replay: Duration,
+    /// … if so many ids are read in a second.
+    pub replay_ids_per_second: f64,
 }
 
 impl JournalPlan {
@@ -45,6 +47,7 @@ impl JournalPlan {
             disk_bytes: kept(mean).bytes,
             disk_bytes_max: kept(at_peak).bytes_max,
             replay: Duration::try_from_secs_f64(ids_kept / demand.replay_ids_per_second).unwrap_or(Duration::MAX),
+            replay_ids_per_second: demand.replay_ids_per_second,
         }
     }
 }

@@ -66,7 +66,8 @@ fn three_digits_up(number: f64, round: fn(f64) -> f64) -> f64 {
 
 /// A number of ids, rounded up to three digits, so that it can be read.
 fn ids(number: f64) -> usize {
-    match number {
+    // What is a whole number, but for the rounding of what it was computed from, stays one.
+    match number * (1.0 - 1e-9) {
         n if n < 1_000.0 => n.ceil().max(1.0) as usize,
         n => three_digits_up(n, f64::ceil) as usize,
     }

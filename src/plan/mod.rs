@@ -45,7 +45,7 @@ pub use error::PlanError;
 pub use history::HistoryPlan;
 #[cfg(feature = "journal")]
 pub use journal::JournalPlan;
-pub use profile::{Burst, CurvePoint, Length, Profile, Quantile, Summary};
+pub use profile::{Burst, CurvePoint, Length, Profile, Quantile, Summary, rounded_up};
 pub use stores::StorePlan;
 pub use window::{ClaimsPlan, WindowPlan};
 
@@ -67,8 +67,12 @@ const SECONDS_A_DAY: f64 = 86_400.0;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// What it is for.
-    pub demand: Demand,
+    /// Checks a second that it is for, on average.
+    pub checks_per_second: f64,
+    /// Which share of them are of ids that the window knows.
+    pub duplicates: f64,
+    /// How many times as many ids come in the busiest window as in one on average.
+    pub peak: f64,
     /// The window.
     pub window: WindowPlan,
     /// The history, if one is wanted.
@@ -95,7 +99,9 @@ impl Plan {
             journal: demand.journal.map(|interval| JournalPlan::of(demand, interval, ticks.tick())),
             history,
             claims,
-            demand: demand.clone(),
+            checks_per_second: demand.checks_per_second,
+            duplicates: demand.duplicates,
+            peak: demand.peak,
         })
     }
 

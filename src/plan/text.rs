@@ -24,7 +24,7 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = &mut Rows(f);
         self.demand_rows(rows)?;
-        self.window.rows(rows, self.demand.peak)?;
+        self.window.rows(rows, self.peak)?;
         self.history_rows(rows)?;
         self.claims_rows(rows)?;
         #[cfg(feature = "journal")]
@@ -36,11 +36,10 @@ impl fmt::Display for Plan {
 
 impl Plan {
     fn demand_rows(&self, rows: &mut Rows) -> fmt::Result {
-        let demand = &self.demand;
         rows.title("Planned for")?;
-        rows.row("checks", format_args!("{}/s on average", Count(demand.checks_per_second)))?;
-        rows.row("duplicates", format_args!("{} of them", Share(demand.duplicates)))?;
-        rows.row("busiest window", format_args!("{} times the average", Count(demand.peak)))
+        rows.row("checks", format_args!("{}/s on average", Count(self.checks_per_second)))?;
+        rows.row("duplicates", format_args!("{} of them", Share(self.duplicates)))?;
+        rows.row("busiest window", format_args!("{} times the average", Count(self.peak)))
     }
 
     fn history_rows(&self, rows: &mut Rows) -> fmt::Result {
@@ -73,7 +72,7 @@ impl Plan {
             format_args!("{} in {} files", Bytes(journal.disk_bytes), Count(journal.segments.round())),
         )?;
         rows.row("  at most", Bytes(journal.disk_bytes_max))?;
-        let rate = Count(self.demand.replay_ids_per_second);
+        let rate = Count(journal.replay_ids_per_second);
         rows.row("read at the start in", format_args!("{} at {rate} ids/s", seconds(journal.replay)))
     }
 

@@ -56,7 +56,8 @@ impl fmt::Display for ADay {
             n if n >= 1.0 => format!("{} a day", Count(n)),
             0.0 => "none".to_string(),
             n if n * DAYS_A_YEAR >= 1.0 => format!("one in {} days", Count(1.0 / n)),
-            n => format!("one in {} years", Count(1.0 / n / DAYS_A_YEAR)),
+            n if n * DAYS_A_YEAR > 1e-6 => format!("one in {} years", Count(1.0 / n / DAYS_A_YEAR)),
+            _ => "less than one in a million years".to_string(),
         })
     }
 }
@@ -146,8 +147,11 @@ mod tests {
             [0.0, 1.23e-6, 3.4e-4, 0.05, 1.0].map(|n| Share(n).to_string()),
             ["0", "1.2e-6", "0.034 %", "5 %", "100 %"]
         );
-        let often = [0.0, 12.0, 0.5, 0.001].map(|n| ADay(n).to_string());
-        assert_eq!(often, ["none", "12 a day", "one in 2 days", "one in 2.74 years"]);
+        let often = [0.0, 12.0, 0.5, 0.001, 1e-30].map(|n| ADay(n).to_string());
+        assert_eq!(
+            often,
+            ["none", "12 a day", "one in 2 days", "one in 2.74 years", "less than one in a million years"]
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod summary;
 mod text;
 
 pub use rates::Burst;
+pub use replay::rounded_up;
 pub use summary::{CurvePoint, Length, Quantile, Summary};
 
 use self::rates::Rates;

@@ -147,8 +147,15 @@ impl Distances {
     }
 }
 
-/// A multiple of the largest round unit that there are five of in a duration.
-fn rounded_up(duration: Duration) -> Duration {
+/// A duration that people would choose: the least multiple of a round unit that is no shorter, and at most a fifth longer.
+///
+/// ```
+/// use hapax::plan::rounded_up;
+/// use std::time::Duration;
+///
+/// assert_eq!(rounded_up(Duration::from_secs(1_234)), Duration::from_secs(1_500));
+/// ```
+pub fn rounded_up(duration: Duration) -> Duration {
     const SECOND: u64 = 1_000_000_000;
     const LONG: [u64; 9] = [10, 30, 60, 300, 600, 1_800, 3_600, 21_600, 86_400];
     let short = (0..10).flat_map(|exponent| [1, 2, 5].map(|digit| digit * 10_u64.pow(exponent)));

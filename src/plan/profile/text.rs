@@ -8,8 +8,8 @@ use std::time::Duration;
 /// Names are as wide as this.
 const NAME: usize = 26;
 
-/// Lines of the curve.
-const ROWS: usize = 12;
+/// Lines of the curve: a column has a mark in those whose share it reaches. Narrower at the top, where windows differ.
+const ROWS: [f64; 13] = [1.0, 0.9999, 0.999, 0.99, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1];
 
 /// What is before the curve in its lines.
 const MARGIN: usize = 9;
@@ -74,7 +74,12 @@ impl Summary {
         for quantile in &self.quantiles {
             write!(f, "  {:<10}", format!("{} %", (quantile.share * 1e4).round() / 100.0))?;
             if let (Some(distance), Some(window)) = (quantile.distance, quantile.window) {
-                write!(f, "{:>14}{:>14}", rough(distance), format!("> {}", rough(window)))?;
+                write!(
+                    f,
+                    "{:>14}{:>14}",
+                    rough(distance),
+                    format!("> {}", rough(window.saturating_sub(Duration::from_nanos(1))))
+                )?;
             }
             let (distance, window) = (Count(quantile.distance_records as f64), Count(quantile.window_records as f64));
             writeln!(f, "{distance:>17}{window:>17}")?;
@@ -83,7 +88,7 @@ impl Summary {
     }
 }
 
-/// Draws a curve as columns that are as high as the share.
+/// Draws a curve.
 fn curve(f: &mut fmt::Formatter<'_>, points: &[CurvePoint]) -> fmt::Result {
     if points.is_empty() {
         return Ok(());
@@ -93,28 +98,13 @@ fn curve(f: &mut fmt::Formatter<'_>, points: &[CurvePoint]) -> fmt::Result {
         Length::Records(_) => "a memory of so many records",
     };
     writeln!(f, "Share of the repeats that {what} catches")?;
-    for row in (0..ROWS).rev() {
-        let label = match row {
-            row if row + 1 == ROWS => "100 %",
-            row if row + 1 == ROWS / 2 => "50 %",
-            _ => "",
-        };
-        let line: String = points.iter().map(|point| cell(point.share, row)).collect();
+    for row in ROWS {
+        let line: String = points.iter().map(|point| if point.share >= row { '#' } else { ' ' }).collect();
+        let label = format!("{} %", (row * 1e4).round() / 100.0);
         writeln!(f, "{}", format!("{label:>width$} |{line}", width = MARGIN - 2).trim_end())?;
     }
     writeln!(f, "{:>MARGIN$}{}", "0 % +", "-".repeat(points.len()))?;
     writeln!(f, "{:MARGIN$}{}", "", axis(points))
-}
-
-/// What a column shows in a row: full if the share is at least at the row's upper end, half if it is in it. Full in the last row is
-/// everything, and nothing in the first is nothing.
-fn cell(share: f64, row: usize) -> char {
-    let height = share * ROWS as f64 - row as f64;
-    match height {
-        height if height >= 1.0 => '#',
-        height if height > 0.0 => ':',
-        _ => ' ',
-    }
 }
 
 /// Labels under the columns, each beginning under the one it belongs to, as far as there is room.
@@ -201,11 +191,15 @@ mod tests {
     #[test]
     fn the_curve_is_a_staircase() {
         let text = profile(true).summary().to_string();
-        let rows: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("  100 % |")).take(ROWS).collect();
-        assert_eq!(rows.len(), ROWS);
-        // Twelve distances and as many rows: each row begins to the left of the one above.
+        let rows: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("  100 % |")).take(ROWS.len()).collect();
         let starts: Vec<_> = rows.iter().map(|row| row.find('#').unwrap()).collect();
-        assert!(starts.is_sorted_by(|above, below| above > below), "{text}");
+        // Twelve distances in equal ratios: a tenth of the repeats takes the first of them, a half the sixth, 99 % the last.
+        let step = (starts[3] - starts[12]) as f64 / 11.0;
+        let expected = [11, 11, 11, 11, 10, 9, 8, 7, 5, 4, 3, 2, 1].map(|steps| f64::from(steps) * step);
+        for (start, expected) in starts.iter().zip(expected) {
+            assert!((*start as f64 - starts[12] as f64 - expected).abs() <= 1.5 + step, "{text}");
+        }
+        assert!(starts.is_sorted_by(|above, below| above >= below), "{text}");
         let axis = text.lines().last().unwrap();
         assert_eq!(axis.split_whitespace().collect::<Vec<_>>(), ["|1s", "|10s", "|1m", "|10m"], "{text}");
     }

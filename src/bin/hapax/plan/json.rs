@@ -60,6 +60,9 @@ fn point(point: &CurvePoint) -> Value {
 
 fn plan(plan: &Plan) -> Value {
     json!({
+        "checks_per_second": plan.checks_per_second,
+        "duplicates": plan.duplicates,
+        "peak": plan.peak,
         "window": window(&plan.window),
         "history": plan.history.as_ref().map(history),
         "claims": plan.claims.as_ref().map(claims),

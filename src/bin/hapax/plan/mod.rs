@@ -10,7 +10,7 @@ use options::ReportFormat;
 use crate::failure::Failure;
 use crate::records;
 use hapax::Digester;
-use hapax::plan::{Demand, Plan, PlanError, Profile, Summary};
+use hapax::plan::{Demand, Plan, PlanError, Profile, Summary, rounded_up};
 use std::io::Write;
 use std::time::Duration;
 
@@ -92,7 +92,11 @@ fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Optio
         (None, None) => Ok(None),
         (None, Some(rate)) => {
             let records = |window: Duration| (window.as_secs_f64() * rate) as u64;
-            let for_share = || Some(Duration::from_secs_f64(profile.records_for(share)? as f64 / rate));
+            let for_share = || {
+                let seconds = profile.records_for(share)? as f64 / rate;
+                // What is longer than there are durations is refused as a window, too.
+                Some(Duration::try_from_secs_f64(seconds).map_or(Duration::MAX, rounded_up))
+            };
             let window = args.window.or_else(for_share).ok_or_else(none)?;
             let caught = profile.caught_within(records(window)) as f64;
             let demand = Demand::new(rate, window).duplicates(caught / profile.records() as f64);

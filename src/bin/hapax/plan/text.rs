@@ -3,6 +3,7 @@
 use super::{Answer, Seen};
 use hapax::plan::Plan;
 use std::fmt::Write;
+use std::time::Duration;
 
 pub fn answer(answer: &Answer) -> String {
     let mut text = String::new();
@@ -19,23 +20,30 @@ pub fn answer(answer: &Answer) -> String {
 
 fn what_has_come(seen: &Seen) -> String {
     let mut text = format!("What has come\n{}", seen.summary);
+    let mut line = |text_of_line: String| writeln!(text, "{text_of_line}").expect("a string takes everything");
     if let Some(by) = &seen.window {
-        let percent = |caught: u64| 100.0 * caught as f64 / seen.summary.repeats.max(1) as f64;
-        writeln!(
-            text,
-            "A window of {:?} catches {} of {} repeats ({:.3} %); an engine with it,\n\
-             which remembers ids for up to two ticks longer, {} ({:.3} %), and so does\n\
-             `hapax filter --window`.",
-            by.window,
-            by.caught,
-            seen.summary.repeats,
-            percent(by.caught),
-            by.caught_by_engine,
-            percent(by.caught_by_engine),
-        )
-        .expect("a string takes everything");
+        let of_repeats =
+            |caught: u64| format!("{caught} ({:.3} %)", 100.0 * caught as f64 / seen.summary.repeats.max(1) as f64);
+        let window = readable(by.window);
+        line(format!("A window of {window} catches {} of the repeats.", of_repeats(by.caught)));
+        line(format!(
+            "An engine with it, which remembers ids for up to two ticks longer: {}.",
+            of_repeats(by.caught_by_engine)
+        ));
+        let is_long = seen.summary.span.is_some_and(|span| span < FEW * by.window);
+        if is_long {
+            line(format!("These records cover less than {FEW} windows: what is further apart does not show in them."));
+        }
     }
     text + "\n"
+}
+
+/// With fewer windows than these, what was seen says little about the next ones.
+const FEW: u32 = 10;
+
+/// A duration as it can be typed.
+fn readable(duration: Duration) -> String {
+    jiff::SignedDuration::try_from(duration).map_or_else(|_| format!("{duration:?}"), |signed| format!("{signed:#}"))
 }
 
 fn planned(plan: &Plan) -> String {
