@@ -102,7 +102,10 @@ impl WindowPlan {
     fn rows(&self, rows: &mut Rows, peak: f64) -> fmt::Result {
         rows.title("Window")?;
         let longest = self.duration + 2 * self.tick;
-        rows.row("ids remembered for", format_args!("{} to {}", Time(self.duration), Time(longest)))?;
+        rows.row(
+            "ids remembered for",
+            format_args!("{} to {}, in ticks of {}", Time(self.duration), Time(longest), Time(self.tick)),
+        )?;
         rows.row(
             "capacity",
             format_args!("{} ids, {} live on average", Count(self.capacity as f64), Count(self.live)),

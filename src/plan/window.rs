@@ -20,7 +20,9 @@ pub struct WindowPlan {
     pub capacity: usize,
     /// Ids that are live on average.
     pub live: f64,
-    /// Memory to begin with: of one table.
+    /// Lines of the table that it begins with, of eight slots and 64 bytes each.
+    pub lines: usize,
+    /// Memory to begin with: of that table.
     pub bytes: usize,
     /// Memory that it may take.
     pub max_memory_bytes: usize,
@@ -59,6 +61,7 @@ impl WindowPlan {
             tick: ticks.tick(),
             capacity: division.capacity,
             live: fresh * window,
+            lines: sizes.lines(0),
             bytes: sizes.lines(0) * LINE_BYTES,
             max_memory_bytes: division.window_bytes_max,
             grown_bytes: tables_bytes(sizes),

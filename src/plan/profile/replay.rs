@@ -41,7 +41,7 @@ impl Profile {
     /// The shortest window that catches this share of the repeats; nothing if there are none, or no times.
     pub fn window_for(&self, share: f64) -> Option<Duration> {
         self.span()?;
-        self.shortest(TIME, share).map(Duration::from_nanos)
+        self.shortest(&self.distances(TIME), share).map(Duration::from_nanos)
     }
 
     /// The same, rounded up to a duration that people would choose: at most a fifth longer.
@@ -51,7 +51,7 @@ impl Profile {
 
     /// The shortest window that catches this share, in records.
     pub fn records_for(&self, share: f64) -> Option<u64> {
-        self.shortest(RECORDS, share).map(|length| length - 1)
+        self.shortest(&self.distances(RECORDS), share).map(|length| length - 1)
     }
 
     /// The distance, in time, that this share of the repeats does not exceed; nothing if there are none, or no times.
@@ -112,16 +112,16 @@ impl Profile {
         };
         let mut sorted: Vec<u64> = self.repeats.iter().map(distance).collect();
         sorted.sort_unstable();
-        Distances(sorted)
+        Distances { axis, sorted }
     }
 
     /// The least length that catches a share of the repeats. What is caught never decreases with the length: accepting an id when it has been forgotten
     /// covers its records with the fewest windows that there can be, and longer ones can only need fewer.
-    pub(super) fn shortest(&self, axis: Axis, share: f64) -> Option<u64> {
+    pub(super) fn shortest(&self, distances: &Distances, share: f64) -> Option<u64> {
         let wanted = wanted(share, self.repeats.len())?;
-        let suffices = |length: u64| self.caught_by(axis, length) >= wanted as u64;
+        let suffices = |length: u64| self.caught_by(distances.axis, length) >= wanted as u64;
         // Whatever is caught is at less than the window's length from the last record with its id, too.
-        let least = self.distances(axis).0[wanted - 1].saturating_add(1);
+        let least = distances.sorted[wanted - 1].saturating_add(1);
         let (mut low, mut high) = (least - 1, least);
         while !suffices(high) {
             (low, high) = (high, high.saturating_mul(2));
@@ -134,16 +134,19 @@ impl Profile {
     }
 }
 
-/// Sorted.
-pub(super) struct Distances(Vec<u64>);
+/// Of all repeats, along an axis.
+pub(super) struct Distances {
+    pub(super) axis: Axis,
+    sorted: Vec<u64>,
+}
 
 impl Distances {
     pub(super) fn shortest_above_0(&self) -> Option<u64> {
-        self.0.last().map(|longest| self.0.iter().copied().find(|distance| *distance > 0).unwrap_or(*longest))
+        self.sorted.last().map(|longest| self.sorted.iter().copied().find(|distance| *distance > 0).unwrap_or(*longest))
     }
 
-    fn at(&self, share: f64) -> Option<u64> {
-        wanted(share, self.0.len()).map(|wanted| self.0[wanted - 1])
+    pub(super) fn at(&self, share: f64) -> Option<u64> {
+        wanted(share, self.sorted.len()).map(|wanted| self.sorted[wanted - 1])
     }
 }
 

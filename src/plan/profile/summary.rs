@@ -1,6 +1,6 @@
 //! What there is to say about a profile, in numbers.
 
-use super::replay::{RECORDS, TIME};
+use super::replay::{Distances, RECORDS, TIME};
 use super::{Burst, Profile};
 use std::time::Duration;
 
@@ -85,6 +85,19 @@ const POINTS: usize = 66;
 impl Profile {
     /// All that there is to say. Takes some hundred passes over the repeats.
     pub fn summary(&self) -> Summary {
+        let (by_time, by_records) = (self.span().map(|_| self.distances(TIME)), self.distances(RECORDS));
+        let quantile = |&share: &f64| {
+            let time = |find: &dyn Fn(&Distances) -> Option<u64>| Some(Duration::from_nanos(find(by_time.as_ref()?)?));
+            Some(Quantile {
+                share,
+                distance: time(&|distances| distances.at(share)),
+                window: time(&|distances| self.shortest(distances, share)),
+                distance_records: by_records.at(share)?,
+                window_records: self.shortest(&by_records, share)? - 1,
+            })
+        };
+        // Times that are all the same are none.
+        let drawn = by_time.as_ref().filter(|_| self.records_per_second().is_some());
         Summary {
             records: self.records(),
             distinct: self.distinct(),
@@ -93,25 +106,13 @@ impl Profile {
             span: self.span(),
             records_per_second: self.records_per_second(),
             bursts: self.bursts(),
-            quantiles: SHARES.iter().filter_map(|&share| self.quantile(share)).collect(),
-            curve: self.curve(),
+            quantiles: SHARES.iter().filter_map(quantile).collect(),
+            curve: self.curve(drawn.unwrap_or(&by_records), drawn.is_some()),
         }
     }
 
-    fn quantile(&self, share: f64) -> Option<Quantile> {
-        Some(Quantile {
-            share,
-            distance: self.distance(share),
-            window: self.window_for(share),
-            distance_records: self.distance_in_records(share)?,
-            window_records: self.records_for(share)?,
-        })
-    }
-
-    fn curve(&self) -> Vec<CurvePoint> {
-        // Times that are all the same are none.
-        let axis = if self.records_per_second().is_some() { TIME } else { RECORDS };
-        let Some((longest, shortest)) = self.shortest(axis, 1.0).zip(self.distances(axis).shortest_above_0()) else {
+    fn curve(&self, distances: &Distances, is_time: bool) -> Vec<CurvePoint> {
+        let Some((longest, shortest)) = self.shortest(distances, 1.0).zip(distances.shortest_above_0()) else {
             return Vec::new();
         };
         // From below the first step on.
@@ -119,10 +120,10 @@ impl Profile {
         let ratio = (high / low).powf(1.0 / (POINTS - 1) as f64);
         let point = |i: usize| {
             let length = if i + 1 == POINTS { longest } else { (low * ratio.powi(i as i32)) as u64 };
-            let share = self.caught_by(axis, length) as f64 / self.repeats.len() as f64;
-            let length = match self.records_per_second() {
-                Some(_) => Length::Time(Duration::from_nanos(length)),
-                None => Length::Records(length.saturating_sub(1)),
+            let share = self.caught_by(distances.axis, length) as f64 / self.repeats.len() as f64;
+            let length = match is_time {
+                true => Length::Time(Duration::from_nanos(length)),
+                false => Length::Records(length.saturating_sub(1)),
             };
             CurvePoint { length, share }
         };

@@ -28,6 +28,7 @@ fn seen(seen: &Seen) -> Value {
             "seconds": by.window.as_secs_f64(),
             "caught": by.caught,
             "caught_by_engine": by.caught_by_engine,
+            "caught_with_history": by.caught_with_history,
         })),
     })
 }
@@ -82,6 +83,7 @@ fn window(window: &WindowPlan) -> Value {
         "capacity": window.capacity,
         "live": window.live,
         "load": window.load,
+        "lines": window.lines,
         "bytes": window.bytes,
         "max_memory_bytes": window.max_memory_bytes,
         "grown_bytes": window.grown_bytes,

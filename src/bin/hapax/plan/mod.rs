@@ -36,6 +36,8 @@ pub struct SeenBy {
     pub caught: u64,
     /// Repeats that are caught by an engine with it, as by `hapax filter`.
     pub caught_by_engine: u64,
+    /// Repeats that are caught if there is a history, too, and it remembers no longer than it must.
+    pub caught_with_history: Option<u64>,
 }
 
 pub fn run(args: PlanArgs) -> Result<(), Failure> {
@@ -69,24 +71,30 @@ fn from_records(args: &PlanArgs) -> Result<Answer, Failure> {
         return Ok(Answer { seen: Some(Seen { summary, window: None }), plan: None });
     };
     let plan = plan(args, demand, horizon)?;
-    let window = match profile.span() {
-        None => None,
-        Some(_) => Some(SeenBy {
-            window: plan.window.duration,
-            caught: profile.caught(plan.window.duration),
-            caught_by_engine: profile.caught_by_engine(plan.window.duration).map_err(failure)?,
-        }),
-    };
+    let window = profile.span().map(|_| seen_by(&plan, &profile)).transpose()?;
     Ok(Answer { seen: Some(Seen { summary, window }), plan: Some(plan) })
+}
+
+fn seen_by(plan: &Plan, profile: &Profile) -> Result<SeenBy, Failure> {
+    let window = plan.window.duration;
+    Ok(SeenBy {
+        window,
+        caught: profile.caught(window),
+        caught_by_engine: profile.caught_by_engine(window).map_err(failure)?,
+        caught_with_history: plan.history.as_ref().map(|history| profile.caught(history.horizon)),
+    })
 }
 
 /// What is demanded by what has come, and the history that it does not have yet; nothing without any idea of time.
 fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Option<Duration>)>, Failure> {
     let share = args.catch.unwrap_or(CATCH);
     let none = || Failure::Usage("no id came twice, so --window must say how long to remember them".to_string());
+    let of_time = [("--rate", args.rate), ("--peak", args.peak), ("--history-peak", args.history_peak)];
+    if let (Some(_), Some((option, _))) = (profile.span(), of_time.iter().find(|(_, value)| value.is_some())) {
+        return Err(Failure::Usage(format!("{option} is for records without times; these have some")));
+    }
     match (profile.span(), args.rate) {
-        (Some(_), Some(_)) => Err(Failure::Usage("--rate is for records without times; these have some".to_string())),
-        (None, None) if args.window.is_some() || args.history.is_some() => {
+        (None, None) if args.peak.is_some() || args.window.is_some() || args.history.is_some() => {
             Err(needs("--rate, or an option that says where the time of a record is"))
         }
         (None, None) => Ok(None),
@@ -100,9 +108,9 @@ fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Optio
             let window = args.window.or_else(for_share).ok_or_else(none)?;
             let caught = profile.caught_within(records(window)) as f64;
             let demand = Demand::new(rate, window).duplicates(caught / profile.records() as f64);
-            Ok(Some((demand, args.history)))
+            Ok(Some((demand.peak(args.peak.unwrap_or(1.0)), args.history)))
         }
-        (Some(_), None) => {
+        (Some(_), _) => {
             let window = args.window.or_else(|| profile.round_window_for(share)).ok_or_else(none)?;
             let demand = match args.history {
                 Some(horizon) => profile.demand_with_history(window, horizon),

@@ -57,8 +57,8 @@ pub struct PlanArgs {
     #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "from", help_heading = "What is to be done")]
     pub duplicates: Option<f64>,
 
-    /// How many times as many ids come in the busiest window as in one on average
-    #[arg(long, value_name = "FACTOR", conflicts_with = "from", help_heading = "What is to be done")]
+    /// How many times as many ids come in the busiest window as in one on average; with --from only if the records have no times
+    #[arg(long, value_name = "FACTOR", help_heading = "What is to be done")]
     pub peak: Option<f64>,
 
     /// How many times as many as in the busiest window it must be able to grow to; 1: the window never grows; 2 without this
@@ -69,14 +69,9 @@ pub struct PlanArgs {
     #[arg(long, value_name = "HORIZON", value_parser = duration, help_heading = "What is to be done")]
     pub history: Option<Duration>,
 
-    /// How many times as many ids come in the busiest horizon as in one on average; without it, as --peak says if that is less than a day
-    #[arg(
-        long,
-        value_name = "FACTOR",
-        requires = "history",
-        conflicts_with = "from",
-        help_heading = "What is to be done"
-    )]
+    /// How many times as many ids come in the busiest horizon as in one on average; without it, as --peak says if that is less than a
+    /// day; with --from only if the records have no times
+    #[arg(long, value_name = "FACTOR", requires = "history", help_heading = "What is to be done")]
     pub history_peak: Option<f64>,
 
     /// At which rate the history may take new ids for duplicates (like 1e-4); without it, as low as --memory allows
@@ -109,7 +104,7 @@ pub struct PlanArgs {
           help_heading = "What has come")]
     pub catch: Option<f64>,
 
-    /// The most records to look at, at up to 76 bytes for each id and 24 for each repeat; with more nothing is planned
+    /// The most records to look at, at up to 90 bytes for each id and 48 for each repeat; with more nothing is planned
     #[arg(long, value_name = "RECORDS", default_value = "50_000_000", value_parser = capacity, requires = "from",
           help_heading = "What has come")]
     pub max_records: usize,
