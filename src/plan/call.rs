@@ -16,7 +16,7 @@ impl Plan {
     /// let call = "Dedup::builder()
     ///     .window(Duration::from_secs(60))
     ///     .capacity(6_000)
-    ///     .max_memory_bytes(331_968)
+    ///     .max_memory_bytes(331_392)
     ///     .build()?";
     /// assert_eq!(plan.builder_call(), call);
     /// # Ok::<(), hapax::plan::PlanError>(())

@@ -156,7 +156,7 @@ impl Distances {
 /// use hapax::plan::rounded_up;
 /// use std::time::Duration;
 ///
-/// assert_eq!(rounded_up(Duration::from_secs(1_234)), Duration::from_secs(1_500));
+/// assert_eq!(rounded_up(Duration::from_secs(1_234)), Duration::from_secs(1_260));
 /// ```
 pub fn rounded_up(duration: Duration) -> Duration {
     const SECOND: u64 = 1_000_000_000;
@@ -281,7 +281,7 @@ mod tests {
             Duration::from_secs(60),
             Duration::from_secs(70),
             Duration::from_secs(4_200),
-            hours(30),
+            hours(28),
             hours(24 * 116),
         ];
         assert_eq!(rounded, expected);
