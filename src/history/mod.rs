@@ -17,4 +17,4 @@ pub(crate) use rotating::GENERATION_HORIZONS;
 pub(crate) use rotating::Look;
 pub use rotating::{History, HistoryStats};
 #[cfg(feature = "plan")]
-pub(crate) use sizing::Size;
+pub(crate) use sizing::{Density, Size};

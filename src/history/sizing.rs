@@ -22,9 +22,16 @@ pub(crate) struct Size {
     pub(crate) blocks: usize,
 }
 
-impl Size {
-    /// The smallest size at which two generations of `ids` ids each have a false-positive rate of at most `rate` together.
-    pub(crate) fn of(rate: f64, ids: usize) -> Self {
+/// How many ids a block may hold on average at some false-positive rate, however many blocks there are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Density {
+    shape: Shape,
+    load: f64,
+}
+
+impl Density {
+    /// The largest at which two generations have a false-positive rate of at most `rate` together. Takes some milliseconds.
+    pub(crate) fn of(rate: f64) -> Self {
         // 1 - (1 - f)^2 = rate, without cancellation for small rates.
         let per_generation = rate / (1.0 + (1.0 - rate).sqrt());
         // From this rate down, bits in all four words save a tenth of the memory; above it, they only cost time.
@@ -32,7 +39,19 @@ impl Size {
         let candidates = (1..=8).map(|bits| Shape { words, bits });
         let loads = candidates.map(|shape| (shape, load_at(shape, per_generation)));
         let (shape, load) = loads.max_by(|a, b| a.1.total_cmp(&b.1)).expect("eight candidates");
-        Size { shape, blocks: (ids as f64 / load).ceil() as usize }
+        Density { shape, load }
+    }
+
+    /// The smallest size for so many ids in each generation.
+    pub(crate) fn size(self, ids: usize) -> Size {
+        Size { shape: self.shape, blocks: (ids as f64 / self.load).ceil() as usize }
+    }
+}
+
+impl Size {
+    /// The smallest size at which two generations of `ids` ids each have a false-positive rate of at most `rate` together.
+    pub(crate) fn of(rate: f64, ids: usize) -> Self {
+        Density::of(rate).size(ids)
     }
 
     /// The false-positive rate of one generation that holds so many ids.

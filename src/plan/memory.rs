@@ -2,7 +2,7 @@
 
 use super::{Demand, PlanError};
 use crate::claims::planned as claims;
-use crate::history::Size;
+use crate::history::{Density, Size};
 use crate::memory::LINE_BYTES;
 use crate::window::planned::{Sizes, capacity_of, lines_for};
 use std::time::Duration;
@@ -32,8 +32,8 @@ const RATE_UNASKED_MAX: f64 = 0.1;
 const RATE_UNASKED_MIN: f64 = 1e-9;
 
 impl HistorySize {
-    fn of(rate: f64, ids: usize) -> Self {
-        HistorySize { rate, ids, size: Size::of(rate, ids) }
+    fn of(rate: f64, density: Density, ids: usize) -> Self {
+        HistorySize { rate, ids, size: density.size(ids) }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -42,7 +42,7 @@ impl HistorySize {
 
     /// The one with the lowest rate of all that take so much, if there is one.
     fn of_bytes(bytes: usize, ids: usize) -> Option<Self> {
-        let fits = |rate: f64| Some(Self::of(rate, ids)).filter(|history| history.bytes() <= bytes);
+        let fits = |rate: f64| Some(Self::of(rate, Density::of(rate), ids)).filter(|history| history.bytes() <= bytes);
         let worst = fits(RATE_UNASKED_MAX)?;
         let (mut high, mut low) = (RATE_UNASKED_MAX.log10(), RATE_UNASKED_MIN.log10());
         if let Some(best) = fits(RATE_UNASKED_MIN) {
@@ -73,22 +73,23 @@ fn ids(number: f64) -> usize {
     }
 }
 
-/// The least that a window may be allowed, to grow from so many ids to so many times as many, each table beside the ones before.
-fn grown_bytes(first_lines: usize, factor: f64) -> usize {
+/// The least that a window may be allowed, to grow from so many ids to so many times as many, each table beside the ones before; nothing if no
+/// memory is large enough.
+fn grown_bytes(first_lines: usize, factor: f64) -> Option<usize> {
     let suffices = |bytes: usize| {
         let sizes = Sizes::new(first_lines, bytes);
         sizes.lines(sizes.len() - 1) as f64 >= first_lines as f64 * factor
     };
     let first = first_lines.saturating_mul(LINE_BYTES);
     let (mut low, mut high) = (first, first);
-    while !suffices(high) && high < usize::MAX / 2 {
-        (low, high) = (high, high * 2);
+    while !suffices(high) {
+        (low, high) = (high, high.checked_mul(2)?);
     }
     while high - low > LINE_BYTES {
         let middle = low.midpoint(high);
         if suffices(middle) { high = middle } else { low = middle }
     }
-    high.next_multiple_of(LINE_BYTES)
+    high.checked_next_multiple_of(LINE_BYTES)
 }
 
 impl Demand {
@@ -118,11 +119,16 @@ impl Demand {
         self.in_flight().map_or(0, |in_flight| claims::bytes(in_flight.ceil() as usize))
     }
 
-    /// What all takes at least: without growth, and with the worst history that is worth it.
-    fn bytes_min(&self) -> Option<usize> {
+    /// That of the history that is asked for, or of the worst one that is worth its memory, if there is to be one.
+    fn density_max(&self) -> Option<Density> {
+        self.horizon.map(|_| Density::of(self.false_positive_rate.unwrap_or(RATE_UNASKED_MAX)))
+    }
+
+    /// What all takes at least: without growth, and with a history of this density.
+    fn bytes_min(&self, density: Option<Density>) -> Option<usize> {
         let first = self.first_lines().ok()?.saturating_mul(LINE_BYTES);
-        let rate = self.false_positive_rate.unwrap_or(RATE_UNASKED_MAX);
-        let history = self.ids_of_horizon().map_or(0, |ids| HistorySize::of(rate, ids).bytes());
+        let history = density.zip(self.ids_of_horizon()).map_or(0, |(density, ids)| density.size(ids).blocks);
+        let history = history.saturating_mul(LINE_BYTES);
         first.checked_add(history)?.checked_add(self.claims_bytes())
     }
 
@@ -130,13 +136,19 @@ impl Demand {
     pub(super) fn divide(&self) -> Result<Division, PlanError> {
         let first_lines = self.first_lines()?;
         let first = first_lines.saturating_mul(LINE_BYTES);
-        let (grown, claims_bytes) = (grown_bytes(first_lines, self.growth), self.claims_bytes());
-        let too_little = |budget| Err(self.too_little(budget));
+        let claims_bytes = self.claims_bytes();
+        let grown = grown_bytes(first_lines, self.growth).ok_or_else(|| {
+            PlanError::invalid("growth", self.growth, "a factor to which a machine's memory can grow")
+        })?;
+        let density = self.density_max();
         let ids = self.ids_of_horizon();
-        let asked = self.false_positive_rate.zip(ids).map(|(rate, ids)| HistorySize::of(rate, ids));
+        let asked = self.false_positive_rate.zip(density).zip(ids);
+        let asked = asked.map(|((rate, density), ids)| HistorySize::of(rate, density, ids));
         let (window_bytes_max, history) = match self.memory_bytes {
             None => (grown, asked),
-            Some(budget) if self.bytes_min().is_none_or(|needed| needed > budget) => return too_little(budget),
+            Some(budget) if self.bytes_min(density).is_none_or(|needed| needed > budget) => {
+                return Err(self.too_little(budget, density));
+            }
             Some(budget) => {
                 let rest = budget - claims_bytes;
                 // Growth comes before a better history, and the history before growth if both cannot be had.
@@ -153,8 +165,8 @@ impl Demand {
     }
 
     /// What would fit into a budget that is too small.
-    fn too_little(&self, budget: usize) -> PlanError {
-        let fits = |demand: &Demand| demand.bytes_min().is_some_and(|needed| needed <= budget);
+    fn too_little(&self, budget: usize, density: Option<Density>) -> PlanError {
+        let fits = |demand: &Demand| demand.bytes_min(density).is_some_and(|needed| needed <= budget);
         let with_rate = |share: f64| Demand { checks_per_second: self.checks_per_second * share, ..self.clone() };
         let with_window = |share: f64| Demand { window: self.window.mul_f64(share), ..self.clone() };
         // What is shown is rounded down, and still fits.
@@ -162,7 +174,7 @@ impl Demand {
         let window = largest_share(|share| with_window(share).ticks().is_ok() && fits(&with_window(share)));
         PlanError::TooLittleMemory {
             memory_bytes: budget,
-            needed_bytes: self.bytes_min().unwrap_or(usize::MAX),
+            needed_bytes: self.bytes_min(density).unwrap_or(usize::MAX),
             longest_window: window.map(|share| rounded_down(with_window(share).window)),
             highest_rate: rate.map(|rate| three_digits_up(rate, f64::floor)),
         }
@@ -201,13 +213,14 @@ pub(super) fn tables_bytes(sizes: &Sizes) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_window_grows_as_far_as_it_must_and_its_tables_fit() {
         for first in [1_024, 287_500, 10_000_002] {
-            assert_eq!(grown_bytes(first, 1.0), first * LINE_BYTES);
+            assert_eq!(grown_bytes(first, 1.0), Some(first * LINE_BYTES));
             for factor in [1.5, 2.0, 5.0, 100.0] {
-                let bytes = grown_bytes(first, factor);
+                let bytes = grown_bytes(first, factor).unwrap();
                 let sizes = Sizes::new(first, bytes);
                 assert!(capacity_max(&sizes) >= factor * capacity_of(first), "{first} x {factor}: {sizes:?}");
                 assert!(tables_bytes(&sizes) <= bytes);
@@ -228,6 +241,74 @@ mod tests {
         }
         assert_eq!(HistorySize::of_bytes(1_000_000, 1_000_000), None);
         assert_eq!(HistorySize::of_bytes(1 << 30, 1_000_000).unwrap().rate, RATE_UNASKED_MIN);
+    }
+
+    /// Numbers that make sense, and some that do not.
+    fn numbers() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            8 => (-3.0..9.0_f64).prop_map(|exponent| 10_f64.powf(exponent)),
+            1 => prop::sample::select(vec![0.0, -1.0, 1.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE, f64::MAX]),
+        ]
+    }
+
+    fn durations() -> impl Strategy<Value = Duration> {
+        prop_oneof![
+            8 => (-6.0..9.0_f64).prop_map(|exponent| Duration::from_secs_f64(10_f64.powf(exponent))),
+            1 => prop::sample::select(vec![Duration::ZERO, Duration::MAX, Duration::from_nanos(1)]),
+        ]
+    }
+
+    proptest! {
+        // Each takes some densities, and a density some milliseconds.
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn any_demand_gets_a_plan_or_a_reason(
+            (rate, window) in (numbers(), durations()),
+            (duplicates, peak, growth) in (prop_oneof![0.0..1.0_f64, numbers()], numbers(), numbers()),
+            horizon in prop::option::of(durations()),
+            false_positive_rate in prop::option::of(prop_oneof![1e-12..1.0_f64, numbers()]),
+            memory_bytes in prop::option::of(0_u32..50),
+            work in prop::option::of(durations()),
+        ) {
+            let mut demand = Demand::new(rate, window).duplicates(duplicates).peak(peak).growth(growth);
+            demand.horizon = horizon;
+            demand.false_positive_rate = false_positive_rate;
+            demand.memory_bytes = memory_bytes.map(|bits| 1 << bits);
+            demand.work = work;
+            match demand.plan() {
+                Ok(plan) => {
+                    prop_assert!(demand.memory_bytes.is_none_or(|budget| plan.bytes_max() <= budget), "{:?}", plan);
+                    prop_assert!(plan.window.capacity as f64 >= plan.window.live * 0.999);
+                    prop_assert!(!plan.to_string().contains("NaN"), "{}", plan);
+                }
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
+
+        #[test]
+        fn what_is_said_to_fit_fits_and_not_much_more(
+            rate in 10.0..1e6_f64, window in 10..100_000_u64, history in prop::option::of(1e-6..0.5_f64), share in 0.01..0.9_f64
+        ) {
+            let window = Duration::from_secs(window);
+            let with_history = |demand: Demand| match history {
+                Some(rate) => demand.history(Duration::from_secs(200_000)).false_positive_rate(rate),
+                None => demand,
+            };
+            let demand = with_history(Demand::new(rate, window));
+            let budget = (demand.bytes_min(demand.density_max()).unwrap() as f64 * share) as usize;
+            let Err(PlanError::TooLittleMemory { longest_window, highest_rate, .. }) = demand.memory_bytes(budget).plan() else {
+                return Err(TestCaseError::fail("it takes more"));
+            };
+            let fits = |rate: f64, window: Duration| with_history(Demand::new(rate, window)).memory_bytes(budget).plan().is_ok();
+            // No table is smaller than the smallest, so there may be nothing; tables are whole lines, and capacities have three digits.
+            if let Some(highest) = highest_rate {
+                prop_assert!(fits(highest, window) && !fits(1.03 * highest, window), "{} in {}", highest, budget);
+            }
+            if let Some(longest) = longest_window {
+                prop_assert!(fits(rate, longest) && !fits(rate, longest.mul_f64(1.03)), "{:?} in {}", longest, budget);
+            }
+        }
     }
 
     #[test]

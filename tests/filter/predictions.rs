@@ -99,7 +99,7 @@ fn ids_forgotten_early() {
 
 #[test]
 fn a_history_and_its_false_positives() {
-    for (rate, budget) in [(Some(0.01), None), (Some(1e-3), None), (None, Some(2_000_000))] {
+    for (rate, budget) in [(Some(0.03), None), (Some(1e-3), None), (Some(1e-5), None), (None, Some(1_800_000))] {
         let demand = Demand::new(20_000.0, Duration::from_secs(1)).growth(1.0).history(Duration::from_secs(10));
         let demand = rate.map_or(demand.clone(), |rate| demand.clone().false_positive_rate(rate));
         let plan = budget.map_or(demand.clone(), |bytes| demand.clone().memory_bytes(bytes)).plan().unwrap();
@@ -107,16 +107,22 @@ fn a_history_and_its_false_positives() {
         let mut driven = Driven::new(plan.builder());
         let step = Duration::from_millis(10);
         let generation = 1_020;
-        (0..3 * generation).for_each(|_| driven.step(step, 200));
+        (0..2 * generation).for_each(|_| driven.step(step, 200));
         let before = driven.dedup.stats();
-        // Whole generations, since the rate grows within each.
-        let generations = 4;
-        (0..generations * generation).for_each(|_| driven.step(step, 200));
+        // Whole generations, since the rate grows within each. What the filter's bits say is known more exactly than what can be counted.
+        let (generations, looks) = (3, 34);
+        let mut mean = 0.0;
+        for _ in 0..generations * looks {
+            (0..generation / looks).for_each(|_| driven.step(step, 200));
+            let stats = driven.dedup.stats().history.unwrap();
+            mean += stats.false_positive_rate / f64::from(generations * looks);
+        }
         let stats = driven.dedup.stats();
-        let days = (generations * generation) as f64 * step.as_secs_f64() / 86_400.0;
+        let days = f64::from(generations * generation) * step.as_secs_f64() / 86_400.0;
         let predicted = history.false_positives_a_day * days;
         let found = (stats.duplicates_by_history - before.duplicates_by_history) as f64;
         assert_close(&format!("false positives at {rate:?}"), predicted, found, Some(predicted));
+        assert_close("mean rate", history.mean_false_positive_rate, mean, None);
         assert_close("bytes of the history", history.bytes as f64, stats.history.unwrap().bytes as f64, None);
         assert!(budget.is_none_or(|budget| stats.bytes <= budget + 20_000), "{} bytes", stats.bytes);
     }
