@@ -32,7 +32,8 @@ mod planned {
     }
 
     impl Flow {
-        /// Of so many ids a second, in blocks that are written when their first id is as old as this, or when they are as large as that.
+        /// Of so many ids a second, in blocks that are written when their first id is as old as this, or when they are
+        /// as large as that.
         pub(crate) fn of(ids: f64, commit_interval: Duration, commit_bytes: usize, tick: Duration) -> Self {
             let interval = commit_interval.as_secs_f64();
             let by_age = 1.0 / (1.0 / ids + interval);
@@ -62,7 +63,8 @@ mod planned {
             let ticks = (segment_length.as_secs_f64() / tick.as_secs_f64()).ceil();
             let segment = (ticks * tick.as_secs_f64()).min(MAX_SEGMENT_BYTES as f64 / bytes_per_second);
             let retention = retention.as_secs_f64();
-            // The oldest file has between none and all of its time beyond what is remembered, and the newest is not full.
+            // The oldest file has between none and all of its time beyond what is remembered, and the newest is not
+            // full.
             Kept {
                 segments: retention / segment + 1.0,
                 bytes: bytes_per_second * (retention + segment / 2.0),

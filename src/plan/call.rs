@@ -45,7 +45,8 @@ impl Plan {
 
     /// The options of `hapax filter` for the same window and history.
     ///
-    /// The capacity is larger than the builder's: the filter has no thread that makes its window grow, so it grows at three quarters of it.
+    /// The capacity is larger than the builder's: the filter has no thread that makes its window grow, so it grows at
+    /// three quarters of it.
     ///
     /// ```
     /// use hapax::plan::Demand;

@@ -45,8 +45,8 @@ pub struct Demand {
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl Demand {
-    /// So many checks a second on average, duplicates included, with a window of this length; without duplicates, peaks, a history, a journal or
-    /// claims, and in as much memory as that takes.
+    /// So many checks a second on average, duplicates included, with a window of this length; without duplicates,
+    /// peaks, a history, a journal or claims, and in as much memory as that takes.
     pub fn new(checks_per_second: f64, window: Duration) -> Self {
         Demand {
             checks_per_second,
@@ -66,18 +66,21 @@ impl Demand {
         }
     }
 
-    /// Which share of the checks are of ids that the window knows: from 0 to below 1. Default: 0, which asks for the most.
+    /// Which share of the checks are of ids that the window knows: from 0 to below 1. Default: 0, which asks for the
+    /// most.
     pub fn duplicates(self, share: f64) -> Self {
         Demand { duplicates: share, ..self }
     }
 
-    /// How many times as many ids come in the busiest window as in one on average. The capacity is for that one. Default: 1.
+    /// How many times as many ids come in the busiest window as in one on average. The capacity is for that one.
+    /// Default: 1.
     pub fn peak(self, factor: f64) -> Self {
         Demand { peak: factor, ..self }
     }
 
-    /// How many times the peak the window must be able to grow to, without forgetting anything early. 1: it never grows. Default: 2. With
-    /// a [memory budget](Demand::memory_bytes) it is allowed all that is left of that, and this is no more than what a history must leave.
+    /// How many times the peak the window must be able to grow to, without forgetting anything early. 1: it never
+    /// grows. Default: 2. With a [memory budget](Demand::memory_bytes) it is allowed all that is left of that, and this
+    /// is no more than what a history must leave.
     pub fn growth(self, factor: f64) -> Self {
         Demand { growth: factor, ..self }
     }
@@ -94,7 +97,8 @@ impl Demand {
         Demand { history_peak: Some(factor), ..self }
     }
 
-    /// At which rate the history may be mistaken about new ids, in its busiest horizon. Default: as low as the budget allows.
+    /// At which rate the history may be mistaken about new ids, in its busiest horizon. Default: as low as the budget
+    /// allows.
     pub fn false_positive_rate(self, rate: f64) -> Self {
         Demand { false_positive_rate: Some(rate), ..self }
     }
@@ -109,7 +113,8 @@ impl Demand {
         Demand { work: Some(duration), ..self }
     }
 
-    /// What was accepted is kept in a journal, and made durable each time that so much time has passed since its first id: by a flush, or by
+    /// What was accepted is kept in a journal, and made durable each time that so much time has passed since its first
+    /// id: by a flush, or by
     /// [`commit_interval`](crate::JournalOptions::commit_interval). Default: no journal.
     #[cfg(feature = "journal")]
     pub fn journal(self, commit_interval: Duration) -> Self {
@@ -126,8 +131,8 @@ impl Demand {
     ///
     /// # Errors
     ///
-    /// [`PlanError::Invalid`] for a value that makes no sense, alone or with the others; [`PlanError::TooLittleMemory`] says what would
-    /// fit; [`PlanError::TooManyInFlight`].
+    /// [`PlanError::Invalid`] for a value that makes no sense, alone or with the others; [`PlanError::TooLittleMemory`]
+    /// says what would fit; [`PlanError::TooManyInFlight`].
     pub fn plan(&self) -> Result<Plan, PlanError> {
         self.validate()?;
         Plan::of(self)

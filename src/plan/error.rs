@@ -32,7 +32,8 @@ pub enum PlanError {
     TooLittleMemory {
         /// What may be taken.
         memory_bytes: usize,
-        /// What it would take, without any growth, and with a history that is mistaken about one new id in ten if no rate is demanded.
+        /// What it would take, without any growth, and with a history that is mistaken about one new id in ten if no
+        /// rate is demanded.
         needed_bytes: usize,
         /// The longest window that fits, at the same rate; none if not even the shortest one does.
         longest_window: Option<Duration>,

@@ -17,9 +17,11 @@ pub struct HistoryPlan {
     pub ids: usize,
     /// Memory.
     pub bytes: usize,
-    /// The share of new ids that it will be mistaken about at the mean rate: on average, between a generation that has just begun and one that is full.
+    /// The share of new ids that it will be mistaken about at the mean rate: on average, between a generation that has
+    /// just begun and one that is full.
     pub mean_false_positive_rate: f64,
-    /// The same as new ids a day: dropped, or, with [`Unconfirmed::Fresh`](crate::Unconfirmed::Fresh), marked as a guess.
+    /// The same as new ids a day: dropped, or, with [`Unconfirmed::Fresh`](crate::Unconfirmed::Fresh), marked as a
+    /// guess.
     pub false_positives_a_day: f64,
 }
 
@@ -39,7 +41,8 @@ impl HistoryPlan {
     }
 }
 
-/// The false-positive rate, averaged over the time that it takes to bring so many new ids to a generation, beside which there is one that is complete.
+/// The false-positive rate, averaged over the time that it takes to bring so many new ids to a generation, beside which
+/// there is one that is complete.
 fn mean_rate(size: &Size, ids: f64) -> f64 {
     const STEPS: u32 = 64;
     let with_full = |full: f64| {

@@ -1,10 +1,11 @@
 //! Which share of ids a table of the window loses before their time. Pure.
 //!
-//! A line is a ring of eight slots, so an entry stands in its home line until eight more have been inserted there; then it moves to its alternate
-//! line, if it is still to be kept, and stands there until eight more have been inserted *there*. Ids fall on lines at random, so what is
-//! inserted into a line is a Poisson process, also as an entry sees it that is in the line; and the second line knows nothing of the first.
-//! So an id is lost if sixteen come within the time for which it is kept. Those that move are inserted once more, which makes the rate of
-//! insertions the solution of an equation.
+//! A line is a ring of eight slots, so an entry stands in its home line until eight more have been inserted there; then
+//! it moves to its alternate line, if it is still to be kept, and stands there until eight more have been inserted
+//! *there*. Ids fall on lines at random, so what is inserted into a line is a Poisson process, also as an entry sees it
+//! that is in the line; and the second line knows nothing of the first. So an id is lost if sixteen come within the
+//! time for which it is kept. Those that move are inserted once more, which makes the rate of insertions the solution
+//! of an equation.
 
 use crate::window::planned::{GRACE, SLOTS};
 
@@ -15,10 +16,12 @@ pub(super) fn share_lost(load: f64, window_ticks: u64) -> f64 {
 
 /// How many entries are inserted into a line while an entry is to be kept, on average.
 fn inserted(load: f64, window_ticks: u64) -> f64 {
-    // Entries are kept for callers with slower clocks, too; and they are stamped with the end of the tick in which they come.
+    // Entries are kept for callers with slower clocks, too; and they are stamped with the end of the tick in which they
+    // come.
     let kept = (window_ticks + GRACE) as f64 + 0.5;
     let accepted = SLOTS as f64 * load * kept / window_ticks as f64;
-    // Each round brings what the round before moves: from below towards the least solution, which a line that begins empty comes to.
+    // Each round brings what the round before moves: from below towards the least solution, which a line that begins
+    // empty comes to.
     (0..200).fold(accepted, |inserted, _| accepted * (1.0 + at_least(SLOTS, inserted)))
 }
 

@@ -73,8 +73,8 @@ fn ids(number: f64) -> usize {
     }
 }
 
-/// The least that a window may be allowed, to grow from so many ids to so many times as many, each table beside the ones before; nothing if no
-/// memory is large enough.
+/// The least that a window may be allowed, to grow from so many ids to so many times as many, each table beside the
+/// ones before; nothing if no memory is large enough.
 fn grown_bytes(first_lines: usize, factor: f64) -> Option<usize> {
     let suffices = |bytes: usize| {
         let sizes = Sizes::new(first_lines, bytes);
@@ -288,7 +288,10 @@ mod tests {
 
         #[test]
         fn what_is_said_to_fit_fits_and_not_much_more(
-            rate in 10.0..1e6_f64, window in 10..100_000_u64, history in prop::option::of(1e-6..0.5_f64), share in 0.01..0.9_f64
+            rate in 10.0..1e6_f64,
+            window in 10..100_000_u64,
+            history in prop::option::of(1e-6..0.5_f64),
+            share in 0.01..0.9_f64,
         ) {
             let window = Duration::from_secs(window);
             let with_history = |demand: Demand| match history {
@@ -297,11 +300,15 @@ mod tests {
             };
             let demand = with_history(Demand::new(rate, window));
             let budget = (demand.bytes_min(demand.density_max()).unwrap() as f64 * share) as usize;
-            let Err(PlanError::TooLittleMemory { longest_window, highest_rate, .. }) = demand.memory_bytes(budget).plan() else {
+            let planned = demand.memory_bytes(budget).plan();
+            let Err(PlanError::TooLittleMemory { longest_window, highest_rate, .. }) = planned else {
                 return Err(TestCaseError::fail("it takes more"));
             };
-            let fits = |rate: f64, window: Duration| with_history(Demand::new(rate, window)).memory_bytes(budget).plan().is_ok();
-            // No table is smaller than the smallest, so there may be nothing; tables are whole lines, and capacities have three digits.
+            let fits = |rate: f64, window: Duration| {
+                with_history(Demand::new(rate, window)).memory_bytes(budget).plan().is_ok()
+            };
+            // No table is smaller than the smallest, so there may be nothing; tables are whole lines, and capacities
+            // have three digits.
             if let Some(highest) = highest_rate {
                 prop_assert!(fits(highest, window) && !fits(1.03 * highest, window), "{} in {}", highest, budget);
             }

@@ -13,18 +13,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Demand`] says what is to be done, a [`Plan`] what to configure for it, and what to expect. [`Profile`] finds out what is to be done from ids
-//! that have come. The command `hapax plan` is this with options and pictures.
+//! A [`Demand`] says what is to be done, a [`Plan`] what to configure for it, and what to expect. [`Profile`] finds out
+//! what is to be done from ids that have come. The command `hapax plan` is this with options and pictures.
 //!
 //! # Guarantees
 //!
-//! - What is predicted is computed by what the engine itself computes with, or by a model of it that is derived and has no fitted number; tests compare it
-//!   with engines that are built as planned, and allow a difference of 10 %.
+//! - What is predicted is computed by what the engine itself computes with, or by a model of it that is derived and has
+//!   no fitted number; tests compare it with engines that are built as planned, and allow a difference of 10 %.
 //! - What stores take is not computed: it was measured (`docs/scaling-out.md`), with ids of 16 bytes.
 //! - Ids are taken to come at random. Whoever has some of them can see how they come, in a [`Profile`].
 //!
-//! Idea: sizing by the tail of a Poisson distribution, as for hash tables with buckets in Knuth, The Art of Computer Programming, 6.4; here of both lines that an
-//! id can stand in.
+//! Idea: sizing by the tail of a Poisson distribution, as for hash tables with buckets in Knuth, The Art of Computer
+//! Programming, 6.4; here of both lines that an id can stand in.
 
 mod call;
 mod demand;

@@ -11,7 +11,8 @@ const FJALL: f64 = 39.0;
 /// How much longer compact marks live.
 const COMPACT_RETENTION: f64 = 1.5;
 
-/// What a store would take that remembers as long as the history, or the window if there is none; and what the memory in front of it saves.
+/// What a store would take that remembers as long as the history, or the window if there is none; and what the memory
+/// in front of it saves.
 ///
 /// Bytes were measured with ids of 16 bytes (`docs/scaling-out.md`); a longer one adds its length, up to 48 bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,12 +30,14 @@ pub struct StorePlan {
     pub postgres_bytes: f64,
     /// Disk in fjall, tables and log: 39 bytes an id.
     pub fjall_bytes: f64,
-    /// Round trips a second that the window saves: one for each duplicate that it knows. What it does not know is asked in batches of up to 1,024.
+    /// Round trips a second that the window saves: one for each duplicate that it knows. What it does not know is asked
+    /// in batches of up to 1,024.
     pub round_trips_saved_per_second: f64,
     /// Ids a second about which a store must be asked that other processes use, too: all that the window does not know.
     pub asked_per_second_shared: f64,
-    /// Ids a second about which a store must be asked that is this process's own: those that the history takes for duplicates though they are new.
-    /// (And those that are duplicates from beyond the window, which nobody knows here.) All, if there is no history.
+    /// Ids a second about which a store must be asked that is this process's own: those that the history takes for
+    /// duplicates though they are new. (And those that are duplicates from beyond the window, which nobody knows here.)
+    /// All, if there is no history.
     pub asked_per_second_exclusive: f64,
 }
 

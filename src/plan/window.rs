@@ -45,7 +45,8 @@ pub struct WindowPlan {
     pub(super) sizes: Sizes,
     window_ticks: u64,
     duplicates: f64,
-    /// The capacity with which it never has to grow while an expected id comes, for those whose window grows without a thread.
+    /// The capacity with which it never has to grow while an expected id comes, for those whose window grows without a
+    /// thread.
     pub(super) capacity_without_thread: usize,
 }
 
@@ -79,8 +80,8 @@ impl WindowPlan {
         }
     }
 
-    /// Ids that would be forgotten before their time if so many checks came a second, for longer than a window: in the smallest table that has
-    /// room for them, or in the largest one that there can be.
+    /// Ids that would be forgotten before their time if so many checks came a second, for longer than a window: in the
+    /// smallest table that has room for them, or in the largest one that there can be.
     ///
     /// ```
     /// use hapax::plan::Demand;

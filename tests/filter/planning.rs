@@ -102,7 +102,8 @@ fn block_numbers_without_time() {
     assert_eq!(profile.caught_within(914_145), profile.repeats());
 }
 
-/// What was seen is planned for: an engine that is built so, and shown the same again, forgets nothing early and never grows.
+/// What was seen is planned for: an engine that is built so, and shown the same again, forgets nothing early and never
+/// grows.
 #[test]
 fn an_engine_as_planned_for_a_trace_suffices_for_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/blocks.tsv.zst");

@@ -1,4 +1,5 @@
-//! What a plan predicts, compared with an engine that is built as planned and driven by hand at the planned rate: within 10 %.
+//! What a plan predicts, compared with an engine that is built as planned and driven by hand at the planned rate:
+//! within 10 %.
 
 use hapax::plan::{Demand, Plan};
 use hapax::{Dedup, Int, JournalOptions, ManualClock, SyncMode, Verdict};
@@ -61,7 +62,7 @@ fn memory_of_a_window_before_and_after_it_has_grown() {
         assert_close("live", plan.window.live, stats.window.live as f64, None);
         // Twice as many come, and more: what has room for 3,562 in any case grows when these are there.
         let more = (plan.window.grown_capacity as u64 / 200).max(2 * ids);
-        for _ in 0..1_000 {
+        for _ in 0..10_000 {
             driven.step(step, more);
             // The thread that makes it grow gets its turn.
             std::thread::sleep(Duration::from_millis(u64::from(driven.dedup.stats().window.tables.len() == 1)));
@@ -109,7 +110,8 @@ fn a_history_and_its_false_positives() {
         let generation = 1_020;
         (0..2 * generation).for_each(|_| driven.step(step, 200));
         let before = driven.dedup.stats();
-        // Whole generations, since the rate grows within each. What the filter's bits say is known more exactly than what can be counted.
+        // Whole generations, since the rate grows within each. What the filter's bits say is known more exactly than
+        // what can be counted.
         let (generations, looks) = (3, 34);
         let mut mean = 0.0;
         for _ in 0..generations * looks {

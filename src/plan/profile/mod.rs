@@ -15,7 +15,8 @@ use crate::{Digest, Timestamp};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How ids have come. Shown every one of them, it knows how far duplicates are apart, exactly, and what a window would have caught.
+/// How ids have come. Shown every one of them, it knows how far duplicates are apart, exactly, and what a window would
+/// have caught.
 ///
 /// ```
 /// use hapax::plan::Profile;
@@ -38,15 +39,18 @@ use std::time::Duration;
 ///
 /// # Definitions
 ///
-/// - A *repeat* is a record whose id has come before, however long ago. Its *distance* is that to the last record with this id, in time or in records.
-/// - A window of length W *catches* a repeat if less than W has passed since the last record with this id that was *accepted*: the first, or one that a window of this
-///   length does not catch. So an id that comes again and again is not kept for longer by that, and the window for a share of repeats may be longer than their distance.
-/// - Times do not run backwards: an earlier time than one already seen counts as that one, as in [`Dedup::check_at`](crate::Dedup::check_at).
+/// - A *repeat* is a record whose id has come before, however long ago. Its *distance* is that to the last record with
+///   this id, in time or in records.
+/// - A window of length W *catches* a repeat if less than W has passed since the last record with this id that was
+///   *accepted*: the first, or one that a window of this length does not catch. So an id that comes again and again is
+///   not kept for longer by that, and the window for a share of repeats may be longer than their distance.
+/// - Times do not run backwards: an earlier time than one already seen counts as that one, as in
+///   [`Dedup::check_at`](crate::Dedup::check_at).
 ///
 /// # Cost
 ///
-/// Up to 90 bytes for each id, and 48 for each repeat (half as much again while that grows); a record is a look into a hash map. What is asked
-/// afterwards takes a pass over all repeats, or some of them.
+/// Up to 90 bytes for each id, and 48 for each repeat (half as much again while that grows); a record is a look into a
+/// hash map. What is asked afterwards takes a pass over all repeats, or some of them.
 #[derive(Clone, Debug)]
 pub struct Profile {
     records_max: usize,
@@ -94,7 +98,8 @@ impl Profile {
     ///
     /// # Errors
     ///
-    /// [`PlanError::TooManyRecords`]; nothing is left out silently. [`PlanError::Invalid`] if only some records have times.
+    /// [`PlanError::TooManyRecords`]; nothing is left out silently. [`PlanError::Invalid`] if only some records have
+    /// times.
     pub fn see(&mut self, id: Digest, time: Option<Timestamp>) -> Result<(), PlanError> {
         let record = self.records();
         if record >= self.records_max as u64 {
@@ -157,14 +162,14 @@ impl Profile {
         (seconds > 0.0).then(|| self.records() as f64 / seconds)
     }
 
-    /// How unevenly records came, at each scale of time at which that can be told: at least ten times in what was seen, and not finer
-    /// than the times are.
+    /// How unevenly records came, at each scale of time at which that can be told: at least ten times in what was seen,
+    /// and not finer than the times are.
     pub fn bursts(&self) -> Vec<Burst> {
         self.rates.bursts()
     }
 
-    /// What an engine with this window is to do, if ids go on to come as they did: as often on average, with as many duplicates, and in the busiest window as
-    /// many as in the busiest one that was seen.
+    /// What an engine with this window is to do, if ids go on to come as they did: as often on average, with as many
+    /// duplicates, and in the busiest window as many as in the busiest one that was seen.
     ///
     /// # Errors
     ///

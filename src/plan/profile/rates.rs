@@ -6,14 +6,15 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Burst {
-    /// The stretches of time that were counted in, one after the other from the first record on; the last one, which is not complete, is left out.
+    /// The stretches of time that were counted in, one after the other from the first record on; the last one, which is
+    /// not complete, is left out.
     pub scale: Duration,
     /// Records in one on average.
     pub mean: f64,
     /// Records in the busiest.
     pub peak: u64,
-    /// The index of dispersion: the variance of their numbers of records by the mean. 1 if records come at random (Poisson), 0 if they come by the clock,
-    /// more if they come in bursts.
+    /// The index of dispersion: the variance of their numbers of records by the mean. 1 if records come at random
+    /// (Poisson), 0 if they come by the clock, more if they come in bursts.
     pub dispersion: f64,
 }
 

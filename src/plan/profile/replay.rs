@@ -1,4 +1,5 @@
-//! What windows would have caught. Each id is on its own in a window that forgets nothing early, so only repeats must be looked at.
+//! What windows would have caught. Each id is on its own in a window that forgets nothing early, so only repeats must
+//! be looked at.
 
 use super::{PlanError, Profile, Seen};
 use crate::window::Ticks;
@@ -17,8 +18,8 @@ impl Profile {
         self.caught_by(TIME, saturating_nanos(window))
     }
 
-    /// How many repeats an engine with this window answers with duplicate: it remembers ids for up to two ticks longer, depending on where in
-    /// a tick they came.
+    /// How many repeats an engine with this window answers with duplicate: it remembers ids for up to two ticks longer,
+    /// depending on where in a tick they came.
     ///
     /// # Errors
     ///
@@ -32,8 +33,8 @@ impl Profile {
         Ok(self.replay(TIME, |then, now| tick(now).now < tick(then).stamp + ticks.window, |_| ()))
     }
 
-    /// How many repeats are caught by a memory of the last so many records: one that remembers each id that it has accepted until so many more have
-    /// come.
+    /// How many repeats are caught by a memory of the last so many records: one that remembers each id that it has
+    /// accepted until so many more have come.
     pub fn caught_within(&self, records: u64) -> u64 {
         self.caught_by(RECORDS, records.saturating_add(1))
     }
@@ -115,8 +116,9 @@ impl Profile {
         Distances { axis, sorted }
     }
 
-    /// The least length that catches a share of the repeats. What is caught never decreases with the length: accepting an id when it has been forgotten
-    /// covers its records with the fewest windows that there can be, and longer ones can only need fewer.
+    /// The least length that catches a share of the repeats. What is caught never decreases with the length: accepting
+    /// an id when it has been forgotten covers its records with the fewest windows that there can be, and longer ones
+    /// can only need fewer.
     pub(super) fn shortest(&self, distances: &Distances, share: f64) -> Option<u64> {
         let wanted = wanted(share, self.repeats.len())?;
         let suffices = |length: u64| self.caught_by(distances.axis, length) >= wanted as u64;
@@ -150,7 +152,8 @@ impl Distances {
     }
 }
 
-/// A duration that people would choose: the least multiple of a round unit that is no shorter, and at most a fifth longer.
+/// A duration that people would choose: the least multiple of a round unit that is no shorter, and at most a fifth
+/// longer.
 ///
 /// ```
 /// use hapax::plan::rounded_up;
@@ -212,8 +215,8 @@ mod tests {
             let window = Duration::from_millis(window_ms);
             let profile = profile(&records);
             let dedup = Dedup::builder().window(window).capacity(1_000).build().unwrap();
-            let is_duplicate = |&(millis, id): &(u64, u8)| dedup.check_at(Int::from(id), Timestamp::from_millis(millis)).is_duplicate();
-            let duplicates = records.iter().filter(|record| is_duplicate(record)).count() as u64;
+            let check = |&(millis, id): &(u64, u8)| dedup.check_at(Int::from(id), Timestamp::from_millis(millis));
+            let duplicates = records.iter().filter(|record| check(record).is_duplicate()).count() as u64;
             prop_assert_eq!(profile.caught_by_engine(window).unwrap(), duplicates);
             prop_assert!(profile.caught(window) <= duplicates);
         }
@@ -241,7 +244,9 @@ mod tests {
         }
 
         #[test]
-        fn the_busiest_window_is_as_counted_naively(records in records(), window_ms in 1_u64..200, within_ms in 1_u64..400) {
+        fn the_busiest_window_is_as_counted_naively(
+            records in records(), window_ms in 1_u64..200, within_ms in 1_u64..400
+        ) {
             let profile = profile(&records);
             let (mut accepted, mut latest) = (std::collections::HashMap::new(), 0);
             let mut times = Vec::new();

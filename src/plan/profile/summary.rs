@@ -4,7 +4,8 @@ use super::replay::{Distances, RECORDS, TIME};
 use super::{Burst, Profile};
 use std::time::Duration;
 
-/// What there is to say about a [`Profile`]. Printed, it is that in 80 columns, with a curve: which window catches which share of the repeats.
+/// What there is to say about a [`Profile`]. Printed, it is that in 80 columns, with a curve: which window catches
+/// which share of the repeats.
 ///
 /// ```
 /// use hapax::plan::Profile;

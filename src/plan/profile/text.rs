@@ -193,7 +193,8 @@ mod tests {
         let text = profile(true).summary().to_string();
         let rows: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("  100 % |")).take(ROWS.len()).collect();
         let starts: Vec<_> = rows.iter().map(|row| row.find('#').unwrap()).collect();
-        // Twelve distances in equal ratios: a tenth of the repeats takes the first of them, a half the sixth, 99 % the last.
+        // Twelve distances in equal ratios: a tenth of the repeats takes the first of them, a half the sixth, 99 % the
+        // last.
         let step = (starts[3] - starts[12]) as f64 / 11.0;
         let expected = [11, 11, 11, 11, 10, 9, 8, 7, 5, 4, 3, 2, 1].map(|steps| f64::from(steps) * step);
         for (start, expected) in starts.iter().zip(expected) {

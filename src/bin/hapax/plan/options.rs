@@ -8,7 +8,7 @@ const HELP: &str = "\
 Exit codes:
   0  done
   1  a file could not be read, or the output not be written
-  2  the options make no sense, alone, together or for these records; or the memory does not suffice (it says what would fit)
+  2  the options make no sense, alone, together or for these records; or the memory does not suffice
   3  a line is not what the options say it is (see --on-bad and --missing)
 
 Examples:
@@ -38,14 +38,16 @@ const OF_RECORDS: [&str; 14] = [
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Says how to configure an engine, what that will cost, and what it will miss.\n\n\
-        What it is to do is said by options, or found out from ids that have come (--from): how often they come, in which bursts, and how far \
-        their duplicates are apart. A window counts from the last record with an id that was accepted.",
+        What it is to do is said by options, or found out from ids that have come (--from): how often they come, in which \
+        bursts, and how far their duplicates are apart. A window counts from the last record with an id that was accepted.",
     after_help = HELP,
     group(clap::ArgGroup::new("of_records").args(OF_RECORDS).multiple(true).requires("from"))
 )]
 pub struct PlanArgs {
-    /// Checks a second on average, duplicates included (like 20000, 20k or 1.5M); with --from only if the records have no times
-    #[arg(long, value_name = "CHECKS", value_parser = rate, required_unless_present = "from", help_heading = "What is to be done")]
+    /// Checks a second on average, duplicates included (like 20000, 20k or 1.5M); with --from only if the records have
+    /// no times
+    #[arg(long, value_name = "CHECKS", value_parser = rate, required_unless_present = "from",
+          help_heading = "What is to be done")]
     pub rate: Option<f64>,
 
     /// For how long ids are to be remembered; with --from it can be left out
@@ -54,14 +56,17 @@ pub struct PlanArgs {
     pub window: Option<Duration>,
 
     /// Which share of the checks are of ids that the window knows (like 0.05 or 5%)
-    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "from", help_heading = "What is to be done")]
+    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "from",
+          help_heading = "What is to be done")]
     pub duplicates: Option<f64>,
 
-    /// How many times as many ids come in the busiest window as in one on average; with --from only if the records have no times
+    /// How many times as many ids come in the busiest window as in one on average; with --from only if the records have
+    /// no times
     #[arg(long, value_name = "FACTOR", help_heading = "What is to be done")]
     pub peak: Option<f64>,
 
-    /// How many times as many as in the busiest window it must be able to grow to; 1: the window never grows; 2 without this
+    /// How many times as many as in the busiest window it must be able to grow to; 1: the window never grows; 2 without
+    /// this
     #[arg(long, value_name = "FACTOR", help_heading = "What is to be done")]
     pub growth: Option<f64>,
 
@@ -69,8 +74,8 @@ pub struct PlanArgs {
     #[arg(long, value_name = "HORIZON", value_parser = duration, help_heading = "What is to be done")]
     pub history: Option<Duration>,
 
-    /// How many times as many ids come in the busiest horizon as in one on average; without it, as --peak says if that is less than a
-    /// day; with --from only if the records have no times
+    /// How many times as many ids come in the busiest horizon as in one on average; without it, as --peak says if that
+    /// is less than a day; with --from only if the records have no times
     #[arg(long, value_name = "FACTOR", requires = "history", help_heading = "What is to be done")]
     pub history_peak: Option<f64>,
 
@@ -83,8 +88,8 @@ pub struct PlanArgs {
     pub work: Option<Duration>,
 
     /// Keep a journal, and make it durable so often; 5ms without a value
-    #[arg(long, value_name = "INTERVAL", value_parser = duration, num_args = 0..=1, require_equals = true, default_missing_value = "5ms",
-          help_heading = "What is to be done")]
+    #[arg(long, value_name = "INTERVAL", value_parser = duration, num_args = 0..=1, require_equals = true,
+          default_missing_value = "5ms", help_heading = "What is to be done")]
     pub journal: Option<Duration>,
 
     /// How many ids a second are read from the journal at the start (as measured on another machine: 32M)
