@@ -15,8 +15,11 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Print the first line with each id
+    // Here, since this doc comment would go before what the arguments say of themselves.
+    #[command(long_about = FILTER_ABOUT)]
     Filter(Box<FilterArgs>),
     /// Say how to configure an engine, what it will cost and what it will miss
+    #[command(long_about = crate::plan::ABOUT)]
     Plan(Box<PlanArgs>),
     /// Look into a directory that `filter --state`, or an engine with a journal, has left
     #[command(subcommand)]
@@ -39,6 +42,12 @@ pub enum JournalCommand {
     },
 }
 
+const FILTER_ABOUT: &str = "\
+Reads lines and prints the first sighting of each id within the window.
+
+Input is read from files, or from standard input (also as `-`), of any size in constant memory; gzip and zstd are \
+recognized by content. Lines end with LF or CRLF and are printed as they are; an id never includes the line's end.";
+
 const FILTER_HELP: &str = "\
 Exit codes:
   0  done (also when whoever reads the output closes it)
@@ -55,9 +64,6 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Reads lines and prints the first sighting of each id within the window.\n\n\
-        Input is read from files, or from standard input (also as `-`), of any size in constant memory; gzip and zstd are \
-        recognized by content. Lines end with LF or CRLF and are printed as they are; an id never includes the line's end.",
     after_help = FILTER_HELP,
     group(clap::ArgGroup::new("event_time").args(["time_field", "time_column", "time_json", "time_regex"]).multiple(true)
         .requires("window"))
@@ -326,6 +332,15 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn long_help_says_more_than_one_line() {
+        for (command, says) in [("filter", "first sighting of each id"), ("plan", "found out from ids that have come")]
+        {
+            let help = Args::command().find_subcommand_mut(command).unwrap().render_long_help().to_string();
+            assert!(help.contains(says), "{help}");
+        }
     }
 
     #[test]

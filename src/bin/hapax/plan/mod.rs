@@ -4,8 +4,8 @@ mod json;
 mod options;
 mod text;
 
-pub use options::PlanArgs;
 use options::ReportFormat;
+pub use options::{ABOUT, PlanArgs};
 
 use crate::failure::Failure;
 use crate::records;

@@ -4,6 +4,12 @@ use crate::args::{BadLineArgs, LineArgs, bytes, capacity, duration};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub const ABOUT: &str = "\
+Says how to configure an engine, what that will cost, and what it will miss.
+
+What it is to do is said by options, or found out from ids that have come (--from): how often they come, in which \
+bursts, and how far their duplicates are apart. A window counts from the last record with an id that was accepted.";
+
 const HELP: &str = "\
 Exit codes:
   0  done
@@ -37,9 +43,6 @@ const OF_RECORDS: [&str; 14] = [
 /// What is demanded, and where it is to be found out.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Says how to configure an engine, what that will cost, and what it will miss.\n\n\
-        What it is to do is said by options, or found out from ids that have come (--from): how often they come, in which \
-        bursts, and how far their duplicates are apart. A window counts from the last record with an id that was accepted.",
     after_help = HELP,
     group(clap::ArgGroup::new("of_records").args(OF_RECORDS).multiple(true).requires("from"))
 )]
