@@ -147,8 +147,11 @@ fn rate(text: &str) -> Result<f64, String> {
 
 /// A share, also in percent.
 fn share(text: &str) -> Result<f64, String> {
-    let percent = text.strip_suffix('%').map(|digits| number(digits).map(|number| number / 100.0));
-    let share = percent.unwrap_or_else(|| number(text))?;
+    let share = match text.strip_suffix('%') {
+        // As text, so that 99.9 % is 0.999, and not what is left of it after a division.
+        Some(digits) => number(&format!("{}e-2", digits.trim()))?,
+        None => number(text)?,
+    };
     match (0.0..=1.0).contains(&share) {
         true => Ok(share),
         false => Err("a share is from 0 to 1".to_string()),
