@@ -18,3 +18,5 @@ pub(crate) use rotating::Look;
 pub use rotating::{History, HistoryStats};
 #[cfg(feature = "plan")]
 pub(crate) use sizing::{Density, Size};
+#[cfg(feature = "bench")]
+pub(crate) use sizing::rate_in;

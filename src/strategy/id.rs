@@ -15,6 +15,11 @@ pub trait Id: Hash + Eq + Send + Sync + ToOwned<Owned: Hash + Eq + Clone + Send 
     /// What a digest is made of.
     fn bytes(&self) -> impl AsRef<[u8]>;
 
+    /// Bytes that an owned copy has elsewhere.
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+
     /// An id to try things with: another one for each number.
     fn numbered(number: u64) -> Self::Owned;
 }
@@ -66,6 +71,10 @@ impl Id for [u8] {
     #[inline(always)]
     fn bytes(&self) -> impl AsRef<[u8]> {
         self
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.len()
     }
 
     /// As long as the text of a UUID.

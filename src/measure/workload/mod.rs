@@ -20,16 +20,36 @@
 //! assert_eq!(new, 2_000);
 //! # Ok::<(), hapax::strategy::Failure>(())
 //! ```
+//!
+//! | shape | what comes again |
+//! |---|---|
+//! | `Uniform` | one id in so many that the share is right, drawn from the new ids within the distance |
+//! | `Rebalance` | all new ids within the distance, in their order and at once, as often as the share says: a consumer begins at the last committed offset |
+//! | `RetryStorm` | four ids within the distance, drawn 256 times at once (or a tenth of a window's redeliveries, if that is less) |
+//! | `Prefixes` | as `Uniform`; integers are multiples of 2^24, UUIDs differ in their last 5 bytes, other ids begin alike |
+//! | `Zipf` | ids are drawn from ten times the live ones, as many in a window as show so many distinct ones |
+//! | `Trace` | what was recorded |
+//!
+//! Of the first four shapes all streams are `New` and `Duplicate` only, as long as the distance leaves room for what threads may be ahead of each
+//! other ([`LEAD_TICKS_MAX`]); beyond that it is `Undecided` whether the id is still known.
+//!
+//! # Memory
+//!
+//! The ids, and a byte for each; while a `Zipf` or a trace is made, up to a hundred bytes for each distinct id.
 
 mod generate;
 mod ids;
+mod redeliver;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod truth;
+mod zipf;
 
 pub use self::ids::{Bytes, Ids, Keys200, UuidTexts};
 pub use self::stream::Stream;
-pub use self::trace::{Trace, TraceHeader};
+pub use self::trace::{Trace, TraceError, TraceHeader};
 pub use self::truth::Truth;
 
 use crate::Timestamp;
@@ -64,9 +84,11 @@ pub fn time(tick: usize) -> Timestamp {
 ///
 /// If the setting makes no sense, or its trace cannot be read, or has ids of another kind.
 pub fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Result<Vec<Stream<B>>, Failure> {
-    generate::check(setting)?;
+    if setting.ids != B::KIND {
+        return Err(format!("ids of the kind {:?} were to be kept as {:?}", setting.ids, B::KIND).into());
+    }
     match &setting.workload.shape {
-        Shape::Trace { path } => trace::streams(&Trace::read(path)?, setting.threads, ticks),
+        Shape::Trace { path } => Trace::read(path)?.streams(setting.threads, ticks),
         _ => generate::streams(setting, seed, ticks),
     }
 }
