@@ -16,7 +16,7 @@ mod tests;
 pub(crate) use rotating::GENERATION_HORIZONS;
 pub(crate) use rotating::Look;
 pub use rotating::{History, HistoryStats};
+#[cfg(any(feature = "bench", feature = "plan"))]
+pub(crate) use sizing::rate_in;
 #[cfg(feature = "plan")]
 pub(crate) use sizing::{Density, Size};
-#[cfg(feature = "bench")]
-pub(crate) use sizing::rate_in;

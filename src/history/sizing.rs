@@ -4,7 +4,7 @@
 //! not the rate of the mean load (Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007).
 
 use super::block::{Shape, WORDS};
-#[cfg(feature = "bench")]
+#[cfg(any(feature = "bench", feature = "plan"))]
 use crate::memory::LINE_BYTES;
 use std::sync::OnceLock;
 
@@ -70,7 +70,7 @@ impl Size {
 }
 
 /// The least rate that a history of this many bytes can be made with, for `ids` a horizon; 1 if there is no room for so many.
-#[cfg(feature = "bench")]
+#[cfg(any(feature = "bench", feature = "plan"))]
 pub(crate) fn rate_in(bytes: u64, ids: usize) -> f64 {
     // Beside each 1024 blocks there is a word; one block less makes up for what is rounded.
     let blocks = (bytes as f64 / (LINE_BYTES as f64 + 8.0 / 1024.0)).floor() - 1.0;

@@ -2,7 +2,7 @@
 
 use super::{Demand, PlanError};
 use crate::claims::planned as claims;
-use crate::history::{Density, Size};
+use crate::history::{Density, Size, rate_in};
 use crate::memory::LINE_BYTES;
 use crate::window::planned::{Sizes, capacity_of, lines_for};
 use std::time::Duration;
@@ -40,28 +40,24 @@ impl HistorySize {
         self.size.blocks.saturating_mul(LINE_BYTES)
     }
 
-    /// The one with the lowest rate of all that take so much, if there is one.
+    /// The one with the lowest rate of all that take so much, rounded up to three digits, if there is one.
     fn of_bytes(bytes: usize, ids: usize) -> Option<Self> {
-        let fits = |rate: f64| Some(Self::of(rate, Density::of(rate), ids)).filter(|history| history.bytes() <= bytes);
-        let worst = fits(RATE_UNASKED_MAX)?;
-        let (mut high, mut low) = (RATE_UNASKED_MAX.log10(), RATE_UNASKED_MIN.log10());
-        if let Some(best) = fits(RATE_UNASKED_MIN) {
-            return Some(best);
-        }
-        // To a thousandth of the exponent, which is a fifth of a percent.
-        while high - low > 1e-3 {
-            let middle = f64::midpoint(low, high);
-            if fits(10_f64.powf(middle)).is_some() { high = middle } else { low = middle }
-        }
-        fits(three_digits_up(10_f64.powf(high), f64::ceil)).or(Some(worst))
+        let least = rate_in(bytes as u64, ids).max(RATE_UNASKED_MIN);
+        // A history is made for its rate to within rounding, and so may take a block more than what it was computed from.
+        let rates = [1.0, 1.01, 1.02].map(|margin| three_digits(least * margin, f64::ceil));
+        let worth_it = rates.into_iter().filter(|rate| *rate <= RATE_UNASKED_MAX);
+        worth_it.map(|rate| Self::of(rate, Density::of(rate), ids)).find(|history| history.bytes() <= bytes)
     }
 }
 
-/// A number with three digits that is no less than this one.
-fn three_digits_up(number: f64, round: fn(f64) -> f64) -> f64 {
+/// A number, rounded to three digits by a function; but one that has no more of them stays what it is.
+fn three_digits(number: f64, round: fn(f64) -> f64) -> f64 {
     let exponent = number.log10().floor() as i32 - 2;
+    let digits = number / 10_f64.powi(exponent);
+    let nearest = digits.round();
+    let digits = if (digits - nearest).abs() < 1e-9 * digits { nearest } else { round(digits) };
     // Through text, so that what is printed is what it is.
-    format!("{}e{exponent}", round(number / 10_f64.powi(exponent))).parse().unwrap_or(number)
+    format!("{digits}e{exponent}").parse().unwrap_or(number)
 }
 
 /// A number of ids, rounded up to three digits, so that it can be read.
@@ -69,7 +65,7 @@ fn ids(number: f64) -> usize {
     // What is a whole number, but for the rounding of what it was computed from, stays one.
     match number * (1.0 - 1e-9) {
         n if n < 1_000.0 => n.ceil().max(1.0) as usize,
-        n => three_digits_up(n, f64::ceil) as usize,
+        n => three_digits(n, f64::ceil) as usize,
     }
 }
 
@@ -176,7 +172,7 @@ impl Demand {
             memory_bytes: budget,
             needed_bytes: self.bytes_min(density).unwrap_or(usize::MAX),
             longest_window: window.map(|share| rounded_down(with_window(share).window)),
-            highest_rate: rate.map(|rate| three_digits_up(rate, f64::floor)),
+            highest_rate: rate.map(|rate| three_digits(rate, f64::floor)),
         }
     }
 }
@@ -321,7 +317,7 @@ mod tests {
     #[test]
     fn numbers_are_rounded_to_the_safe_side() {
         assert_eq!([0.2, 999.0, 1_000.0, 1_001.0, 123_456_789.0].map(ids), [1, 999, 1_000, 1_010, 124_000_000]);
-        assert_eq!(three_digits_up(1.2345e-5, f64::ceil), 1.24e-5);
+        assert_eq!([1.2345e-5, 1e-9].map(|rate| three_digits(rate, f64::ceil)), [1.24e-5, 1e-9]);
         assert_eq!(rounded_down(Duration::from_millis(123_456)), Duration::from_secs(123));
     }
 }
