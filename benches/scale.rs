@@ -6,7 +6,7 @@
 //! a table of the same size and written to, and nothing else. With GROWN_FROM the larger window starts with room for so
 //! many, and grows.
 
-#[path = "strategies/lines.rs"]
+#[path = "scale/lines.rs"]
 mod lines;
 
 use hapax::{Dedup, Int, Stats};

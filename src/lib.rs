@@ -108,7 +108,7 @@ mod verdict;
 mod clock;
 mod digest;
 mod key;
-#[cfg(any(feature = "store", feature = "testing"))]
+#[cfg(any(feature = "bench", feature = "store", feature = "testing"))]
 mod random;
 
 #[cfg(any(feature = "postgres", feature = "stream"))]
@@ -168,6 +168,8 @@ pub mod guide;
 
 #[cfg(feature = "bench")]
 pub mod measure;
+#[cfg(feature = "plan")]
+pub mod plan;
 #[cfg(feature = "bench")]
 pub mod strategy;
 #[cfg(feature = "testing")]

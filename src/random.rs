@@ -8,12 +8,13 @@ pub(crate) fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-#[cfg(feature = "testing")]
+#[cfg(any(feature = "bench", feature = "testing"))]
 pub(crate) use drawn::*;
 
-#[cfg(feature = "testing")]
+#[cfg(any(feature = "bench", feature = "testing"))]
 mod drawn {
     /// A number that is determined by others.
+    #[cfg(feature = "testing")]
     pub(crate) fn hash(parts: [u64; 3]) -> u64 {
         parts.iter().fold(0, |hash, &part| super::mix(hash ^ part))
     }
@@ -38,7 +39,14 @@ mod drawn {
             scale(self.next(), bound)
         }
 
+        /// A number from 0 to 1, without 1.
+        #[cfg(feature = "bench")]
+        pub(crate) fn unit(&mut self) -> f64 {
+            (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        }
+
         /// True in `percent` of a hundred cases.
+        #[cfg(feature = "testing")]
         pub(crate) fn chance(&mut self, percent: u8) -> bool {
             self.below(100) < u64::from(percent)
         }

@@ -4,6 +4,8 @@
 //! not the rate of the mean load (Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007).
 
 use super::block::{Shape, WORDS};
+#[cfg(any(feature = "bench", feature = "plan"))]
+use crate::memory::LINE_BYTES;
 use std::sync::OnceLock;
 
 /// Bits in a word.
@@ -15,6 +17,9 @@ const LOAD_MAX: usize = 512;
 /// More ids than ever fall on a block: LOAD_MAX and twelve deviations.
 const IDS_MAX: usize = 1024;
 
+/// From this rate down, bits in all four words save a tenth of the memory; above it, they only cost time.
+const WORDS_4_RATE: f64 = 1e-4;
+
 /// A history's dimensions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Size {
@@ -22,17 +27,65 @@ pub(crate) struct Size {
     pub(crate) blocks: usize,
 }
 
-impl Size {
-    /// The smallest size at which two generations of `ids` ids each have a false-positive rate of at most `rate` together.
-    pub(crate) fn of(rate: f64, ids: usize) -> Self {
+/// How many ids a block may hold on average at some false-positive rate, however many blocks there are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Density {
+    shape: Shape,
+    load: f64,
+}
+
+impl Density {
+    /// The largest at which two generations have a false-positive rate of at most `rate` together. Takes some milliseconds.
+    pub(crate) fn of(rate: f64) -> Self {
         // 1 - (1 - f)^2 = rate, without cancellation for small rates.
         let per_generation = rate / (1.0 + (1.0 - rate).sqrt());
-        // From this rate down, bits in all four words save a tenth of the memory; above it, they only cost time.
-        let words = if rate <= 1e-4 { 4 } else { 2 };
+        let words = if rate <= WORDS_4_RATE { 4 } else { 2 };
         let candidates = (1..=8).map(|bits| Shape { words, bits });
         let loads = candidates.map(|shape| (shape, load_at(shape, per_generation)));
         let (shape, load) = loads.max_by(|a, b| a.1.total_cmp(&b.1)).expect("eight candidates");
-        Size { shape, blocks: (ids as f64 / load).ceil() as usize }
+        Density { shape, load }
+    }
+
+    /// The smallest size for so many ids in each generation.
+    pub(crate) fn size(self, ids: usize) -> Size {
+        Size { shape: self.shape, blocks: (ids as f64 / self.load).ceil() as usize }
+    }
+}
+
+impl Size {
+    /// The smallest size at which two generations of `ids` ids each have a false-positive rate of at most `rate` together.
+    pub(crate) fn of(rate: f64, ids: usize) -> Self {
+        Density::of(rate).size(ids)
+    }
+
+    /// The false-positive rate of one generation that holds so many ids.
+    #[cfg(feature = "plan")]
+    pub(crate) fn rate_with(&self, ids: f64) -> f64 {
+        let load = ids / self.blocks as f64;
+        match load > LOAD_MAX as f64 {
+            true => 1.0,
+            false => rate_at(self.shape, load, known_full_words(self.shape.bits)),
+        }
+    }
+}
+
+/// The least rate that a history of this many bytes can be made with, for `ids` a horizon; 1 if there is no room for so many.
+#[cfg(any(feature = "bench", feature = "plan"))]
+pub(crate) fn rate_in(bytes: u64, ids: usize) -> f64 {
+    // Beside each 1024 blocks there is a word; one block less makes up for what is rounded.
+    let blocks = (bytes as f64 / (LINE_BYTES as f64 + 8.0 / 1024.0)).floor() - 1.0;
+    let load = ids as f64 / blocks;
+    if !(blocks >= 1.0 && load <= LOAD_MAX as f64) {
+        return 1.0;
+    }
+    let with_words = |words: usize| {
+        let shapes = (1..=8).map(|bits| Shape { words, bits });
+        let least = shapes.map(|shape| rate_at(shape, load, known_full_words(shape.bits))).fold(1.0, f64::min);
+        1.0 - (1.0 - least).powi(2)
+    };
+    match with_words(4) {
+        rate if rate <= WORDS_4_RATE => rate,
+        _ => with_words(2).max(WORDS_4_RATE),
     }
 }
 
@@ -106,6 +159,25 @@ mod tests {
     use super::*;
 
     const RATES: [f64; 6] = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6];
+
+    #[cfg(feature = "bench")]
+    #[test]
+    fn the_rate_of_a_budget_is_the_least_that_fits() {
+        use crate::History;
+        use std::time::Duration;
+        let ids = 100_000;
+        for bits_an_id in [4, 10, 16, 30, 40, 52, 56, 60, 100, 160] {
+            let bytes = ids * bits_an_id / 8;
+            let rate = rate_in(bytes as u64, ids);
+            let history = History::new(Duration::from_secs(1), rate, ids).unwrap();
+            let taken = history.stats().bytes;
+            assert!(taken <= bytes + size_of::<History>(), "{bits_an_id} bits: {taken} of {bytes} bytes at {rate}");
+            // Between the two numbers of words there is a step.
+            assert!(taken as f64 > 0.9 * bytes as f64, "{bits_an_id} bits: {taken} of {bytes} bytes at {rate}");
+        }
+        assert_eq!(rate_in(0, ids), 1.0);
+        assert_eq!(rate_in(100, ids), 1.0);
+    }
 
     #[test]
     fn the_size_is_the_smallest_for_its_rate() {

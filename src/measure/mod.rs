@@ -3,6 +3,7 @@
 mod measurement;
 mod report;
 mod setting;
+pub mod workload;
 
 pub use measurement::{Answers, Latency, Measurement, Quantile};
 pub use report::{Absent, Library, Machine, Report, Row, Sort};

@@ -1,7 +1,7 @@
 //! `DashMap`: the standard hash table, in shards with a lock each.
 
-use super::Id;
 use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD};
+use super::{Failure, Id, Plan};
 use dashmap::{DashMap, Entry};
 
 pub(super) type Accepted<K> = DashMap<K, u32, Hasher>;
@@ -9,9 +9,9 @@ pub(super) type Accepted<K> = DashMap<K, u32, Hasher>;
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const NAME: &'static str = "DashMap";
 
-    fn new(ids: usize, threads: usize) -> Self {
-        let shards = (threads * SHARDS_PER_THREAD).next_power_of_two();
-        DashMap::with_capacity_and_hasher_and_shard_amount(ids, Hasher::default(), shards)
+    fn new(ids: usize, plan: &Plan) -> Result<Self, Failure> {
+        let shards = (plan.threads * SHARDS_PER_THREAD).next_power_of_two();
+        Ok(DashMap::with_capacity_and_hasher_and_shard_amount(ids, Hasher::default(), shards))
     }
 
     #[inline(always)]

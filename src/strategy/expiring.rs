@@ -1,6 +1,6 @@
 //! What all maps need to become a window: times in the values, and a purge now and then.
 
-use super::{Failure, Id, Plan, Strategy};
+use super::{Allowance, Failure, Id, Plan, Strategy};
 use crate::Timestamp;
 use crate::measure::Sort;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,15 +14,22 @@ pub(super) type Hasher = foldhash::fast::RandomState;
 pub(super) const SHARDS_PER_THREAD: usize = 32;
 
 /// A concurrent map from ids to the time at which each was accepted.
-pub trait Map<I: Id + ?Sized>: Send + Sync {
+pub trait Map<I: Id + ?Sized>: Send + Sync + Sized {
     /// See [`Strategy::NAME`].
     const NAME: &'static str;
 
     /// See [`Strategy::BATCHES`].
     const BATCHES: bool = false;
 
-    /// A map with room for a number of ids, used by a number of threads at the same time.
-    fn new(ids: usize, threads: usize) -> Self;
+    /// See [`Strategy::TAKES_BUDGET`].
+    const TAKES_BUDGET: bool = false;
+
+    /// A map with room for a number of ids: those of the plan, and those that have expired and were not removed yet.
+    ///
+    /// # Errors
+    ///
+    /// See [`Strategy::new`].
+    fn new(ids: usize, plan: &Plan) -> Result<Self, Failure>;
 
     /// If the id is absent or has expired, accepts it and answers true. One atomic step, with one lookup where the crate has a call
     /// for that.
@@ -36,6 +43,12 @@ pub trait Map<I: Id + ?Sized>: Send + Sync {
 
     /// Removes what has expired.
     fn purge(&self, now: Moment);
+
+    /// See [`Strategy::allowance`].
+    fn allowance(plan: &Plan) -> Allowance {
+        let _ = plan;
+        Allowance::NONE
+    }
 }
 
 /// A map as a strategy.
@@ -84,6 +97,12 @@ impl Grain {
 }
 
 impl Moment {
+    /// The beginning of time.
+    #[cfg(test)]
+    pub(super) fn at_start(window: Duration) -> Self {
+        Grain::of_window(window).at(Timestamp::default())
+    }
+
     /// What to keep with an id that is accepted now.
     #[inline(always)]
     pub fn stamp(self) -> u32 {
@@ -110,12 +129,13 @@ impl Moment {
 impl<I: Id + ?Sized, M: Map<I>> Strategy<I> for Expiring<M> {
     const NAME: &'static str = M::NAME;
     const SORT: Sort = Sort::Window;
+    const TAKES_BUDGET: bool = M::TAKES_BUDGET;
     const BATCHES: bool = M::BATCHES;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
         let purge_every = plan.window / PURGES_PER_WINDOW;
         Ok(Expiring {
-            map: M::new(plan.live + plan.live / PURGES_PER_WINDOW as usize, plan.threads),
+            map: M::new(plan.live + plan.live / PURGES_PER_WINDOW as usize, plan)?,
             grain: Grain::of_window(plan.window),
             purge_every,
             purge_at: AtomicU64::new((plan.window + purge_every).as_nanos() as u64),
@@ -141,6 +161,10 @@ impl<I: Id + ?Sized, M: Map<I>> Strategy<I> for Expiring<M> {
         if is_due && self.purge_at.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             self.map.purge(self.grain.at(now));
         }
+    }
+
+    fn allowance(plan: &Plan) -> Allowance {
+        M::allowance(plan)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The kinds of id that strategies are compared on: integers and text.
+//! The kinds of id that strategies are compared on: integers, 16 bytes, and bytes of any length.
 
 use crate::Int;
 use std::hash::Hash;
@@ -14,6 +14,11 @@ pub trait Id: Hash + Eq + Send + Sync + ToOwned<Owned: Hash + Eq + Clone + Send 
 
     /// What a digest is made of.
     fn bytes(&self) -> impl AsRef<[u8]>;
+
+    /// Bytes that an owned copy has elsewhere.
+    fn heap_bytes(&self) -> usize {
+        0
+    }
 
     /// An id to try things with: another one for each number.
     fn numbered(number: u64) -> Self::Owned;
@@ -37,11 +42,29 @@ impl Id for u64 {
     }
 }
 
-impl Id for str {
-    type Key = Box<str>;
+impl Id for [u8; 16] {
+    type Key = [u8; 16];
 
     #[inline(always)]
-    fn key(&self) -> Box<str> {
+    fn key(&self) -> [u8; 16] {
+        *self
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> impl AsRef<[u8]> {
+        self
+    }
+
+    fn numbered(number: u64) -> [u8; 16] {
+        u128::from(number).to_be_bytes()
+    }
+}
+
+impl Id for [u8] {
+    type Key = Box<[u8]>;
+
+    #[inline(always)]
+    fn key(&self) -> Box<[u8]> {
         self.into()
     }
 
@@ -50,8 +73,12 @@ impl Id for str {
         self
     }
 
+    fn heap_bytes(&self) -> usize {
+        self.len()
+    }
+
     /// As long as the text of a UUID.
-    fn numbered(number: u64) -> String {
-        format!("{number:036}")
+    fn numbered(number: u64) -> Vec<u8> {
+        format!("{number:036}").into_bytes()
     }
 }

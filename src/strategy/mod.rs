@@ -9,9 +9,11 @@ mod dashmap;
 mod expiring;
 mod hapax;
 mod id;
+mod journaled;
 mod moka;
 mod mutex;
 mod papaya;
+mod parking_lot;
 mod quick_cache;
 mod scc;
 #[cfg(test)]
@@ -23,7 +25,7 @@ use self::expiring::Expiring;
 use self::hapax::{Hapax, HapaxHistory};
 use crate::Timestamp;
 use crate::measure::Sort;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Why a strategy cannot be built.
@@ -114,8 +116,9 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
         let _ = now;
     }
 
-    /// How many of its answers may be wrong.
-    fn allowance() -> Allowance {
+    /// How many of its answers may be wrong if it is built for this.
+    fn allowance(plan: &Plan) -> Allowance {
+        let _ = plan;
         Allowance::NONE
     }
 
@@ -143,6 +146,20 @@ pub struct Plan {
     pub budget_bytes: Option<u64>,
     /// Where its ids are: what it [`NEEDS`](Strategy::NEEDS).
     pub place: Place,
+}
+
+impl Plan {
+    /// The directory that a strategy needs.
+    ///
+    /// # Errors
+    ///
+    /// If the place is none.
+    pub fn directory(&self) -> Result<&Path, Failure> {
+        match &self.place {
+            Place::Directory(path) => Ok(path),
+            other => Err(format!("expected a directory as its place, got {other:?}").into()),
+        }
+    }
 }
 
 /// What a strategy needs beside memory.
@@ -183,7 +200,7 @@ impl Allowance {
     pub const NONE: Allowance = Allowance { missed: 0.0, invented: 0.0 };
 }
 
-/// The rate of all filters in the comparison.
+/// The rate of all filters in the comparison, unless a budget says otherwise.
 pub const FALSE_POSITIVE_RATE: f64 = 1e-3;
 
 /// What is known of a strategy without building it.
@@ -202,7 +219,7 @@ pub struct Listed {
     /// [`Strategy::EXPIRES`].
     pub expires: bool,
     /// [`Strategy::allowance`].
-    pub allowance: Allowance,
+    pub allowance: fn(&Plan) -> Allowance,
 }
 
 impl Listed {
@@ -214,7 +231,7 @@ impl Listed {
             takes_budget: S::TAKES_BUDGET,
             batches: S::BATCHES,
             expires: S::EXPIRES,
-            allowance: S::allowance(),
+            allowance: S::allowance,
         }
     }
 }
@@ -248,11 +265,13 @@ macro_rules! strategies {
 strategies! {
     Hapax<false>,
     Hapax<true>,
+    journaled::Journaled,
     Expiring<dashmap::Accepted<I::Key>>,
     Expiring<mutex::Accepted<I::Key>>,
+    Expiring<parking_lot::Accepted<I::Key>>,
     Expiring<papaya::Accepted<I::Key>>,
     Expiring<scc::Accepted<I::Key>>,
-    Expiring<quick_cache::Accepted<I::Owned>>,
+    Expiring<quick_cache::Accepted<I>>,
     moka::Moka<I::Owned>,
     HapaxHistory,
     blooms::Fast,

@@ -1,7 +1,7 @@
 //! `Mutex<HashMap>`: what one writes first.
 
-use super::Id;
 use super::expiring::{Hasher, Map, Moment};
+use super::{Failure, Id, Plan};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const NAME: &'static str = "Mutex<HashMap>";
     const BATCHES: bool = true;
 
-    fn new(ids: usize, _threads: usize) -> Self {
-        Mutex::new(HashMap::with_capacity_and_hasher(ids, Hasher::default()))
+    fn new(ids: usize, _plan: &Plan) -> Result<Self, Failure> {
+        Ok(Mutex::new(HashMap::with_capacity_and_hasher(ids, Hasher::default())))
     }
 
     #[inline(always)]

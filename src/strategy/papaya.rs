@@ -1,7 +1,7 @@
 //! `papaya`: a lock-free table of pointers to entries.
 
-use super::Id;
 use super::expiring::{Hasher, Map, Moment};
+use super::{Failure, Id, Plan};
 use papaya::{Compute, Guard, HashMap, Operation, ResizeMode};
 
 pub(super) type Accepted<K> = HashMap<K, u32, Hasher>;
@@ -10,11 +10,11 @@ impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const NAME: &'static str = "papaya";
     const BATCHES: bool = true;
 
-    fn new(ids: usize, _threads: usize) -> Self {
+    fn new(ids: usize, _plan: &Plan) -> Result<Self, Failure> {
         // Removed entries keep their places until the table is copied, which it therefore often is: all at once, as its
         // documentation advises where throughput counts.
         let builder = HashMap::builder().capacity(ids).hasher(Hasher::default());
-        builder.resize_mode(ResizeMode::Blocking).build()
+        Ok(builder.resize_mode(ResizeMode::Blocking).build())
     }
 
     #[inline(always)]

@@ -1,27 +1,64 @@
 //! `quick_cache`: a cache that evicts by S3-FIFO, in shards with a lock each.
 
-use super::Id;
 use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD};
+use super::{Allowance, Failure, Id, Plan};
 use quick_cache::sync::{Cache, DefaultLifecycle, EntryAction, EntryResult};
-use quick_cache::{OptionsBuilder, UnitWeighter};
+use quick_cache::{OptionsBuilder, Weighter};
+use std::borrow::Borrow;
+use std::marker::PhantomData;
 
-pub(super) type Accepted<K> = Cache<K, u32, UnitWeighter, Hasher>;
+pub(super) type Accepted<I> = Cache<<I as ToOwned>::Owned, u32, Weigher<I>, Hasher>;
 
-/// Its capacity is no limit here, as an id that is evicted is an id lost: four times what is purged to, in whatever shard it falls.
-impl<I: Id + ?Sized> Map<I> for Accepted<I::Owned> {
+/// What an entry takes beside its key, with its place in the table: found by filling one.
+const ENTRY_BYTES: usize = 40;
+
+/// What entries weigh: their bytes in a budget, else one each.
+pub(super) struct Weigher<I: ?Sized> {
+    by_bytes: bool,
+    id: PhantomData<fn(&I)>,
+}
+
+impl<I: ?Sized> Clone for Weigher<I> {
+    fn clone(&self) -> Self {
+        Weigher { by_bytes: self.by_bytes, id: PhantomData }
+    }
+}
+
+impl<I: Id + ?Sized> Weighter<I::Owned, u32> for Weigher<I> {
+    #[inline(always)]
+    fn weight(&self, id: &I::Owned, _accepted: &u32) -> u64 {
+        match self.by_bytes {
+            false => 1,
+            true => (ENTRY_BYTES + size_of::<I::Owned>() + id.borrow().heap_bytes()) as u64,
+        }
+    }
+}
+
+/// Without a budget its capacity is no limit, as an id that is evicted is an id lost: four times what is purged to, in whatever shard it
+/// falls. With one, what is beyond it is evicted.
+impl<I: Id + ?Sized> Map<I> for Accepted<I> {
     const NAME: &'static str = "quick_cache";
+    const TAKES_BUDGET: bool = true;
 
-    fn new(ids: usize, threads: usize) -> Self {
+    fn new(ids: usize, plan: &Plan) -> Result<Self, Failure> {
+        let entry_bytes = (ENTRY_BYTES + size_of::<I::Owned>()) as u64;
+        let (ids, weight) = match plan.budget_bytes {
+            None => (ids, 4 * ids as u64),
+            Some(bytes) if bytes < entry_bytes => {
+                return Err(format!("a budget of {bytes} bytes; an entry takes {entry_bytes}").into());
+            }
+            Some(bytes) => (ids.min(usize::try_from(bytes / entry_bytes)?), bytes),
+        };
         let options = OptionsBuilder::new()
-            .shards(threads * SHARDS_PER_THREAD)
+            .shards(plan.threads * SHARDS_PER_THREAD)
             .estimated_items_capacity(ids)
-            .weight_capacity(4 * ids as u64)
+            .weight_capacity(weight)
             .ghost_allocation(0.0)
-            .build()
-            .expect("both capacities are set");
-        let cache = Cache::with_options(options, UnitWeighter, Hasher::default(), DefaultLifecycle::default());
+            .build()?;
+        let weigher = Weigher { by_bytes: plan.budget_bytes.is_some(), id: PhantomData };
+        let cache = Cache::with_options(options, weigher, Hasher::default(), DefaultLifecycle::default());
         cache.reserve(ids);
-        cache
+        Ok(cache)
     }
 
     #[inline(always)]
@@ -39,5 +76,36 @@ impl<I: Id + ?Sized> Map<I> for Accepted<I::Owned> {
 
     fn purge(&self, now: Moment) {
         self.retain(|_, accepted| now.is_live(*accepted));
+    }
+
+    /// In a budget it promises nothing.
+    fn allowance(plan: &Plan) -> Allowance {
+        Allowance { missed: if plan.budget_bytes.is_some() { 1.0 } else { 0.0 }, ..Allowance::NONE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::{Place, Plan};
+    use std::time::Duration;
+
+    #[test]
+    fn it_holds_what_its_budget_has_room_for() {
+        fn held<I: Id + ?Sized>(budget_bytes: u64) -> usize {
+            let window = Duration::from_secs(100);
+            let plan =
+                Plan { window, live: 20_000, threads: 1, budget_bytes: Some(budget_bytes), place: Place::Memory };
+            let cache = <Accepted<I> as Map<I>>::new(40_000, &plan).unwrap();
+            let now = Moment::at_start(window);
+            assert!((0..20_000).all(|number| Map::<I>::accept(&cache, I::numbered(number).borrow(), now)));
+            assert!(cache.weight() <= budget_bytes + 64 * 200, "{} of {budget_bytes}", cache.weight());
+            cache.len()
+        }
+        let integers = held::<u64>(480_000);
+        assert!((8_500..=10_300).contains(&integers), "{integers} of 48 bytes each");
+        let texts = held::<[u8]>(500_000);
+        assert!((4_400..=5_200).contains(&texts), "{texts} of 100 bytes each");
+        assert_eq!(held::<[u8; 16]>(4_000_000), 20_000);
     }
 }

@@ -1,7 +1,7 @@
 //! `scc::HashMap`: buckets of a few entries with a lock each.
 
-use super::Id;
 use super::expiring::{Hasher, Map, Moment};
+use super::{Failure, Id, Plan};
 use scc::HashMap;
 use scc::hash_map::Entry;
 
@@ -10,8 +10,8 @@ pub(super) type Accepted<K> = HashMap<K, u32, Hasher>;
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const NAME: &'static str = "scc";
 
-    fn new(ids: usize, _threads: usize) -> Self {
-        HashMap::with_capacity_and_hasher(ids, Hasher::default())
+    fn new(ids: usize, _plan: &Plan) -> Result<Self, Failure> {
+        Ok(HashMap::with_capacity_and_hasher(ids, Hasher::default()))
     }
 
     #[inline(always)]

@@ -1,8 +1,11 @@
 //! Every strategy gives the true answers, as far as it promises them.
 
 use super::*;
+use crate::measure::workload::{Bytes, Ids, Truth, UuidTexts, WINDOW, WINDOW_TICKS, streams, time};
+use crate::measure::{IdKind, Setting, Shape, Workload};
 use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::marker::PhantomData;
 
 const TICK: Duration = Duration::from_secs(1);
 const PLAN: Plan =
@@ -13,10 +16,16 @@ fn at(tick: u64) -> Timestamp {
     Timestamp::from_secs(TICK.as_secs() * tick)
 }
 
-/// Runs a test on every strategy, with every kind of id.
-fn each<T: Visitor<u64> + Visitor<str> + Copy>(test: T) {
-    listed::<u64>().iter().for_each(|strategy| drop(visit::<u64, T>(strategy.name, test).expect("it is listed")));
-    listed::<str>().iter().for_each(|strategy| drop(visit::<str, T>(strategy.name, test).expect("it is listed")));
+/// Runs a test on every strategy that needs nothing but memory, with every kind of id.
+fn each<T: Visitor<u64> + Visitor<[u8; 16]> + Visitor<[u8]> + Copy>(test: T) {
+    each_with::<u64, T>(test);
+    each_with::<[u8; 16], T>(test);
+    each_with::<[u8], T>(test);
+}
+
+fn each_with<I: Id + ?Sized, T: Visitor<I> + Copy>(test: T) {
+    let listed = listed::<I>().into_iter().filter(|strategy| strategy.needs == Needs::Nothing);
+    listed.for_each(|strategy| drop(visit::<I, T>(strategy.name, test).expect("it is listed")));
 }
 
 /// Whether a number of wrong answers is within what is allowed of so many.
@@ -32,7 +41,7 @@ impl<I: Id + ?Sized> Visitor<I> for FewIds {
     type Output = ();
 
     fn visit<S: Strategy<I>>(self) {
-        let own_time = S::allowance().missed == 1.0;
+        let own_time = S::allowance(&PLAN).missed == 1.0;
         let longer_memory = S::NAME == "hapax window+history";
         if !S::EXPIRES || own_time || longer_memory {
             return;
@@ -92,10 +101,10 @@ impl<I: Id + ?Sized> Visitor<I> for Contention {
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         if S::EXPIRES {
-            assert!(fresh <= ids.len() || S::allowance().missed == 1.0, "{}: {fresh} times fresh", S::NAME);
+            assert!(fresh <= ids.len() || S::allowance(&PLAN).missed == 1.0, "{}: {fresh} times fresh", S::NAME);
         }
         let invented = ids.len().saturating_sub(fresh);
-        assert!(within(invented, S::allowance().invented, ids.len()), "{}: {invented} new ids lost", S::NAME);
+        assert!(within(invented, S::allowance(&PLAN).invented, ids.len()), "{}: {invented} new ids lost", S::NAME);
     }
 }
 
@@ -106,18 +115,22 @@ fn of_two_threads_one_is_told_that_an_id_is_fresh() {
 
 /// As many ids as are live, the same ones again, others for a while, and then the first ones.
 #[derive(Clone, Copy)]
-struct FullAndForgotten;
+struct FullAndForgotten {
+    live: usize,
+    budget_bytes: Option<u64>,
+}
 
 impl<I: Id + ?Sized> Visitor<I> for FullAndForgotten {
     type Output = ();
 
     fn visit<S: Strategy<I>>(self) {
-        let Allowance { missed, invented } = S::allowance();
-        if missed == 1.0 {
+        let FullAndForgotten { live, budget_bytes } = self;
+        let plan = Plan { live, budget_bytes, ..PLAN };
+        let Allowance { missed, invented } = S::allowance(&plan);
+        if missed == 1.0 || (budget_bytes.is_some() && !S::TAKES_BUDGET) {
             return;
         }
-        let strategy = S::new(&PLAN).unwrap();
-        let live = PLAN.live;
+        let strategy = S::new(&plan).unwrap();
         let lost_at = |tick: u64, first: usize| {
             strategy.advance(at(tick));
             let ids = first as u64..(first + live) as u64;
@@ -138,5 +151,101 @@ impl<I: Id + ?Sized> Visitor<I> for FullAndForgotten {
 
 #[test]
 fn a_full_strategy_knows_all_its_ids_and_forgets_them() {
-    each(FullAndForgotten);
+    each(FullAndForgotten { live: 4_000, budget_bytes: None });
+}
+
+#[test]
+fn in_a_budget_it_is_as_wrong_as_it_says() {
+    // A bit more than windows need, and much less.
+    for (live, bytes_an_id) in [(20_000, 19), (60_000, 2)] {
+        let budget_bytes = Some(live as u64 * bytes_an_id);
+        each_with::<u64, _>(FullAndForgotten { live, budget_bytes });
+    }
+}
+
+#[test]
+fn a_budget_that_is_too_small_is_an_error() {
+    #[derive(Clone, Copy)]
+    struct Tiny;
+
+    impl<I: Id + ?Sized> Visitor<I> for Tiny {
+        type Output = ();
+
+        fn visit<S: Strategy<I>>(self) {
+            let plan = Plan { budget_bytes: Some(0), ..PLAN };
+            if S::TAKES_BUDGET {
+                let error = S::new(&plan).err().expect(S::NAME).to_string();
+                assert!(error.contains("bytes"), "{}: {error}", S::NAME);
+            }
+        }
+    }
+    each(Tiny);
+}
+
+/// A stream of every shape, with its true answers.
+struct OverStreams<B>(PhantomData<B>);
+
+impl<B> Clone for OverStreams<B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for OverStreams<B> {}
+
+const SHAPES: [Shape; 6] = [
+    Shape::Uniform,
+    Shape::Rebalance,
+    Shape::RetryStorm,
+    Shape::Prefixes,
+    Shape::Zipf { exponent: 0.7 },
+    Shape::Zipf { exponent: 1.1 },
+];
+
+fn setting(shape: &Shape, ids: IdKind) -> Setting {
+    let workload = Workload { shape: shape.clone(), duplicates: 0.4, distance_windows: 1.0 };
+    Setting { workload, ids, live: 600, threads: 1, batch: 1, think_nanos: 0, rate: None, budget_bytes: None }
+}
+
+impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
+    type Output = ();
+
+    fn visit<S: Strategy<B::Id>>(self) {
+        if !S::EXPIRES || S::OWN_CLOCK {
+            return;
+        }
+        let longer_memory = S::NAME == "hapax window+history";
+        for (seed, shape) in (1..).zip(&SHAPES) {
+            let stream = &streams::<B>(&setting(shape, B::KIND), seed, 4 * WINDOW_TICKS).unwrap()[0];
+            let plan = Plan { window: WINDOW, live: 700, ..PLAN };
+            let strategy = S::new(&plan).unwrap();
+            let (mut invented, mut fresh) = (0, Vec::new());
+            for tick in 0..4 * WINDOW_TICKS {
+                strategy.advance(time(tick));
+                let places = stream.tick(tick);
+                strategy.check_batch(stream.ids.range(places.clone()), time(tick), &mut fresh);
+                for (place, &is_fresh) in places.zip(&fresh) {
+                    let truth = stream.truth[place];
+                    let at = || format!("{}, seed {seed}, {shape:?}: place {place}, tick {tick}", S::NAME);
+                    match truth {
+                        Truth::Duplicate => assert!(!is_fresh, "{}: forgotten", at()),
+                        Truth::New => invented += usize::from(!is_fresh),
+                        Truth::Expired => assert!(is_fresh || longer_memory, "{}: not forgotten", at()),
+                        Truth::Undecided => {}
+                    }
+                }
+            }
+            let allowed = S::allowance(&plan).invented;
+            let new = stream.truth.iter().filter(|&&truth| truth == Truth::New).count();
+            assert!(within(invented, allowed, new), "{}, {shape:?}: {invented} of {new} lost", S::NAME);
+        }
+    }
+}
+
+#[test]
+fn streams_of_all_shapes_get_their_true_answers() {
+    each_with::<u64, _>(OverStreams::<Vec<u64>>(PhantomData));
+    each_with::<[u8; 16], _>(OverStreams::<Vec<[u8; 16]>>(PhantomData));
+    each_with::<[u8], _>(OverStreams::<UuidTexts>(PhantomData));
+    each_with::<[u8], _>(OverStreams::<Bytes>(PhantomData));
 }

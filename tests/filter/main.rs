@@ -5,6 +5,8 @@ mod common;
 
 mod bytes;
 mod ends;
+mod planning;
+mod predictions;
 mod state;
 mod traces;
 

@@ -4,6 +4,8 @@ mod args;
 mod failure;
 mod filter;
 mod journal;
+mod plan;
+mod records;
 
 use args::{Args, Command, JournalCommand};
 use clap::{CommandFactory, Parser};
@@ -14,6 +16,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Filter(options) => filter::run(*options),
+        Command::Plan(options) => plan::run(*options),
         Command::Journal(JournalCommand::Inspect { path, runs }) => journal::inspect(&path, runs),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -3,7 +3,7 @@
 use super::fields::{Dialect, Unbalanced};
 use super::json::Pointer;
 use super::time;
-use crate::args::{FilterArgs, Quote, TimeFormat};
+use crate::args::{LineArgs, Quote, TimeFormat};
 use crate::failure::Failure;
 use hapax::Timestamp;
 use regex::bytes::Regex;
@@ -46,8 +46,8 @@ pub enum Extracted<'a> {
 }
 
 impl Extractor {
-    pub fn new(args: &FilterArgs) -> Result<Self, Failure> {
-        let (id, time, format) = (&args.id, &args.time, &args.format);
+    pub fn new(args: &LineArgs) -> Result<Self, Failure> {
+        let LineArgs { id, time, format } = args;
         let place =
             |field: Option<u32>, column: &Option<String>, json: &Option<String>, regex: &Option<String>, group| {
                 Ok::<_, Failure>(match (field, column, json, regex) {
@@ -152,7 +152,7 @@ mod tests {
     fn extractor(options: &[&str]) -> Result<Extractor, Failure> {
         let words = ["hapax", "filter"].iter().chain(options);
         let Command::Filter(args) = Args::try_parse_from(words).unwrap().command else { unreachable!() };
-        Extractor::new(&args)
+        Extractor::new(&args.lines)
     }
 
     fn id(options: &[&str], line: &str) -> Result<Option<String>, String> {

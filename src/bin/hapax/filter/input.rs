@@ -57,6 +57,14 @@ impl Source {
     }
 }
 
+/// The files of a command line, or standard input if there are none.
+pub fn sources(files: &[PathBuf]) -> Vec<Source> {
+    match files.is_empty() {
+        true => vec![Source::new("-".into())],
+        false => files.iter().cloned().map(Source::new).collect(),
+    }
+}
+
 /// Makes room for some blocks in a pipe: with the 64 KiB of a new one, its two ends spend half of their time waking each other. Does
 /// nothing where there is no pipe, or no room to be had.
 pub fn enlarge_pipe(file: &File) {

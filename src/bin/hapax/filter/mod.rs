@@ -1,13 +1,14 @@
 //! `hapax filter`: lines in, first sightings out.
 //!
-//! Three stages, a thread each, hand batches of lines on: [`parse`] reads, splits and digests; [`check`] asks the engine; [`print`]
+//! Three stages, a thread each, hand batches of lines on: [`parse`] reads, splits ([`lines`]) and digests; [`check`] asks the engine; [`print`]
 //! writes, and hands the empty batch back. There are a few batches in all, so memory stays the same however long the input is.
 
 mod check;
-mod extract;
+pub mod extract;
 mod fields;
-mod input;
+pub mod input;
 mod json;
+pub mod lines;
 mod parse;
 mod plan;
 mod print;
@@ -18,6 +19,7 @@ mod time;
 use self::check::Checker;
 use self::extract::Extractor;
 use self::input::Source;
+use self::lines::Lines;
 use self::parse::{Batch, Channels, Parser};
 use self::plan::Plan;
 use self::print::{Printer, Wanted};
@@ -37,14 +39,14 @@ const BATCHES: usize = 8;
 /// Runs the command to its end.
 pub fn run(args: FilterArgs) -> Result<(), Failure> {
     let start = Instant::now();
-    let extractor = Extractor::new(&args)?;
-    let sources = sources(&args);
+    let extractor = Extractor::new(&args.lines)?;
+    let sources = input::sources(&args.files);
     let size = plan::size_of(&sources);
     let plan = Plan::new(&args, size)?;
     let time = check::time_of(args.window, extractor.has_time());
     let bytes_read = Arc::new(AtomicU64::new(0));
     let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
-    let parser = Parser::new(&args, extractor, plan.dedup.clone());
+    let parser = Parser::new(Lines::new(&args.lines, &args.bad, extractor), plan.dedup.clone());
     let checker = Checker::new(plan.dedup.clone(), time);
     let output = print::stdout().map_err(Failure::output)?;
     input::enlarge_pipe(&output);
@@ -74,17 +76,10 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
     done.and_then(|()| report::forgotten_early(&plan).map_or(Ok(()), Err))
 }
 
-fn sources(args: &FilterArgs) -> Vec<Source> {
-    match args.files.is_empty() {
-        true => vec![Source::new("-".into())],
-        false => args.files.iter().cloned().map(Source::new).collect(),
-    }
-}
-
 fn wanted(args: &FilterArgs) -> Wanted {
     match (args.duplicates, args.mark) {
         (true, _) => Wanted::Duplicates,
-        (_, true) => Wanted::Marked { delimiter: args.format.delimiter },
+        (_, true) => Wanted::Marked { delimiter: args.lines.format.delimiter },
         _ => Wanted::Fresh,
     }
 }

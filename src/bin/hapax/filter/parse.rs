@@ -1,8 +1,7 @@
 //! First stage, in a thread of its own: from files to batches of lines whose ids are digested.
 
-use super::extract::{Extracted, Extractor};
 use super::input::{Block, Blocks, Source};
-use crate::args::{FilterArgs, Missing, OnBad};
+use super::lines::{BadLine, Line, Lines, Unchecked, each_line};
 use crate::failure::Failure;
 use hapax::{Dedup, Prepared, Timestamp, Verdict};
 use std::sync::Arc;
@@ -30,21 +29,6 @@ pub struct Batch {
     pub too_long: u64,
 }
 
-/// What becomes of a line that is not checked.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Unchecked {
-    /// The id is missing, and the line is printed.
-    Pass,
-    /// The id is missing, and the line is dropped.
-    DropMissing,
-    /// The first header is printed.
-    Header,
-    /// Those of other files are not.
-    OtherHeader,
-    /// A bad line is dropped.
-    Bad,
-}
-
 impl Batch {
     fn clear(&mut self) {
         self.ends.clear();
@@ -63,25 +47,10 @@ pub struct Channels {
     pub full: SyncSender<Result<Batch, Failure>>,
 }
 
-/// What becomes of lines that cannot be checked.
-#[derive(Clone, Copy, Debug)]
-struct Rules {
-    missing: Missing,
-    on_bad: OnBad,
-    line_bytes_max: usize,
-    has_header: bool,
-}
-
 /// Reads files into batches.
 pub struct Parser {
-    rules: Rules,
-    extractor: Extractor,
+    lines: Lines,
     dedup: Dedup,
-    /// Whether the next line is a file's header.
-    at_header: bool,
-    header_printed: bool,
-    /// The number of the next line in its file.
-    line_number: u64,
     /// An empty batch that the end of a file has left.
     spare: Option<Batch>,
 }
@@ -108,14 +77,8 @@ impl From<Failure> for Stop {
 }
 
 impl Parser {
-    pub fn new(args: &FilterArgs, extractor: Extractor, dedup: Dedup) -> Self {
-        let rules = Rules {
-            missing: args.missing,
-            on_bad: args.on_bad,
-            line_bytes_max: args.line_bytes_max as usize,
-            has_header: args.format.header || extractor.needs_header(),
-        };
-        Parser { rules, extractor, dedup, at_header: false, header_printed: false, line_number: 1, spare: None }
+    pub fn new(lines: Lines, dedup: Dedup) -> Self {
+        Parser { lines, dedup, spare: None }
     }
 
     /// Reads all files.
@@ -133,9 +96,8 @@ impl Parser {
     }
 
     fn read(&mut self, source: &Source, bytes_read: Arc<AtomicU64>, channels: &Channels) -> Result<(), Stop> {
-        let mut blocks = Blocks::new(source.read(bytes_read)?, self.rules.line_bytes_max);
-        self.at_header = self.rules.has_header;
-        self.line_number = 1;
+        let mut blocks = Blocks::new(source.read(bytes_read)?, self.lines.line_bytes_max());
+        self.lines.begin_file();
         loop {
             let mut batch = match self.spare.take() {
                 Some(batch) => batch,
@@ -148,92 +110,29 @@ impl Parser {
                     return Ok(());
                 }
                 Block::Lines => self.parse(&mut batch),
-                Block::TooLong => self.too_long(&mut batch),
+                Block::TooLong => self.lines.too_long().map(|()| batch.too_long += 1),
             };
             // What comes before a bad line is still done.
             channels.full.send(Ok(batch)).map_err(|_| Gone)?;
-            parsed.map_err(|bad| {
-                let (file, line) = (source.name().display(), bad.line_number);
-                Failure::BadInput(format!("{file}, line {line}: {}", bad.reason))
-            })?;
+            parsed.map_err(|bad| bad.of(source))?;
         }
     }
 
-    /// A line that did not become part of a block.
-    fn too_long(&mut self, batch: &mut Batch) -> Result<(), BadLine> {
-        if self.at_header {
-            return Err(self.bad_line(self.longer_than_allowed()));
-        }
-        self.bad(self.longer_than_allowed())?;
-        self.line_number += 1;
-        batch.too_long += 1;
-        Ok(())
-    }
-
-    /// Finds the lines of a batch, and their ids. If a line is bad and that is an error, what comes before it stays.
+    /// Finds the lines of a batch, and digests their ids. If a line is bad and that is an error, what comes before it stays.
     fn parse(&mut self, batch: &mut Batch) -> Result<(), BadLine> {
         let bytes = std::mem::take(&mut batch.bytes);
-        let mut start = 0;
-        let parsed = memchr::memchr_iter(b'\n', &bytes).try_for_each(|end| {
-            let line = bytes[start..end].strip_suffix(b"\r").unwrap_or(&bytes[start..end]);
-            start = end + 1;
-            let unchecked = if self.at_header { Some(self.header(line)?) } else { self.line(line, batch)? };
-            batch.unchecked.extend(unchecked.map(|unchecked| (batch.ends.len() as u32, unchecked)));
-            batch.ends.push(start as u32);
-            self.line_number += 1;
+        let parsed = each_line(&bytes, |line, end| {
+            match self.lines.next(line)? {
+                Line::Event { id, at } => {
+                    batch.ids.push(self.dedup.digest(id));
+                    batch.times.extend(at);
+                }
+                Line::Unchecked(unchecked) => batch.unchecked.push((batch.ends.len() as u32, unchecked)),
+            }
+            batch.ends.push(end as u32);
             Ok(())
         });
         batch.bytes = bytes;
         parsed
     }
-
-    fn header(&mut self, line: &[u8]) -> Result<Unchecked, BadLine> {
-        self.at_header = false;
-        // Never skipped: with a bad header every line of the file is bad.
-        self.extractor.read_header(line).map_err(|reason| self.bad_line(reason))?;
-        let first = !std::mem::replace(&mut self.header_printed, true);
-        Ok(if first { Unchecked::Header } else { Unchecked::OtherHeader })
-    }
-
-    /// Digests a line's id. What becomes of the line if it is not checked.
-    #[inline]
-    fn line(&self, line: &[u8], batch: &mut Batch) -> Result<Option<Unchecked>, BadLine> {
-        if line.len() > self.rules.line_bytes_max {
-            return self.bad(self.longer_than_allowed()).map(Some);
-        }
-        match self.extractor.extract(line) {
-            Ok(Extracted::Event { id, at }) => {
-                batch.ids.push(self.dedup.digest(id));
-                batch.times.extend(at);
-                Ok(None)
-            }
-            Ok(Extracted::Missing) => match self.rules.missing {
-                Missing::Error => Err(self.bad_line("the id is missing or blank (see --missing)".to_string())),
-                Missing::Pass => Ok(Some(Unchecked::Pass)),
-                Missing::Drop => Ok(Some(Unchecked::DropMissing)),
-            },
-            Err(reason) => self.bad(reason).map(Some),
-        }
-    }
-
-    fn bad(&self, reason: String) -> Result<Unchecked, BadLine> {
-        match self.rules.on_bad {
-            OnBad::Error => Err(self.bad_line(reason)),
-            OnBad::Skip => Ok(Unchecked::Bad),
-        }
-    }
-
-    fn longer_than_allowed(&self) -> String {
-        format!("it is longer than {} bytes (see --line-bytes-max)", self.rules.line_bytes_max)
-    }
-
-    fn bad_line(&self, reason: String) -> BadLine {
-        BadLine { line_number: self.line_number, reason }
-    }
-}
-
-/// A line that ends everything.
-struct BadLine {
-    line_number: u64,
-    reason: String,
 }

@@ -1,6 +1,7 @@
 //! Third stage, in a thread of its own: prints the lines that are wanted.
 
-use super::parse::{Batch, Unchecked};
+use super::lines::Unchecked;
+use super::parse::Batch;
 use crate::failure::Failure;
 use hapax::{Certainty, Outcome, Tier, Verdict};
 use std::io::{self, Write};

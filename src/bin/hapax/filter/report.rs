@@ -1,6 +1,7 @@
 //! After the last line: what there is to say.
 
-use super::parse::{Batch, Unchecked};
+use super::lines::Unchecked;
+use super::parse::Batch;
 use super::plan::Plan;
 use crate::args::StatsFormat;
 use crate::failure::Failure;

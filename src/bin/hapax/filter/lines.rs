@@ -1,0 +1,153 @@
+//! What each line of a file is: an event with its id, or something else.
+
+use super::extract::{Extracted, Extractor};
+use super::input::Source;
+use crate::args::{BadLineArgs, LineArgs, Missing, OnBad};
+use crate::failure::Failure;
+use hapax::Timestamp;
+use std::borrow::Cow;
+
+/// Takes lines of files in their order.
+pub struct Lines {
+    rules: Rules,
+    extractor: Extractor,
+    /// Whether the next line is a file's header.
+    at_header: bool,
+    header_seen: bool,
+    /// The number of the next line in its file.
+    line_number: u64,
+}
+
+/// What becomes of lines that cannot be checked.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    missing: Missing,
+    on_bad: OnBad,
+    line_bytes_max: usize,
+    has_header: bool,
+}
+
+/// What a line is.
+#[derive(Debug, PartialEq)]
+pub enum Line<'a> {
+    Event { id: Cow<'a, [u8]>, at: Option<Timestamp> },
+    Unchecked(Unchecked),
+}
+
+/// What becomes of a line that is not checked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unchecked {
+    /// The id is missing, and the line is printed.
+    Pass,
+    /// The id is missing, and the line is dropped.
+    DropMissing,
+    /// The first header is printed.
+    Header,
+    /// Those of other files are not.
+    OtherHeader,
+    /// A bad line is dropped.
+    Bad,
+}
+
+/// A line that ends everything.
+#[derive(Debug)]
+pub struct BadLine {
+    line_number: u64,
+    reason: String,
+}
+
+impl BadLine {
+    /// The failure that it is in this file.
+    pub fn of(self, source: &Source) -> Failure {
+        Failure::BadInput(format!("{}, line {}: {}", source.name().display(), self.line_number, self.reason))
+    }
+}
+
+/// Does something with each line of a block, without its end, and with where the next one begins.
+pub fn each_line<E>(block: &[u8], mut each: impl FnMut(&[u8], usize) -> Result<(), E>) -> Result<(), E> {
+    let mut start = 0;
+    memchr::memchr_iter(b'\n', block).try_for_each(|end| {
+        let line = block[start..end].strip_suffix(b"\r").unwrap_or(&block[start..end]);
+        start = end + 1;
+        each(line, start)
+    })
+}
+
+impl Lines {
+    pub fn new(lines: &LineArgs, bad: &BadLineArgs, extractor: Extractor) -> Self {
+        let rules = Rules {
+            missing: bad.missing,
+            on_bad: bad.on_bad,
+            line_bytes_max: bad.line_bytes_max as usize,
+            has_header: lines.format.header || extractor.needs_header(),
+        };
+        Lines { rules, extractor, at_header: false, header_seen: false, line_number: 1 }
+    }
+
+    pub fn line_bytes_max(&self) -> usize {
+        self.rules.line_bytes_max
+    }
+
+    /// The next line is the first of a file.
+    pub fn begin_file(&mut self) {
+        self.at_header = self.rules.has_header;
+        self.line_number = 1;
+    }
+
+    /// The next line is too long, and was skipped.
+    pub fn too_long(&mut self) -> Result<(), BadLine> {
+        if self.at_header {
+            return Err(self.bad_line(self.longer_than_allowed()));
+        }
+        self.bad(self.longer_than_allowed())?;
+        self.line_number += 1;
+        Ok(())
+    }
+
+    /// What the next line is, without its end.
+    #[inline]
+    pub fn next<'a>(&mut self, line: &'a [u8]) -> Result<Line<'a>, BadLine> {
+        let line = if self.at_header { Line::Unchecked(self.header(line)?) } else { self.line(line)? };
+        self.line_number += 1;
+        Ok(line)
+    }
+
+    fn header(&mut self, line: &[u8]) -> Result<Unchecked, BadLine> {
+        self.at_header = false;
+        // Never skipped: with a bad header every line of the file is bad.
+        self.extractor.read_header(line).map_err(|reason| self.bad_line(reason))?;
+        let first = !std::mem::replace(&mut self.header_seen, true);
+        Ok(if first { Unchecked::Header } else { Unchecked::OtherHeader })
+    }
+
+    #[inline]
+    fn line<'a>(&self, line: &'a [u8]) -> Result<Line<'a>, BadLine> {
+        if line.len() > self.rules.line_bytes_max {
+            return self.bad(self.longer_than_allowed());
+        }
+        match self.extractor.extract(line) {
+            Ok(Extracted::Event { id, at }) => Ok(Line::Event { id, at }),
+            Ok(Extracted::Missing) => match self.rules.missing {
+                Missing::Error => Err(self.bad_line("the id is missing or blank (see --missing)".to_string())),
+                Missing::Pass => Ok(Line::Unchecked(Unchecked::Pass)),
+                Missing::Drop => Ok(Line::Unchecked(Unchecked::DropMissing)),
+            },
+            Err(reason) => self.bad(reason),
+        }
+    }
+
+    fn bad<'a>(&self, reason: String) -> Result<Line<'a>, BadLine> {
+        match self.rules.on_bad {
+            OnBad::Error => Err(self.bad_line(reason)),
+            OnBad::Skip => Ok(Line::Unchecked(Unchecked::Bad)),
+        }
+    }
+
+    fn longer_than_allowed(&self) -> String {
+        format!("it is longer than {} bytes (see --line-bytes-max)", self.rules.line_bytes_max)
+    }
+
+    fn bad_line(&self, reason: String) -> BadLine {
+        BadLine { line_number: self.line_number, reason }
+    }
+}

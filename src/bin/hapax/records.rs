@@ -1,0 +1,148 @@
+//! Ids and times of files, for commands that do not print lines: read exactly as `hapax filter` does.
+
+use crate::args::{BadLineArgs, LineArgs, Missing};
+use crate::failure::Failure;
+use crate::filter::extract::Extractor;
+use crate::filter::input::{Block, Blocks, sources};
+use crate::filter::lines::{Line, Lines, Unchecked, each_line};
+use hapax::Timestamp;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Lines, by what they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    pub lines: u64,
+    pub headers: u64,
+    /// Those that were skipped, as bad or too long.
+    pub bad: u64,
+    /// Those that were dropped, having no id.
+    pub missing: u64,
+    /// Those that had one.
+    pub events: u64,
+}
+
+/// Hands the id and, if the options say where it is, the time of each event to `each`, in the order of files and lines; standard input
+/// is read if there are no files. The first failure ends it.
+pub fn read(
+    lines: &LineArgs,
+    bad: &BadLineArgs,
+    files: &[PathBuf],
+    mut each: impl FnMut(&[u8], Option<Timestamp>) -> Result<(), Failure>,
+) -> Result<Counts, Failure> {
+    if bad.missing == Missing::Pass {
+        return Err(Failure::Usage("--missing pass: no lines are printed here; `drop` leaves them out".to_string()));
+    }
+    let mut lines = Lines::new(lines, bad, Extractor::new(lines)?);
+    let mut counts = Counts::default();
+    let mut block = Vec::new();
+    for source in sources(files) {
+        let mut blocks = Blocks::new(source.read(Arc::default())?, lines.line_bytes_max());
+        lines.begin_file();
+        loop {
+            match blocks.next(&mut block).map_err(|error| Failure::input(source.name(), error))? {
+                Block::End => break,
+                Block::TooLong => {
+                    lines.too_long().map_err(|bad| bad.of(&source))?;
+                    counts.lines += 1;
+                    counts.bad += 1;
+                }
+                Block::Lines => each_line(&block, |line, _| {
+                    match lines.next(line).map_err(|bad| bad.of(&source))? {
+                        Line::Event { id, at } => {
+                            each(&id, at)?;
+                            counts.events += 1;
+                        }
+                        Line::Unchecked(Unchecked::Header | Unchecked::OtherHeader) => counts.headers += 1,
+                        Line::Unchecked(Unchecked::Pass | Unchecked::DropMissing) => counts.missing += 1,
+                        Line::Unchecked(Unchecked::Bad) => counts.bad += 1,
+                    }
+                    counts.lines += 1;
+                    Ok::<_, Failure>(())
+                })?,
+            }
+        }
+    }
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+    use clap::Parser;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    /// What is handed over of files with these contents.
+    fn records(options: &[&str], contents: &[&[u8]]) -> Result<(Vec<(String, Option<u64>)>, Counts), Failure> {
+        let words = ["hapax", "filter"].iter().chain(options);
+        let Command::Filter(args) = Args::try_parse_from(words).unwrap().command else { unreachable!() };
+        let written = Files::new(contents);
+        let mut events = Vec::new();
+        let counts = read(&args.lines, &args.bad, &written.0, |id, at| {
+            if id == b"stop" {
+                return Err(Failure::Usage("enough".to_string()));
+            }
+            events.push((String::from_utf8(id.to_vec()).unwrap(), at.map(Timestamp::as_nanos)));
+            Ok(())
+        });
+        counts.map(|counts| (events, counts))
+    }
+
+    /// Files that are gone when the test is.
+    struct Files(Vec<PathBuf>);
+
+    impl Files {
+        fn new(contents: &[&[u8]]) -> Self {
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            let written = contents.iter().map(|content| {
+                let name = format!("hapax-records-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+                let path = std::env::temp_dir().join(name);
+                std::fs::write(&path, content).unwrap();
+                path
+            });
+            Files(written.collect())
+        }
+    }
+
+    impl Drop for Files {
+        fn drop(&mut self) {
+            self.0.iter().for_each(|path| drop(std::fs::remove_file(path)));
+        }
+    }
+
+    #[test]
+    fn ids_and_times_of_all_files_in_order() {
+        let options = ["--column", "id", "--window", "1m", "--time-column", "at", "--time-format", "s"];
+        let second = zstd::encode_all(&b"at\tid\n3\tb"[..], 1).unwrap();
+        let (events, counts) = records(&options, &[b"id\tat\na\t1\r\nb\t2\n", &second]).unwrap();
+        let expected = [("a", 1), ("b", 2), ("b", 3)];
+        assert_eq!(events, expected.map(|(id, seconds)| (id.to_string(), Some(seconds * 1_000_000_000))));
+        assert_eq!(counts, Counts { lines: 5, headers: 2, events: 3, ..Counts::default() });
+    }
+
+    #[test]
+    fn bad_lines_are_skipped_or_named() {
+        let content: &[u8] = b"{\"i\":1}\n{}\nx\n{\"i\":\"long, long, long\"}\n";
+        let skip = ["--json", "/i", "--on-bad", "skip", "--missing", "drop", "--line-bytes-max", "16"];
+        let (events, counts) = records(&skip, &[content]).unwrap();
+        assert_eq!(events, [("1".to_string(), None)]);
+        assert_eq!(counts, Counts { lines: 4, headers: 0, bad: 2, missing: 1, events: 1 });
+        let message = |options: &[&str]| records(options, &[b"{\"i\":1}\n", content]).unwrap_err();
+        let missing = message(&["--json", "/i"]);
+        assert!(missing.message().is_some_and(|text| text.contains(", line 2: the id is missing")), "{missing:?}");
+        let bad = message(&["--json", "/i", "--missing", "drop"]);
+        assert!(bad.message().is_some_and(|text| text.contains(", line 3: ")), "{bad:?}");
+        assert!(matches!(message(&["--missing", "pass"]), Failure::Usage(_)));
+    }
+
+    #[test]
+    fn the_first_failure_ends_it() {
+        let stopped = records(&[], &[b"a\nstop\nb\n"]).unwrap_err();
+        assert_eq!(stopped.message(), Some("enough"));
+        let Command::Filter(args) = Args::try_parse_from(["hapax", "filter"]).unwrap().command else { unreachable!() };
+        let nowhere = [PathBuf::from("/nowhere/nothing")];
+        let missing = read(&args.lines, &args.bad, &nowhere, |_, _| Ok(())).unwrap_err();
+        assert!(missing.message().is_some_and(|text| text.starts_with("/nowhere/nothing: ")), "{missing:?}");
+    }
+}

@@ -1,0 +1,182 @@
+//! Streams that are made up.
+
+use super::redeliver::Redeliveries;
+use super::truth::{Certain, Ledger};
+use super::zipf::{self, Zipf};
+use super::{Ids, Stream, Truth, WINDOW_TICKS};
+use crate::measure::{Setting, Shape, Workload};
+use crate::random::{Random, mix};
+use crate::strategy::Failure;
+use std::ops::Range;
+
+/// Threads, at most: their number is part of an id's.
+const THREADS_MAX: usize = 256;
+
+/// Bits of an id's number that count the ids of a thread; those above are the thread's.
+const INDEX_BITS: u32 = 32;
+
+/// Checks that a thread has, at most, all in all: more than memory has room for.
+const CHECKS_MAX: f64 = (1_u64 << INDEX_BITS) as f64;
+
+/// Ids that `Zipf` draws from, for each that is live: some are still new after many windows.
+const POPULATION: u64 = 10;
+
+/// Draws that `Zipf` takes in a window, at most, for each live id. With large exponents almost all are redeliveries.
+const DRAWS_MAX: f64 = 100.0;
+
+/// The streams, each made by a thread.
+pub(super) fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Result<Vec<Stream<B>>, Failure> {
+    check(setting)?;
+    std::thread::scope(|scope| {
+        let make = |thread| move || Part::new(setting, seed, thread).stream(ticks);
+        let makers: Vec<_> = (0..setting.threads).map(|thread| scope.spawn(make(thread))).collect();
+        makers.into_iter().map(|maker| maker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
+/// What can be wrong with a setting as far as its ids go.
+fn check(setting: &Setting) -> Result<(), Failure> {
+    let Workload { ref shape, duplicates, distance_windows } = setting.workload;
+    check_threads(setting.threads)?;
+    if setting.live < setting.threads {
+        return Err(format!("{} live ids for {} threads; each needs one", setting.live, setting.threads).into());
+    }
+    match shape {
+        Shape::Zipf { exponent } if !(0.0..=10.0).contains(exponent) => {
+            Err(format!("an exponent of {exponent}; it is at least 0, and at most 10").into())
+        }
+        Shape::Zipf { .. } => Ok(()),
+        _ if !(0.0..1.0).contains(&duplicates) => {
+            Err(format!("a share of duplicates of {duplicates}; it is at least 0, and below 1").into())
+        }
+        _ if !(distance_windows > 0.0 && distance_windows <= 1.0) => {
+            Err(format!("redeliveries from {distance_windows} windows back; it is above 0, and at most 1").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// So many streams can be made.
+pub(super) fn check_threads(threads: usize) -> Result<(), Failure> {
+    match threads {
+        1..=THREADS_MAX => Ok(()),
+        _ => Err(format!("{threads} threads; from 1 to {THREADS_MAX} are possible").into()),
+    }
+}
+
+/// What one thread's stream is made from.
+struct Part<'a> {
+    workload: &'a Workload,
+    certain: Certain,
+    seed: u64,
+    thread: usize,
+    /// New ids in a window.
+    live: usize,
+}
+
+impl<'a> Part<'a> {
+    fn new(setting: &'a Setting, seed: u64, thread: usize) -> Self {
+        let until = |thread: usize| setting.live * thread / setting.threads;
+        let (live, certain) = (until(thread + 1) - until(thread), Certain::with_threads(setting.threads));
+        Part { workload: &setting.workload, certain, seed, thread, live }
+    }
+
+    fn stream<B: Ids>(&self, ticks: usize) -> Result<Stream<B>, Failure> {
+        match self.workload.shape {
+            Shape::Zipf { exponent } => self.drawn(ticks, exponent),
+            _ => self.redelivered(ticks),
+        }
+    }
+
+    /// An empty stream with room for what is to be expected in a number of ticks, of a number of checks in a window.
+    fn with_room_for<B: Ids>(&self, checks: f64, ticks: usize) -> Result<Stream<B>, Failure> {
+        let expected = checks * ticks as f64 / WINDOW_TICKS as f64;
+        if expected >= CHECKS_MAX {
+            return Err(
+                format!("{expected:.1e} ids for one thread in {ticks} ticks; {CHECKS_MAX:.1e} are too many").into()
+            );
+        }
+        Ok(Stream::with_capacity((1.02 * expected) as usize + 1_000))
+    }
+
+    /// New ids in their order, and between them redeliveries of recent ones.
+    fn redelivered<B: Ids>(&self, ticks: usize) -> Result<Stream<B>, Failure> {
+        let mut stream = self.with_room_for::<B>(self.live as f64 / (1.0 - self.workload.duplicates), ticks)?;
+        let mut random = self.random();
+        let mut redeliveries = Redeliveries::new(self.workload, self.live);
+        let mut fresh = 0;
+        for tick in 0..ticks {
+            let fresh_until = self.fresh_at(tick + 1);
+            while fresh < fresh_until {
+                let (index, truth) = match redeliveries.next(&mut random, fresh, || self.recent(fresh, tick)) {
+                    Some(index) => (index, self.certain.after(tick - self.tick_of(index))),
+                    None => {
+                        fresh += 1;
+                        (fresh - 1, Truth::New)
+                    }
+                };
+                self.push(index, &mut stream.ids);
+                stream.truth.push(truth);
+            }
+            stream.end_tick();
+        }
+        Ok(stream)
+    }
+
+    /// Ids by their frequency.
+    fn drawn<B: Ids>(&self, ticks: usize, exponent: f64) -> Result<Stream<B>, Failure> {
+        let population = self.live as u64 * POPULATION;
+        let draws = zipf::draws_for(self.live as f64, population, exponent);
+        if draws > self.live as f64 * DRAWS_MAX {
+            let live = self.live;
+            return Err(format!(
+                "with the exponent {exponent} it takes {draws:.1e} ids in a window to see {live} distinct ones, more than \
+                 {DRAWS_MAX} times as many; take a smaller exponent, or fewer live ids"
+            )
+            .into());
+        }
+        let mut stream = self.with_room_for::<B>(draws, ticks)?;
+        let (zipf, mut random) = (Zipf::new(population, exponent), self.random());
+        let mut ledger = Ledger::new(self.certain);
+        for tick in 0..ticks {
+            let until = (draws * (tick + 1) as f64 / WINDOW_TICKS as f64) as usize;
+            while stream.truth.len() < until {
+                let index = zipf.draw(&mut random) - 1;
+                self.push(index, &mut stream.ids);
+                stream.truth.push(ledger.check(index, tick));
+            }
+            stream.end_tick();
+        }
+        Ok(stream)
+    }
+
+    fn random(&self) -> Random {
+        Random::new(mix(self.seed) ^ self.thread as u64)
+    }
+
+    /// New ids before a tick.
+    fn fresh_at(&self, tick: usize) -> u64 {
+        (self.live * tick / WINDOW_TICKS) as u64
+    }
+
+    /// The tick in which a new id comes: the first after which there are more.
+    fn tick_of(&self, index: u64) -> usize {
+        ((index as usize + 1) * WINDOW_TICKS).div_ceil(self.live) - 1
+    }
+
+    /// The new ids that redeliveries reach: never those that may have expired.
+    fn recent(&self, fresh: u64, tick: usize) -> Range<u64> {
+        let reach = (self.live as f64 * self.workload.distance_windows).ceil() as u64;
+        let live = self.fresh_at((tick + 1).saturating_sub(WINDOW_TICKS));
+        fresh.saturating_sub(reach).max(live).min(fresh - 1)..fresh
+    }
+
+    /// Adds the id of a number.
+    fn push(&self, index: u64, ids: &mut impl Ids) {
+        let number = (self.thread as u64) << INDEX_BITS | index;
+        match self.workload.shape {
+            Shape::Prefixes => ids.push_alike(number),
+            _ => ids.push(mix(self.seed.wrapping_add(number))),
+        }
+    }
+}

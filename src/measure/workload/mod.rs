@@ -1,0 +1,94 @@
+//! Streams of ids with their true answers, made before anything is measured.
+//!
+//! ```
+//! use hapax::measure::workload::{Ids, Truth, streams};
+//! use hapax::measure::{IdKind, Setting, Shape, Workload};
+//!
+//! let workload = Workload { shape: Shape::Uniform, duplicates: 0.1, distance_windows: 0.5 };
+//! let setting = Setting {
+//!     workload,
+//!     ids: IdKind::U64,
+//!     live: 1_000,
+//!     threads: 1,
+//!     batch: 1,
+//!     think_nanos: 0,
+//!     rate: None,
+//!     budget_bytes: None,
+//! };
+//! let streams = streams::<Vec<u64>>(&setting, 17, 200)?; // two windows
+//! let new = streams[0].truth.iter().filter(|&&truth| truth == Truth::New).count();
+//! assert_eq!(new, 2_000);
+//! # Ok::<(), hapax::strategy::Failure>(())
+//! ```
+//!
+//! | shape | what comes again |
+//! |---|---|
+//! | `Uniform` | one id in so many that the share is right, drawn from the new ids within the distance |
+//! | `Rebalance` | all new ids within the distance, in their order and at once, as often as the share says: a consumer begins at the last committed offset |
+//! | `RetryStorm` | four ids within the distance, drawn 256 times at once (or a tenth of a window's redeliveries, if that is less) |
+//! | `Prefixes` | as `Uniform`; integers are multiples of 2^24, UUIDs differ in their last 5 bytes, other ids begin alike |
+//! | `Zipf` | ids are drawn from ten times the live ones, as many in a window as show so many distinct ones |
+//! | `Trace` | what was recorded |
+//!
+//! Of the first four shapes all streams are `New` and `Duplicate` only, as long as the distance leaves room for what threads may be ahead of each
+//! other ([`LEAD_TICKS_MAX`]); beyond that it is `Undecided` whether the id is still known.
+//!
+//! # Memory
+//!
+//! The ids, and a byte for each; while a `Zipf` or a trace is made, up to a hundred bytes for each distinct id.
+
+mod generate;
+mod ids;
+mod redeliver;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod truth;
+mod zipf;
+
+pub use self::ids::{Bytes, Ids, Keys200, UuidTexts};
+pub use self::stream::Stream;
+pub use self::trace::{Trace, TraceError, TraceHeader};
+pub use self::truth::Truth;
+
+use crate::Timestamp;
+use crate::measure::{Setting, Shape};
+use crate::strategy::Failure;
+use std::time::Duration;
+
+/// Ticks of stream time in a window.
+pub const WINDOW_TICKS: usize = 100;
+
+/// The length of a tick; any would do.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The length of a window.
+pub const WINDOW: Duration = Duration::from_secs(TICK.as_secs() * WINDOW_TICKS as u64);
+
+/// Ticks by which a thread may be ahead of the last one: the true answers leave room for that, if there are several threads.
+pub const LEAD_TICKS_MAX: usize = 10;
+
+/// The time at which a tick begins, as its checks are told.
+pub fn time(tick: usize) -> Timestamp {
+    Timestamp::default() + Duration::from_secs(TICK.as_secs() * tick as u64)
+}
+
+/// The ids that come in a number of ticks, one stream for each thread. Threads have no id in common, so that the truth does not
+/// depend on who is faster. The same seed makes the same streams.
+///
+/// Each window brings as many new ids as the setting says are live, so that a strategy is always exactly at its capacity. `Zipf` and
+/// a trace bring what they bring.
+///
+/// # Errors
+///
+/// If the setting makes no sense, or its trace cannot be read, or has ids of another kind.
+pub fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Result<Vec<Stream<B>>, Failure> {
+    if setting.ids != B::KIND {
+        return Err(format!("ids of the kind {:?} were to be kept as {:?}", setting.ids, B::KIND).into());
+    }
+    match &setting.workload.shape {
+        Shape::Trace { path } => Trace::read(path)?.streams(setting.threads, ticks),
+        _ => generate::streams(setting, seed, ticks),
+    }
+}

@@ -1,0 +1,48 @@
+//! One thread's ids.
+
+use super::{Ids, Truth};
+use std::ops::Range;
+
+/// The ids that one thread checks, tick after tick, with the true answers.
+pub struct Stream<B> {
+    /// The ids.
+    pub ids: B,
+    /// What is true of each when it comes.
+    pub truth: Vec<Truth>,
+    /// Where each tick begins; one more at the end.
+    ticks: Vec<usize>,
+}
+
+impl<B: Ids> Stream<B> {
+    /// None yet, with room for a number of ids.
+    pub(super) fn with_capacity(ids: usize) -> Self {
+        Stream { ids: B::with_capacity(ids), truth: Vec::with_capacity(ids), ticks: vec![0] }
+    }
+
+    /// All ids of the next tick were added.
+    pub(super) fn end_tick(&mut self) {
+        self.ticks.push(self.truth.len());
+    }
+
+    /// The id at a place.
+    pub fn id(&self, place: usize) -> &B::Id {
+        self.ids.range(place..place + 1).next().expect("it is one id")
+    }
+
+    /// The places of a tick's ids.
+    pub fn tick(&self, tick: usize) -> Range<usize> {
+        self.ticks(tick..tick + 1)
+    }
+
+    /// The places of the ids of some ticks.
+    pub fn ticks(&self, ticks: Range<usize>) -> Range<usize> {
+        self.ticks[ticks.start]..self.ticks[ticks.end]
+    }
+
+    /// Those ids of some ticks that are certainly fresh there.
+    pub fn fresh_ids(&self, ticks: Range<usize>) -> impl Iterator<Item = &B::Id> {
+        let places = self.ticks(ticks);
+        let truth = self.truth[places.clone()].iter();
+        self.ids.range(places).zip(truth).filter_map(|(id, truth)| truth.is_fresh().then_some(id))
+    }
+}

@@ -1,0 +1,107 @@
+//! This crate's window with its journal.
+
+use super::{Allowance, Failure, Hapax, Id, Needs, Plan, Strategy};
+use crate::measure::Sort;
+use crate::{Dedup, JournalOptions, Timestamp};
+
+/// The engine with a journal on disk, synced in groups.
+///
+/// No check waits for the disk: a group is written and synced after 5 ms, or with a MiB, in a thread of the journal's own. So its user
+/// acknowledges in groups, too, when the journal says that they are durable ([`Dedup::flush_async`]); what a crash takes is what was not
+/// acknowledged. If more comes than the disk takes, checks wait.
+pub struct Journaled(Hapax<false>);
+
+impl<I: Id + ?Sized> Strategy<I> for Journaled {
+    const NAME: &'static str = "hapax window+journal";
+    const SORT: Sort = Sort::Durable;
+    const NEEDS: Needs = Needs::Directory;
+    const BATCHES: bool = true;
+
+    fn new(plan: &Plan) -> Result<Self, Failure> {
+        let builder = Dedup::builder().window(plan.window).capacity(plan.live);
+        Ok(Journaled(Hapax(builder.journal(plan.directory()?, JournalOptions::new()).build()?)))
+    }
+
+    #[inline(always)]
+    fn check(&self, id: &I, now: Timestamp) -> bool {
+        Strategy::<I>::check(&self.0, id, now)
+    }
+
+    #[inline(always)]
+    fn check_batch<'a>(&self, ids: impl Iterator<Item = &'a I>, now: Timestamp, fresh: &mut Vec<bool>) {
+        Strategy::<I>::check_batch(&self.0, ids, now, fresh);
+    }
+
+    /// # Panics
+    ///
+    /// If the journal cannot be written any more: what follows would be measured without it.
+    fn advance(&self, _now: Timestamp) {
+        if let Err(error) = self.0.0.durable_up_to() {
+            panic!("{}: {error}", <Self as Strategy<I>>::NAME);
+        }
+    }
+
+    fn allowance(plan: &Plan) -> Allowance {
+        <Hapax<false> as Strategy<I>>::allowance(&Plan { budget_bytes: None, ..plan.clone() })
+    }
+
+    fn evicted_live(&self) -> Option<u64> {
+        Strategy::<I>::evicted_live(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::Place;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    /// A directory that is gone when the test is.
+    struct Directory(PathBuf);
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn open<I: Id + ?Sized>(place: Place) -> Result<Journaled, Failure> {
+        let window = Duration::from_secs(100);
+        <Journaled as Strategy<I>>::new(&Plan { window, live: 4_000, threads: 1, budget_bytes: None, place })
+    }
+
+    fn remembers<I: Id + ?Sized>(name: &str) {
+        use std::borrow::Borrow;
+        let directory = Directory(std::env::temp_dir().join(format!("hapax-journaled-{name}-{}", std::process::id())));
+        let open = || open::<I>(Place::Directory(directory.0.clone())).unwrap();
+        let ids: Vec<I::Owned> = (0..4_000).map(I::numbered).collect();
+        let fresh_at = |journaled: &Journaled, second| {
+            let mut fresh = Vec::new();
+            let ids = ids.iter().map(Borrow::borrow);
+            Strategy::<I>::check_batch(journaled, ids, Timestamp::from_secs(second), &mut fresh);
+            Strategy::<I>::advance(journaled, Timestamp::from_secs(second));
+            fresh.iter().filter(|fresh| **fresh).count()
+        };
+        let first = open();
+        assert_eq!(fresh_at(&first, 1), 4_000);
+        assert_eq!(fresh_at(&first, 100), 0);
+        drop(first);
+        let second = open();
+        assert!(!Strategy::<I>::check(&second, ids[0].borrow(), Timestamp::from_secs(100)));
+        assert_eq!(fresh_at(&second, 100), 0, "the journal has them");
+        assert_eq!(fresh_at(&second, 103), 4_000, "they have expired");
+    }
+
+    #[test]
+    fn what_it_has_accepted_is_known_to_the_next_one() {
+        remembers::<u64>("u64");
+        remembers::<[u8; 16]>("16");
+        remembers::<[u8]>("bytes");
+    }
+
+    #[test]
+    fn without_a_directory_it_cannot_be_built() {
+        assert!(open::<u64>(Place::Memory).err().unwrap().to_string().contains("directory"));
+    }
+}
