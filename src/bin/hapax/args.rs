@@ -21,6 +21,9 @@ pub enum Command {
     /// Say how to configure an engine, what it will cost and what it will miss
     #[command(long_about = crate::plan::ABOUT)]
     Plan(Box<PlanArgs>),
+    /// Compare ways to deduplicate: how fast, how large, how often wrong
+    #[cfg(feature = "bench")]
+    Bench(Box<crate::bench::BenchArgs>),
     /// Look into a directory that `filter --state`, or an engine with a journal, has left
     #[command(subcommand)]
     Journal(JournalCommand),

@@ -1,6 +1,8 @@
 //! The command `hapax`.
 
 mod args;
+#[cfg(feature = "bench")]
+mod bench;
 mod failure;
 mod filter;
 mod journal;
@@ -17,6 +19,8 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Filter(options) => filter::run(*options),
         Command::Plan(options) => plan::run(*options),
+        #[cfg(feature = "bench")]
+        Command::Bench(options) => bench::run(*options),
         Command::Journal(JournalCommand::Inspect { path, runs }) => journal::inspect(&path, runs),
         Command::Completions { shell } => {
             let mut script = Vec::new();

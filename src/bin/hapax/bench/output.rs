@@ -1,0 +1,253 @@
+//! Where a report goes.
+
+use crate::failure::Failure;
+use hapax::measure::{Report, compare, render};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// Files to write the report to, and reports to read.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Where results go")]
+pub struct OutputArgs {
+    /// Keep the report, for --from and --compare
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+
+    /// Write one line a run, for programs
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+
+    /// Write the report as one page with charts that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write the tables for a README
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+
+    /// Write each chart to a file in this directory
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+
+    /// Say what has changed since this report, beyond noise
+    #[arg(long, value_name = "OLD.json")]
+    pub compare: Option<PathBuf>,
+
+    /// Measure nothing; take this report
+    #[arg(long, value_name = "REPORT.json")]
+    pub from: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    fn files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let files =
+            [("--save", &self.save), ("--csv", &self.csv), ("--html", &self.html), ("--markdown", &self.markdown)];
+        files.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?)))
+    }
+
+    /// Finds out what would fail, before anything is measured: reports that can't be read, places that can't be written to.
+    pub fn check(&self) -> Result<(), Failure> {
+        for path in self.compare.iter().chain(&self.from) {
+            read(path)?;
+        }
+        let files: Vec<_> = self.files().collect();
+        for (i, (option, path)) in files.iter().enumerate() {
+            if let Some((other, _)) = files[..i].iter().find(|(_, other)| other == path) {
+                return Err(Failure::Usage(format!("{other} and {option} both name {}", path.display())));
+            }
+            if path.is_dir() {
+                return Err(Failure::input(path, format!("is a directory; {option} takes a file")));
+            }
+            let (temporary, file) = create(path).map_err(|error| Failure::input(path, error))?;
+            drop(file);
+            fs::remove_file(&temporary).map_err(|error| Failure::input(&temporary, error))?;
+        }
+        match &self.svg {
+            Some(directory) => fs::create_dir_all(directory).map_err(|error| Failure::input(directory, error)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads a report that `--save` has written.
+pub fn read(path: &Path) -> Result<Report, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::input(path, error))?;
+    Report::from_json(&text).map_err(|error| Failure::input(path, error))
+}
+
+/// Writes all files, and prints the tables. What can't be written does not keep the rest from being written; the first failure is
+/// returned.
+pub fn write(report: &Report, args: &OutputArgs) -> Result<(), Failure> {
+    let files = write_files(report, args);
+    let printed = print(report, args);
+    files.and(printed)
+}
+
+fn write_files(report: &Report, args: &OutputArgs) -> Result<(), Failure> {
+    let mut first = Ok(());
+    let mut keep = |path: &Path, text: Result<String, Failure>| {
+        let written = text.and_then(|text| write_whole(path, &text).map_err(|error| Failure::input(path, error)));
+        if first.is_ok() {
+            first = written;
+        }
+    };
+    for (option, path) in args.files() {
+        let text = match option {
+            "--save" => report.to_json().map_err(|error| Failure::input(path, error)),
+            "--csv" => Ok(render::csv(report)),
+            "--html" => Ok(render::html(report)),
+            _ => Ok(render::markdown(report)),
+        };
+        keep(path, text);
+    }
+    if let Some(directory) = &args.svg {
+        let made = fs::create_dir_all(directory).map_err(|error| Failure::input(directory, error));
+        match made {
+            Ok(()) => render::svg(report).into_iter().for_each(|(name, svg)| keep(&directory.join(name), Ok(svg))),
+            Err(failure) => keep(directory, Err(failure)),
+        }
+    }
+    first
+}
+
+fn print(report: &Report, args: &OutputArgs) -> Result<(), Failure> {
+    let mut page = render::table_within(report, width_columns());
+    if let Some(path) = &args.compare {
+        page.push_str(&format!("\nSince {}:\n{}", path.display(), compare(&read(path)?, report)));
+    }
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
+}
+
+/// Of the terminal; a file is as wide as it needs to be.
+fn width_columns() -> usize {
+    match io::stdout().is_terminal() {
+        true => terminal_size::terminal_size().map_or(80, |(width, _)| width.0.into()),
+        false => render::WIDTH_COLUMNS,
+    }
+}
+
+/// Writes a file beside its place, and moves it there when all of it is on the disk, so that the place has all of it or what it had.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let (temporary, mut file) = create(path)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    drop(file);
+    let moved = written.and_then(|()| fs::rename(&temporary, path));
+    if moved.is_err() {
+        // What went wrong first is what counts.
+        let _ = fs::remove_file(&temporary);
+    }
+    moved
+}
+
+/// A new file in the same directory.
+fn create(path: &Path) -> io::Result<(PathBuf, File)> {
+    let Some(name) = path.file_name() else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected the name of a file"));
+    };
+    let mut temporary = OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(temporary);
+    let file = File::options().write(true).create_new(true).open(&temporary)?;
+    Ok((temporary, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An empty directory, removed at the end.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Place {
+            let path = std::env::temp_dir().join(format!("hapax-output-{}-{name}", std::process::id()));
+            fs::create_dir(&path).unwrap();
+            Place(path)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(&self.0).unwrap();
+            let mut names: Vec<String> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn report() -> Report {
+        read(Path::new("tests/report/small.json")).unwrap()
+    }
+
+    #[test]
+    fn all_is_written_and_read_again() {
+        let place = Place::new("all");
+        let at = |name: &str| Some(place.0.join(name));
+        let args = OutputArgs {
+            save: at("r.json"),
+            csv: at("r.csv"),
+            html: at("r.html"),
+            markdown: at("r.md"),
+            svg: at("charts"),
+            compare: None,
+            from: None,
+        };
+        args.check().unwrap();
+        write_files(&report(), &args).unwrap();
+        assert_eq!(place.names(), ["charts", "r.csv", "r.html", "r.json", "r.md"]);
+        assert!(fs::read_dir(place.0.join("charts")).unwrap().count() > 0);
+        assert_eq!(read(&place.0.join("r.json")).unwrap(), report());
+        // Again, over what is there.
+        write_files(&report(), &args).unwrap();
+        assert_eq!(place.names().len(), 5);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_named_and_the_rest_is_written() {
+        let place = Place::new("rest");
+        let args = OutputArgs {
+            csv: Some(place.0.join("absent/r.csv")),
+            html: Some(place.0.join("r.html")),
+            ..OutputArgs::default()
+        };
+        let message = |failure: Failure| failure.message().unwrap_or_default().to_string();
+        assert!(message(args.check().unwrap_err()).contains("absent/r.csv"));
+        assert!(message(write_files(&report(), &args).unwrap_err()).contains("absent/r.csv"));
+        assert_eq!(place.names(), ["r.html"]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_stays_and_nothing_is_left_beside_it() {
+        let place = Place::new("replaced");
+        fs::create_dir_all(place.0.join("r.html/full")).unwrap();
+        assert!(write_whole(&place.0.join("r.html"), "text").is_err());
+        assert_eq!(place.names(), ["r.html"]);
+    }
+
+    #[test]
+    fn two_outputs_have_two_names() {
+        let same = Some(PathBuf::from("somewhere"));
+        let args = OutputArgs { save: same.clone(), html: same, ..OutputArgs::default() };
+        assert!(matches!(args.check(), Err(Failure::Usage(text)) if text.contains("--save and --html")));
+    }
+
+    #[test]
+    fn what_is_no_report_is_named() {
+        let place = Place::new("none");
+        for (text, expected) in [("{}", "format"), ("{\"format\": 7}", "newer"), ("", "not a report")] {
+            let path = place.0.join("old.json");
+            fs::write(&path, text).unwrap();
+            let args = OutputArgs { compare: Some(path), ..OutputArgs::default() };
+            let Err(Failure::Io(message)) = args.check() else { panic!("{text} is a report") };
+            assert!(message.contains("old.json") && message.contains(expected), "{message}");
+        }
+    }
+}

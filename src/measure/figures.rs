@@ -1,0 +1,141 @@
+//! What follows from the runs of a row.
+
+use super::{Interval, Latency, Measurement, Row};
+
+/// A quantity over several runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    pub median: f64,
+    pub lowest: f64,
+    pub highest: f64,
+    pub runs: usize,
+}
+
+impl Spread {
+    /// None if there is nothing to spread.
+    pub fn of(values: impl Iterator<Item = f64>) -> Option<Spread> {
+        let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let (lowest, highest) = (*values.first()?, *values.last()?);
+        let runs = values.len();
+        let median = 0.5 * (values[(runs - 1) / 2] + values[runs / 2]);
+        Some(Spread { median, lowest, highest, runs })
+    }
+
+    /// Whether every run of the one was beyond every run of the other.
+    pub fn is_apart_from(&self, other: &Spread) -> bool {
+        self.lowest > other.highest || other.lowest > self.highest
+    }
+}
+
+/// Wrong answers of one kind, over all runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Wrong {
+    pub wrong: u64,
+    pub of: u64,
+    /// The share that may be wrong.
+    pub allowed: f64,
+}
+
+impl Wrong {
+    pub fn share(&self) -> f64 {
+        self.wrong as f64 / self.of as f64
+    }
+
+    pub fn interval(&self) -> Interval {
+        Interval::of(self.wrong, self.of)
+    }
+
+    /// Whether none is wrong, as promised.
+    pub fn is_trivial(&self) -> bool {
+        self.wrong == 0 && self.allowed == 0.0
+    }
+
+    /// Whether more were wrong than may be, and chance is no excuse.
+    pub fn breaks_its_promise(&self) -> bool {
+        self.wrong > 0 && self.interval().lower > self.allowed
+    }
+}
+
+impl Latency {
+    /// The first quantile that is at least as high, in nanoseconds, if it is near: what lies beyond the two differs by a tenth at most.
+    pub(super) fn at(&self, of: f64) -> Option<u64> {
+        let next = self.quantiles.iter().find(|quantile| quantile.of >= of * (1.0 - 1e-12))?;
+        (next.of - of <= 0.1 * (1.0 - of) + 1e-12).then_some(next.nanos)
+    }
+}
+
+fn per(what: f64, count: u64) -> Option<f64> {
+    (count > 0).then(|| what / count as f64)
+}
+
+impl Row {
+    pub(super) fn spread(&self, quantity: impl Fn(&Measurement) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.runs.iter().filter_map(quantity))
+    }
+
+    pub(super) fn ids_per_second(&self) -> Option<Spread> {
+        self.spread(|run| per(run.checks as f64 * 1e9, run.nanos))
+    }
+
+    pub(super) fn nanos_per_id(&self) -> Option<Spread> {
+        self.spread(|run| per(run.nanos as f64, run.checks))
+    }
+
+    /// None where the system does not tell.
+    pub(super) fn cpu_nanos_per_id(&self) -> Option<Spread> {
+        self.spread(|run| if run.cpu_nanos == 0 { None } else { per(run.cpu_nanos as f64, run.checks) })
+    }
+
+    pub(super) fn server_cpu_nanos_per_id(&self) -> Option<Spread> {
+        self.spread(|run| per(run.server_cpu_nanos? as f64, run.checks))
+    }
+
+    /// None where the system does not tell, or nothing is held.
+    pub(super) fn bytes_per_id(&self) -> Option<Spread> {
+        self.spread(|run| if run.bytes == 0 { None } else { per(run.bytes as f64, run.held) })
+    }
+
+    pub(super) fn beside_bytes_per_id(&self) -> Option<Spread> {
+        self.spread(|run| per(run.beside_bytes? as f64, run.held))
+    }
+
+    pub(super) fn start_nanos(&self) -> Option<Spread> {
+        self.spread(|run| Some(run.start_nanos as f64))
+    }
+
+    /// The longest of all runs is what one has to live with.
+    pub(super) fn pause_nanos(&self) -> Option<u64> {
+        self.runs.iter().map(|run| run.pause_nanos).max()
+    }
+
+    pub(super) fn reached(&self) -> Option<Spread> {
+        self.spread(|run| Some(run.latency.as_ref()?.reached))
+    }
+
+    /// The latency that this share of ids did not exceed.
+    pub(super) fn latency_nanos(&self, of: f64) -> Option<Spread> {
+        self.spread(|run| Some(run.latency.as_ref()?.at(of)? as f64))
+    }
+
+    pub(super) fn missed(&self) -> Wrong {
+        let answers = self.runs.iter().map(|run| run.answers);
+        let (wrong, of) = answers.fold((0_u64, 0_u64), |(wrong, of), answers| {
+            (wrong.saturating_add(answers.missed), of.saturating_add(answers.duplicates))
+        });
+        Wrong { wrong, of, allowed: self.may_miss }
+    }
+
+    pub(super) fn invented(&self) -> Wrong {
+        let answers = self.runs.iter().map(|run| run.answers);
+        let (wrong, of) = answers.fold((0_u64, 0_u64), |(wrong, of), answers| {
+            (wrong.saturating_add(answers.invented), of.saturating_add(answers.fresh))
+        });
+        Wrong { wrong, of, allowed: self.may_invent }
+    }
+
+    /// Whether it is ours, alone or in front of another store.
+    pub(super) fn is_ours(&self) -> bool {
+        self.strategy.to_ascii_lowercase().contains("hapax")
+    }
+}

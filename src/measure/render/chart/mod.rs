@@ -1,0 +1,217 @@
+//! Charts: what is to be seen, apart from how it is drawn.
+
+mod bars;
+mod curves;
+mod marks;
+mod scale;
+
+pub use marks::Style;
+
+use super::xml::{Page, Text};
+use scale::Scale;
+
+/// One picture, with what it shows in words and in figures.
+pub struct Chart {
+    /// Unique within a page; the name of its file.
+    pub id: String,
+    /// What to see.
+    pub title: String,
+    /// Under which conditions.
+    pub context: String,
+    /// What is drawn how.
+    pub says: String,
+    pub body: Body,
+    pub figures: Figures,
+}
+
+pub enum Body {
+    Curves(Curves),
+    Bars(Bars),
+}
+
+/// The same as text.
+#[derive(Default)]
+pub struct Figures {
+    pub head: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+}
+
+pub struct Curves {
+    pub x: Axis,
+    pub y: Axis,
+    pub series: Vec<Series>,
+}
+
+pub struct Axis {
+    pub label: String,
+    pub logarithmic: bool,
+    /// Where to put which mark; if empty, where it is round.
+    pub ticks: Vec<(f64, String)>,
+    pub number: fn(f64) -> String,
+}
+
+pub struct Series {
+    pub name: String,
+    pub style: Style,
+    pub points: Vec<Point>,
+}
+
+pub struct Point {
+    pub x: f64,
+    pub y: f64,
+    /// From where to where it may be.
+    pub span: Option<(f64, f64)>,
+    /// Whether `y` is not what was seen, but what it is below.
+    pub bound: bool,
+}
+
+pub struct Bars {
+    pub label: String,
+    pub bars: Vec<Bar>,
+    pub number: fn(f64) -> String,
+    /// A line across all bars.
+    pub reference: Option<(String, f64)>,
+}
+
+pub struct Bar {
+    pub name: String,
+    pub ours: bool,
+    pub value: f64,
+    /// From the worst to the best run.
+    pub span: Option<(f64, f64)>,
+    /// What comes on top, elsewhere.
+    pub beside: f64,
+}
+
+/// For which width it is drawn, as text cannot shrink with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    /// Names beside the curves, before the bars.
+    Wide,
+    /// Names below.
+    Narrow,
+}
+
+impl Width {
+    pub fn pixels(self) -> f64 {
+        match self {
+            Width::Wide => 760.0,
+            Width::Narrow => 344.0,
+        }
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            Width::Wide => "wide",
+            Width::Narrow => "narrow",
+        }
+    }
+}
+
+/// Colours and strokes, for light and dark.
+pub const CSS: &str = include_str!("chart.css");
+
+/// Height of a line of text.
+const LINE: f64 = 18.0;
+
+/// About how wide a character is. Not all are, so names get some more.
+const CHARACTER: f64 = 7.2;
+
+/// Names longer than that are cut in pictures; tables have them whole.
+const NAME_CHARACTERS_MAX: usize = 34;
+
+impl Chart {
+    /// For a page that has [`CSS`] and the chart's title.
+    pub fn inline(&self, width: Width) -> String {
+        let (body, height) = self.body(width);
+        let id = format!("{}-{}", self.id, width.class());
+        format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" class="chart {}" viewBox="0 0 {} {height:.0}" role="img" aria-labelledby="{id}-title {id}-desc"><title id="{id}-title">{}</title><desc id="{id}-desc">{}</desc>{body}</svg>"#,
+            width.class(),
+            width.pixels(),
+            Text(&self.title),
+            Text(&self.says),
+        )
+    }
+
+    /// For a file of its own.
+    pub fn file(&self) -> String {
+        const HEAD: f64 = 52.0;
+        let (body, height) = self.body(Width::Wide);
+        let width = Width::Wide.pixels();
+        format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {:.0}" width="{width}" height="{:.0}" role="img" aria-labelledby="title desc">
+<title id="title">{}</title><desc id="desc">{}</desc>
+<style>{CSS}</style>
+<text x="0" y="17" class="title">{}</text><text x="0" y="37" class="quiet">{}</text>
+<g transform="translate(0 {HEAD})">{body}</g>
+</svg>
+"#,
+            height + HEAD,
+            height + HEAD,
+            Text(&self.title),
+            Text(&format!("{} {}", self.context, self.says)),
+            Text(&cut(&self.title, 100)),
+            Text(&cut(&self.context, 112)),
+        )
+    }
+
+    fn body(&self, width: Width) -> (String, f64) {
+        match &self.body {
+            Body::Curves(curves) => curves::draw(curves, width),
+            Body::Bars(bars) => bars::draw(bars, width),
+        }
+    }
+}
+
+fn cut(text: &str, characters: usize) -> String {
+    match text.chars().count() > characters {
+        true => text.chars().take(characters - 1).chain(['…']).collect(),
+        false => text.into(),
+    }
+}
+
+fn name(text: &str) -> String {
+    cut(text, NAME_CHARACTERS_MAX)
+}
+
+/// Of a name, which is bold if it is ours.
+fn width_of_name(text: &str, ours: bool) -> f64 {
+    width_of(&name(text)) * if ours { 1.17 } else { 1.0 }
+}
+
+fn width_of(text: &str) -> f64 {
+    text.chars().count() as f64 * CHARACTER
+}
+
+/// Where text hangs.
+#[derive(Clone, Copy)]
+enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+fn text(page: &mut Page, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
+    let anchor = match anchor {
+        Anchor::Start => "",
+        Anchor::Middle => r#" text-anchor="middle""#,
+        Anchor::End => r#" text-anchor="end""#,
+    };
+    let class = if class.is_empty() { String::new() } else { format!(r#" class="{class}""#) };
+    page.add(format_args!(r#"<text x="{x:.1}" y="{y:.1}"{anchor}{class}>{}</text>"#, Text(text)));
+}
+
+fn line(page: &mut Page, class: &str, from: (f64, f64), to: (f64, f64)) {
+    page.add(format_args!(
+        r#"<line class="{class}" x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}"/>"#,
+        from.0, from.1, to.0, to.1
+    ));
+}
+
+/// A vertical bar from one y to another, with ends.
+fn whisker(page: &mut Page, class: &str, x: f64, from: f64, to: f64) {
+    line(page, class, (x, from), (x, to));
+    line(page, class, (x - 3.0, from), (x + 3.0, from));
+    line(page, class, (x - 3.0, to), (x + 3.0, to));
+}

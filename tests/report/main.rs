@@ -1,0 +1,9 @@
+//! Everything that is made of a report: pages, pictures, comparisons.
+
+#![cfg(not(modelled))]
+
+mod chromium;
+mod comparing;
+mod fixture;
+mod odd;
+mod pages;

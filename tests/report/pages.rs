@@ -1,0 +1,254 @@
+//! What is on the pages, as parsers of their formats see it.
+
+use crate::fixture;
+use hapax::measure::{Report, render};
+use roxmltree::{Document, Node, ParsingOptions};
+
+pub fn parsed(xml: &str) -> Document<'_> {
+    let options = ParsingOptions { allow_dtd: true, nodes_limit: 1_000_000, ..ParsingOptions::default() };
+    Document::parse_with_options(xml, options).unwrap_or_else(|error| panic!("{error}: {}", &xml[..200]))
+}
+
+pub fn elements<'a>(document: &'a Document, name: &'a str) -> Vec<Node<'a, 'a>> {
+    document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/1999/xhtml", name))).collect()
+}
+
+pub fn text_of(node: Node) -> String {
+    node.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect()
+}
+
+#[test]
+fn json_is_read_as_it_was_written() {
+    let report = fixture::report(1);
+    assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
+    // What the examples in the documentation read.
+    let kept = std::fs::read_to_string("tests/report/small.json").unwrap();
+    let now = fixture::small();
+    if Report::from_json(&kept).ok().as_ref() != Some(&now) {
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("small.json");
+        std::fs::write(&path, now.to_json().unwrap() + "\n").unwrap();
+        panic!("tests/report/small.json is not what the generator makes, which is {}", path.display());
+    }
+}
+
+#[test]
+fn a_newer_format_is_refused() {
+    // Whatever else it may consist of.
+    let error = Report::from_json("{\"format\": 2, \"rows\": 7}").unwrap_err().to_string();
+    assert!(error.contains("format 2") && error.contains("reads 1"), "{error}");
+    assert!(Report::from_json("{\"format\": 0}").is_err());
+    assert!(Report::from_json("{\"format\": 1}").unwrap_err().to_string().contains("missing field"));
+}
+
+#[test]
+fn csv_has_a_line_a_run_and_all_figures() {
+    let mut report = fixture::report(2);
+    report.rows[0].failures.push("died,\n\"of\" memory".into());
+    let text = render::csv(&report);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    let lines: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let runs: usize = report.rows.iter().map(|row| row.runs.len() + row.failures.len()).sum();
+    assert_eq!(lines.len(), runs);
+    let field = |line: &csv::StringRecord, name: &str| {
+        let at = header.iter().position(|head| head == name).unwrap_or_else(|| panic!("no column {name}"));
+        line[at].to_string()
+    };
+    let failed = lines.iter().find(|line| !field(line, "failure").is_empty()).unwrap();
+    assert_eq!(field(failed, "failure"), "died,\n\"of\" memory");
+    assert_eq!(field(failed, "nanos"), "");
+    let mut measured = lines.iter().filter(|line| field(line, "failure").is_empty());
+    for row in &report.rows {
+        for run in &row.runs {
+            let line = measured.next().unwrap();
+            assert_eq!(field(line, "strategy"), row.strategy);
+            assert_eq!(field(line, "checks"), run.checks.to_string());
+            assert_eq!(field(line, "missed"), run.answers.missed.to_string());
+            assert_eq!(field(line, "rate_ids_per_second").parse().ok(), row.setting.rate);
+            assert_eq!(field(line, "budget_bytes").parse().ok(), row.setting.budget_bytes);
+            let p99 = run.latency.as_ref().map(|latency| latency.quantiles[4].nanos);
+            assert_eq!(field(line, "p99_nanos").parse().ok(), p99);
+        }
+    }
+    assert!(text.contains("\r\n"));
+}
+
+#[test]
+fn tables_fit_their_width_and_have_all_rows() {
+    let report = fixture::report(3);
+    for width in [80, 120] {
+        let page = render::table_within(&report, width);
+        for line in page.lines() {
+            assert!(line.chars().count() <= width, "{} columns: {line}", line.chars().count());
+        }
+        for row in &report.rows {
+            assert!(page.contains(&row.strategy), "{} is missing at {width}", row.strategy);
+        }
+        assert!(page.contains(&report.command[..40]) && page.contains("rusqlite: built without"), "{page}");
+    }
+    assert_eq!(render::table(&report), render::table_within(&report, 120));
+}
+
+/// The median of a known row is where it belongs, in all of them.
+#[test]
+fn figures_are_the_medians_of_the_runs() {
+    let mut report = fixture::small();
+    let row = report.rows.iter_mut().find(|row| row.strategy == "DashMap").unwrap();
+    for (run, nanos) in row.runs.iter_mut().zip([300_u64, 100, 200]) {
+        (run.checks, run.nanos, run.held, run.bytes) = (1_000_000, 1_000_000 * nanos, 1_000, 77_000);
+    }
+    let pages = [render::table(&report), render::markdown(&report), render::html(&report)];
+    for page in pages {
+        // 200 ns an id are five million a second.
+        assert!(page.contains("5.00 M") && page.contains("3.33 M–10.0 M") && page.contains("77.0"), "{page}");
+    }
+}
+
+#[test]
+fn hapax_loses_where_it_loses() {
+    let mut report = fixture::small();
+    let speed = |report: &mut Report, name: &str, nanos: u64| {
+        let row = report.rows.iter_mut().find(|row| row.strategy == name).unwrap();
+        row.runs.iter_mut().for_each(|run| run.nanos = run.checks * nanos);
+    };
+    speed(&mut report, "hapax window", 200);
+    speed(&mut report, "DashMap", 100);
+    let page = render::table(&report).replace('\n', " ").replace("  ", " ");
+    assert!(page.contains("hapax window is 0.500 × as fast as DashMap"), "{page}");
+    assert!(page.contains("hapax loses 1 of 1 comparison"), "{page}");
+    speed(&mut report, "hapax window", 50);
+    let page = render::table(&report).replace('\n', " ").replace("  ", " ");
+    assert!(page.contains("hapax window is 2.00 × as fast as DashMap"), "{page}");
+    assert!(page.contains("hapax loses none of 1 comparison"), "{page}");
+}
+
+/// It is well-formed XML, asks for nothing, and each picture has words and figures.
+#[test]
+fn the_page_is_well_formed_and_self_contained() {
+    let report = fixture::report(4);
+    let html = render::html(&report);
+    let page = parsed(&html);
+    for node in page.descendants().filter(Node::is_element) {
+        let name = node.tag_name().name();
+        assert!(!["script", "link", "img", "iframe", "object", "embed", "image", "use"].contains(&name), "<{name}>");
+        for attribute in node.attributes() {
+            assert!(!attribute.name().starts_with("on"), "{}", attribute.name());
+            let refers = ["src", "href", "srcset", "action", "data"].contains(&attribute.name());
+            assert!(!refers || attribute.value().starts_with('#'), "{}={}", attribute.name(), attribute.value());
+        }
+    }
+    assert!(!html.contains("url(") && !html.contains("@import"));
+    let figures = elements(&page, "figure");
+    assert!(figures.len() >= 12, "{} charts", figures.len());
+    for figure in figures {
+        let pictures: Vec<Node> = figure.descendants().filter(|node| node.tag_name().name() == "svg").collect();
+        assert_eq!(pictures.len(), 2, "one wide, one narrow");
+        for picture in pictures {
+            assert_eq!(picture.attribute("role"), Some("img"));
+            let child = |name: &str| picture.children().find(|node| node.tag_name().name() == name).map(text_of);
+            assert!(child("title").is_some_and(|title| title.len() > 10));
+            assert!(child("desc").is_some_and(|desc| desc.len() > 10));
+        }
+        assert!(figure.descendants().any(|node| node.tag_name().name() == "td"), "no figures as text");
+    }
+    let mut ids: Vec<&str> = page.descendants().filter_map(|node| node.attribute("id")).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "ids are unique");
+    for link in elements(&page, "a") {
+        let target = &link.attribute("href").unwrap()[1..];
+        assert!(ids.contains(&target), "#{target} leads nowhere");
+    }
+}
+
+/// What is drawn stays within the picture.
+#[test]
+fn pictures_stay_within_their_frame() {
+    for (name, svg) in render::svg(&fixture::report(5)) {
+        let picture = parsed(&svg);
+        let view: Vec<f64> = picture
+            .root_element()
+            .attribute("viewBox")
+            .unwrap()
+            .split(' ')
+            .map(|number| number.parse().unwrap())
+            .collect();
+        assert!(view[2] > 300.0 && view[3] > 60.0, "{name}: {view:?}");
+        for node in picture.descendants().filter(Node::is_element) {
+            let number = |name: &str| node.attribute(name).map_or(0.0, |value| value.parse::<f64>().unwrap());
+            let right = number("x").max(number("x2")).max(
+                number("x") + number("width") * f64::from(node.has_tag_name(("http://www.w3.org/2000/svg", "rect"))),
+            );
+            assert!(
+                right <= view[2] && number("y") <= view[3] && number("x") >= 0.0 && number("y") >= 0.0,
+                "{name}: {node:?}"
+            );
+            let is_text = node.has_tag_name(("http://www.w3.org/2000/svg", "text"));
+            assert!(!is_text || !text_of(node).is_empty(), "{name}: {node:?}");
+        }
+        assert!(svg.contains("prefers-color-scheme: dark"));
+    }
+}
+
+/// Text, on both grounds, is four and a half times as light or as dark as what it is on; marks are three times.
+#[test]
+fn colours_have_contrast() {
+    let html = render::html(&fixture::small());
+    let (light, dark) = ("#ffffff", "#0d1117");
+    let colours = |begin: &str, end: &str| html.split(begin).nth(1).unwrap().split(end).next().unwrap().to_string();
+    let page_light = colours(":root {", "}");
+    let page_dark = colours("@media (prefers-color-scheme: dark) { :root {", "}");
+    for (part, ground) in [(page_light, light), (page_dark, dark)] {
+        for name in ["--text: ", "--quiet: ", "--link: ", "--warn: "] {
+            let colour = &part.split(name).nth(1).unwrap()[..7];
+            assert!(contrast(colour, ground) >= 4.5, "{name}{colour} on {ground}: {}", contrast(colour, ground));
+        }
+    }
+    let charts = html.split(".chart { color-scheme").nth(1).unwrap();
+    let (chart_light, rest) = charts.split_once("@media (prefers-color-scheme: dark) {").unwrap();
+    let chart_dark = rest.split("</style>").next().unwrap();
+    for (part, ground) in [(chart_light, light), (chart_dark, dark)] {
+        for i in 0..7 {
+            let colour = &part.split(&format!(".c{i} {{ color: ")).nth(1).unwrap()[..7];
+            assert!(contrast(colour, ground) >= 4.5, ".c{i} {colour} on {ground}: {}", contrast(colour, ground));
+        }
+        for text in [".chart text { fill: ", ".quiet { fill: "] {
+            let colour = &part.split(text).nth(1).unwrap()[..7];
+            assert!(contrast(colour, ground) >= 4.5, "{text}{colour} on {ground}");
+        }
+    }
+}
+
+/// After the Web Content Accessibility Guidelines 2.2.
+fn contrast(a: &str, b: &str) -> f64 {
+    let luminance = |colour: &str| {
+        let channel = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+    };
+    let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
+    a.max(b) / a.min(b)
+}
+
+#[test]
+fn markdown_has_a_table_a_setting() {
+    let report = fixture::report(6);
+    let page = render::markdown(&report);
+    let mut settings: Vec<String> = report
+        .rows
+        .iter()
+        .map(|row| format!("{:?}", hapax::measure::Setting { batch: 1, ..row.setting.clone() }))
+        .collect();
+    settings.sort();
+    settings.dedup();
+    assert_eq!(page.lines().filter(|line| line.starts_with("|---|")).count(), settings.len());
+    // All rows of a table have as many cells as its head.
+    for table in page.split("\n\n").filter(|part| part.starts_with("| |")) {
+        let cells = |line: &str| line.matches('|').count() - line.matches("\\|").count();
+        let head = cells(table.lines().next().unwrap());
+        assert!(table.lines().all(|line| cells(line) == head), "{table}");
+    }
+}
