@@ -206,12 +206,6 @@ impl<S: Store> TieredClaim<S> {
         matches!(self.held, Where::Store { .. } | Where::Here { .. })
     }
 
-    /// For how long it was taken, or renewed.
-    #[cfg(feature = "stream")]
-    pub(crate) fn lease(&self) -> Duration {
-        self.lease
-    }
-
     /// The work is done: the id is a duplicate from now on, for its retention.
     ///
     /// # Errors
@@ -332,6 +326,18 @@ impl<S: Store> TieredClaim<S> {
         };
         self.policy.verdicts.meters.renewed(observe::Renewal::of(&renewed));
         renewed
+    }
+
+    /// Renews it every third of its lease, until it is lost.
+    #[cfg(any(feature = "http", feature = "stream"))]
+    pub(crate) async fn keep(&mut self) {
+        loop {
+            tokio::time::sleep(self.lease / 3).await;
+            // What the store could not do is tried again, and completing says in the end whether that was enough.
+            if let Err(ClaimError::LostLease(_)) = self.renew(self.lease).await {
+                return;
+            }
+        }
     }
 
     /// The store has said what came of its completion, which was asked for with those of others.
