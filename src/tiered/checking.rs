@@ -1,6 +1,6 @@
 //! Checks of an asynchronous engine.
 
-use super::dedup::TieredDedup;
+use super::dedup::{Name, TieredDedup};
 use super::inner::Ownership;
 use super::memory::Guess;
 use super::operation::{Looks, Marks};
@@ -53,18 +53,19 @@ impl<S: Store> TieredDedup<S> {
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
     {
-        let names: Vec<(RecordKey, Digest)> = ids.into_iter().map(|id| self.name(id)).collect();
-        async move {
-            if let Err(error) = self.inner.admit() {
-                return names.iter().map(|_| Err(error.clone())).collect();
-            }
-            let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
-            let verdicts = match self.inner.ownership {
-                Ownership::Shared => self.check_batch_shared(names).await,
-                Ownership::Exclusive => self.check_batch_exclusive(names).await,
-            };
-            ids.into_iter().zip(verdicts).map(|(id, verdict)| self.told(id, verdict)).collect()
+        self.check_named(self.names(ids))
+    }
+
+    pub(crate) async fn check_named(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
+        if let Err(error) = self.inner.admit() {
+            return names.iter().map(|_| Err(error.clone())).collect();
         }
+        let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
+        let verdicts = match self.inner.ownership {
+            Ownership::Shared => self.check_batch_shared(names).await,
+            Ownership::Exclusive => self.check_batch_exclusive(names).await,
+        };
+        ids.into_iter().zip(verdicts).map(|(id, verdict)| self.told(id, verdict)).collect()
     }
 
     async fn check_shared(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
@@ -76,7 +77,7 @@ impl<S: Store> TieredDedup<S> {
         Ok(verdict_of(&marked))
     }
 
-    async fn check_batch_shared(&self, names: Vec<(RecordKey, Digest)>) -> Vec<Result<Verdict, StoreError>> {
+    async fn check_batch_shared(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
         let duplicate = Ok(Verdict::exact(Outcome::Duplicate, Tier::Window));
         let mut verdicts: Vec<_> = vec![duplicate; names.len()];
         let (mut places, mut marks) = (Vec::new(), Vec::new());
@@ -108,7 +109,7 @@ impl<S: Store> TieredDedup<S> {
         Ok(verdict)
     }
 
-    async fn check_batch_exclusive(&self, names: Vec<(RecordKey, Digest)>) -> Vec<Result<Verdict, StoreError>> {
+    async fn check_batch_exclusive(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
         let mut verdicts = Vec::with_capacity(names.len());
         for part in names.chunks(EXCLUSIVE_BATCH.min(self.inner.behind.max())) {
             self.check_part_exclusive(part, &mut verdicts).await;
@@ -116,11 +117,7 @@ impl<S: Store> TieredDedup<S> {
         verdicts
     }
 
-    async fn check_part_exclusive(
-        &self,
-        names: &[(RecordKey, Digest)],
-        verdicts: &mut Vec<Result<Verdict, StoreError>>,
-    ) {
+    async fn check_part_exclusive(&self, names: &[Name], verdicts: &mut Vec<Result<Verdict, StoreError>>) {
         let (memory, inner, start) = (&self.policy.memory, &self.inner, verdicts.len());
         let room = match inner.room(names.len()).await {
             Ok(room) => room,
@@ -151,11 +148,7 @@ impl<S: Store> TieredDedup<S> {
     }
 
     /// The same for those at these places.
-    pub(super) async fn look_up_batch(
-        &self,
-        places: &[usize],
-        names: &[(RecordKey, Digest)],
-    ) -> Vec<Result<Known, StoreError>> {
+    pub(super) async fn look_up_batch(&self, places: &[usize], names: &[Name]) -> Vec<Result<Known, StoreError>> {
         if places.is_empty() {
             return Vec::new();
         }

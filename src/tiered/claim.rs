@@ -1,6 +1,6 @@
 //! What holds a claim of an asynchronous engine, and how it ends.
 
-use super::dedup::{PolicyState, TieredDedup};
+use super::dedup::{Name, PolicyState, TieredDedup};
 use super::inner::Inner;
 use super::observe::{self, End};
 use super::operation::{Completions, Failures, Records, Releases, Renewals};
@@ -171,12 +171,7 @@ pub(super) enum Where {
 }
 
 impl<S: Store> TieredClaim<S> {
-    pub(super) fn new(
-        dedup: &TieredDedup<S>,
-        (key, id): (RecordKey, Digest),
-        options: &TieredClaimOptions,
-        held: Where,
-    ) -> Self {
+    pub(super) fn new(dedup: &TieredDedup<S>, (key, id): Name, options: &TieredClaimOptions, held: Where) -> Self {
         TieredClaim {
             inner: Arc::clone(&dedup.inner),
             policy: Arc::clone(&dedup.policy),

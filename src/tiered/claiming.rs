@@ -1,7 +1,7 @@
 //! Claims as users of an asynchronous engine see them.
 
 use super::claim::{ClaimError, Done, TieredAttempt, TieredClaim, TieredClaimOptions, Where};
-use super::dedup::TieredDedup;
+use super::dedup::{Name, TieredDedup};
 use super::inner::Ownership;
 use super::operation::{Claims, Completions};
 use crate::claims::Tried;
@@ -63,8 +63,6 @@ impl<T: fmt::Debug, E: std::error::Error + 'static> std::error::Error for Tiered
         }
     }
 }
-
-type Name = (RecordKey, Digest);
 
 impl<S: Store> TieredDedup<S> {
     /// Claims an id: nobody else gets it, in any process, until the claim is completed, released or dropped, or its lease has expired.
@@ -136,18 +134,19 @@ impl<S: Store> TieredDedup<S> {
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
     {
-        let names: Vec<Name> = ids.into_iter().map(|id| self.name(id)).collect();
-        async move {
-            if let Err(error) = self.inner.admit() {
-                return names.iter().map(|_| Err(error.clone())).collect();
-            }
-            let options = TieredClaimOptions::new();
-            let answers = match self.inner.ownership {
-                Ownership::Shared => self.answers_shared(&names, &options).await,
-                Ownership::Exclusive => self.answers_exclusive(&names, &options).await,
-            };
-            names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
+        self.claim_named(self.names(ids))
+    }
+
+    pub(crate) async fn claim_named(&self, names: Vec<Name>) -> Vec<Result<TieredAttempt<S>, StoreError>> {
+        if let Err(error) = self.inner.admit() {
+            return names.iter().map(|_| Err(error.clone())).collect();
         }
+        let options = TieredClaimOptions::new();
+        let answers = match self.inner.ownership {
+            Ownership::Shared => self.answers_shared(&names, &options).await,
+            Ownership::Exclusive => self.answers_exclusive(&names, &options).await,
+        };
+        names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
     }
 
     /// Completes many claims, in order.

@@ -63,6 +63,9 @@ pub struct TieredDedup<S: Store> {
     pub(super) policy: Arc<PolicyState>,
 }
 
+/// An id as the store knows it, and as memory does.
+pub(crate) type Name = (RecordKey, Digest);
+
 /// What the scopes of one policy share.
 pub(super) struct PolicyState {
     pub(super) memory: Arc<Memory>,
@@ -116,10 +119,15 @@ impl<S: Store> TieredDedup<S> {
     }
 
     /// The id as the store knows it, and as memory does.
-    pub(super) fn name(&self, id: impl AsRef<[u8]>) -> (RecordKey, Digest) {
+    pub(super) fn name(&self, id: impl AsRef<[u8]>) -> Name {
         let key = RecordKey::new(&self.scope, id);
         let digest = digest(&self.digester, &key.id);
         (key, digest)
+    }
+
+    /// The same for many, so that they need not be copied before they are asked about later.
+    pub(crate) fn names(&self, ids: impl IntoIterator<Item: AsRef<[u8]>>) -> Vec<Name> {
+        ids.into_iter().map(|id| self.name(id)).collect()
     }
 
     /// Forgets an id, in memory and in the store, also if it is in progress; whether the store knew it. Other instances' memory remembers it
