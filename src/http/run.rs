@@ -21,6 +21,24 @@ use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tower_service::Service;
 
+/// A body that may go from task to task.
+pub(super) trait Sent: HttpBody<Data = Bytes, Error: Send> + Send + 'static {}
+
+impl<B: HttpBody<Data = Bytes, Error: Send> + Send + 'static> Sent for B {}
+
+/// A service as the layer calls it.
+pub(super) trait Handles<B: Sent, R: Sent>:
+    Service<Request<Body<B>>, Response = Response<R>, Error: Send + 'static, Future: Send + 'static> + Send + 'static
+{
+}
+
+impl<B: Sent, R: Sent, Inner> Handles<B, R> for Inner where
+    Inner: Service<Request<Body<B>>, Response = Response<R>, Error: Send + 'static, Future: Send + 'static>
+        + Send
+        + 'static
+{
+}
+
 /// How a handler ended.
 enum Ended<R: HttpBody, E> {
     /// With a response that is kept.
@@ -47,14 +65,10 @@ pub(super) async fn to_its_end<Inner, S, B, R>(
     room: OwnedSemaphorePermit,
 ) -> Result<Response<Body<R>>, Inner::Error>
 where
-    Inner: Service<Request<Body<B>>, Response = Response<R>> + Send + 'static,
-    Inner::Future: Send,
-    Inner::Error: Send + 'static,
+    Inner: Handles<B, R>,
     S: Store,
-    B: HttpBody<Data = Bytes> + Send + 'static,
-    B::Error: Send,
-    R: HttpBody<Data = Bytes> + Send + 'static,
-    R::Error: Send,
+    B: Sent,
+    R: Sent,
 {
     let runtime = Handle::try_current().unwrap_or_else(|_| shared.runtime.clone());
     let work = async move {
@@ -107,10 +121,10 @@ async fn run<Inner, S, B, R>(
     request: Request<Body<B>>,
 ) -> Result<Result<Response<Body<R>>, Inner::Error>, Panic>
 where
-    Inner: Service<Request<Body<B>>, Response = Response<R>>,
+    Inner: Handles<B, R>,
     S: Store,
-    B: HttpBody,
-    R: HttpBody<Data = Bytes>,
+    B: Sent,
+    R: Sent,
 {
     let handled = under(&mut claim, caught(handle(shared, inner, request)));
     let ended = match tokio::time::timeout(shared.options.handler_timeout, handled).await {
@@ -174,10 +188,10 @@ async fn handle<Inner, S, B, R>(
     request: Request<Body<B>>,
 ) -> Ended<R, Inner::Error>
 where
-    Inner: Service<Request<Body<B>>, Response = Response<R>>,
+    Inner: Handles<B, R>,
     S: Store,
-    B: HttpBody,
-    R: HttpBody<Data = Bytes>,
+    B: Sent,
+    R: Sent,
 {
     let response = match inner.call(request).await {
         Ok(response) => response,
