@@ -1,18 +1,17 @@
 //! Checks of an asynchronous engine.
 
-use super::dedup::{Name, TieredDedup};
+use super::dedup::TieredDedup;
+use super::engine::{Engine, Name};
 use super::inner::Ownership;
 use super::memory::Guess;
 use super::operation::{Looks, Marks};
 use crate::digest::Digest;
+use crate::store::erased::Answering;
 use crate::store::{Known, Mark, Marked, Record, RecordKey, Store, StoreError};
 use crate::{OnStoreError, Outcome, Tier, Verdict};
+use tokio::sync::SemaphorePermit;
 
 impl<S: Store> TieredDedup<S> {
-    fn record(&self, key: RecordKey) -> Record {
-        Record { key, retention: self.policy.retention, fingerprint: None, result: None }
-    }
-
     /// Whether the id is fresh or a duplicate. A fresh one is remembered from now on.
     ///
     /// This marks the id at sight: if the process dies before the work is done, the message is lost, unless the engine is exclusive and was
@@ -23,14 +22,12 @@ impl<S: Store> TieredDedup<S> {
     ///
     /// The store's, unless the policy is to admit messages then. The message should come again.
     pub fn check(&self, id: impl AsRef<[u8]>) -> impl Future<Output = Result<Verdict, StoreError>> + Send {
-        let (key, id) = self.name(id);
+        let name = self.engine.name(id);
         async move {
-            self.inner.admit()?;
-            let verdict = match self.inner.ownership {
-                Ownership::Shared => self.check_shared(key, id).await,
-                Ownership::Exclusive => self.check_exclusive(key, id).await,
-            };
-            self.told(id, verdict)
+            match self.engine.check_in_memory(&name) {
+                Some(verdict) => verdict,
+                None => self.engine.check(name).await,
+            }
         }
     }
 
@@ -53,25 +50,66 @@ impl<S: Store> TieredDedup<S> {
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
     {
-        self.check_named(self.names(ids))
+        let names = self.engine.names(ids);
+        async move { self.engine.check_named(names).await }
     }
 
+    /// The same for ids that were named before.
+    #[cfg(feature = "stream")]
     pub(crate) async fn check_named(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
+        self.engine.check_named(names).await
+    }
+}
+
+impl Engine {
+    /// What memory says, if that is enough.
+    fn check_in_memory(&self, (key, id): &Name) -> Option<Result<Verdict, StoreError>> {
         if let Err(error) = self.inner.admit() {
-            return names.iter().map(|_| Err(error.clone())).collect();
+            return Some(Err(error));
         }
-        let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
-        let verdicts = match self.inner.ownership {
-            Ownership::Shared => self.check_batch_shared(names).await,
-            Ownership::Exclusive => self.check_batch_exclusive(names).await,
+        let verdict = match self.inner.ownership {
+            Ownership::Shared if self.policy.memory.is_done(*id) => Verdict::exact(Outcome::Duplicate, Tier::Window),
+            Ownership::Shared => return None,
+            Ownership::Exclusive => {
+                let room = self.inner.behind.try_room(1)?;
+                let Guess::Certain(verdict) = self.policy.memory.check(*id, self.inner.is_warm()) else { return None };
+                self.write_behind(key, *id, verdict, room);
+                verdict
+            }
         };
-        ids.into_iter().zip(verdicts).map(|(id, verdict)| self.told(id, verdict)).collect()
+        Some(self.told(*id, Ok(verdict)))
+    }
+
+    /// What the store says of what memory does not know.
+    fn check(&self, (key, id): Name) -> Answering<'_, Result<Verdict, StoreError>> {
+        Box::pin(async move {
+            let verdict = match self.inner.ownership {
+                Ownership::Shared => self.check_shared(key, id).await,
+                Ownership::Exclusive => self.check_exclusive(key, id).await,
+            };
+            self.told(id, verdict)
+        })
+    }
+
+    fn check_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Verdict, StoreError>>> {
+        Box::pin(async move {
+            if let Err(error) = self.inner.admit() {
+                return names.iter().map(|_| Err(error.clone())).collect();
+            }
+            let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
+            let verdicts = match self.inner.ownership {
+                Ownership::Shared => self.check_batch_shared(names).await,
+                Ownership::Exclusive => self.check_batch_exclusive(names).await,
+            };
+            ids.into_iter().zip(verdicts).map(|(id, verdict)| self.told(id, verdict)).collect()
+        })
+    }
+
+    fn record(&self, key: RecordKey) -> Record {
+        Record { key, retention: self.policy.retention, fingerprint: None, result: None }
     }
 
     async fn check_shared(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
-        if self.policy.memory.is_done(id) {
-            return Ok(Verdict::exact(Outcome::Duplicate, Tier::Window));
-        }
         let mark = Mark { key, attempt: self.inner.attempt(id), retention: self.policy.retention };
         let marked = self.inner.ask_one::<Marks>(&self.policy.memory, mark, id).await?;
         Ok(verdict_of(&marked))
@@ -103,10 +141,14 @@ impl<S: Store> TieredDedup<S> {
                 verdict_of_known(&known).unwrap_or_else(|| memory.check_unknown(id))
             }
         };
-        if verdict.is_fresh() {
-            self.inner.behind.push(&self.inner, [(self.record(key), id)], room);
-        }
+        self.write_behind(&key, id, verdict, room);
         Ok(verdict)
+    }
+
+    fn write_behind(&self, key: &RecordKey, id: Digest, verdict: Verdict, room: SemaphorePermit<'_>) {
+        if verdict.is_fresh() {
+            self.inner.behind.push(&self.inner, [(self.record(key.clone()), id)], room);
+        }
     }
 
     async fn check_batch_exclusive(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
@@ -157,13 +199,6 @@ impl<S: Store> TieredDedup<S> {
         }
         let asked = places.iter().map(|&place| names[place].clone()).collect();
         self.inner.ask::<Looks>(&self.policy.memory, asked).await
-    }
-
-    pub(super) async fn settle(&self) -> Result<(), StoreError> {
-        match self.inner.behind.len() {
-            0 => Ok(()),
-            _ => self.inner.patiently(self.inner.behind.settle()).await,
-        }
     }
 
     /// What the caller is told, by the policy, and counts.

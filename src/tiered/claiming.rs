@@ -1,11 +1,14 @@
 //! Claims as users of an asynchronous engine see them.
 
-use super::claim::{ClaimError, Done, TieredAttempt, TieredClaim, TieredClaimOptions, Where};
-use super::dedup::{Name, TieredDedup};
+use super::claim::{ClaimError, Done, TieredAttempt, TieredClaim, TieredClaimOptions};
+use super::dedup::TieredDedup;
+use super::engine::{Engine, Name};
+use super::holder::{Attempt, Holder, Where};
 use super::inner::Ownership;
 use super::operation::{Claims, Completions};
 use crate::claims::Tried;
 use crate::digest::Digest;
+use crate::store::erased::Answering;
 use crate::store::{ClaimRequest, Claimed, Completed, Fingerprint, Known, RecordKey, Store, StoreError};
 use crate::{OnStoreError, Outcome, Tier, Token, Verdict};
 use std::fmt;
@@ -97,8 +100,14 @@ impl<S: Store> TieredDedup<S> {
         id: impl AsRef<[u8]>,
         options: TieredClaimOptions,
     ) -> impl Future<Output = Result<TieredAttempt<S>, StoreError>> + Send {
-        let name = self.name(id);
-        async move { self.attempt(name, &options).await }
+        let name = self.engine.name(id);
+        async move {
+            let attempt = match self.engine.claim_in_memory(name, &options) {
+                Ok(attempt) => attempt,
+                Err(name) => self.engine.claim(name, options).await,
+            };
+            attempt.map(TieredAttempt::of)
+        }
     }
 
     /// The same, but waits while the id is in progress, for so long.
@@ -114,19 +123,8 @@ impl<S: Store> TieredDedup<S> {
         id: impl AsRef<[u8]>,
         patience: Duration,
     ) -> impl Future<Output = Result<TieredAttempt<S>, StoreError>> + Send {
-        let name = self.name(id);
-        async move {
-            let (deadline, mut pause) = (Instant::now() + patience, Duration::from_millis(5));
-            loop {
-                let attempt = self.attempt(name.clone(), &TieredClaimOptions::new()).await?;
-                let TieredAttempt::InProgress { lease_left } = attempt else { return Ok(attempt) };
-                if Instant::now() >= deadline {
-                    return Ok(attempt);
-                }
-                tokio::time::sleep_until(deadline.min(Instant::now() + pause.min(lease_left))).await;
-                pause = (2 * pause).min(Duration::from_millis(250));
-            }
-        }
+        let name = self.engine.name(id);
+        async move { self.engine.claim_wait(name, patience).await.map(TieredAttempt::of) }
     }
 
     /// Claims many ids, in order: one attempt or error for each.
@@ -134,19 +132,14 @@ impl<S: Store> TieredDedup<S> {
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
     {
-        self.claim_named(self.names(ids))
+        let names = self.engine.names(ids);
+        async move { self.engine.claim_named(names).await.into_iter().map(|it| it.map(TieredAttempt::of)).collect() }
     }
 
+    /// The same for ids that were named before.
+    #[cfg(feature = "stream")]
     pub(crate) async fn claim_named(&self, names: Vec<Name>) -> Vec<Result<TieredAttempt<S>, StoreError>> {
-        if let Err(error) = self.inner.admit() {
-            return names.iter().map(|_| Err(error.clone())).collect();
-        }
-        let options = TieredClaimOptions::new();
-        let answers = match self.inner.ownership {
-            Ownership::Shared => self.answers_shared(&names, &options).await,
-            Ownership::Exclusive => self.answers_exclusive(&names, &options).await,
-        };
-        names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
+        self.engine.claim_named(names).await.into_iter().map(|it| it.map(TieredAttempt::of)).collect()
     }
 
     /// Completes many claims, in order.
@@ -154,32 +147,7 @@ impl<S: Store> TieredDedup<S> {
         &self,
         claims: impl IntoIterator<Item = TieredClaim<S>>,
     ) -> Vec<Result<(), ClaimError>> {
-        let mut ended: Vec<Option<Result<(), ClaimError>>> = Vec::new();
-        let (mut together, mut apart) = (Vec::new(), Vec::new());
-        for (place, mut claim) in claims.into_iter().enumerate() {
-            ended.push(None);
-            match claim.close_if_in_store(&self.inner, &self.policy) {
-                true => together.push((place, claim)),
-                false => apart.push((place, claim)),
-            }
-        }
-        let completions = together.iter().map(|(_, claim)| claim.completion(None)).collect();
-        let together_ended = self.inner.ask::<Completions>(&self.policy.memory, completions);
-        let mut tasks = tokio::task::JoinSet::new();
-        for (place, claim) in apart {
-            tasks.spawn_on(async move { (place, claim.complete().await) }, &self.inner.runtime);
-        }
-        for ((place, claim), held) in together.iter().zip(together_ended.await) {
-            ended[*place] = Some(claim.completed_with_others(held));
-        }
-        while let Some(Ok((place, end))) = tasks.join_next().await {
-            ended[place] = Some(end);
-        }
-        let unknown = || {
-            let ended = "the runtime that completes claims has ended";
-            Err(ClaimError::Store(StoreError::new(crate::store::ErrorKind::Unavailable, "hapax", ended)))
-        };
-        ended.into_iter().map(|end| end.unwrap_or_else(unknown)).collect()
+        self.engine.complete_batch(claims.into_iter().map(TieredClaim::holder).collect()).await
     }
 
     /// Claims an id, does the work, and completes the claim; releases it if the work fails, panics or is dropped.
@@ -232,21 +200,100 @@ impl<S: Store> TieredDedup<S> {
             Err(error) => Err(TieredOnceError::Complete { output, error }),
         }
     }
+}
 
-    async fn attempt(&self, name: Name, options: &TieredClaimOptions) -> Result<TieredAttempt<S>, StoreError> {
-        self.inner.admit()?;
+impl Engine {
+    /// What memory says, if that is enough; otherwise what to ask about.
+    fn claim_in_memory(&self, name: Name, options: &TieredClaimOptions) -> Result<Result<Attempt, StoreError>, Name> {
+        if let Err(error) = self.inner.admit() {
+            return Ok(Err(error));
+        }
         let answer = match self.inner.ownership {
-            Ownership::Shared => self.answer_shared(&name, options).await,
-            Ownership::Exclusive => self.answer_exclusive(&name, options).await,
+            Ownership::Exclusive if self.is_new(name.1) => Some(self.claim_here(name.1, options)),
+            _ => self.known(name.1, options),
         };
-        self.attempted(name, options, answer)
+        match answer {
+            Some(answer) => Ok(self.attempted(name, options, Ok(answer))),
+            None => Err(name),
+        }
     }
 
-    /// What window and store say.
+    /// What the store says of what memory does not know.
+    fn claim(&self, name: Name, options: TieredClaimOptions) -> Answering<'_, Result<Attempt, StoreError>> {
+        Box::pin(async move {
+            let answer = match self.inner.ownership {
+                Ownership::Shared => self.answer_shared(&name, &options).await,
+                Ownership::Exclusive => self.answer_exclusive(&name, &options).await,
+            };
+            self.attempted(name, &options, answer)
+        })
+    }
+
+    fn claim_wait(&self, name: Name, patience: Duration) -> Answering<'_, Result<Attempt, StoreError>> {
+        let options = TieredClaimOptions::new();
+        Box::pin(async move {
+            let (deadline, mut pause) = (Instant::now() + patience, Duration::from_millis(5));
+            loop {
+                let attempt = match self.claim_in_memory(name.clone(), &options) {
+                    Ok(attempt) => attempt?,
+                    Err(name) => self.claim(name, options).await?,
+                };
+                let Attempt::InProgress { lease_left } = attempt else { return Ok(attempt) };
+                if Instant::now() >= deadline {
+                    return Ok(attempt);
+                }
+                tokio::time::sleep_until(deadline.min(Instant::now() + pause.min(lease_left))).await;
+                pause = (2 * pause).min(Duration::from_millis(250));
+            }
+        })
+    }
+
+    fn claim_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Attempt, StoreError>>> {
+        Box::pin(async move {
+            if let Err(error) = self.inner.admit() {
+                return names.iter().map(|_| Err(error.clone())).collect();
+            }
+            let options = TieredClaimOptions::new();
+            let answers = match self.inner.ownership {
+                Ownership::Shared => self.answers_shared(&names, &options).await,
+                Ownership::Exclusive => self.answers_exclusive(&names, &options).await,
+            };
+            names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
+        })
+    }
+
+    fn complete_batch(&self, claims: Vec<Holder>) -> Answering<'_, Vec<Result<(), ClaimError>>> {
+        Box::pin(async move {
+            let mut ended: Vec<Option<Result<(), ClaimError>>> = Vec::new();
+            let (mut together, mut apart) = (Vec::new(), Vec::new());
+            for (place, mut claim) in claims.into_iter().enumerate() {
+                ended.push(None);
+                match claim.close_if_in_store(&self.inner, &self.policy) {
+                    true => together.push((place, claim)),
+                    false => apart.push((place, claim)),
+                }
+            }
+            let completions = together.iter().map(|(_, claim)| claim.completion(None)).collect();
+            let together_ended = self.inner.ask::<Completions>(&self.policy.memory, completions);
+            let mut tasks = tokio::task::JoinSet::new();
+            for (place, claim) in apart {
+                tasks.spawn_on(async move { (place, claim.complete(None).await) }, &self.inner.runtime);
+            }
+            for ((place, claim), held) in together.iter().zip(together_ended.await) {
+                ended[*place] = Some(claim.completed_with_others(held));
+            }
+            while let Some(Ok((place, end))) = tasks.join_next().await {
+                ended[place] = Some(end);
+            }
+            let unknown = || {
+                let ended = "the runtime that completes claims has ended";
+                Err(ClaimError::Store(StoreError::new(crate::store::ErrorKind::Unavailable, "hapax", ended)))
+            };
+            ended.into_iter().map(|end| end.unwrap_or_else(unknown)).collect()
+        })
+    }
+
     async fn answer_shared(&self, (key, id): &Name, options: &TieredClaimOptions) -> Result<Answer, StoreError> {
-        if let Some(known) = self.known(*id, options) {
-            return Ok(known);
-        }
         let request = self.request(key.clone(), *id, options);
         let claimed = self.inner.ask_one::<Claims>(&self.policy.memory, request, *id).await?;
         Ok(Answer::of(claimed))
@@ -277,12 +324,6 @@ impl<S: Store> TieredDedup<S> {
 
     /// What this process says, which is the only one: the store is asked only about what the history may know.
     async fn answer_exclusive(&self, (key, id): &Name, options: &TieredClaimOptions) -> Result<Answer, StoreError> {
-        if self.is_new(*id) {
-            return Ok(self.claim_here(*id, options));
-        }
-        if let Some(known) = self.known(*id, options) {
-            return Ok(known);
-        }
         let known = self.look_up(key.clone(), *id).await?;
         Ok(Answer::of_known(known, options.fingerprint).unwrap_or_else(|| self.claim_here(*id, options)))
     }
@@ -323,7 +364,7 @@ impl<S: Store> TieredDedup<S> {
         name: Name,
         options: &TieredClaimOptions,
         answer: Result<Answer, StoreError>,
-    ) -> Result<TieredAttempt<S>, StoreError> {
+    ) -> Result<Attempt, StoreError> {
         let answer = match answer {
             Err(error) if error.kind().is_transient() && self.policy.on_store_error == OnStoreError::Admit => {
                 Answer::Claimed(Where::Admitted)
@@ -342,16 +383,16 @@ impl<S: Store> TieredDedup<S> {
             Answer::TooMany => self.policy.verdicts.meters.refused(),
             _ => {}
         }
-        let hold = |held| TieredAttempt::Claimed(TieredClaim::new(self, name, options, held));
+        let hold = |held| Attempt::Claimed(Holder::new(self, name, options, held));
         Ok(match answer {
             Answer::Claimed(held) => hold(held),
             _ if self.policy.shadow => hold(Where::Shadow),
-            Answer::InProgress { lease_left } => TieredAttempt::InProgress { lease_left },
+            Answer::InProgress { lease_left } => Attempt::InProgress { lease_left },
             Answer::Duplicate { tier, result } => {
-                TieredAttempt::Duplicate(Done { verdict: Verdict::exact(Outcome::Duplicate, tier), result })
+                Attempt::Duplicate(Done { verdict: Verdict::exact(Outcome::Duplicate, tier), result })
             }
-            Answer::Mismatch => TieredAttempt::Mismatch,
-            Answer::TooMany => TieredAttempt::TooMany,
+            Answer::Mismatch => Attempt::Mismatch,
+            Answer::TooMany => Attempt::TooMany,
         })
     }
 }

@@ -3,7 +3,8 @@
 use super::background;
 use super::behind::Behind;
 use super::breaker::Breaker;
-use super::dedup::{PolicyState, TieredDedup};
+use super::dedup::TieredDedup;
+use super::engine::{Engine, PolicyState};
 use super::inner::{CallOptions, Inner, Ownership};
 use super::lane::Lane;
 use super::memory::Memory;
@@ -13,6 +14,7 @@ use super::owner;
 use super::policy::{OnStoreError, Policy};
 use super::unresolved::Unresolved;
 use crate::digest::Digester;
+use crate::store::erased::{Answering, Erased};
 use crate::store::{ErrorKind, Scope, Store, StoreError};
 use crate::sync::{Mutex, StdAtomicBool, StdAtomicU64};
 use crate::{Clock, Dedup, Error};
@@ -42,6 +44,11 @@ use std::time::Duration;
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct TieredBuilder<S> {
     store: S,
+    options: Options,
+}
+
+/// What is configured, whatever the store.
+struct Options {
     ownership: Ownership,
     owner: Option<String>,
     window: Duration,
@@ -67,8 +74,7 @@ pub struct TieredBuilder<S> {
 
 impl<S: Store> TieredBuilder<S> {
     pub(super) fn new(store: S) -> Self {
-        TieredBuilder {
-            store,
+        let options = Options {
             ownership: Ownership::Shared,
             owner: None,
             window: Duration::from_secs(600),
@@ -90,123 +96,145 @@ impl<S: Store> TieredBuilder<S> {
             max_waiting_bytes: 64 << 20,
             max_behind: 1 << 20,
             expiry: Some((Duration::from_secs(10), 10_000)),
-        }
+        };
+        TieredBuilder { store, options }
     }
 
     /// Whose the ids are. Default: shared with other instances.
-    pub fn ownership(self, ownership: Ownership) -> Self {
-        TieredBuilder { ownership, ..self }
+    pub fn ownership(mut self, ownership: Ownership) -> Self {
+        self.options.ownership = ownership;
+        self
     }
 
     /// The name under which an exclusive engine claims the store: another one of the same name is taken for this one after a restart, and takes
     /// over at once. Default: a random one, so that a successor waits for up to 15 seconds if this process dies.
-    pub fn owner(self, name: impl Into<String>) -> Self {
-        TieredBuilder { owner: Some(name.into()), ..self }
+    pub fn owner(mut self, name: impl Into<String>) -> Self {
+        self.options.owner = Some(name.into());
+        self
     }
 
     /// How long memory remembers exactly; see [`Builder::window`](crate::Builder::window). Default: 10 minutes.
-    pub fn window(self, window: Duration) -> Self {
-        TieredBuilder { window, ..self }
+    pub fn window(mut self, window: Duration) -> Self {
+        self.options.window = window;
+        self
     }
 
     /// How many live ids the window has room for to begin with; see [`Builder::capacity`](crate::Builder::capacity). Default: a million.
-    pub fn capacity(self, ids: usize) -> Self {
-        TieredBuilder { capacity: ids, ..self }
+    pub fn capacity(mut self, ids: usize) -> Self {
+        self.options.capacity = ids;
+        self
     }
 
     /// How far the window may grow; see [`Builder::max_memory_bytes`](crate::Builder::max_memory_bytes). Default: 1 GiB.
-    pub fn max_memory_bytes(self, bytes: usize) -> Self {
-        TieredBuilder { max_memory_bytes: Some(bytes), ..self }
+    pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
+        self.options.max_memory_bytes = Some(bytes);
+        self
     }
 
     /// How long the store remembers what is completed: at least as long as the window. Default: a day.
-    pub fn retention(self, retention: Duration) -> Self {
-        TieredBuilder { retention, ..self }
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.options.retention = retention;
+        self
     }
 
     /// A Bloom filter over what the store remembers, of up to `ids` ids within the retention: what it does not know is new, and need not be looked up, but for
     /// a rate of `false_positive_rate`. Only for an exclusive engine. Default: none, so that whatever the window does not know is looked up.
-    pub fn history(self, false_positive_rate: f64, ids: usize) -> Self {
-        TieredBuilder { history: Some((false_positive_rate, ids)), ..self }
+    pub fn history(mut self, false_positive_rate: f64, ids: usize) -> Self {
+        self.options.history = Some((false_positive_rate, ids));
+        self
     }
 
     /// How long a claim is its holder's; see [`Builder::lease`](crate::Builder::lease). Default: 30 seconds.
-    pub fn lease(self, lease: Duration) -> Self {
-        TieredBuilder { lease, ..self }
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.options.lease = lease;
+        self
     }
 
     /// What to do when the store cannot be asked. Default: the caller gets the error.
-    pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
-        TieredBuilder { on_store_error, ..self }
+    pub fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
+        self.options.on_store_error = on_store_error;
+        self
     }
 
     /// Whether nothing is dropped; see [`Policy::shadow`]. Default: it is.
-    pub fn shadow(self, shadow: bool) -> Self {
-        TieredBuilder { shadow, ..self }
+    pub fn shadow(mut self, shadow: bool) -> Self {
+        self.options.shadow = shadow;
+        self
     }
 
     /// What is different in a scope.
     pub fn policy(mut self, scope: impl Into<String>, policy: Policy) -> Self {
-        self.policies.push((scope.into(), policy));
+        self.options.policies.push((scope.into(), policy));
         self
     }
 
     /// Where memory reads the time. (The store has its own.) Default: [`MonotonicClock::since_epoch`](crate::MonotonicClock::since_epoch).
-    pub fn clock(self, clock: impl Clock) -> Self {
-        TieredBuilder { clock: Some(Arc::new(clock)), ..self }
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.options.clock = Some(Arc::new(clock));
+        self
     }
 
     /// The seed of the digests; see [`Builder::seed`](crate::Builder::seed). Default: random.
-    pub fn seed(self, seed: u64) -> Self {
-        TieredBuilder { seed: Some(seed), ..self }
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.options.seed = Some(seed);
+        self
     }
 
     /// The seed of the numbers by which the store tells attempts apart, and of the pauses between tries: for simulations that are to be repeatable.
     /// No two engines on a store may have the same one, also not one after the other: they would be taken for each other, and both be told that
     /// an id is fresh. Default: random.
-    pub fn attempt_seed(self, seed: u64) -> Self {
-        TieredBuilder { attempt_seed: Some(seed), ..self }
+    pub fn attempt_seed(mut self, seed: u64) -> Self {
+        self.options.attempt_seed = Some(seed);
+        self
     }
 
     /// The namespace of the ids. Default: the one without a name.
-    pub fn scope(self, scope: impl Into<String>) -> Self {
-        TieredBuilder { scope: scope.into(), ..self }
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.options.scope = scope.into();
+        self
     }
 
     /// How long to wait for an answer of the store, each time it is asked. Default: a second.
-    pub fn timeout(self, timeout: Duration) -> Self {
-        TieredBuilder { calls: CallOptions { timeout, ..self.calls }, ..self }
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.calls.timeout = timeout;
+        self
     }
 
     /// How often to ask again when the store could not be reached or did not answer. Default: 3 times, after 10 ms, twice that, and so on.
-    pub fn retries(self, retries: u32) -> Self {
-        TieredBuilder { calls: CallOptions { retries, ..self.calls }, ..self }
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.options.calls.retries = retries;
+        self
     }
 
     /// After how many failures in a row the store is left alone, and for how long. Default: 5, a second.
-    pub fn circuit_breaker(self, failures: u32, rest: Duration) -> Self {
-        TieredBuilder { breaker: (failures, rest), ..self }
+    pub fn circuit_breaker(mut self, failures: u32, rest: Duration) -> Self {
+        self.options.breaker = (failures, rest);
+        self
     }
 
     /// How many requests of a kind may wait for the store or be under way; whoever comes then waits for room. Default: 65,536.
-    pub fn max_waiting(self, requests: usize) -> Self {
-        TieredBuilder { max_waiting: requests, ..self }
+    pub fn max_waiting(mut self, requests: usize) -> Self {
+        self.options.max_waiting = requests;
+        self
     }
 
     /// How many bytes of results may be with them. Default: 64 MiB.
-    pub fn max_waiting_bytes(self, bytes: usize) -> Self {
-        TieredBuilder { max_waiting_bytes: bytes, ..self }
+    pub fn max_waiting_bytes(mut self, bytes: usize) -> Self {
+        self.options.max_waiting_bytes = bytes;
+        self
     }
 
     /// How many ids of an exclusive engine may be completed and not yet durable; whoever comes then waits for room. Default: a million, about 160 MB.
-    pub fn max_behind(self, ids: usize) -> Self {
-        TieredBuilder { max_behind: ids, ..self }
+    pub fn max_behind(mut self, ids: usize) -> Self {
+        self.options.max_behind = ids;
+        self
     }
 
     /// How often what has expired is removed from the store, and how many records at a time. `None`: by this engine, never. Default: every 10
     /// seconds, 10,000 at a time until all is removed.
-    pub fn expiry(self, expiry: impl Into<Option<(Duration, usize)>>) -> Self {
-        TieredBuilder { expiry: expiry.into(), ..self }
+    pub fn expiry(mut self, expiry: impl Into<Option<(Duration, usize)>>) -> Self {
+        self.options.expiry = expiry.into();
+        self
     }
 
     /// Builds the engine, on the tokio runtime on which this is called. An exclusive one claims the store.
@@ -215,10 +243,22 @@ impl<S: Store> TieredBuilder<S> {
     ///
     /// [`ErrorKind::Misconfigured`] says which option is wrong. [`ErrorKind::Conflict`]: another engine has claimed the store for itself.
     pub async fn build(self) -> Result<TieredDedup<S>, StoreError> {
+        let store = Arc::new(self.store);
+        let engine = self.options.build(Arc::clone(&store) as Arc<dyn Erased>).await?;
+        Ok(TieredDedup::new(store, engine))
+    }
+}
+
+impl Options {
+    fn build(self, store: Arc<dyn Erased>) -> Answering<'static, Result<Engine, StoreError>> {
+        Box::pin(self.build_over(store))
+    }
+
+    async fn build_over(self, store: Arc<dyn Erased>) -> Result<Engine, StoreError> {
         self.validate()?;
         let seed = self.seed.unwrap_or_else(Digester::random_seed);
         let policies = self.policies(seed)?;
-        let limits = self.store.limits();
+        let limits = store.limits();
         let inner = Arc::new(Inner {
             lanes: self.lanes(limits.batch.max(1), limits.under_way.max(1)),
             behind: Behind::new(self.max_behind),
@@ -227,7 +267,7 @@ impl<S: Store> TieredBuilder<S> {
             unresolved: Mutex::new(Unresolved::default()),
             unresolved_ids: StdAtomicU64::new(0),
             dropped: Arc::new(tokio::sync::Semaphore::new(self.max_waiting)),
-            observer: Observer::new(self.store.backend()),
+            observer: Observer::new(store.backend()),
             owned: OnceLock::new(),
             runtime: tokio::runtime::Handle::current(),
             ownership: self.ownership,
@@ -235,8 +275,8 @@ impl<S: Store> TieredBuilder<S> {
             refused: Mutex::new(None),
             is_refused: StdAtomicBool::new(false),
             numbers: StdAtomicU64::new(self.attempt_seed.unwrap_or_else(Digester::random_seed)),
-            answers_at_once: self.store.answers_at_once(),
-            store: self.store,
+            answers_at_once: store.answers_at_once(),
+            store,
         });
         if let Some(owned) = inner.patiently(owner::claim(&inner, self.owner.as_deref())).await? {
             // Nobody else has set it.
@@ -245,7 +285,7 @@ impl<S: Store> TieredBuilder<S> {
         background::start(&inner, inner.owned.get().is_some(), self.expiry);
         #[cfg(feature = "metrics")]
         background::show(&inner, &policies);
-        TieredDedup::new(inner, Arc::new(policies), &self.scope)
+        Engine::new(inner, Arc::new(policies), &self.scope)
     }
 
     fn lanes(&self, batch: usize, under_way: usize) -> Lanes {
@@ -393,11 +433,11 @@ impl<S: std::fmt::Debug> std::fmt::Debug for TieredBuilder<S> {
         // Not the seed: it is a secret.
         f.debug_struct("TieredBuilder")
             .field("store", &self.store)
-            .field("ownership", &self.ownership)
-            .field("window", &self.window)
-            .field("retention", &self.retention)
-            .field("history", &self.history)
-            .field("policies", &self.policies)
+            .field("ownership", &self.options.ownership)
+            .field("window", &self.options.window)
+            .field("retention", &self.options.retention)
+            .field("history", &self.options.history)
+            .field("policies", &self.options.policies)
             .finish_non_exhaustive()
     }
 }

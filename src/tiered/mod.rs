@@ -9,7 +9,7 @@
 //!                              └─ maybe ─► lane ─► store: look up
 //! ```
 //!
-//! Files in that order: `dedup`, `checking` and `claiming` are what users call, `memory` the tiers in memory, `ask` and `lane` where requests gather, `operation` what
+//! Files in that order: `dedup`, `checking` and `claiming` are what users call, `engine` and `holder` what is the same for every store, `memory` the tiers in memory, `ask` and `lane` where requests gather, `operation` what
 //! can be asked, `inner` how it is asked (time-outs, retries, `breaker`), `behind` what is written later.
 
 mod config;
@@ -19,6 +19,8 @@ mod checking;
 mod claim;
 mod claiming;
 mod dedup;
+mod engine;
+mod holder;
 
 mod memory;
 
