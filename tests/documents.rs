@@ -105,7 +105,7 @@ fn links_and_paths_in_documents_lead_somewhere() {
     let (mut links, mut wrong) = (0, Vec::new());
     // What lies in `src` is read by rustdoc, which checks it.
     for path in files("md").iter().filter(|path| !path.starts_with("src")) {
-        let document = Document::read(&fs::read_to_string(root().join(&path)).expect("it is text"));
+        let document = Document::read(&fs::read_to_string(root().join(path)).expect("it is text"));
         let folder = path.parent().expect("it is in a folder");
         links += document.links.len();
         let broken_links = document.links.iter().filter_map(|link| broken(folder, &document, link));

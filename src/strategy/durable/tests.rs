@@ -84,7 +84,7 @@ impl<I: Id + ?Sized> Visitor<I> for TrueAnswers {
             assert_eq!(fresh, truth, "{}: the batch {batch:?}", S::NAME);
         }
         strategy.check_batch(std::iter::empty(), NOW, &mut fresh);
-        assert_eq!(fresh, [], "{}: an empty batch", S::NAME);
+        assert!(fresh.is_empty(), "{}: an empty batch", S::NAME);
 
         // Each thread meets what the other does, in another order; some ids alone.
         let contended: Vec<u64> = (10_000..10_400).collect();
