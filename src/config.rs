@@ -269,9 +269,8 @@ impl Builder {
         }
         #[cfg(feature = "journal")]
         if let (Some(journal), Some(seed)) = (journal, seed) {
-            // Until nobody's clock finds anything of it live.
-            let window = self.window + 8 * engine.window.tick();
-            let retention = self.history.map_or(window, |(horizon, ..)| window.max(horizon));
+            let horizon = self.history.map(|(horizon, ..)| horizon);
+            let retention = crate::journal::sizing::retention(self.window, engine.window.tick(), horizon);
             // What is read must not be lost while memory is made ready for it.
             engine.window.grow_in_thread(false);
             engine.journal = Some(journal.replay(&engine, seed, retention)?);

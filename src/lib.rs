@@ -18,6 +18,9 @@
 //! # Ok::<(), hapax::Error>(())
 //! ```
 //!
+//! New here? The module `guide` is a course: five minutes to the first deduplicated consumer, then durability, then sharing. (It is in the
+//! documentation of all features, and in [docs/guide](https://github.com/hapax-rs/hapax/blob/main/docs/guide/1-first-consumer.md).)
+//!
 //! # The life of an id
 //!
 //! ```text
@@ -149,8 +152,24 @@ mod sync;
 #[cfg(explore)]
 mod explore;
 
+#[cfg(all(
+    any(doc, doctest),
+    feature = "bench",
+    feature = "fjall",
+    feature = "http",
+    feature = "journal",
+    feature = "metrics",
+    feature = "postgres",
+    feature = "redis",
+    feature = "sqlite",
+    feature = "stream"
+))]
+pub mod guide;
+
 #[cfg(feature = "bench")]
 pub mod measure;
+#[cfg(feature = "plan")]
+pub mod plan;
 #[cfg(feature = "bench")]
 pub mod strategy;
 #[cfg(feature = "testing")]
@@ -190,11 +209,3 @@ pub use window::{TableStats, Window, WindowStats};
 ))]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-#[cfg(all(doctest, feature = "fjall", feature = "redis"))]
-#[doc = include_str!("../docs/scaling-out.md")]
-struct ScalingOut;
-
-#[cfg(all(doctest, feature = "http", feature = "postgres", feature = "sqlite", feature = "stream"))]
-#[doc = include_str!("../docs/patterns.md")]
-struct Patterns;

@@ -13,9 +13,16 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 /// The most ids in flight in a shard.
-const MAX_IDS: usize = 1 << 15;
+pub(super) const MAX_IDS: usize = 1 << 15;
 /// With fewer, what has expired may stay.
 const FEW_IDS: usize = 64;
+
+/// What the entries of a shard take that has so many ids in flight.
+#[cfg(feature = "plan")]
+pub(super) fn bytes_for(ids: usize) -> usize {
+    // Only the map knows by which steps it grows.
+    HashMap::<Name, Entry>::with_capacity(ids).capacity() * size_of::<(Name, Entry)>()
+}
 
 /// An id, as far as the window tells it from others. (Not all who ask know more of it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -21,6 +21,8 @@ pub use attempt::{Attempt, ClaimOptions};
 pub use claim::{Claim, LostLease, Once, OnceError, Token};
 pub(crate) use engine::Respected;
 pub(crate) use shards::Claims;
+#[cfg(feature = "plan")]
+pub(crate) use shards::planned;
 // An asynchronous engine of one process decides like a synchronous one.
 pub use stats::ClaimStats;
 #[cfg(feature = "store")]

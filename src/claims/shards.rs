@@ -31,6 +31,21 @@ pub(super) const SHARDS: usize = 32;
 #[cfg(modelled)]
 pub(super) const SHARDS: usize = 1;
 
+/// What a plan computes with.
+#[cfg(feature = "plan")]
+pub(crate) mod planned {
+    use super::super::map::{MAX_IDS, bytes_for};
+    use super::{SHARDS, Shard};
+
+    /// The most ids in flight, if they are spread evenly.
+    pub(crate) const IN_FLIGHT_MAX: usize = MAX_IDS * SHARDS;
+
+    /// What claims take with so many ids in flight.
+    pub(crate) fn bytes(in_flight: usize) -> usize {
+        size_of::<[Shard; SHARDS]>() + SHARDS * bytes_for(in_flight.div_ceil(SHARDS).min(MAX_IDS))
+    }
+}
+
 /// Who remembers the ids that are done: the window. Each call takes effect at once.
 pub(crate) trait Marks {
     /// Whether an id is done.

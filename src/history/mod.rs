@@ -12,7 +12,11 @@ mod sizing;
 #[cfg(all(test, not(modelled)))]
 mod tests;
 
+#[cfg(feature = "plan")]
+pub(crate) use rotating::GENERATION_HORIZONS;
 pub(crate) use rotating::Look;
 pub use rotating::{History, HistoryStats};
-#[cfg(feature = "bench")]
+#[cfg(any(feature = "bench", feature = "plan"))]
 pub(crate) use sizing::rate_in;
+#[cfg(feature = "plan")]
+pub(crate) use sizing::{Density, Size};

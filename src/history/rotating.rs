@@ -91,6 +91,10 @@ const SHARD_BLOCKS: usize = 1024;
 const HORIZON_TICKS: u64 = 256;
 const SLACK_TICKS: u64 = 4;
 
+/// How long a generation is added to, in horizons: until an id comes that finds it over.
+#[cfg(feature = "plan")]
+pub(crate) const GENERATION_HORIZONS: f64 = (HORIZON_TICKS + SLACK_TICKS + 1) as f64 / HORIZON_TICKS as f64;
+
 /// A shard's state: the tick at which its current generation began, whether somebody is clearing the other generation, and which
 /// one is current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! not the rate of the mean load (Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007).
 
 use super::block::{Shape, WORDS};
-#[cfg(feature = "bench")]
+#[cfg(any(feature = "bench", feature = "plan"))]
 use crate::memory::LINE_BYTES;
 use std::sync::OnceLock;
 
@@ -27,21 +27,50 @@ pub(crate) struct Size {
     pub(crate) blocks: usize,
 }
 
-impl Size {
-    /// The smallest size at which two generations of `ids` ids each have a false-positive rate of at most `rate` together.
-    pub(crate) fn of(rate: f64, ids: usize) -> Self {
+/// How many ids a block may hold on average at some false-positive rate, however many blocks there are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Density {
+    shape: Shape,
+    load: f64,
+}
+
+impl Density {
+    /// The largest at which two generations have a false-positive rate of at most `rate` together. Takes some milliseconds.
+    pub(crate) fn of(rate: f64) -> Self {
         // 1 - (1 - f)^2 = rate, without cancellation for small rates.
         let per_generation = rate / (1.0 + (1.0 - rate).sqrt());
         let words = if rate <= WORDS_4_RATE { 4 } else { 2 };
         let candidates = (1..=8).map(|bits| Shape { words, bits });
         let loads = candidates.map(|shape| (shape, load_at(shape, per_generation)));
         let (shape, load) = loads.max_by(|a, b| a.1.total_cmp(&b.1)).expect("eight candidates");
-        Size { shape, blocks: (ids as f64 / load).ceil() as usize }
+        Density { shape, load }
+    }
+
+    /// The smallest size for so many ids in each generation.
+    pub(crate) fn size(self, ids: usize) -> Size {
+        Size { shape: self.shape, blocks: (ids as f64 / self.load).ceil() as usize }
+    }
+}
+
+impl Size {
+    /// The smallest size at which two generations of `ids` ids each have a false-positive rate of at most `rate` together.
+    pub(crate) fn of(rate: f64, ids: usize) -> Self {
+        Density::of(rate).size(ids)
+    }
+
+    /// The false-positive rate of one generation that holds so many ids.
+    #[cfg(feature = "plan")]
+    pub(crate) fn rate_with(&self, ids: f64) -> f64 {
+        let load = ids / self.blocks as f64;
+        match load > LOAD_MAX as f64 {
+            true => 1.0,
+            false => rate_at(self.shape, load, known_full_words(self.shape.bits)),
+        }
     }
 }
 
 /// The least rate that a history of this many bytes can be made with, for `ids` a horizon; 1 if there is no room for so many.
-#[cfg(feature = "bench")]
+#[cfg(any(feature = "bench", feature = "plan"))]
 pub(crate) fn rate_in(bytes: u64, ids: usize) -> f64 {
     // Beside each 1024 blocks there is a word; one block less makes up for what is rounded.
     let blocks = (bytes as f64 / (LINE_BYTES as f64 + 8.0 / 1024.0)).floor() - 1.0;

@@ -6,23 +6,38 @@ use super::layer::Shared;
 use super::problem::{Problem, Refusal};
 use super::record::{self, Content, Kept};
 use crate::store::Store;
+use crate::unwind::{Panic, caught};
 use crate::{ClaimError, TieredClaim};
 use bytes::Bytes;
 use http::response::Parts;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
-use std::any::Any;
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::future::{pending, poll_fn};
+use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tower_service::Service;
 
-type Panic = Box<dyn Any + Send>;
+/// A body that may go from task to task.
+pub(super) trait Sent: HttpBody<Data = Bytes, Error: Send> + Send + 'static {}
+
+impl<B: HttpBody<Data = Bytes, Error: Send> + Send + 'static> Sent for B {}
+
+/// A service as the layer calls it.
+pub(super) trait Handles<B: Sent, R: Sent>:
+    Service<Request<Body<B>>, Response = Response<R>, Error: Send + 'static, Future: Send + 'static> + Send + 'static
+{
+}
+
+impl<B: Sent, R: Sent, Inner> Handles<B, R> for Inner where
+    Inner: Service<Request<Body<B>>, Response = Response<R>, Error: Send + 'static, Future: Send + 'static>
+        + Send
+        + 'static
+{
+}
 
 /// How a handler ended.
 enum Ended<R: HttpBody, E> {
@@ -50,14 +65,10 @@ pub(super) async fn to_its_end<Inner, S, B, R>(
     room: OwnedSemaphorePermit,
 ) -> Result<Response<Body<R>>, Inner::Error>
 where
-    Inner: Service<Request<Body<B>>, Response = Response<R>> + Send + 'static,
-    Inner::Future: Send,
-    Inner::Error: Send + 'static,
+    Inner: Handles<B, R>,
     S: Store,
-    B: HttpBody<Data = Bytes> + Send + 'static,
-    B::Error: Send,
-    R: HttpBody<Data = Bytes> + Send + 'static,
-    R::Error: Send,
+    B: Sent,
+    R: Sent,
 {
     let runtime = Handle::try_current().unwrap_or_else(|_| shared.runtime.clone());
     let work = async move {
@@ -110,14 +121,13 @@ async fn run<Inner, S, B, R>(
     request: Request<Body<B>>,
 ) -> Result<Result<Response<Body<R>>, Inner::Error>, Panic>
 where
-    Inner: Service<Request<Body<B>>, Response = Response<R>>,
+    Inner: Handles<B, R>,
     S: Store,
-    B: HttpBody,
-    R: HttpBody<Data = Bytes>,
+    B: Sent,
+    R: Sent,
 {
-    let handled = handle(shared, inner, request);
-    let renewed = renew(&mut claim, shared.options.lease);
-    let ended = match tokio::time::timeout(shared.options.handler_timeout, caught(handled, renewed)).await {
+    let handled = under(&mut claim, caught(handle(shared, inner, request)));
+    let ended = match tokio::time::timeout(shared.options.handler_timeout, handled).await {
         Ok(Ok(ended)) => ended,
         Ok(Err(panic)) => Ended::Panic(panic),
         Err(_) => Ended::Late,
@@ -178,10 +188,10 @@ async fn handle<Inner, S, B, R>(
     request: Request<Body<B>>,
 ) -> Ended<R, Inner::Error>
 where
-    Inner: Service<Request<Body<B>>, Response = Response<R>>,
+    Inner: Handles<B, R>,
     S: Store,
-    B: HttpBody,
-    R: HttpBody<Data = Bytes>,
+    B: Sent,
+    R: Sent,
 {
     let response = match inner.call(request).await {
         Ok(response) => response,
@@ -199,29 +209,20 @@ where
     }
 }
 
-/// Renews the lease, every third of it, until it is lost; never ends.
-async fn renew<S: Store>(claim: &mut TieredClaim<S>, lease: Duration) {
-    loop {
-        tokio::time::sleep(lease / 3).await;
-        if let Err(ClaimError::LostLease(_)) = claim.renew(lease).await {
-            // The handler cannot be undone, and is told its token for this. Its completion will be refused.
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-/// What the work comes to, while something else is done beside it that never ends.
-async fn caught<T>(work: impl Future<Output = T>, beside: impl Future<Output = ()>) -> Result<T, Panic> {
-    let (mut work, mut beside) = (pin!(work), pin!(beside));
+/// What the work comes to, while its claim is kept.
+async fn under<T, S: Store>(claim: &mut TieredClaim<S>, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    let mut kept = pin!(async {
+        claim.keep().await;
+        // The handler cannot be undone, and is told its token for this. Its completion will be refused.
+        pending::<()>().await
+    });
     poll_fn(|context| {
-        // What has panicked is not polled again.
-        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-            Ok(Poll::Ready(done)) => return Poll::Ready(Ok(done)),
-            Ok(Poll::Pending) => {}
-            Err(panic) => return Poll::Ready(Err(panic)),
+        let done = work.as_mut().poll(context);
+        if done.is_pending() {
+            let _never = kept.as_mut().poll(context);
         }
-        let _never = beside.as_mut().poll(context);
-        Poll::Pending
+        done
     })
     .await
 }

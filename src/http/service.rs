@@ -6,7 +6,7 @@ use super::layer::{OnMissing, Shared};
 use super::outgoing_layer::REPLAYED;
 use super::problem::{Problem, Refusal};
 use super::record::{self, Content, Kept};
-use super::run;
+use super::run::{self, Handles, Sent};
 use crate::store::{Fingerprint, Store, StoreError};
 use crate::{Done, Key, Tier, TieredAttempt, TieredClaim, TieredClaimOptions};
 use bytes::Bytes;
@@ -81,10 +81,9 @@ where
 /// Hands the request to the handler as if there were no layer.
 fn pass<Inner, B, R>(mut inner: Inner, request: Request<B>) -> Boxed<Result<Response<Body<R>>, Inner::Error>>
 where
-    Inner: Service<Request<Body<B>>, Response = Response<R>>,
-    Inner::Future: Send + 'static,
-    B: HttpBody,
-    R: HttpBody + 'static,
+    Inner: Handles<B, R>,
+    B: Sent,
+    R: Sent,
 {
     let response = inner.call(request.map(Body::untouched));
     Box::pin(async move { Ok(response.await?.map(Body::untouched)) })
@@ -96,14 +95,10 @@ async fn serve<Inner, S, B, R>(
     request: Request<B>,
 ) -> Result<Response<Body<R>>, Inner::Error>
 where
-    Inner: Service<Request<Body<B>>, Response = Response<R>> + Send + 'static,
-    Inner::Future: Send + 'static,
-    Inner::Error: Send + 'static,
+    Inner: Handles<B, R>,
     S: Store,
-    B: HttpBody<Data = Bytes> + Send + 'static,
-    B::Error: Send,
-    R: HttpBody<Data = Bytes> + Send + 'static,
-    R::Error: Send,
+    B: Sent,
+    R: Sent,
 {
     let (parts, body) = request.into_parts();
     let name = match shared.name(&parts) {
@@ -169,10 +164,7 @@ impl<S: Store> Shared<S> {
     }
 
     /// Reads the request, and claims its key.
-    async fn admit<B>(&self, name: Name, mut parts: Parts, body: B) -> Result<Admitted<S, B>, Refusal>
-    where
-        B: HttpBody<Data = Bytes>,
-    {
+    async fn admit<B: Sent>(&self, name: Name, mut parts: Parts, body: B) -> Result<Admitted<S, B>, Refusal> {
         let room = Arc::clone(&self.room).try_acquire_owned().map_err(|_| {
             let full = format!("{} requests are in flight", self.options.max_in_flight);
             Refusal::new(Problem::Busy, full).retry_after(self.options.retry_after)
@@ -200,7 +192,7 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    async fn read<B: HttpBody<Data = Bytes>>(&self, body: B) -> Result<body::Read, Refusal> {
+    async fn read<B: Sent>(&self, body: B) -> Result<body::Read, Refusal> {
         let (max, patience) = (self.options.max_request_bytes, self.options.body_timeout);
         match tokio::time::timeout(patience, body::read(body, max)).await {
             Ok(Reading::Whole(read)) => Ok(read),

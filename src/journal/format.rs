@@ -17,8 +17,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const HEADER_BYTES: usize = 64;
 pub(super) const BLOCK_HEADER_BYTES: usize = 32;
-const RUN_HEADER_BYTES: usize = 24;
-const ID_BYTES: usize = 16;
+pub(super) const RUN_HEADER_BYTES: usize = 24;
+pub(super) const ID_BYTES: usize = 16;
 
 const MAGIC: [u8; 8] = *b"HAPAXJNL";
 const BLOCK_MAGIC: [u8; 4] = *b"hxbk";

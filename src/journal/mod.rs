@@ -13,6 +13,7 @@ mod format;
 mod inspect;
 mod options;
 mod recovery;
+pub(crate) mod sizing;
 mod snapshot;
 mod stats;
 mod writer;
@@ -87,7 +88,7 @@ impl Opened {
             seed,
             sync: options.sync,
             max_disk_bytes: options.max_disk_bytes,
-            segment_length: options.segment_length.unwrap_or(retention / 16).max(Duration::from_nanos(1)),
+            segment_length: options.segment_length.unwrap_or_else(|| sizing::segment_length(retention)),
             retention,
         };
         let disk = System { file_mode: options.file_mode };

@@ -37,7 +37,7 @@ impl Default for JournalOptions {
     fn default() -> Self {
         JournalOptions {
             commit_interval: Duration::from_millis(5),
-            commit_bytes: 1 << 20,
+            commit_bytes: COMMIT_BYTES,
             sync: SyncMode::Disk,
             segment_length: None,
             max_disk_bytes: None,
@@ -46,6 +46,9 @@ impl Default for JournalOptions {
         }
     }
 }
+
+/// With how many bytes it is written without waiting, unless it is said otherwise.
+pub(crate) const COMMIT_BYTES: usize = 1 << 20;
 
 /// What may wait to be written; more, and those who append wait.
 pub(super) const MAX_PENDING_BYTES: usize = 64 << 20;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A file is not continued beyond this, however little time it covers.
-const MAX_SEGMENT_BYTES: u64 = 1 << 30;
+pub(super) const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 
 /// A file that is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]

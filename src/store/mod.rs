@@ -33,6 +33,7 @@ mod key;
 mod request;
 
 mod contract;
+pub(crate) mod erased;
 mod record;
 
 mod in_memory;

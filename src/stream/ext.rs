@@ -202,9 +202,8 @@ where
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let DedupBy { batched, engine, id_of } = self.get_mut();
         let ask = |items: &[St::Item]| {
-            let ids: Vec<Vec<u8>> = items.iter().map(|item| id_of(item).as_ref().to_vec()).collect();
-            let engine = engine.clone();
-            Box::pin(async move { engine.check_batch(ids).await }) as _
+            let (names, engine) = (engine.names(items.iter().map(&*id_of)), engine.clone());
+            Box::pin(async move { engine.check_named(names).await }) as _
         };
         batched.poll_wanted(cx, ask, |item, verdict| match verdict {
             Ok(verdict) if verdict.is_fresh() => Some(Ok(item)),
@@ -231,9 +230,8 @@ where
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let ClaimBy { batched, engine, id_of, with_duplicates } = self.get_mut();
         let ask = |items: &[St::Item]| {
-            let ids: Vec<Vec<u8>> = items.iter().map(|item| id_of(item).as_ref().to_vec()).collect();
-            let engine = engine.clone();
-            Box::pin(async move { engine.claim_batch(ids).await }) as _
+            let (names, engine) = (engine.names(items.iter().map(&*id_of)), engine.clone());
+            Box::pin(async move { engine.claim_named(names).await }) as _
         };
         batched.poll_wanted(cx, ask, |item, attempt| match attempt {
             Ok(TieredAttempt::Duplicate(_)) if !*with_duplicates => None,

@@ -1,14 +1,12 @@
 //! One message in its handler, as a task: the lease is renewed, a panic is a failure, and a stop ends it.
 
-use super::delivery::{Delivery, Handler, Handling};
+use super::delivery::{Delivery, Handler};
 use super::stats::Counts;
 use crate::store::Store;
-use crate::{ClaimError, TieredClaim};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use crate::{TieredClaim, unwind};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -45,18 +43,18 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
             // The handler is called where its panics are caught, and dropped before the claim ends.
             let attempt = delivery.attempt;
             let handling = self.counts.in_a_span(async move { handler(delivery).await }, attempt);
-            let mut handling = Caught(Box::pin(handling));
-            let mut kept = pin!(keep(self.claim.as_mut()));
+            let mut handling = pin!(unwind::caught(handling));
+            let mut lost = pin!(lost(self.claim.as_mut()));
             let mut stop = pin!(self.stop);
             std::future::poll_fn(move |cx| {
                 // First, since one that must not begin any more is told so before its handler is called.
                 if stop.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Err(Ended::Stopped));
                 }
-                if kept.as_mut().poll(cx).is_ready() {
+                if lost.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Err(Ended::Lost));
                 }
-                Pin::new(&mut handling).poll(cx).map(Ok)
+                handling.as_mut().poll(cx).map(Ok)
             })
             .await
         };
@@ -66,7 +64,7 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
             (Ok(failed), claim) => {
                 let (why, panicked) = match failed {
                     Ok(error) => (error.err().unwrap_or_default(), false),
-                    Err(panic) => (message_of(panic.as_ref()), true),
+                    Err(panic) => (format!("the handler panicked: {}", unwind::said(&*panic)), true),
                 };
                 match (is_last, claim) {
                     (true, claim) => Ended::Exhausted { why, panicked, claim },
@@ -88,36 +86,10 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
     }
 }
 
-/// Renews a claim, well before its lease ends each time, until it is lost.
-async fn keep<S: Store>(claim: Option<&mut TieredClaim<S>>) {
-    let Some(claim) = claim else { return std::future::pending().await };
-    let lease = claim.lease();
-    loop {
-        tokio::time::sleep(lease / 3).await;
-        // What the store could not do is tried again, and completing says in the end whether that was enough.
-        if let Err(ClaimError::LostLease(_)) = claim.renew(lease).await {
-            return;
-        }
+/// Until the claim, if there is one, is lost.
+async fn lost<S: Store>(claim: Option<&mut TieredClaim<S>>) {
+    match claim {
+        Some(claim) => claim.keep().await,
+        None => std::future::pending().await,
     }
-}
-
-/// A handler's future, whose panic is an answer.
-struct Caught(Handling);
-
-impl Future for Caught {
-    type Output = Result<Result<(), String>, Box<dyn Any + Send>>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // After a panic it is polled no more: nobody sees what it left half done.
-        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
-            Ok(polled) => polled.map(Ok),
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
-    }
-}
-
-/// What a panic said.
-pub(super) fn message_of(panic: &(dyn Any + Send)) -> String {
-    let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the handler panicked: {}", said.unwrap_or("without words"))
 }

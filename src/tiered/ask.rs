@@ -6,7 +6,7 @@ use super::lane::{Answer, Lane, completed, ended, lead};
 use super::memory::Memory;
 use super::operation::Operation;
 use crate::digest::Digest;
-use crate::store::{ErrorKind, Store, StoreError};
+use crate::store::{ErrorKind, StoreError};
 use std::sync::Arc;
 
 /// Ids that were joined and are not asked about yet: if the caller goes, those who follow ask.
@@ -25,7 +25,7 @@ fn closed() -> StoreError {
     StoreError::new(ErrorKind::Unavailable, "hapax", "the engine was shut down")
 }
 
-impl<S: Store> Inner<S> {
+impl Inner {
     /// Asks about one id.
     pub(super) async fn ask_one<O: Operation>(
         self: &Arc<Self>,
@@ -57,7 +57,7 @@ impl<S: Store> Inner<S> {
                 room
             }
         };
-        let answered = lead::<S, O>(self, memory, asked, room).answer().await?;
+        let answered = lead::<O>(self, memory, asked, room).answer().await?;
         answered.into_iter().next().map_or_else(|| Err(ended()), |(_, answer)| answer)
     }
 
@@ -112,7 +112,7 @@ impl<S: Store> Inner<S> {
             let part: Vec<_> = asked.by_ref().take(lane.batch()).collect();
             let Some(room) = lane.room(&part).await else { break };
             joined.ids.drain(..part.len());
-            leads.push(lead::<S, O>(self, memory, Few::Many(part), room));
+            leads.push(lead::<O>(self, memory, Few::Many(part), room));
         }
         // Those that there was no room for any more.
         drop(joined);

@@ -4,8 +4,8 @@ use super::inner::Inner;
 use super::observe::Asked;
 use super::owner;
 #[cfg(feature = "metrics")]
-use super::{dedup::PolicyState, memory::Memory, meters::MemoryMeters};
-use crate::store::{ErrorKind, Held, Store, StoreError};
+use super::{engine::PolicyState, memory::Memory, meters::MemoryMeters};
+use crate::store::{ErrorKind, Held, StoreError};
 #[cfg(feature = "metrics")]
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 /// Starts it. It ends when the last handle of the engine is dropped, or it is shut down.
-pub(super) fn start<S: Store>(inner: &Arc<Inner<S>>, owned: bool, expiry: Option<(Duration, usize)>) {
+pub(super) fn start(inner: &Arc<Inner>, owned: bool, expiry: Option<(Duration, usize)>) {
     if owned {
         inner.runtime.spawn(stay_owner(Arc::downgrade(inner)));
     }
@@ -24,7 +24,7 @@ pub(super) fn start<S: Store>(inner: &Arc<Inner<S>>, owned: bool, expiry: Option
 
 /// Starts to show how it is, and the memory of each policy, by the first that has it. It ends when the last handle of the engine is dropped.
 #[cfg(feature = "metrics")]
-pub(super) fn show<S: Store>(inner: &Arc<Inner<S>>, policies: &HashMap<String, Arc<PolicyState>>) {
+pub(super) fn show(inner: &Arc<Inner>, policies: &HashMap<String, Arc<PolicyState>>) {
     let mut all: Vec<_> = policies.iter().collect();
     all.sort_by_key(|(name, _)| (name.as_str() != "*", *name));
     let mut shown: Vec<(&Arc<Memory>, MemoryMeters)> = Vec::new();
@@ -38,11 +38,11 @@ pub(super) fn show<S: Store>(inner: &Arc<Inner<S>>, policies: &HashMap<String, A
 }
 
 /// Calls something every so often, as long as there is an engine.
-async fn every<S: Store>(
+async fn every(
     period: Duration,
-    engine: &Weak<Inner<S>>,
+    engine: &Weak<Inner>,
     ticks: &mut Option<tokio::time::Interval>,
-) -> Option<Arc<Inner<S>>> {
+) -> Option<Arc<Inner>> {
     let ticks = ticks.get_or_insert_with(|| {
         let mut ticks = interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -52,7 +52,7 @@ async fn every<S: Store>(
     engine.upgrade().filter(|inner| inner.admit().is_ok())
 }
 
-async fn stay_owner<S: Store>(engine: Weak<Inner<S>>) {
+async fn stay_owner(engine: Weak<Inner>) {
     let Some(mut renewed) = engine.upgrade().and_then(|inner| Some(inner.owned.get()?.asked_at)) else { return };
     let mut ticks = None;
     loop {
@@ -63,7 +63,7 @@ async fn stay_owner<S: Store>(engine: Weak<Inner<S>>) {
         };
         let Some(inner) = tick else { return };
         let (begun, Some(owned)) = (Instant::now(), inner.owned.get()) else { return };
-        match timeout_at(lease_end, inner.in_time(Asked::Own, 1, owned.renew(&inner.store))).await {
+        match timeout_at(lease_end, inner.in_time(Asked::Own, 1, owned.renew(&*inner.store))).await {
             Ok(Ok(Held::Done)) => renewed = begun,
             Ok(Ok(Held::Lost)) => lost(&inner, "another engine may have taken it over"),
             // The next tick or the end of the lease comes first.
@@ -72,13 +72,13 @@ async fn stay_owner<S: Store>(engine: Weak<Inner<S>>) {
     }
 }
 
-fn lost<S: Store>(inner: &Inner<S>, why: &str) {
+fn lost(inner: &Inner, why: &str) {
     let what = format!("this engine is no longer the owner of the store: {why}. Build another one");
     inner.refuse(StoreError::new(ErrorKind::Conflict, inner.store.backend(), what));
     inner.observer.lost(why);
 }
 
-async fn expire<S: Store>(engine: Weak<Inner<S>>, period: Duration, limit: usize) {
+async fn expire(engine: Weak<Inner>, period: Duration, limit: usize) {
     let mut ticks = None;
     while let Some(inner) = every(period, &engine, &mut ticks).await {
         // What fails is tried again at the next tick.
@@ -94,7 +94,7 @@ async fn expire<S: Store>(engine: Weak<Inner<S>>, period: Duration, limit: usize
 
 /// Sets gauges, also those of an engine that refuses to go on.
 #[cfg(feature = "metrics")]
-async fn sample<S: Store>(engine: Weak<Inner<S>>, memories: Vec<(Weak<Memory>, MemoryMeters)>) {
+async fn sample(engine: Weak<Inner>, memories: Vec<(Weak<Memory>, MemoryMeters)>) {
     const MEMORY_TICKS: u64 = 15;
     let memories = Arc::new(memories);
     let mut ticks = interval(Duration::from_secs(1));

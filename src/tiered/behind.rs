@@ -3,7 +3,7 @@
 use super::inner::Inner;
 use super::operation::Records;
 use crate::digest::Digest;
-use crate::store::{ErrorKind, Record, Store, StoreError};
+use crate::store::{ErrorKind, Record, StoreError};
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -79,9 +79,9 @@ impl Behind {
     }
 
     /// Takes records on. They are written in this order.
-    pub(super) fn push<S: Store>(
+    pub(super) fn push(
         &self,
-        inner: &Arc<Inner<S>>,
+        inner: &Arc<Inner>,
         records: impl IntoIterator<Item = (Record, Digest)>,
         mut room: SemaphorePermit<'_>,
     ) {
@@ -136,13 +136,13 @@ impl Behind {
 }
 
 /// Writes until all is written. What is under way when it is dropped (the runtime ends, the store panics) is put back.
-struct Writer<S: Store> {
-    inner: Arc<Inner<S>>,
+struct Writer {
+    inner: Arc<Inner>,
     batch: Vec<(Record, Digest)>,
     runs: bool,
 }
 
-impl<S: Store> Drop for Writer<S> {
+impl Drop for Writer {
     fn drop(&mut self) {
         if self.runs {
             let behind = &self.inner.behind;
@@ -157,7 +157,7 @@ impl<S: Store> Drop for Writer<S> {
     }
 }
 
-fn start<S: Store>(inner: &Arc<Inner<S>>) {
+fn start(inner: &Arc<Inner>) {
     let mut writer = Writer { inner: Arc::clone(inner), batch: Vec::new(), runs: true };
     inner.runtime.spawn(async move {
         // Whoever is ready to check goes first.
@@ -180,7 +180,7 @@ fn start<S: Store>(inner: &Arc<Inner<S>>) {
     });
 }
 
-impl<S: Store> Writer<S> {
+impl Writer {
     /// Nothing is left; the queue has been told.
     fn stop(&mut self) {
         self.runs = false;

@@ -1,18 +1,17 @@
 //! Checks of an asynchronous engine.
 
 use super::dedup::TieredDedup;
+use super::engine::{Engine, Name};
 use super::inner::Ownership;
 use super::memory::Guess;
 use super::operation::{Looks, Marks};
 use crate::digest::Digest;
+use crate::store::erased::Answering;
 use crate::store::{Known, Mark, Marked, Record, RecordKey, Store, StoreError};
 use crate::{OnStoreError, Outcome, Tier, Verdict};
+use tokio::sync::SemaphorePermit;
 
 impl<S: Store> TieredDedup<S> {
-    fn record(&self, key: RecordKey) -> Record {
-        Record { key, retention: self.policy.retention, fingerprint: None, result: None }
-    }
-
     /// Whether the id is fresh or a duplicate. A fresh one is remembered from now on.
     ///
     /// This marks the id at sight: if the process dies before the work is done, the message is lost, unless the engine is exclusive and was
@@ -23,14 +22,12 @@ impl<S: Store> TieredDedup<S> {
     ///
     /// The store's, unless the policy is to admit messages then. The message should come again.
     pub fn check(&self, id: impl AsRef<[u8]>) -> impl Future<Output = Result<Verdict, StoreError>> + Send {
-        let (key, id) = self.name(id);
+        let name = self.engine.name(id);
         async move {
-            self.inner.admit()?;
-            let verdict = match self.inner.ownership {
-                Ownership::Shared => self.check_shared(key, id).await,
-                Ownership::Exclusive => self.check_exclusive(key, id).await,
-            };
-            self.told(id, verdict)
+            match self.engine.check_in_memory(&name) {
+                Some(verdict) => verdict,
+                None => self.engine.check(name).await,
+            }
         }
     }
 
@@ -53,8 +50,46 @@ impl<S: Store> TieredDedup<S> {
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
     {
-        let names: Vec<(RecordKey, Digest)> = ids.into_iter().map(|id| self.name(id)).collect();
-        async move {
+        let names = self.engine.names(ids);
+        async move { self.engine.check_named(names).await }
+    }
+
+    /// The same for ids that were named before.
+    #[cfg(feature = "stream")]
+    pub(crate) async fn check_named(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
+        self.engine.check_named(names).await
+    }
+}
+
+impl Engine {
+    /// What memory says, if that is enough.
+    fn check_in_memory(&self, (key, id): &Name) -> Option<Result<Verdict, StoreError>> {
+        if let Err(error) = self.inner.admit() {
+            return Some(Err(error));
+        }
+        let verdict = match self.inner.ownership {
+            Ownership::Shared if self.policy.memory.is_done(*id) => Verdict::exact(Outcome::Duplicate, Tier::Window),
+            Ownership::Shared => return None,
+            Ownership::Exclusive => {
+                let room = self.inner.behind.try_room(1)?;
+                let Guess::Certain(verdict) = self.policy.memory.check(*id, self.inner.is_warm()) else { return None };
+                self.write_behind(key, *id, verdict, room);
+                verdict
+            }
+        };
+        Some(self.told(*id, Ok(verdict)))
+    }
+
+    /// What the store says of what memory does not know.
+    fn check(&self, (key, id): Name) -> Answering<'_, Result<Verdict, StoreError>> {
+        match self.inner.ownership {
+            Ownership::Shared => Box::pin(async move { self.told(id, self.check_shared(key, id).await) }),
+            Ownership::Exclusive => Box::pin(async move { self.told(id, self.check_exclusive(key, id).await) }),
+        }
+    }
+
+    fn check_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Verdict, StoreError>>> {
+        Box::pin(async move {
             if let Err(error) = self.inner.admit() {
                 return names.iter().map(|_| Err(error.clone())).collect();
             }
@@ -64,19 +99,20 @@ impl<S: Store> TieredDedup<S> {
                 Ownership::Exclusive => self.check_batch_exclusive(names).await,
             };
             ids.into_iter().zip(verdicts).map(|(id, verdict)| self.told(id, verdict)).collect()
-        }
+        })
+    }
+
+    fn record(&self, key: RecordKey) -> Record {
+        Record { key, retention: self.policy.retention, fingerprint: None, result: None }
     }
 
     async fn check_shared(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
-        if self.policy.memory.is_done(id) {
-            return Ok(Verdict::exact(Outcome::Duplicate, Tier::Window));
-        }
         let mark = Mark { key, attempt: self.inner.attempt(id), retention: self.policy.retention };
         let marked = self.inner.ask_one::<Marks>(&self.policy.memory, mark, id).await?;
         Ok(verdict_of(&marked))
     }
 
-    async fn check_batch_shared(&self, names: Vec<(RecordKey, Digest)>) -> Vec<Result<Verdict, StoreError>> {
+    async fn check_batch_shared(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
         let duplicate = Ok(Verdict::exact(Outcome::Duplicate, Tier::Window));
         let mut verdicts: Vec<_> = vec![duplicate; names.len()];
         let (mut places, mut marks) = (Vec::new(), Vec::new());
@@ -102,13 +138,17 @@ impl<S: Store> TieredDedup<S> {
                 verdict_of_known(&known).unwrap_or_else(|| memory.check_unknown(id))
             }
         };
-        if verdict.is_fresh() {
-            self.inner.behind.push(&self.inner, [(self.record(key), id)], room);
-        }
+        self.write_behind(&key, id, verdict, room);
         Ok(verdict)
     }
 
-    async fn check_batch_exclusive(&self, names: Vec<(RecordKey, Digest)>) -> Vec<Result<Verdict, StoreError>> {
+    fn write_behind(&self, key: &RecordKey, id: Digest, verdict: Verdict, room: SemaphorePermit<'_>) {
+        if verdict.is_fresh() {
+            self.inner.behind.push(&self.inner, [(self.record(key.clone()), id)], room);
+        }
+    }
+
+    async fn check_batch_exclusive(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
         let mut verdicts = Vec::with_capacity(names.len());
         for part in names.chunks(EXCLUSIVE_BATCH.min(self.inner.behind.max())) {
             self.check_part_exclusive(part, &mut verdicts).await;
@@ -116,11 +156,7 @@ impl<S: Store> TieredDedup<S> {
         verdicts
     }
 
-    async fn check_part_exclusive(
-        &self,
-        names: &[(RecordKey, Digest)],
-        verdicts: &mut Vec<Result<Verdict, StoreError>>,
-    ) {
+    async fn check_part_exclusive(&self, names: &[Name], verdicts: &mut Vec<Result<Verdict, StoreError>>) {
         let (memory, inner, start) = (&self.policy.memory, &self.inner, verdicts.len());
         let room = match inner.room(names.len()).await {
             Ok(room) => room,
@@ -151,11 +187,7 @@ impl<S: Store> TieredDedup<S> {
     }
 
     /// The same for those at these places.
-    pub(super) async fn look_up_batch(
-        &self,
-        places: &[usize],
-        names: &[(RecordKey, Digest)],
-    ) -> Vec<Result<Known, StoreError>> {
+    pub(super) async fn look_up_batch(&self, places: &[usize], names: &[Name]) -> Vec<Result<Known, StoreError>> {
         if places.is_empty() {
             return Vec::new();
         }
@@ -164,13 +196,6 @@ impl<S: Store> TieredDedup<S> {
         }
         let asked = places.iter().map(|&place| names[place].clone()).collect();
         self.inner.ask::<Looks>(&self.policy.memory, asked).await
-    }
-
-    pub(super) async fn settle(&self) -> Result<(), StoreError> {
-        match self.inner.behind.len() {
-            0 => Ok(()),
-            _ => self.inner.patiently(self.inner.behind.settle()).await,
-        }
     }
 
     /// What the caller is told, by the policy, and counts.

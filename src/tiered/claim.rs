@@ -1,15 +1,12 @@
-//! What holds a claim of an asynchronous engine, and how it ends.
+//! Claims of an asynchronous engine, as their holders see them.
 
-use super::dedup::{PolicyState, TieredDedup};
-use super::inner::Inner;
-use super::observe::{self, End};
-use super::operation::{Completions, Failures, Records, Releases, Renewals};
-use crate::digest::Digest;
-use crate::store::{self, Completion, Failure, Fingerprint, Held, Hold, Record, RecordKey, Renewal, Store, StoreError};
+use super::holder::{Attempt, Holder};
+use crate::store::{Fingerprint, Store, StoreError};
 use crate::{LostLease, Token, Verdict};
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What came of an attempt to claim an id.
 #[derive(Debug)]
@@ -41,6 +38,16 @@ pub struct Done {
 }
 
 impl<S: Store> TieredAttempt<S> {
+    pub(super) fn of(attempt: Attempt) -> Self {
+        match attempt {
+            Attempt::Claimed(holder) => TieredAttempt::Claimed(TieredClaim::of(holder)),
+            Attempt::InProgress { lease_left } => TieredAttempt::InProgress { lease_left },
+            Attempt::Duplicate(done) => TieredAttempt::Duplicate(done),
+            Attempt::Mismatch => TieredAttempt::Mismatch,
+            Attempt::TooMany => TieredAttempt::TooMany,
+        }
+    }
+
     /// The claim, if there is one.
     pub fn claimed(self) -> Option<TieredClaim<S>> {
         match self {
@@ -146,70 +153,28 @@ impl std::error::Error for ClaimError {
 /// - `Ok` from [`complete`](TieredClaim::complete) means that the store has recorded it, as durably as it was told to.
 #[must_use = "a claim that is not kept is released"]
 pub struct TieredClaim<S: Store> {
-    inner: Arc<Inner<S>>,
-    policy: Arc<PolicyState>,
-    key: RecordKey,
-    id: Digest,
-    fingerprint: Option<Fingerprint>,
-    lease: Duration,
-    held: Where,
-    begun: Instant,
-    open: bool,
-}
-
-/// Where a claim is held.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Where {
-    /// In the store.
-    Store { token: u64 },
-    /// In this process, which is the only one.
-    Here { token: u64 },
-    /// Nowhere: the store could not be asked, and the policy was to admit.
-    Admitted,
-    /// Nowhere: in shadow mode, the id is not the caller's, and nobody may notice.
-    Shadow,
+    holder: Holder,
+    store: PhantomData<Arc<S>>,
 }
 
 impl<S: Store> TieredClaim<S> {
-    pub(super) fn new(
-        dedup: &TieredDedup<S>,
-        (key, id): (RecordKey, Digest),
-        options: &TieredClaimOptions,
-        held: Where,
-    ) -> Self {
-        TieredClaim {
-            inner: Arc::clone(&dedup.inner),
-            policy: Arc::clone(&dedup.policy),
-            key,
-            id,
-            fingerprint: options.fingerprint,
-            lease: options.lease.unwrap_or(dedup.policy.lease),
-            held,
-            begun: Instant::now(),
-            open: true,
-        }
+    pub(super) fn of(holder: Holder) -> Self {
+        TieredClaim { holder, store: PhantomData }
+    }
+
+    pub(super) fn holder(self) -> Holder {
+        self.holder
     }
 
     /// What the work's own writes are to be fenced with: it grows from claim to claim of an id. Zero if nobody has verified the claim.
     pub fn token(&self) -> Token {
-        Token::from_u64(match self.held {
-            // Stores count in microseconds, memory in nanoseconds: so tokens grow when an engine becomes shared or exclusive.
-            Where::Store { token } => token.saturating_mul(1_000),
-            Where::Here { token } => token,
-            Where::Admitted | Where::Shadow => 0,
-        })
+        self.holder.token()
     }
 
     /// Whether the id is known to be the caller's: not if the store could not be asked and the policy was to [admit](crate::OnStoreError::Admit),
     /// and not in shadow mode.
     pub fn is_verified(&self) -> bool {
-        matches!(self.held, Where::Store { .. } | Where::Here { .. })
-    }
-
-    /// For how long it was taken, or renewed.
-    #[cfg(feature = "stream")]
-    pub(crate) fn lease(&self) -> Duration {
-        self.lease
+        self.holder.is_verified()
     }
 
     /// The work is done: the id is a duplicate from now on, for its retention.
@@ -218,7 +183,7 @@ impl<S: Store> TieredClaim<S> {
     ///
     /// [`ClaimError`]. What the work did, it may then do twice.
     pub async fn complete(self) -> Result<(), ClaimError> {
-        self.end_completed(None).await
+        self.holder.complete(None).await
     }
 
     /// The same, and a result is kept with it, for those who [want it](TieredClaimOptions::wants_result).
@@ -227,56 +192,7 @@ impl<S: Store> TieredClaim<S> {
     ///
     /// As [`complete`](TieredClaim::complete).
     pub async fn complete_with(self, result: impl Into<Vec<u8>>) -> Result<(), ClaimError> {
-        self.end_completed(Some(result.into())).await
-    }
-
-    async fn end_completed(mut self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
-        // From here on the work is done: a caller that is dropped must not release the id, or the work would be done again at once.
-        self.open = false;
-        let completed = self.try_to_complete(result).await;
-        self.counted(End::Completed, completed)
-    }
-
-    async fn try_to_complete(&self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
-        match self.held {
-            Where::Shadow => Ok(()),
-            Where::Store { .. } => {
-                let (completion, id) = self.completion(result);
-                self.held(self.inner.ask_one::<Completions>(&self.policy.memory, completion, id).await)
-            }
-            Where::Here { token } => {
-                // So that nobody takes it over while the store writes.
-                self.check_held(self.policy.memory.extend(self.id, token, self.lease, false))?;
-                self.record(result).await?;
-                self.check_held(self.policy.memory.complete(self.id, token))
-            }
-            Where::Admitted => self.record(result).await,
-        }
-    }
-
-    /// Counts how it ended.
-    fn counted(&self, end: End, ended: Result<(), ClaimError>) -> Result<(), ClaimError> {
-        // What is not the caller's in a shadow was no claim.
-        if !matches!(self.held, Where::Shadow) {
-            self.policy.verdicts.ended(end.of(&ended), self.begun.elapsed());
-        }
-        ended
-    }
-
-    /// What the store is asked for to complete it.
-    pub(super) fn completion(&self, result: Option<Vec<u8>>) -> (Completion, Digest) {
-        let token = match self.held {
-            Where::Store { token } | Where::Here { token } => token,
-            Where::Admitted | Where::Shadow => 0,
-        };
-        let hold = Hold { key: self.key.clone(), token };
-        (Completion { hold, retention: self.policy.retention, result }, self.id)
-    }
-
-    async fn record(&self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
-        let (key, retention) = (self.key.clone(), self.policy.retention);
-        let record = Record { key, retention, fingerprint: self.fingerprint, result };
-        self.inner.ask_one::<Records>(&self.policy.memory, record, self.id).await.map_err(ClaimError::Store)
+        self.holder.complete(Some(result.into())).await
     }
 
     /// The work was not done: the next delivery gets the id.
@@ -284,17 +200,8 @@ impl<S: Store> TieredClaim<S> {
     /// # Errors
     ///
     /// [`ClaimError`]. If the store could not be asked, the lease ends all the same.
-    pub async fn release(mut self) -> Result<(), ClaimError> {
-        self.open = false;
-        let released = match self.held {
-            Where::Admitted | Where::Shadow => Ok(()),
-            Where::Here { token } => self.check_held(self.policy.memory.release(self.id, token)),
-            Where::Store { token } => {
-                let hold = Hold { key: self.key.clone(), token };
-                self.held(self.inner.ask_one::<Releases>(&self.policy.memory, hold, self.id).await)
-            }
-        };
-        self.counted(End::Released, released)
+    pub async fn release(self) -> Result<(), ClaimError> {
+        self.holder.release().await
     }
 
     /// The work failed, and will for a while: until then the id is in progress for everybody, so that a poison message does not spin.
@@ -302,17 +209,8 @@ impl<S: Store> TieredClaim<S> {
     /// # Errors
     ///
     /// [`ClaimError`].
-    pub async fn fail(mut self, retry_after: Duration) -> Result<(), ClaimError> {
-        self.open = false;
-        let failed = match self.held {
-            Where::Admitted | Where::Shadow => Ok(()),
-            Where::Here { token } => self.check_held(self.policy.memory.extend(self.id, token, retry_after, true)),
-            Where::Store { token } => {
-                let failure = Failure { hold: Hold { key: self.key.clone(), token }, retry_after };
-                self.held(self.inner.ask_one::<Failures>(&self.policy.memory, failure, self.id).await)
-            }
-        };
-        self.counted(End::Failed, failed)
+    pub async fn fail(self, retry_after: Duration) -> Result<(), ClaimError> {
+        self.holder.fail(retry_after).await
     }
 
     /// Goes on: the lease is as long as this, from now.
@@ -321,73 +219,19 @@ impl<S: Store> TieredClaim<S> {
     ///
     /// [`ClaimError`].
     pub async fn renew(&mut self, lease: Duration) -> Result<(), ClaimError> {
-        self.lease = lease;
-        let renewed = match self.held {
-            Where::Admitted | Where::Shadow => return Ok(()),
-            Where::Here { token } => self.check_held(self.policy.memory.extend(self.id, token, lease, false)),
-            Where::Store { token } => {
-                let renewal = Renewal { hold: Hold { key: self.key.clone(), token }, lease };
-                self.held(self.inner.ask_one::<Renewals>(&self.policy.memory, renewal, self.id).await)
-            }
-        };
-        self.policy.verdicts.meters.renewed(observe::Renewal::of(&renewed));
-        renewed
+        self.holder.renew(lease).await
     }
 
-    /// The store has said what came of its completion, which was asked for with those of others.
-    pub(super) fn completed_with_others(&self, held: Result<Held, StoreError>) -> Result<(), ClaimError> {
-        self.counted(End::Completed, self.held(held))
-    }
-
-    fn held(&self, held: Result<Held, StoreError>) -> Result<(), ClaimError> {
-        self.check_held(held.map_err(ClaimError::Store)? == store::Held::Done)
-    }
-
-    fn check_held(&self, held: bool) -> Result<(), ClaimError> {
-        match held {
-            true => Ok(()),
-            false => Err(ClaimError::LostLease(LostLease { token: self.token() })),
-        }
-    }
-
-    /// Whether the store holds it, for an engine that completes many of one policy at a time.
-    pub(super) fn close_if_in_store(&mut self, inner: &Arc<Inner<S>>, policy: &Arc<PolicyState>) -> bool {
-        let is_theirs = Arc::ptr_eq(&self.inner, inner) && Arc::ptr_eq(&self.policy, policy);
-        let in_store = is_theirs && matches!(self.held, Where::Store { .. });
-        self.open &= !in_store;
-        in_store
-    }
-}
-
-impl<S: Store> Drop for TieredClaim<S> {
-    fn drop(&mut self) {
-        if !self.open {
-            return;
-        }
-        // If the lease had expired, it was lost; nobody waits for an answer that would say so.
-        let _ = self.counted(End::Dropped, Ok(()));
-        match self.held {
-            Where::Admitted | Where::Shadow => {}
-            Where::Here { token } => {
-                // If it was lost, there is nothing to release.
-                self.policy.memory.release(self.id, token);
-            }
-            Where::Store { token } => {
-                // As many as may wait. If it fails, or there are more, the lease expires.
-                let Ok(room) = Arc::clone(&self.inner.dropped).try_acquire_owned() else { return };
-                let (inner, policy, id) = (Arc::clone(&self.inner), Arc::clone(&self.policy), self.id);
-                let hold = Hold { key: self.key.clone(), token };
-                self.inner.runtime.spawn(async move {
-                    let _room = room;
-                    let _ = inner.ask_one::<Releases>(&policy.memory, hold, id).await;
-                });
-            }
-        }
+    /// Renews it every third of its lease, until it is lost.
+    #[cfg(any(feature = "http", feature = "stream"))]
+    pub(crate) async fn keep(&mut self) {
+        self.holder.keep().await
     }
 }
 
 impl<S: Store> fmt::Debug for TieredClaim<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TieredClaim").field("key", &self.key).field("held", &self.held).finish_non_exhaustive()
+        let Holder { key, held, .. } = &self.holder;
+        f.debug_struct("TieredClaim").field("key", key).field("held", held).finish_non_exhaustive()
     }
 }

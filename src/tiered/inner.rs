@@ -12,15 +12,16 @@ use super::owner::Owned;
 use super::unresolved::Unresolved;
 use crate::digest::Digest;
 use crate::random::mix;
-use crate::store::{ErrorKind, RecordKey, Store, StoreError};
+use crate::store::erased::Erased;
+use crate::store::{ErrorKind, RecordKey, StoreError};
 use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-pub(super) struct Inner<S: Store> {
-    pub(super) store: S,
+pub(super) struct Inner {
+    pub(super) store: Arc<dyn Erased>,
     /// Whether the store does.
     pub(super) answers_at_once: bool,
     pub(super) lanes: Lanes,
@@ -61,7 +62,7 @@ pub(super) struct CallOptions {
     pub(super) retries: u32,
 }
 
-impl<S: Store> Inner<S> {
+impl Inner {
     pub(super) fn lane<O: Operation>(&self) -> &Lane<O> {
         O::lane(&self.lanes)
     }
@@ -217,7 +218,7 @@ impl<S: Store> Inner<S> {
     pub(super) async fn undo<O: Operation>(&self, granted: &[(O::Request, O::Answer)]) {
         if !granted.is_empty() {
             // If it is not done in time: see the operation.
-            let _ = tokio::time::timeout(self.calls.timeout, O::undo(&self.store, granted)).await;
+            let _ = tokio::time::timeout(self.calls.timeout, O::undo(&*self.store, granted)).await;
         }
     }
 
@@ -230,7 +231,7 @@ impl<S: Store> Inner<S> {
             return everywhere(StoreError::new(ErrorKind::Unavailable, backend, open));
         }
         let asked = async {
-            let answers = O::call(&self.store, requests).await?;
+            let answers = O::call(&*self.store, requests).await?;
             if answers.len() != requests.len() {
                 let wrong = format!("{} answers to {} requests to {}", answers.len(), requests.len(), O::ASKED.name());
                 return Err(StoreError::new(ErrorKind::Corrupt, backend, wrong));

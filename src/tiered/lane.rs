@@ -6,7 +6,7 @@ use super::inner::Inner;
 use super::memory::Memory;
 use super::operation::Operation;
 use crate::digest::Digest;
-use crate::store::{ErrorKind, Store, StoreError};
+use crate::store::{ErrorKind, StoreError};
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -231,13 +231,13 @@ impl<O: Operation> Batch<O> {
 
 /// Asks batch after batch, until nobody waits. If it is dropped on the way (the runtime ends, the store panics), those who wait learn
 /// that nobody asks for them any more.
-struct Driver<S: Store, O: Operation> {
-    inner: Arc<Inner<S>>,
+struct Driver<O: Operation> {
+    inner: Arc<Inner>,
     batch: Batch<O>,
     runs: bool,
 }
 
-impl<S: Store, O: Operation> Drop for Driver<S, O> {
+impl<O: Operation> Drop for Driver<O> {
     fn drop(&mut self) {
         if self.runs {
             let lane = self.inner.lane::<O>();
@@ -253,8 +253,8 @@ impl<S: Store, O: Operation> Drop for Driver<S, O> {
     }
 }
 
-fn start<S: Store, O: Operation>(inner: &Arc<Inner<S>>) {
-    let mut driver = Driver::<S, O> { inner: Arc::clone(inner), batch: Batch::none(), runs: true };
+fn start<O: Operation>(inner: &Arc<Inner>) {
+    let mut driver = Driver::<O> { inner: Arc::clone(inner), batch: Batch::none(), runs: true };
     inner.runtime.spawn(async move {
         loop {
             // Whoever is ready to ask goes first, and is in the batch: no timer, and no delay if nobody is.
@@ -269,7 +269,7 @@ fn start<S: Store, O: Operation>(inner: &Arc<Inner<S>>) {
     });
 }
 
-impl<S: Store, O: Operation> Driver<S, O> {
+impl<O: Operation> Driver<O> {
     /// Nobody waits; the lane has been told.
     fn stop(&mut self) {
         self.runs = false;
@@ -322,7 +322,7 @@ impl<S: Store, O: Operation> Driver<S, O> {
             let places = start..start + len;
             start += len;
             if let Err(gone) = reply.send(Few::take(len, &mut answered)) {
-                let back = grants::<S, O>(&self.inner, &memory, gone);
+                let back = grants::<O>(&self.inner, &memory, gone);
                 undone.extend(places.filter(|place| answers[*place].as_ref().is_ok_and(O::needs_undo)));
                 granted.extend(back);
             }
@@ -346,8 +346,8 @@ pub(super) fn completed<O: Operation>(
 }
 
 /// What was granted to somebody who is gone. Memory forgets it.
-fn grants<S: Store, O: Operation>(
-    inner: &Inner<S>,
+fn grants<O: Operation>(
+    inner: &Inner,
     memory: &Memory,
     gone: Answered<O>,
 ) -> impl Iterator<Item = (O::Request, O::Answer)> {
@@ -359,23 +359,23 @@ fn grants<S: Store, O: Operation>(
 }
 
 /// A caller's own requests. If the caller is dropped when the answer is there and not yet taken, that is given back.
-pub(super) struct Led<'i, S: Store, O: Operation> {
-    inner: &'i Arc<Inner<S>>,
+pub(super) struct Led<'i, O: Operation> {
+    inner: &'i Arc<Inner>,
     memory: &'i Arc<Memory>,
     answered: oneshot::Receiver<Answered<O>>,
 }
 
-impl<S: Store, O: Operation> Led<'_, S, O> {
+impl<O: Operation> Led<'_, O> {
     pub(super) async fn answer(mut self) -> Result<Answered<O>, StoreError> {
         (&mut self.answered).await.map_err(|_| ended())
     }
 }
 
-impl<S: Store, O: Operation> Drop for Led<'_, S, O> {
+impl<O: Operation> Drop for Led<'_, O> {
     fn drop(&mut self) {
         self.answered.close();
         let Ok(gone) = self.answered.try_recv() else { return };
-        let granted: Vec<_> = grants::<S, O>(self.inner, self.memory, gone).collect();
+        let granted: Vec<_> = grants::<O>(self.inner, self.memory, gone).collect();
         if !granted.is_empty() {
             let inner = Arc::clone(self.inner);
             self.inner.runtime.spawn(async move { inner.undo::<O>(&granted).await });
@@ -384,15 +384,15 @@ impl<S: Store, O: Operation> Drop for Led<'_, S, O> {
 }
 
 /// Puts requests where they are asked.
-pub(super) fn lead<'i, S: Store, O: Operation>(
-    inner: &'i Arc<Inner<S>>,
+pub(super) fn lead<'i, O: Operation>(
+    inner: &'i Arc<Inner>,
     memory: &'i Arc<Memory>,
     asked: Few<(O::Request, Digest)>,
     room: Room<'_>,
-) -> Led<'i, S, O> {
+) -> Led<'i, O> {
     let (reply, answered) = oneshot::channel();
     if inner.lane::<O>().push(Group { memory: Arc::clone(memory), asked, reply }, room) {
-        start::<S, O>(inner);
+        start::<O>(inner);
     }
     Led { inner, memory, answered }
 }

@@ -9,16 +9,21 @@
 //!                              └─ maybe ─► lane ─► store: look up
 //! ```
 //!
-//! Files in that order: `dedup`, `checking` and `claiming` are what users call, `memory` the tiers in memory, `ask` and `lane` where requests gather, `operation` what
+//! Files in that order: `dedup`, `checking` and `claiming` are what users call, `engine`, `attempts` and `holder` what is the same for every store, `memory` the tiers in memory, `ask` and `lane` where requests gather, `operation` what
 //! can be asked, `inner` how it is asked (time-outs, retries, `breaker`), `behind` what is written later.
 
 mod config;
+mod options;
 mod policy;
 
 mod checking;
 mod claim;
 mod claiming;
 mod dedup;
+
+mod attempts;
+mod engine;
+mod holder;
 
 mod memory;
 

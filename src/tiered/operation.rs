@@ -2,6 +2,7 @@
 
 use super::lane::Lane;
 use super::observe::Asked;
+use crate::store::erased::{Answering, Erased};
 use crate::store::*;
 use std::future::Future;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
         0
     }
 
-    fn call<S: Store>(store: &S, requests: &[Self::Request]) -> impl Future<Output = Answers<Self::Answer>> + Send;
+    fn call<'a>(store: &'a dyn Erased, requests: &'a [Self::Request]) -> Answering<'a, Answers<Self::Answer>>;
 
     /// Which id it is about.
     fn key(request: &Self::Request) -> &RecordKey;
@@ -49,7 +50,7 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
     }
 
     /// Gives back what was granted to those who are gone, in one call.
-    fn undo<S: Store>(_store: &S, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = ()> + Send {
+    fn undo(_store: &dyn Erased, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = ()> + Send {
         async {}
     }
 
@@ -132,7 +133,7 @@ impl Operation for Marks {
     type Sameness = ();
     fn sameness(_: &Mark) {}
 
-    fn call<S: Store>(store: &S, marks: &[Mark]) -> impl Future<Output = Answers<Marked>> + Send {
+    fn call<'a>(store: &'a dyn Erased, marks: &'a [Mark]) -> Answering<'a, Answers<Marked>> {
         store.mark(marks)
     }
 
@@ -156,7 +157,7 @@ impl Operation for Marks {
     }
 
     /// Nobody was told that the id is fresh, so nobody handles it: its next delivery must be.
-    async fn undo<S: Store>(store: &S, granted: &[(Mark, Marked)]) {
+    async fn undo(store: &dyn Erased, granted: &[(Mark, Marked)]) {
         let keys: Vec<RecordKey> = granted.iter().map(|(mark, _)| mark.key.clone()).collect();
         // If this fails, the id is a duplicate that nobody has handled, as it is when a process dies after a check.
         let _ = store.forget(&keys).await;
@@ -186,7 +187,7 @@ impl Operation for Claims {
         claim.fingerprint
     }
 
-    fn call<S: Store>(store: &S, claims: &[ClaimRequest]) -> impl Future<Output = Answers<Claimed>> + Send {
+    fn call<'a>(store: &'a dyn Erased, claims: &'a [ClaimRequest]) -> Answering<'a, Answers<Claimed>> {
         store.claim(claims)
     }
 
@@ -209,7 +210,7 @@ impl Operation for Claims {
         matches!(claimed, Claimed::Claimed { .. })
     }
 
-    async fn undo<S: Store>(store: &S, granted: &[(ClaimRequest, Claimed)]) {
+    async fn undo(store: &dyn Erased, granted: &[(ClaimRequest, Claimed)]) {
         let hold = |(claim, claimed): &(ClaimRequest, Claimed)| match claimed {
             Claimed::Claimed { token } => Some(Hold { key: claim.key.clone(), token: *token }),
             _ => None,
@@ -243,7 +244,7 @@ impl Operation for Completions {
     type Sameness = ();
     fn sameness(_: &Completion) {}
 
-    fn call<S: Store>(store: &S, completions: &[Completion]) -> impl Future<Output = Answers<Held>> + Send {
+    fn call<'a>(store: &'a dyn Erased, completions: &'a [Completion]) -> Answering<'a, Answers<Held>> {
         store.complete(completions)
     }
 
@@ -273,7 +274,7 @@ impl Operation for Releases {
     type Sameness = ();
     fn sameness(_: &Hold) {}
 
-    fn call<S: Store>(store: &S, holds: &[Hold]) -> impl Future<Output = Answers<Held>> + Send {
+    fn call<'a>(store: &'a dyn Erased, holds: &'a [Hold]) -> Answering<'a, Answers<Held>> {
         store.release(holds)
     }
 
@@ -298,7 +299,7 @@ impl Operation for Failures {
     type Sameness = ();
     fn sameness(_: &Failure) {}
 
-    fn call<S: Store>(store: &S, failures: &[Failure]) -> impl Future<Output = Answers<Held>> + Send {
+    fn call<'a>(store: &'a dyn Erased, failures: &'a [Failure]) -> Answering<'a, Answers<Held>> {
         store.fail(failures)
     }
 
@@ -323,7 +324,7 @@ impl Operation for Renewals {
     type Sameness = ();
     fn sameness(_: &Renewal) {}
 
-    fn call<S: Store>(store: &S, renewals: &[Renewal]) -> impl Future<Output = Answers<Held>> + Send {
+    fn call<'a>(store: &'a dyn Erased, renewals: &'a [Renewal]) -> Answering<'a, Answers<Held>> {
         store.renew(renewals)
     }
 }
@@ -345,7 +346,7 @@ impl Operation for Looks {
     type Sameness = ();
     fn sameness(_: &RecordKey) {}
 
-    fn call<S: Store>(store: &S, keys: &[RecordKey]) -> impl Future<Output = Answers<Known>> + Send {
+    fn call<'a>(store: &'a dyn Erased, keys: &'a [RecordKey]) -> Answering<'a, Answers<Known>> {
         store.look_up(keys)
     }
 
@@ -377,7 +378,7 @@ impl Operation for Records {
     type Sameness = ();
     fn sameness(_: &Record) {}
 
-    fn call<S: Store>(store: &S, records: &[Record]) -> impl Future<Output = Answers<()>> + Send {
+    fn call<'a>(store: &'a dyn Erased, records: &'a [Record]) -> Answering<'a, Answers<()>> {
         store.record(records)
     }
 
@@ -402,7 +403,7 @@ impl Operation for Forgets {
     type Sameness = ();
     fn sameness(_: &RecordKey) {}
 
-    fn call<S: Store>(store: &S, keys: &[RecordKey]) -> impl Future<Output = Answers<bool>> + Send {
+    fn call<'a>(store: &'a dyn Erased, keys: &'a [RecordKey]) -> Answering<'a, Answers<bool>> {
         store.forget(keys)
     }
 }

@@ -2,9 +2,8 @@
 
 use super::inner::{Inner, Ownership};
 use crate::store::Held;
-use crate::store::{
-    ClaimRequest, Claimed, ErrorKind, Fingerprint, Hold, Known, RecordKey, Renewal, Scope, Store, StoreError,
-};
+use crate::store::erased::Erased;
+use crate::store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Hold, Known, RecordKey, Renewal, Scope, StoreError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -28,7 +27,7 @@ fn conflict(backend: &'static str, lease_left: Duration) -> StoreError {
 }
 
 /// Claims the store for an exclusive engine, and makes sure for a shared one that nobody has.
-pub(super) async fn claim<S: Store>(inner: &Inner<S>, name: Option<&str>) -> Result<Option<Owned>, StoreError> {
+pub(super) async fn claim(inner: &Inner, name: Option<&str>) -> Result<Option<Owned>, StoreError> {
     let (store, backend) = (&inner.store, inner.store.backend());
     if store.is_private() {
         // The store itself lets nobody else in.
@@ -59,11 +58,11 @@ pub(super) async fn claim<S: Store>(inner: &Inner<S>, name: Option<&str>) -> Res
 
 impl Owned {
     /// Says that the engine lives. `Err`: it is the owner no more, and must not go on as if it were.
-    pub(super) async fn renew<S: Store>(&self, store: &S) -> Result<Held, StoreError> {
+    pub(super) async fn renew(&self, store: &dyn Erased) -> Result<Held, StoreError> {
         first(store.renew(&[Renewal { hold: self.hold.clone(), lease: LEASE }]).await)
     }
 
-    pub(super) async fn release<S: Store>(&self, store: &S) -> Result<Held, StoreError> {
+    pub(super) async fn release(&self, store: &dyn Erased) -> Result<Held, StoreError> {
         first(store.release(std::slice::from_ref(&self.hold)).await)
     }
 }

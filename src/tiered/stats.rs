@@ -1,10 +1,9 @@
 //! What an asynchronous engine has counted.
 
 use super::breaker::BreakerState;
-use super::dedup::PolicyState;
+use super::engine::PolicyState;
 use super::inner::Inner;
 use super::observe::get;
-use crate::store::Store;
 use crate::{Outcome, Tier};
 use std::sync::Arc;
 
@@ -85,7 +84,7 @@ impl ScopeStats {
 }
 
 impl TieredStats {
-    pub(super) fn of<'p, S: Store>(inner: &Inner<S>, policies: impl Iterator<Item = &'p Arc<PolicyState>>) -> Self {
+    pub(super) fn of<'p>(inner: &Inner, policies: impl Iterator<Item = &'p Arc<PolicyState>>) -> Self {
         let (mut decided, mut memories, mut memory_bytes) = (ScopeStats::default(), Vec::new(), 0);
         for policy in policies {
             decided = decided.add(ScopeStats::of(policy));

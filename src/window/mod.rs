@@ -40,6 +40,15 @@ pub(crate) use dump::Dumped;
 pub use stats::{TableStats, WindowStats};
 pub(crate) use tick::Ticks;
 
+/// What a plan computes with.
+#[cfg(feature = "plan")]
+pub(crate) mod planned {
+    pub(crate) use super::sizes::{Sizes, capacity_of, lines_for};
+    pub(crate) use super::slot::{SLOTS, false_match_rate};
+    pub(crate) use super::survey::LOSSLESS_SHARE;
+    pub(crate) use super::tick::GRACE;
+}
+
 use self::growth::Growth;
 use self::kernel::Kernel;
 use self::line::{LineMemory, Overtaken};

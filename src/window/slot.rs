@@ -36,6 +36,12 @@ const KEY: u64 = TAG | AWAY;
 const _: () = assert!(TICK_SHIFT == 7 && TICK_SHIFT + TICK_BITS == 17);
 const _: () = assert!(SPILLED > (1 << LAP_BITS) - 1);
 
+/// The probability that an id that is not there matches an entry of its line: as many comparisons as a line has live
+/// entries on average, each of all bits of a tag.
+pub(crate) fn false_match_rate(live: f64, lines: f64) -> f64 {
+    live / lines * (-f64::from(u64::BITS - TAG_SHIFT)).exp2()
+}
+
 /// A tag, in its place in a slot. Never 0 but by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tag(u64);

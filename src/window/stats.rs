@@ -1,7 +1,7 @@
 //! What a window tells about itself.
 
 use super::Window;
-
+use super::slot::false_match_rate;
 use crate::Timestamp;
 use std::time::Duration;
 
@@ -56,8 +56,7 @@ impl Window {
         for (_, table) in tables() {
             let found = table.live(&moment, self.ticks.window);
             live += found;
-            // As many comparisons as a line has live entries on average, each of 46 bits.
-            false_duplicate_rate += found as f64 / table.lines() as f64 * (-46_f64).exp2();
+            false_duplicate_rate += false_match_rate(found as f64, table.lines() as f64);
         }
         let effective_ticks = common.tally.effective_window_ticks(now);
         WindowStats {

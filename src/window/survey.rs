@@ -2,6 +2,9 @@
 
 use super::sizes::{RATED_LOAD, Sizes, capacity_of};
 
+/// The share of its capacity at which a table has had enough if nothing may be lost until there is another one.
+pub(crate) const LOSSLESS_SHARE: f64 = 0.75;
+
 /// When a table has had enough.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full {
@@ -18,7 +21,8 @@ impl Full {
     /// (At the rated load a window brings six times these displacements.)
     pub(crate) const RATED: Full = Full { load: RATED_LOAD + 0.03, displaced_a_line: 1.0 / 64.0, displaced_min: 4 };
     /// Three quarters of what it is rated for: of ids that fill it for the first time, 3 in 10^9 have been lost by then.
-    pub(crate) const LOSSLESS: Full = Full { load: RATED_LOAD * 0.75, displaced_a_line: 1.0 / 256.0, displaced_min: 1 };
+    pub(crate) const LOSSLESS: Full =
+        Full { load: RATED_LOAD * LOSSLESS_SHARE, displaced_a_line: 1.0 / 256.0, displaced_min: 1 };
 }
 
 /// The share of the window that the rate of ids is measured over, to decide whether less memory would do. (What was started

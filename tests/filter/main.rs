@@ -7,6 +7,8 @@ mod common;
 mod bench;
 mod bytes;
 mod ends;
+mod planning;
+mod predictions;
 mod state;
 mod traces;
 

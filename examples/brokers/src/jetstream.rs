@@ -1,10 +1,9 @@
 //! A durable pull consumer of NATS JetStream.
 
-use crate::BrokerError;
+use crate::{BrokerError, ready};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::{self, AckKind, Context, Message, consumer::pull};
-use futures_util::{FutureExt, StreamExt};
 use hapax::stream::Source;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,20 +43,7 @@ impl Source for JetStream {
     type Error = BrokerError;
 
     async fn receive(&self, max: usize) -> Result<Option<Vec<Message>>, BrokerError> {
-        let mut messages = self.messages.lock().await;
-        let mut batch = Vec::new();
-        let mut next = messages.next().await;
-        loop {
-            match next {
-                Some(message) => batch.push(message.map_err(BrokerError::when("receiving"))?),
-                None => return Ok((!batch.is_empty()).then_some(batch)),
-            }
-            // And those that are here already.
-            match (batch.len() < max).then(|| messages.next().now_or_never()).flatten() {
-                Some(another) => next = another,
-                None => return Ok(Some(batch)),
-            }
-        }
+        ready(&mut *self.messages.lock().await, max).await.map_err(BrokerError::when("receiving"))
     }
 
     async fn acknowledge(&self, messages: &[Arc<Message>]) -> Result<(), BrokerError> {

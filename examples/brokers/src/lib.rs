@@ -14,6 +14,7 @@ pub mod ledger;
 
 pub use ledger::Ledger;
 
+use futures_util::{FutureExt, Stream, StreamExt};
 use std::fmt;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -47,6 +48,26 @@ pub fn interrupted() -> std::io::Result<impl Future<Output = ()> + Send> {
             _ = ended.recv() => {}
         }
     })
+}
+
+/// For [`Source::receive`](hapax::stream::Source::receive): waits for a message, and takes those that are here already with
+/// it, up to `max`. None when the stream has ended.
+///
+/// # Errors
+///
+/// That of the stream. What was taken with it the broker delivers again.
+pub(crate) async fn ready<T, E>(
+    messages: &mut (impl Stream<Item = Result<T, E>> + Unpin),
+    max: usize,
+) -> Result<Option<Vec<T>>, E> {
+    let Some(first) = messages.next().await else { return Ok(None) };
+    let mut batch = vec![first?];
+    while batch.len() < max
+        && let Some(Some(another)) = messages.next().now_or_never()
+    {
+        batch.push(another?);
+    }
+    Ok(Some(batch))
 }
 
 /// What a broker's client could not do. Clients have many types of errors, and some have boxes.

@@ -1,7 +1,6 @@
 //! A consumer of a RabbitMQ queue.
 
-use crate::BrokerError;
-use futures_util::{FutureExt, StreamExt};
+use crate::{BrokerError, ready};
 use hapax::stream::Source;
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions, BasicRejectOptions};
@@ -53,20 +52,7 @@ impl Source for RabbitMq {
     type Error = BrokerError;
 
     async fn receive(&self, max: usize) -> Result<Option<Vec<Delivery>>, BrokerError> {
-        let mut messages = self.messages.lock().await;
-        let mut batch = Vec::new();
-        let mut next = messages.next().await;
-        loop {
-            match next {
-                Some(message) => batch.push(message.map_err(BrokerError::when("receiving"))?),
-                None => return Ok((!batch.is_empty()).then_some(batch)),
-            }
-            // And those that are here already.
-            match (batch.len() < max).then(|| messages.next().now_or_never()).flatten() {
-                Some(another) => next = another,
-                None => return Ok(Some(batch)),
-            }
-        }
+        ready(&mut *self.messages.lock().await, max).await.map_err(BrokerError::when("receiving"))
     }
 
     async fn acknowledge(&self, messages: &[Arc<Delivery>]) -> Result<(), BrokerError> {

@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::plan::PlanArgs;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +15,12 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Print the first line with each id
+    // Here, since this doc comment would go before what the arguments say of themselves.
+    #[command(long_about = FILTER_ABOUT)]
     Filter(Box<FilterArgs>),
+    /// Say how to configure an engine, what it will cost and what it will miss
+    #[command(long_about = crate::plan::ABOUT)]
+    Plan(Box<PlanArgs>),
     /// Compare ways to deduplicate: how fast, how large, how often wrong
     #[cfg(feature = "bench")]
     Bench(Box<crate::bench::BenchArgs>),
@@ -39,6 +45,12 @@ pub enum JournalCommand {
     },
 }
 
+const FILTER_ABOUT: &str = "\
+Reads lines and prints the first sighting of each id within the window.
+
+Input is read from files, or from standard input (also as `-`), of any size in constant memory; gzip and zstd are \
+recognized by content. Lines end with LF or CRLF and are printed as they are; an id never includes the line's end.";
+
 const FILTER_HELP: &str = "\
 Exit codes:
   0  done (also when whoever reads the output closes it)
@@ -55,10 +67,9 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Reads lines and prints the first sighting of each id within the window.\n\n\
-        Input is read from files, or from standard input (also as `-`), of any size in constant memory; gzip and zstd are \
-        recognized by content. Lines end with LF or CRLF and are printed as they are; an id never includes the line's end.",
-    after_help = FILTER_HELP
+    after_help = FILTER_HELP,
+    group(clap::ArgGroup::new("event_time").args(["time_field", "time_column", "time_json", "time_regex"]).multiple(true)
+        .requires("window"))
 )]
 pub struct FilterArgs {
     /// Files to read one after the other; `-` is standard input
@@ -120,7 +131,7 @@ pub struct FilterArgs {
     pub bad: BadLineArgs,
 }
 
-/// Where ids and times are in lines. [`TimeArgs`] asks for an argument `window` beside it.
+/// Where ids and times are in lines.
 #[derive(Debug, clap::Args)]
 pub struct LineArgs {
     #[command(flatten)]
@@ -174,16 +185,16 @@ pub struct IdArgs {
 #[command(next_help_heading = "Where the time is (otherwise: when a line arrives)")]
 pub struct TimeArgs {
     /// The time is this field, counted from 1
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), group = "time", requires = "window")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), group = "time")]
     pub time_field: Option<u32>,
     /// The time is the column of this name in the header
-    #[arg(long, value_name = "NAME", group = "time", requires = "window")]
+    #[arg(long, value_name = "NAME", group = "time")]
     pub time_column: Option<String>,
     /// Lines are JSON, and the time is at this pointer
-    #[arg(long, value_name = "POINTER", value_parser = pointer, group = "time", requires = "window")]
+    #[arg(long, value_name = "POINTER", value_parser = pointer, group = "time")]
     pub time_json: Option<String>,
     /// The time is what the group `time` of this regular expression captures, or else its first group, or else the whole match
-    #[arg(long, value_name = "REGEX", group = "time", requires = "window")]
+    #[arg(long, value_name = "REGEX", group = "time")]
     pub time_regex: Option<String>,
     /// How the time is written: as a number of units since 1970, fractions allowed, or as in RFC 3339
     #[arg(long, value_name = "FORMAT", requires = "time", default_value = "rfc3339")]
@@ -267,7 +278,7 @@ pub fn capacity(text: &str) -> Result<usize, String> {
 }
 
 /// A number of bytes, with a binary suffix or none.
-fn bytes(text: &str) -> Result<usize, String> {
+pub fn bytes(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &*text[digits.len()..].to_ascii_uppercase() {
         "" => 1,
@@ -324,6 +335,15 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn long_help_says_more_than_one_line() {
+        for (command, says) in [("filter", "first sighting of each id"), ("plan", "found out from ids that have come")]
+        {
+            let help = Args::command().find_subcommand_mut(command).unwrap().render_long_help().to_string();
+            assert!(help.contains(says), "{help}");
+        }
     }
 
     #[test]

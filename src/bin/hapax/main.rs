@@ -6,7 +6,7 @@ mod bench;
 mod failure;
 mod filter;
 mod journal;
-#[cfg(any(test, feature = "bench"))]
+mod plan;
 mod records;
 
 use args::{Args, Command, JournalCommand};
@@ -18,6 +18,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Filter(options) => filter::run(*options),
+        Command::Plan(options) => plan::run(*options),
         #[cfg(feature = "bench")]
         Command::Bench(options) => bench::run(*options),
         Command::Journal(JournalCommand::Inspect { path, runs }) => journal::inspect(&path, runs),

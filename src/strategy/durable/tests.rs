@@ -69,7 +69,8 @@ impl<I: Id + ?Sized> Visitor<I> for TrueAnswers {
 
     fn visit<S: Strategy<I>>(self) {
         println!("{}, seed {SEED:#x}", S::NAME);
-        assert!(S::OWN_CLOCK && S::allowance().missed == 0.0 && S::allowance().invented == 0.0, "{}", S::NAME);
+        let allowance = S::allowance(&self.0);
+        assert!(S::OWN_CLOCK && allowance.missed == 0.0 && allowance.invented == 0.0, "{}", S::NAME);
         let strategy = S::new(&self.0).unwrap();
         let (mut known, mut fresh) = (HashSet::new(), Vec::new());
         for number in numbers(60, 40) {
@@ -83,7 +84,7 @@ impl<I: Id + ?Sized> Visitor<I> for TrueAnswers {
             assert_eq!(fresh, truth, "{}: the batch {batch:?}", S::NAME);
         }
         strategy.check_batch(std::iter::empty(), NOW, &mut fresh);
-        assert_eq!(fresh, [], "{}: an empty batch", S::NAME);
+        assert!(fresh.is_empty(), "{}: an empty batch", S::NAME);
 
         // Each thread meets what the other does, in another order; some ids alone.
         let contended: Vec<u64> = (10_000..10_400).collect();

@@ -1,7 +1,8 @@
 //! What the suite needs to know of a backend, and what each case is given.
 
-use super::erased::{AnyFixture, Erased};
+use super::erased::AnyFixture;
 use crate::Digester;
+use crate::store::erased::Erased;
 use crate::store::*;
 use crate::sync::{Mutex, Ordering, StdAtomicU64};
 use std::time::Duration;

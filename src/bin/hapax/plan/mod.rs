@@ -1,0 +1,174 @@
+//! `hapax plan`: which configuration, how large, what it will cost and what it will miss.
+
+mod json;
+mod options;
+mod text;
+
+use options::ReportFormat;
+pub use options::{ABOUT, PlanArgs};
+
+use crate::failure::Failure;
+use crate::records;
+use hapax::Digester;
+use hapax::plan::{Demand, Plan, PlanError, Profile, Summary, rounded_up};
+use std::io::Write;
+use std::time::Duration;
+
+/// The share of the repeats that a window is planned for, unless it is said otherwise.
+const CATCH: f64 = 0.999;
+
+/// What is printed.
+pub struct Answer {
+    pub seen: Option<Seen>,
+    /// Nothing if ids without times were looked at, and no rate was given.
+    pub plan: Option<Plan>,
+}
+
+/// What has come, and what the planned window would have made of it.
+pub struct Seen {
+    pub summary: Summary,
+    pub window: Option<SeenBy>,
+}
+
+pub struct SeenBy {
+    pub window: Duration,
+    /// Repeats that are caught by a window of exactly this length.
+    pub caught: u64,
+    /// Repeats that are caught by an engine with it, as by `hapax filter`.
+    pub caught_by_engine: u64,
+    /// Repeats that are caught if there is a history, too, and it remembers no longer than it must.
+    pub caught_with_history: Option<u64>,
+}
+
+pub fn run(args: PlanArgs) -> Result<(), Failure> {
+    let answer = match args.from.is_empty() {
+        true => {
+            // clap has seen to it that both are there.
+            let (rate, window) = args.rate.zip(args.window).ok_or_else(|| needs("--rate and --window, or --from"))?;
+            let demand = Demand::new(rate, window).duplicates(args.duplicates.unwrap_or(0.0));
+            let demand = demand.peak(args.peak.unwrap_or(1.0));
+            Answer { seen: None, plan: Some(plan(&args, demand, args.history)?) }
+        }
+        false => from_records(&args)?,
+    };
+    let output = match args.report {
+        ReportFormat::Json => json::answer(&answer),
+        ReportFormat::Text => text::answer(&answer),
+    };
+    writeln!(std::io::stdout().lock(), "{output}").map_err(Failure::output)
+}
+
+fn from_records(args: &PlanArgs) -> Result<Answer, Failure> {
+    let (digester, mut profile) = (Digester::random(), Profile::new(args.max_records));
+    records::read(&args.lines, &args.bad, &args.from, |id, time| {
+        profile.see(digester.digest(id), time).map_err(failure)
+    })?;
+    if profile.records() == 0 {
+        return Err(Failure::BadInput("there are no records to plan for".to_string()));
+    }
+    let summary = profile.summary();
+    let Some((demand, horizon)) = demand_of(args, &profile)? else {
+        return Ok(Answer { seen: Some(Seen { summary, window: None }), plan: None });
+    };
+    let plan = plan(args, demand, horizon)?;
+    let window = profile.span().map(|_| seen_by(&plan, &profile)).transpose()?;
+    Ok(Answer { seen: Some(Seen { summary, window }), plan: Some(plan) })
+}
+
+fn seen_by(plan: &Plan, profile: &Profile) -> Result<SeenBy, Failure> {
+    let window = plan.window.duration;
+    Ok(SeenBy {
+        window,
+        caught: profile.caught(window),
+        caught_by_engine: profile.caught_by_engine(window).map_err(failure)?,
+        caught_with_history: plan.history.as_ref().map(|history| profile.caught(history.horizon)),
+    })
+}
+
+/// What is demanded by what has come, and the history that it does not have yet; nothing without any idea of time.
+fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Option<Duration>)>, Failure> {
+    let share = args.catch.unwrap_or(CATCH);
+    let none = || Failure::Usage("no id came twice, so --window must say how long to remember them".to_string());
+    let of_time = [("--rate", args.rate), ("--peak", args.peak), ("--history-peak", args.history_peak)];
+    if let (Some(_), Some((option, _))) = (profile.span(), of_time.iter().find(|(_, value)| value.is_some())) {
+        return Err(Failure::Usage(format!("{option} is for records without times; these have some")));
+    }
+    match (profile.span(), args.rate) {
+        (None, None) if args.peak.is_some() || args.window.is_some() || args.history.is_some() => {
+            Err(needs("--rate, or an option that says where the time of a record is"))
+        }
+        (None, None) => Ok(None),
+        (None, Some(rate)) => {
+            let records = |window: Duration| (window.as_secs_f64() * rate) as u64;
+            let for_share = || {
+                let seconds = profile.records_for(share)? as f64 / rate;
+                // What is longer than there are durations is refused as a window, too.
+                Some(Duration::try_from_secs_f64(seconds).map_or(Duration::MAX, rounded_up))
+            };
+            let window = args.window.or_else(for_share).ok_or_else(none)?;
+            let caught = profile.caught_within(records(window)) as f64;
+            let demand = Demand::new(rate, window).duplicates(caught / profile.records() as f64);
+            Ok(Some((demand.peak(args.peak.unwrap_or(1.0)), args.history)))
+        }
+        (Some(_), _) => {
+            let window = args.window.or_else(|| profile.round_window_for(share)).ok_or_else(none)?;
+            let demand = match args.history {
+                Some(horizon) => profile.demand_with_history(window, horizon),
+                None => profile.demand(window),
+            };
+            Ok(Some((demand.map_err(failure)?, None)))
+        }
+    }
+}
+
+/// Adds what the options say beside the rate.
+fn plan(args: &PlanArgs, demand: Demand, horizon: Option<Duration>) -> Result<Plan, Failure> {
+    let with = |demand: Demand, value: Option<f64>, add: fn(Demand, f64) -> Demand| match value {
+        Some(value) => add(demand, value),
+        None => demand,
+    };
+    let demand = horizon.map_or(demand.clone(), |horizon| demand.history(horizon));
+    let demand = with(demand, args.growth, Demand::growth);
+    let demand = with(demand, args.history_peak, Demand::history_peak);
+    let demand = with(demand, args.false_positives, Demand::false_positive_rate);
+    let demand = with(demand, args.replay_rate, Demand::replay_ids_per_second);
+    let demand = args.memory.map_or(demand.clone(), |bytes| demand.memory_bytes(bytes));
+    let demand = args.work.map_or(demand.clone(), |work| demand.work(work));
+    let demand = args.journal.map_or(demand.clone(), |interval| demand.journal(interval));
+    demand.plan().map_err(failure)
+}
+
+fn needs(what: &str) -> Failure {
+    Failure::Usage(format!("a plan needs {what}"))
+}
+
+/// The library names what is wrong as its own methods are called; here they are options.
+fn failure(error: PlanError) -> Failure {
+    let option = match &error {
+        PlanError::Invalid { option, .. } => *option,
+        PlanError::TooLittleMemory { .. } => "memory_bytes",
+        PlanError::TooManyInFlight { .. } => "work",
+        PlanError::TooManyRecords { .. } => "records_max",
+        _ => return Failure::Usage(error.to_string()),
+    };
+    let name = match option {
+        "checks_per_second" => "--rate",
+        "false_positive_rate" => "--false-positives",
+        "history_peak" => "--history-peak",
+        "memory_bytes" => "--memory",
+        "records_max" => "--max-records",
+        "replay_ids_per_second" => "--replay-rate",
+        "duplicates" => "--duplicates",
+        "growth" => "--growth",
+        "history" => "--history",
+        "journal" => "--journal",
+        "peak" => "--peak",
+        "window" => "--window",
+        "work" => "--work",
+        _ => return Failure::Usage(error.to_string()),
+    };
+    // What is expected may name an option, too.
+    let names = [("false_positive_rate", "--false-positives"), ("memory_bytes", "--memory")];
+    let text = error.to_string().replace(&format!("`{option}`"), name);
+    Failure::Usage(names.iter().fold(text, |text, (method, option)| text.replace(method, option)))
+}

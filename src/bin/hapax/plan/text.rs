@@ -1,0 +1,54 @@
+//! The answer for people.
+
+use super::{Answer, Seen};
+use hapax::plan::Plan;
+use std::fmt::Write;
+use std::time::Duration;
+
+pub fn answer(answer: &Answer) -> String {
+    let mut text = String::new();
+    if let Some(seen) = &answer.seen {
+        text += &what_has_come(seen);
+    }
+    match &answer.plan {
+        Some(plan) => text += &planned(plan),
+        None => text += "These records have no times: with --rate there is a plan for them, too.",
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn what_has_come(seen: &Seen) -> String {
+    let mut text = format!("What has come\n{}", seen.summary);
+    let mut line = |text_of_line: String| writeln!(text, "{text_of_line}").expect("a string takes everything");
+    if let Some(by) = &seen.window {
+        let repeats = seen.summary.repeats;
+        let of_repeats = |caught: u64| format!("{caught} ({:.3} %)", 100.0 * caught as f64 / repeats.max(1) as f64);
+        let missed_a_day = |caught: u64| {
+            let days = seen.summary.span.map_or(f64::NAN, |span| span.as_secs_f64() / 86_400.0);
+            format!("misses {}, {:.2} a day", repeats - caught, (repeats - caught) as f64 / days)
+        };
+        line(format!("A window of {} catches {} of the repeats.", readable(by.window), of_repeats(by.caught)));
+        line("An engine with it, which remembers ids for up to two ticks longer, catches".to_string());
+        line(format!("{}, and {}.", of_repeats(by.caught_by_engine), missed_a_day(by.caught_by_engine)));
+        if let Some(caught) = by.caught_with_history {
+            line(format!("With its history, at least {}; it {}.", of_repeats(caught), missed_a_day(caught)));
+        }
+        if seen.summary.span.is_some_and(|span| span < FEW * by.window) {
+            line(format!("These records cover less than {FEW} windows: what is further apart does not show."));
+        }
+    }
+    text + "\n"
+}
+
+/// With fewer windows than these, what was seen says little about the next ones.
+const FEW: u32 = 10;
+
+/// A duration as it can be typed.
+fn readable(duration: Duration) -> String {
+    jiff::SignedDuration::try_from(duration).map_or_else(|_| format!("{duration:?}"), |signed| format!("{signed:#}"))
+}
+
+fn planned(plan: &Plan) -> String {
+    format!("{plan}\nIn Rust\n{}\n\nOn the command line\nhapax filter {}\n", plan.builder_call(), plan.filter_options())
+}

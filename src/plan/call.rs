@@ -1,0 +1,101 @@
+//! A plan as text to paste.
+
+use super::Plan;
+use super::units::Time;
+use std::fmt::Write;
+use std::time::Duration;
+
+impl Plan {
+    /// The call that builds the engine, as Rust.
+    ///
+    /// ```
+    /// use hapax::plan::Demand;
+    /// use std::time::Duration;
+    ///
+    /// let plan = Demand::new(100.0, Duration::from_secs(60)).plan()?;
+    /// let call = "Dedup::builder()
+    ///     .window(Duration::from_secs(60))
+    ///     .capacity(6_000)
+    ///     .max_memory_bytes(331_392)
+    ///     .build()?";
+    /// assert_eq!(plan.builder_call(), call);
+    /// # Ok::<(), hapax::plan::PlanError>(())
+    /// ```
+    pub fn builder_call(&self) -> String {
+        let mut call = "Dedup::builder()".to_string();
+        let mut line = |text: String| call += &format!("\n    .{text}");
+        line(format!("window({})", duration(self.window.duration)));
+        line(format!("capacity({})", number(self.window.capacity)));
+        line(format!("max_memory_bytes({})", number(self.window.max_memory_bytes)));
+        if let Some(history) = &self.history {
+            let (horizon, rate) = (duration(history.horizon), history.false_positive_rate);
+            line(format!("history({horizon}, {rate:e}, {})", number(history.ids)));
+        }
+        if let Some(claims) = &self.claims {
+            line(format!("lease({})", duration(claims.lease)));
+        }
+        #[cfg(feature = "journal")]
+        if let Some(journal) = &self.journal {
+            let interval = duration(journal.commit_interval);
+            line(format!("journal(\"journal\", JournalOptions::new().commit_interval({interval}))"));
+        }
+        line("build()?".to_string());
+        call
+    }
+
+    /// The options of `hapax filter` for the same window and history.
+    ///
+    /// The capacity is larger than the builder's: the filter has no thread that makes its window grow, so it grows at
+    /// three quarters of it.
+    ///
+    /// ```
+    /// use hapax::plan::Demand;
+    /// use std::time::Duration;
+    ///
+    /// let plan = Demand::new(100.0, Duration::from_secs(60)).plan()?;
+    /// assert_eq!(plan.filter_options(), "--window 1m --capacity 8000");
+    /// # Ok::<(), hapax::plan::PlanError>(())
+    /// ```
+    pub fn filter_options(&self) -> String {
+        let window = &self.window;
+        let mut options = format!("--window {} --capacity {}", Time(window.duration), window.capacity_without_thread);
+        if let Some(history) = &self.history {
+            let (horizon, rate) = (Time(history.horizon), history.false_positive_rate);
+            write!(options, " --history {horizon}:{rate:e}:{}", history.ids).expect("a string takes everything");
+        }
+        options
+    }
+}
+
+/// A duration as an expression.
+fn duration(duration: Duration) -> String {
+    let nanos = duration.as_nanos() as usize;
+    let (divisor, unit) = match nanos {
+        n if n.is_multiple_of(1_000_000_000) => (1_000_000_000, "secs"),
+        n if n.is_multiple_of(1_000_000) => (1_000_000, "millis"),
+        n if n.is_multiple_of(1_000) => (1_000, "micros"),
+        _ => (1, "nanos"),
+    };
+    format!("Duration::from_{unit}({})", number(nanos / divisor))
+}
+
+/// A number as Rust has it, with a separator between thousands.
+fn number(number: usize) -> String {
+    let digits = number.to_string();
+    let chunks: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    chunks.join("_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1_000", "1_234_567"]);
+        let durations =
+            [1_500_000_000, 86_400_000_000_000, 20_000, 7].map(|nanos| duration(Duration::from_nanos(nanos)));
+        let expected = ["from_millis(1_500)", "from_secs(86_400)", "from_micros(20)", "from_nanos(7)"];
+        assert_eq!(durations, expected.map(|call| format!("Duration::{call}")));
+    }
+}

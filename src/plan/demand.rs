@@ -1,0 +1,220 @@
+//! What an engine is to do.
+
+use super::{Plan, PlanError};
+use crate::window::Ticks;
+use std::time::Duration;
+
+/// What an engine is to do, and what it may take: the question that a [`Plan`] answers.
+///
+/// ```
+/// use hapax::plan::Demand;
+/// use std::time::Duration;
+///
+/// // 20,000 deliveries a second, a tenth of them redeliveries, up to three times as many in the busiest ten minutes.
+/// let demand = Demand::new(20_000.0, Duration::from_secs(600))
+///     .duplicates(0.1)
+///     .peak(3.0)
+///     .history(Duration::from_secs(86_400))
+///     .false_positive_rate(1e-4);
+/// let plan = demand.plan()?;
+/// assert_eq!(plan.window.capacity, 32_400_000);
+/// assert!(plan.history.as_ref().unwrap().false_positives_a_day < 1e-4 * 20_000.0 * 86_400.0);
+/// assert!(demand.peak(0.5).plan().is_err(), "a peak is no less than the mean");
+/// # Ok::<(), hapax::plan::PlanError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "a demand does nothing until `plan` is called"]
+pub struct Demand {
+    pub(super) checks_per_second: f64,
+    pub(super) window: Duration,
+    pub(super) duplicates: f64,
+    pub(super) peak: f64,
+    pub(super) growth: f64,
+    pub(super) horizon: Option<Duration>,
+    pub(super) history_peak: Option<f64>,
+    pub(super) false_positive_rate: Option<f64>,
+    pub(super) memory_bytes: Option<usize>,
+    pub(super) work: Option<Duration>,
+    #[cfg(feature = "journal")]
+    pub(super) journal: Option<Duration>,
+    #[cfg(feature = "journal")]
+    pub(super) replay_ids_per_second: f64,
+}
+
+/// From this horizon on every hour of the day is in it, so the mean over it is the mean.
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl Demand {
+    /// So many checks a second on average, duplicates included, with a window of this length; without duplicates,
+    /// peaks, a history, a journal or claims, and in as much memory as that takes.
+    pub fn new(checks_per_second: f64, window: Duration) -> Self {
+        Demand {
+            checks_per_second,
+            window,
+            duplicates: 0.0,
+            peak: 1.0,
+            growth: 2.0,
+            horizon: None,
+            history_peak: None,
+            false_positive_rate: None,
+            memory_bytes: None,
+            work: None,
+            #[cfg(feature = "journal")]
+            journal: None,
+            #[cfg(feature = "journal")]
+            replay_ids_per_second: super::journal::REPLAY_IDS_PER_SECOND,
+        }
+    }
+
+    /// Which share of the checks are of ids that the window knows: from 0 to below 1. Default: 0, which asks for the
+    /// most.
+    pub fn duplicates(self, share: f64) -> Self {
+        Demand { duplicates: share, ..self }
+    }
+
+    /// How many times as many ids come in the busiest window as in one on average. The capacity is for that one.
+    /// Default: 1.
+    pub fn peak(self, factor: f64) -> Self {
+        Demand { peak: factor, ..self }
+    }
+
+    /// How many times the peak the window must be able to grow to, without forgetting anything early. 1: it never
+    /// grows. Default: 2. With a [memory budget](Demand::memory_bytes) it is allowed all that is left of that, and this
+    /// is no more than what a history must leave.
+    pub fn growth(self, factor: f64) -> Self {
+        Demand { growth: factor, ..self }
+    }
+
+    /// Remember ids beyond the window, as a guess, for so long. Needs a [rate](Demand::false_positive_rate) or a
+    /// [budget](Demand::memory_bytes). Default: no history.
+    pub fn history(self, horizon: Duration) -> Self {
+        Demand { horizon: Some(horizon), ..self }
+    }
+
+    /// How many times as many ids come in the busiest horizon as in one on average. Default: as in the busiest
+    /// [window](Demand::peak) for a horizon of less than a day, else 1.
+    pub fn history_peak(self, factor: f64) -> Self {
+        Demand { history_peak: Some(factor), ..self }
+    }
+
+    /// At which rate the history may be mistaken about new ids, in its busiest horizon. Default: as low as the budget
+    /// allows.
+    pub fn false_positive_rate(self, rate: f64) -> Self {
+        Demand { false_positive_rate: Some(rate), ..self }
+    }
+
+    /// What window, history and claims may take together, in bytes. Default: what they need.
+    pub fn memory_bytes(self, bytes: usize) -> Self {
+        Demand { memory_bytes: Some(bytes), ..self }
+    }
+
+    /// Ids are claimed, and the work on one takes so long. Default: they are marked at sight.
+    pub fn work(self, duration: Duration) -> Self {
+        Demand { work: Some(duration), ..self }
+    }
+
+    /// What was accepted is kept in a journal, and made durable each time that so much time has passed since its first
+    /// id: by a flush, or by
+    /// [`commit_interval`](crate::JournalOptions::commit_interval). Default: no journal.
+    #[cfg(feature = "journal")]
+    pub fn journal(self, commit_interval: Duration) -> Self {
+        Demand { journal: Some(commit_interval), ..self }
+    }
+
+    /// How many ids a second are read from the journal at the start. Default: 32 million, measured (benches/README.md).
+    #[cfg(feature = "journal")]
+    pub fn replay_ids_per_second(self, ids: f64) -> Self {
+        Demand { replay_ids_per_second: ids, ..self }
+    }
+
+    /// The configuration for this, and what it will cost and miss. Takes some milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::Invalid`] for a value that makes no sense, alone or with the others; [`PlanError::TooLittleMemory`]
+    /// says what would fit; [`PlanError::TooManyInFlight`].
+    pub fn plan(&self) -> Result<Plan, PlanError> {
+        self.validate()?;
+        Plan::of(self)
+    }
+
+    /// Ids a second that are new, on average.
+    pub(super) fn fresh_per_second(&self) -> f64 {
+        self.checks_per_second * (1.0 - self.duplicates)
+    }
+
+    /// The peak that counts for the history.
+    pub(super) fn peak_of_horizon(&self, horizon: Duration) -> f64 {
+        self.history_peak.unwrap_or(if horizon < DAY { self.peak } else { 1.0 })
+    }
+
+    pub(super) fn ticks(&self) -> Result<Ticks, PlanError> {
+        // Its error says the same as ours, and is of another type.
+        Ticks::of_window(self.window).map_err(|_| {
+            PlanError::invalid("window", format_args!("{:?}", self.window), "a duration from 100ns to 100 years")
+        })
+    }
+
+    fn validate(&self) -> Result<(), PlanError> {
+        let in_range = |option, got: f64, is_valid: bool, expected: &str| match is_valid {
+            true => Ok(()),
+            false => Err(PlanError::invalid(option, got, expected)),
+        };
+        let at_least_one =
+            |option, factor: f64| in_range(option, factor, (1.0..=1e12).contains(&factor), "a factor from 1 to 10^12");
+        let rate = self.checks_per_second;
+        in_range("checks_per_second", rate, rate > 0.0 && rate <= 1e12, "a rate above 0 and up to 10^12")?;
+        in_range("duplicates", self.duplicates, (0.0..1.0).contains(&self.duplicates), "a share from 0 to below 1")?;
+        at_least_one("peak", self.peak)?;
+        at_least_one("growth", self.growth)?;
+        self.history_peak.map_or(Ok(()), |factor| at_least_one("history_peak", factor))?;
+        self.ticks()?;
+        self.validate_history()?;
+        let is_odd = |duration: &Duration| duration.is_zero() || *duration > 366 * DAY;
+        if let Some(work) = self.work.filter(is_odd) {
+            return Err(PlanError::invalid("work", format_args!("{work:?}"), "a duration of up to a year, not none"));
+        }
+        #[cfg(feature = "journal")]
+        {
+            if let Some(interval) = self.journal.filter(is_odd) {
+                let expected = "a duration of up to a year, not none";
+                return Err(PlanError::invalid("journal", format_args!("{interval:?}"), expected));
+            }
+            let replay = self.replay_ids_per_second;
+            in_range(
+                "replay_ids_per_second",
+                replay,
+                replay > 0.0 && replay <= 1e12,
+                "a rate above 0 and up to 10^12",
+            )?;
+        }
+        Ok(())
+    }
+
+    fn validate_history(&self) -> Result<(), PlanError> {
+        let without = |option, given: Option<f64>| match given {
+            Some(got) => Err(PlanError::invalid(option, got, "a history, without which it means nothing")),
+            None => Ok(()),
+        };
+        let Some(horizon) = self.horizon else {
+            without("false_positive_rate", self.false_positive_rate)?;
+            return without("history_peak", self.history_peak);
+        };
+        let longest = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+        let shortest = self.window.max(Duration::from_millis(1));
+        if !(shortest..=longest).contains(&horizon) {
+            let expected = format!("at least the window, {:?}, and 1 ms; at most 100 years", self.window);
+            return Err(PlanError::invalid("history", format_args!("{horizon:?}"), expected));
+        }
+        match (self.false_positive_rate, self.memory_bytes) {
+            (Some(rate), _) if !(1e-12..1.0).contains(&rate) => {
+                Err(PlanError::invalid("false_positive_rate", rate, "a rate from 10^-12 to below 1"))
+            }
+            (None, None) => {
+                let expected = "a false_positive_rate or a memory_bytes with it, which say how large it is";
+                Err(PlanError::invalid("history", format_args!("{horizon:?}"), expected))
+            }
+            _ => Ok(()),
+        }
+    }
+}

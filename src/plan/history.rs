@@ -1,0 +1,56 @@
+//! What the history will be, and how often it will be mistaken.
+
+use super::memory::HistorySize;
+use super::{Demand, SECONDS_A_DAY};
+use crate::history::{GENERATION_HORIZONS, Size};
+use std::time::Duration;
+
+/// The history of a [`Plan`](super::Plan).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HistoryPlan {
+    /// For how long ids are remembered at least; at most for twice as long.
+    pub horizon: Duration,
+    /// The rate that it is built for: in its busiest horizon, when both of its generations are full.
+    pub false_positive_rate: f64,
+    /// Ids within the busiest horizon, rounded up.
+    pub ids: usize,
+    /// Memory.
+    pub bytes: usize,
+    /// The share of new ids that it will be mistaken about at the mean rate: on average, between a generation that has
+    /// just begun and one that is full.
+    pub mean_false_positive_rate: f64,
+    /// The same as new ids a day: dropped, or, with [`Unconfirmed::Fresh`](crate::Unconfirmed::Fresh), marked as a
+    /// guess.
+    pub false_positives_a_day: f64,
+}
+
+impl HistoryPlan {
+    pub(super) fn of(demand: &Demand, history: &HistorySize) -> Self {
+        let horizon = demand.horizon.unwrap_or_default();
+        let fresh = demand.fresh_per_second();
+        let mean = mean_rate(&history.size, fresh * horizon.as_secs_f64() * GENERATION_HORIZONS);
+        HistoryPlan {
+            horizon,
+            false_positive_rate: history.rate,
+            ids: history.ids,
+            bytes: history.bytes(),
+            mean_false_positive_rate: mean,
+            false_positives_a_day: fresh * SECONDS_A_DAY * mean,
+        }
+    }
+}
+
+/// The false-positive rate, averaged over the time that it takes to bring so many new ids to a generation, beside which
+/// there is one that is complete.
+fn mean_rate(size: &Size, ids: f64) -> f64 {
+    const STEPS: u32 = 64;
+    let with_full = |full: f64| {
+        let rate_of_full = size.rate_with(full);
+        let shares = (0..STEPS).map(|step| (f64::from(step) + 0.5) / f64::from(STEPS));
+        let rates = shares.map(|share| rate_of_full + size.rate_with(share * full) * (1.0 - rate_of_full));
+        rates.sum::<f64>() / f64::from(STEPS)
+    };
+    // What it takes for a duplicate is not added; which matters where that is often.
+    (0..8).fold(0.0, |mean, _| with_full(ids * (1.0 - mean)))
+}

@@ -1,0 +1,53 @@
+//! What the journal will write and keep.
+
+use super::Demand;
+use crate::journal::sizing::{COMMIT_BYTES, Flow, Kept, retention, segment_length};
+use std::time::Duration;
+
+/// Ids a second that are read from a journal, as measured: benches/README.md.
+pub(super) const REPLAY_IDS_PER_SECOND: f64 = 32e6;
+
+/// The journal of a [`Plan`](super::Plan). Averages, at the mean rate, unless it is said otherwise.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct JournalPlan {
+    /// How long ids wait until they are durable.
+    pub commit_interval: Duration,
+    /// How often something is written and synced.
+    pub commits_per_second: f64,
+    /// What is written: 16 bytes an id, and a little for each commit.
+    pub bytes_per_second: f64,
+    /// For how long a file is kept after the youngest id in it.
+    pub retention: Duration,
+    /// Files.
+    pub segments: f64,
+    /// What lies on the disk.
+    pub disk_bytes: f64,
+    /// What lies on the disk at most, if the peak lasts as long as ids are kept.
+    pub disk_bytes_max: f64,
+    /// How long it takes to read it at the start …
+    pub replay: Duration,
+    /// … if so many ids are read in a second.
+    pub replay_ids_per_second: f64,
+}
+
+impl JournalPlan {
+    pub(super) fn of(demand: &Demand, commit_interval: Duration, tick: Duration) -> Self {
+        let flow = |peak: f64| Flow::of(demand.fresh_per_second() * peak, commit_interval, COMMIT_BYTES, tick);
+        let retention = retention(demand.window, tick, demand.horizon);
+        let kept = |flow: Flow| Kept::of(flow.bytes, segment_length(retention), retention, tick);
+        let (mean, at_peak) = (flow(1.0), flow(demand.peak));
+        let ids_kept = kept(mean).bytes / mean.bytes * demand.fresh_per_second();
+        JournalPlan {
+            commit_interval,
+            commits_per_second: mean.blocks,
+            bytes_per_second: mean.bytes,
+            retention,
+            segments: kept(mean).segments,
+            disk_bytes: kept(mean).bytes,
+            disk_bytes_max: kept(at_peak).bytes_max,
+            replay: Duration::try_from_secs_f64(ids_kept / demand.replay_ids_per_second).unwrap_or(Duration::MAX),
+            replay_ids_per_second: demand.replay_ids_per_second,
+        }
+    }
+}

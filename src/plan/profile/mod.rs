@@ -1,0 +1,201 @@
+//! How ids have come: how many, in which bursts, and how far their duplicates are apart.
+
+mod rates;
+mod replay;
+mod summary;
+mod text;
+
+pub use rates::Burst;
+pub use replay::rounded_up;
+pub use summary::{CurvePoint, Length, Quantile, Summary};
+
+use self::rates::Rates;
+use super::{Demand, PlanError};
+use crate::{Digest, Timestamp};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// How ids have come. Shown every one of them, it knows how far duplicates are apart, exactly, and what a window would
+/// have caught.
+///
+/// ```
+/// use hapax::plan::Profile;
+/// use hapax::{Digester, Timestamp};
+/// use std::time::Duration;
+///
+/// let (digester, mut profile) = (Digester::random(), Profile::new(1_000_000));
+/// for second in 0..1_000 {
+///     // Every tenth id comes again after seven seconds.
+///     let is_again = second % 10 == 7;
+///     let id = if is_again { second - 7 } else { second };
+///     profile.see(digester.digest(id.to_string()), Some(Timestamp::from_secs(second)))?;
+/// }
+/// assert_eq!((profile.records(), profile.distinct(), profile.repeats()), (1_000, 900, 100));
+/// assert_eq!(profile.caught(Duration::from_secs(7)), 0);
+/// assert_eq!(profile.window_for(0.99), Some(Duration::from_nanos(7_000_000_001)));
+/// let plan = profile.demand(Duration::from_secs(8))?.plan()?;
+/// # Ok::<(), hapax::plan::PlanError>(())
+/// ```
+///
+/// # Definitions
+///
+/// - A *repeat* is a record whose id has come before, however long ago. Its *distance* is that to the last record with
+///   this id, in time or in records.
+/// - A window of length W *catches* a repeat if less than W has passed since the last record with this id that was
+///   *accepted*: the first, or one that a window of this length does not catch. So an id that comes again and again is
+///   not kept for longer by that, and the window for a share of repeats may be longer than their distance.
+/// - Times do not run backwards: an earlier time than one already seen counts as that one, as in
+///   [`Dedup::check_at`](crate::Dedup::check_at).
+///
+/// # Cost
+///
+/// Up to 90 bytes for each id, and 48 for each repeat (half as much again while that grows); a record is a look into a
+/// hash map. What is asked afterwards takes a pass over all repeats, or some of them.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    records_max: usize,
+    /// Where in `firsts` an id is.
+    ids: HashMap<Digest, u32>,
+    /// The first record with each id, in the order in which they came.
+    firsts: Vec<Seen>,
+    /// All others, in the order in which they came.
+    repeats: Vec<Repeat>,
+    /// Whether records have times; as soon as there is one.
+    has_times: Option<bool>,
+    late: u64,
+    rates: Rates,
+}
+
+/// When something came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    nanos: u64,
+    record: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Repeat {
+    id: u32,
+    at: Seen,
+}
+
+impl Profile {
+    /// A profile of up to so many records.
+    pub fn new(records_max: usize) -> Self {
+        Profile {
+            // What is repeated names its id in 32 bits.
+            records_max: records_max.min(u32::MAX as usize),
+            ids: HashMap::new(),
+            firsts: Vec::new(),
+            repeats: Vec::new(),
+            has_times: None,
+            late: 0,
+            rates: Rates::new(),
+        }
+    }
+
+    /// Shows it the next record; either all have times, or none has.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::TooManyRecords`]; nothing is left out silently. [`PlanError::Invalid`] if only some records have
+    /// times.
+    pub fn see(&mut self, id: Digest, time: Option<Timestamp>) -> Result<(), PlanError> {
+        let record = self.records();
+        if record >= self.records_max as u64 {
+            return Err(PlanError::TooManyRecords { records_max: self.records_max });
+        }
+        if *self.has_times.get_or_insert(time.is_some()) != time.is_some() {
+            let expected = "a time with every record, or with none";
+            return Err(PlanError::invalid("time", format_args!("{time:?} with record {record}"), expected));
+        }
+        let nanos = time.map_or(0, Timestamp::as_nanos);
+        self.late += u64::from(nanos < self.last_nanos());
+        let at = Seen { nanos: nanos.max(self.last_nanos()), record };
+        if time.is_some() {
+            self.rates.add(at.nanos);
+        }
+        match self.ids.get(&id) {
+            Some(&id) => self.repeats.push(Repeat { id, at }),
+            None => {
+                self.ids.insert(id, self.firsts.len() as u32);
+                self.firsts.push(at);
+            }
+        }
+        Ok(())
+    }
+
+    fn last_nanos(&self) -> u64 {
+        let last = |seen: Option<&Seen>| seen.map_or(0, |seen| seen.nanos);
+        last(self.firsts.last()).max(last(self.repeats.last().map(|repeat| &repeat.at)))
+    }
+
+    /// How many records there were.
+    pub fn records(&self) -> u64 {
+        (self.firsts.len() + self.repeats.len()) as u64
+    }
+
+    /// How many different ids.
+    pub fn distinct(&self) -> u64 {
+        self.firsts.len() as u64
+    }
+
+    /// How many records had an id that had come before.
+    pub fn repeats(&self) -> u64 {
+        self.repeats.len() as u64
+    }
+
+    /// How many records had an earlier time than one before, and count as that one.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// The time from the first record to the last, if they have times.
+    pub fn span(&self) -> Option<Duration> {
+        let first = self.firsts.first().filter(|_| self.has_times == Some(true))?;
+        Some(Duration::from_nanos(self.last_nanos() - first.nanos))
+    }
+
+    /// Records a second on average, if they have times that are not all the same.
+    pub fn records_per_second(&self) -> Option<f64> {
+        let seconds = self.span()?.as_secs_f64();
+        (seconds > 0.0).then(|| self.records() as f64 / seconds)
+    }
+
+    /// How unevenly records came, at each scale of time at which that can be told: at least ten times in what was seen,
+    /// and not finer than the times are.
+    pub fn bursts(&self) -> Vec<Burst> {
+        self.rates.bursts()
+    }
+
+    /// What an engine with this window is to do, if ids go on to come as they did: as often on average, with as many
+    /// duplicates, and in the busiest window as many as in the busiest one that was seen.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::Invalid`] without times, or if all are the same, or for a window that cannot be.
+    pub fn demand(&self, window: Duration) -> Result<Demand, PlanError> {
+        let rate = self.records_per_second().ok_or_else(|| {
+            let expected = "records with times that are not all the same, which give a rate";
+            PlanError::invalid("time", format_args!("{} records", self.records()), expected)
+        })?;
+        let caught = self.caught_by_engine(window)?;
+        let fresh = self.records() - caught;
+        let demand = Demand::new(rate, window).duplicates(caught as f64 / self.records() as f64);
+        let live = demand.fresh_per_second() * window.as_secs_f64();
+        let busiest = self.accepted_at_most(window, window).min(fresh);
+        Ok(demand.peak((busiest as f64 / live).max(1.0)))
+    }
+
+    /// The same with a history behind the window.
+    ///
+    /// # Errors
+    ///
+    /// As for [`demand`](Profile::demand).
+    pub fn demand_with_history(&self, window: Duration, horizon: Duration) -> Result<Demand, PlanError> {
+        let demand = self.demand(window)?;
+        let expected = demand.fresh_per_second() * horizon.as_secs_f64();
+        let busiest = self.accepted_at_most(window, horizon) as f64;
+        Ok(demand.history(horizon).history_peak((busiest / expected).max(1.0)))
+    }
+}

@@ -1,0 +1,167 @@
+//! Numbers with their units, for people. Pure.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A number, to three digits: `950`, `12,300`, `4.5 M`.
+pub(super) struct Count(pub(super) f64);
+
+/// A number of bytes, to three digits: `950 B`, `18.4 MB`.
+pub(super) struct Bytes(pub(super) f64);
+
+/// A duration as it can be typed: `10m`, `1h30m`, `1.5s`.
+pub(super) struct Time(pub(super) Duration);
+
+/// A share or a rate: `0`, `1.2e-6`, `0.034 %`.
+pub(super) struct Share(pub(super) f64);
+
+/// How often a day, or, if that is seldom, every how many days or years: `12 a day`, `one in 3.1 years`.
+pub(super) struct ADay(pub(super) f64);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&match self.0 {
+            n if n < 100_000.0 => with_commas(&three_digits(n)),
+            n => scaled(n, &["", " k", " M", " G", " T", " P"]),
+        })
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&scaled(self.0, &[" B", " kB", " MB", " GB", " TB", " PB"]))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&time(self.0))
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&match self.0 {
+            0.0 => "0".to_string(),
+            share if share < 1e-4 => format!("{share:.1e}"),
+            share => format!("{} %", three_digits(100.0 * share)),
+        })
+    }
+}
+
+impl fmt::Display for ADay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DAYS_A_YEAR: f64 = 365.25;
+        f.pad(&match self.0 {
+            n if n >= 1.0 => format!("{} a day", Count(n)),
+            0.0 => "none".to_string(),
+            n if n * DAYS_A_YEAR >= 1.0 => format!("one in {} days", Count(1.0 / n)),
+            n if n * DAYS_A_YEAR > 1e-6 => format!("one in {} years", Count(1.0 / n / DAYS_A_YEAR)),
+            _ => "less than one in a million years".to_string(),
+        })
+    }
+}
+
+/// In the largest unit that leaves a digit before the point.
+fn scaled(number: f64, units: &[&str]) -> String {
+    // 999.5 is written with the next unit already.
+    let larger = |&(n, unit): &(f64, usize)| (n >= 999.5 && unit + 1 < units.len()).then(|| (n / 1e3, unit + 1));
+    let steps = std::iter::successors(Some((number, 0)), larger);
+    let (number, unit) = steps.last().unwrap_or((number, 0));
+    format!("{}{}", three_digits(number), units[unit])
+}
+
+/// Three digits, or as many as a whole number has; no zeros behind the point.
+fn three_digits(number: f64) -> String {
+    let whole_digits = number.abs().max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
+    let text = format!("{number:.0$}", (3 - whole_digits).clamp(0, 6) as usize);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text,
+    }
+}
+
+pub(super) fn with_commas(text: &str) -> String {
+    let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut out = String::new();
+    for (i, digit) in whole.char_indices() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + fraction
+}
+
+/// A duration to three digits in its largest unit, for people: `1.25 ms`, `36.4 s`, `2.5 days`.
+pub(super) fn rough(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    const UNITS: [(f64, &str); 6] =
+        [(86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
+    // Whole days, hours and minutes only once there are two of them.
+    let least = |unit: f64| if unit > 1.0 { 2.0 * unit } else { unit };
+    match UNITS.iter().find(|(unit, _)| seconds >= least(*unit)) {
+        Some((unit, name)) => format!("{} {name}", Count(seconds / unit)),
+        None => format!("{} ns", duration.as_nanos()),
+    }
+}
+
+fn time(duration: Duration) -> String {
+    let nanos = duration.as_nanos();
+    let decimal = |unit_nanos: u128, unit: &str| {
+        let (whole, rest) = (nanos / unit_nanos, nanos % unit_nanos);
+        let digits = unit_nanos.ilog10() as usize;
+        let fraction = format!("{rest:0digits$}");
+        let text = format!("{whole}.{fraction}");
+        format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+    };
+    match nanos {
+        0..1_000 => format!("{nanos}ns"),
+        1_000..1_000_000 => decimal(1_000, "us"),
+        1_000_000..1_000_000_000 => decimal(1_000_000, "ms"),
+        1_000_000_000..60_000_000_000 => decimal(1_000_000_000, "s"),
+        _ => {
+            let seconds = duration.as_secs();
+            let parts = [(seconds / 3600, "h"), (seconds / 60 % 60, "m")];
+            let mut text: String = parts.iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n}{unit}")).collect();
+            let rest = Duration::new(seconds % 60, duration.subsec_nanos());
+            if !rest.is_zero() {
+                text += &time(rest);
+            }
+            text
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_legible() {
+        let counts = [0.0, 0.05, 7.0, 12.34, 950.0, 1_234.0, 99_999.0, 123_456.0, 4.5e6, 999_600.0]
+            .map(|n| Count(n).to_string());
+        assert_eq!(counts, ["0", "0.05", "7", "12.3", "950", "1,234", "99,999", "123 k", "4.5 M", "1 M"]);
+        assert_eq!([950.0, 18.4e6, 1e9].map(|n| Bytes(n).to_string()), ["950 B", "18.4 MB", "1 GB"]);
+        assert_eq!(
+            [0.0, 1.23e-6, 3.4e-4, 0.05, 1.0].map(|n| Share(n).to_string()),
+            ["0", "1.2e-6", "0.034 %", "5 %", "100 %"]
+        );
+        let often = [0.0, 12.0, 0.5, 0.001, 1e-30].map(|n| ADay(n).to_string());
+        assert_eq!(
+            often,
+            ["none", "12 a day", "one in 2 days", "one in 2.74 years", "less than one in a million years"]
+        );
+    }
+
+    #[test]
+    fn durations_are_as_they_are_typed() {
+        let seconds =
+            [600.0, 5_400.0, 90.5, 86_400.0, 1.5, 0.25, 0.000_02].map(|s| Time(Duration::from_secs_f64(s)).to_string());
+        assert_eq!(seconds, ["10m", "1h30m", "1m30.5s", "24h", "1.5s", "250ms", "20us"]);
+        assert_eq!(Time(Duration::from_nanos(7)).to_string(), "7ns");
+        assert_eq!(Time(Duration::from_millis(60_001)).to_string(), "1m1ms");
+        let rough = [0.0, 7e-9, 1.234e-3, 90.0, 150.0, 7_200.0, 1e6].map(|s| rough(Duration::from_secs_f64(s)));
+        assert_eq!(rough, ["0 ns", "7 ns", "1.23 ms", "90 s", "2.5 min", "2 h", "11.6 days"]);
+    }
+}

@@ -1,0 +1,133 @@
+//! What the window will be, do and miss; and the claims beside it.
+
+use super::memory::{Division, capacity_max, tables_bytes};
+use super::{Demand, PlanError, SECONDS_A_DAY, loss};
+use crate::claims::planned::IN_FLIGHT_MAX;
+use crate::memory::LINE_BYTES;
+use crate::window::Ticks;
+use crate::window::planned::{LOSSLESS_SHARE, SLOTS, Sizes, false_match_rate};
+use std::time::Duration;
+
+/// The window of a [`Plan`](super::Plan).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct WindowPlan {
+    /// Its length: ids are remembered for no less …
+    pub duration: Duration,
+    /// … and for at most two of these more.
+    pub tick: Duration,
+    /// Ids that are live in the busiest window, rounded up.
+    pub capacity: usize,
+    /// Ids that are live on average.
+    pub live: f64,
+    /// Lines of the table that it begins with, of eight slots and 64 bytes each.
+    pub lines: usize,
+    /// Memory to begin with: of that table.
+    pub bytes: usize,
+    /// Memory that it may take.
+    pub max_memory_bytes: usize,
+    /// Memory when it has grown as far as it may, within its own length: one table of each size.
+    pub grown_bytes: usize,
+    /// How many tables that are.
+    pub tables_max: usize,
+    /// How many live ids it then has room for.
+    pub grown_capacity: usize,
+    /// Checks a second up to which it can grow without forgetting ids early.
+    pub checks_per_second_max: f64,
+    /// The share of slots that live ids take in the busiest window.
+    pub load: f64,
+    /// Ids that will be forgotten before their time, at the mean rate.
+    pub forgotten_early_a_day: f64,
+    /// The same if the peak lasts all day.
+    pub forgotten_early_a_day_at_peak: f64,
+    /// Ids that will be taken for others, since digests are finite; at the mean rate.
+    pub false_duplicates_a_day: f64,
+    pub(super) sizes: Sizes,
+    window_ticks: u64,
+    duplicates: f64,
+    /// The capacity with which it never has to grow while an expected id comes, for those whose window grows without a
+    /// thread.
+    pub(super) capacity_without_thread: usize,
+}
+
+impl WindowPlan {
+    pub(super) fn of(demand: &Demand, division: &Division, ticks: Ticks) -> Self {
+        let sizes = &division.sizes;
+        let window = demand.window.as_secs_f64();
+        let fresh = demand.fresh_per_second();
+        let lost_at = |peak: f64| lost_a_day(sizes.lines(0), fresh * peak, demand.window, ticks.window);
+        let grown_capacity = capacity_max(sizes);
+        WindowPlan {
+            duration: demand.window,
+            tick: ticks.tick(),
+            capacity: division.capacity,
+            live: fresh * window,
+            lines: sizes.lines(0),
+            bytes: sizes.lines(0) * LINE_BYTES,
+            max_memory_bytes: division.window_bytes_max,
+            grown_bytes: tables_bytes(sizes),
+            tables_max: sizes.len(),
+            grown_capacity: grown_capacity as usize,
+            checks_per_second_max: grown_capacity / window / (1.0 - demand.duplicates),
+            load: fresh * demand.peak * window / slots(sizes.lines(0)),
+            forgotten_early_a_day: lost_at(1.0),
+            forgotten_early_a_day_at_peak: lost_at(demand.peak),
+            false_duplicates_a_day: fresh * SECONDS_A_DAY * false_match_rate(fresh * window, sizes.lines(0) as f64),
+            sizes: sizes.clone(),
+            window_ticks: ticks.window,
+            duplicates: demand.duplicates,
+            capacity_without_thread: (division.capacity as f64 / LOSSLESS_SHARE).ceil() as usize,
+        }
+    }
+
+    /// Ids that would be forgotten before their time if so many checks came a second, for longer than a window: in the
+    /// smallest table that has room for them, or in the largest one that there can be.
+    ///
+    /// ```
+    /// use hapax::plan::Demand;
+    /// use std::time::Duration;
+    ///
+    /// let window = Demand::new(1_000.0, Duration::from_secs(600)).growth(1.0).plan()?.window;
+    /// assert!(window.forgotten_early_a_day_at(1_000.0) < 200.0);
+    /// assert!(window.forgotten_early_a_day_at(2_000.0) > 0.01 * 2_000.0 * 86_400.0);
+    /// # Ok::<(), hapax::plan::PlanError>(())
+    /// ```
+    pub fn forgotten_early_a_day_at(&self, checks_per_second: f64) -> f64 {
+        let fresh = checks_per_second.max(0.0) * (1.0 - self.duplicates);
+        let size = self.sizes.for_live(fresh * self.duration.as_secs_f64());
+        lost_a_day(self.sizes.lines(size), fresh, self.duration, self.window_ticks)
+    }
+}
+
+fn slots(lines: usize) -> f64 {
+    (lines * SLOTS) as f64
+}
+
+/// Ids a day that a table of so many lines loses before their time, with so many new ones a second.
+fn lost_a_day(lines: usize, fresh_per_second: f64, window: Duration, window_ticks: u64) -> f64 {
+    let load = fresh_per_second * window.as_secs_f64() / slots(lines);
+    fresh_per_second * SECONDS_A_DAY * loss::share_lost(load, window_ticks)
+}
+
+/// The claims of a [`Plan`](super::Plan).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ClaimsPlan {
+    /// Ids that are in flight at a time, at the peak.
+    pub in_flight: f64,
+    /// For how long a claim should be its holder's: three times the work, and at least a second.
+    pub lease: Duration,
+    /// Memory, at the peak.
+    pub bytes: usize,
+}
+
+impl ClaimsPlan {
+    pub(super) fn of(demand: &Demand, division: &Division) -> Result<Option<Self>, PlanError> {
+        let Some((in_flight, work)) = demand.in_flight().zip(demand.work) else { return Ok(None) };
+        if in_flight > IN_FLIGHT_MAX as f64 {
+            return Err(PlanError::TooManyInFlight { in_flight, in_flight_max: IN_FLIGHT_MAX });
+        }
+        let lease = (3 * work).max(Duration::from_secs(1));
+        Ok(Some(ClaimsPlan { in_flight, lease, bytes: division.claims_bytes }))
+    }
+}

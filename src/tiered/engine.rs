@@ -1,0 +1,182 @@
+//! An engine whatever its store, so that it is compiled once: here, and not for each store in each program.
+//!
+//! What asks the store is a future behind a pointer for the same reason, one allocation for a round trip. What memory can answer is not.
+
+use super::inner::Inner;
+use super::memory::{Memory, digest};
+use super::observe::{Asked, Verdicts};
+use super::operation::Forgets;
+use super::stats::TieredStats;
+use crate::OnStoreError;
+use crate::digest::{Digest, Digester};
+use crate::store::erased::Answering;
+use crate::store::{ErrorKind, RecordKey, Scope, StoreError};
+use crate::sync::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What [`TieredDedup`](super::TieredDedup) is, but for the type of its store.
+#[derive(Clone)]
+pub(super) struct Engine {
+    pub(super) inner: Arc<Inner>,
+    policies: Arc<HashMap<String, Arc<PolicyState>>>,
+    pub(super) scope: Scope,
+    pub(super) digester: Digester,
+    pub(super) policy: Arc<PolicyState>,
+}
+
+/// An id as the store knows it, and as memory does.
+pub(crate) type Name = (RecordKey, Digest);
+
+/// What the scopes of one policy share.
+pub(super) struct PolicyState {
+    pub(super) memory: Arc<Memory>,
+    pub(super) retention: Duration,
+    pub(super) lease: Duration,
+    pub(super) on_store_error: OnStoreError,
+    pub(super) shadow: bool,
+    pub(super) verdicts: Verdicts,
+}
+
+impl Engine {
+    pub(super) fn new(
+        inner: Arc<Inner>,
+        policies: Arc<HashMap<String, Arc<PolicyState>>>,
+        scope: &str,
+    ) -> Result<Self, StoreError> {
+        let scope = Scope::new(scope)?;
+        let policy = policies
+            .get(scope.as_str())
+            .or_else(|| policies.get("*"))
+            .cloned()
+            .ok_or_else(|| StoreError::new(ErrorKind::Misconfigured, "hapax", "an engine without policies"))?;
+        let digester = policy.memory.digester(scope.as_str());
+        Ok(Engine { inner, policies, scope, digester, policy })
+    }
+
+    pub(super) fn with_scope(&self, scope: &str) -> Result<Self, StoreError> {
+        Self::new(Arc::clone(&self.inner), Arc::clone(&self.policies), scope)
+    }
+
+    pub(super) fn name(&self, id: impl AsRef<[u8]>) -> Name {
+        let key = RecordKey::new(&self.scope, id);
+        let digest = digest(&self.digester, &key.id);
+        (key, digest)
+    }
+
+    pub(super) fn names(&self, ids: impl IntoIterator<Item: AsRef<[u8]>>) -> Vec<Name> {
+        ids.into_iter().map(|id| self.name(id)).collect()
+    }
+
+    pub(super) fn stats(&self) -> TieredStats {
+        TieredStats::of(&self.inner, self.policies.values())
+    }
+
+    pub(super) fn forget(&self, (key, id): Name) -> Answering<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            self.inner.admit()?;
+            self.settle().await?;
+            let forgotten = self.inner.ask_one::<Forgets>(&self.policy.memory, key, id).await;
+            // After the store, since somebody may have learned of it in between.
+            self.policy.memory.forget(id);
+            forgotten
+        })
+    }
+
+    pub(super) fn flush(&self) -> Answering<'_, Result<(), StoreError>> {
+        Box::pin(self.inner.patiently(self.inner.behind.settle()))
+    }
+
+    pub(super) fn warm(&self) -> Answering<'_, Result<u64, StoreError>> {
+        Box::pin(self.read_all())
+    }
+
+    pub(super) fn shutdown(&self, deadline: Duration) -> Answering<'_, Result<(), StoreError>> {
+        Box::pin(self.end(deadline))
+    }
+
+    /// Waits until the store knows what was decided without it.
+    pub(super) async fn settle(&self) -> Result<(), StoreError> {
+        match self.inner.behind.len() {
+            0 => Ok(()),
+            _ => self.inner.patiently(self.inner.behind.settle()).await,
+        }
+    }
+
+    async fn read_all(&self) -> Result<u64, StoreError> {
+        const PAGE: usize = 10_000;
+        let (mut ids, mut cursor) = (0, None);
+        loop {
+            self.inner.admit()?;
+            let call = self.inner.observer.begin(Asked::Scan, PAGE);
+            let page = self.inner.patiently(call.under_way(self.inner.store.scan(cursor.as_ref(), PAGE))).await;
+            call.ended(page.as_ref().err().map(StoreError::kind));
+            let page = page?;
+            let before = ids;
+            let mut digesters: HashMap<Scope, (Digester, Arc<PolicyState>)> = HashMap::new();
+            for found in page.found {
+                let scope = &found.key.scope;
+                if scope.is_reserved() {
+                    continue;
+                }
+                let (digester, policy) = match digesters.get(scope) {
+                    Some(known) => known,
+                    None => {
+                        let handle = self.with_scope(scope.as_str())?;
+                        digesters.entry(scope.clone()).or_insert((handle.digester, handle.policy))
+                    }
+                };
+                let id = digest(digester, &found.key.id);
+                if policy.memory.has_history() || policy.memory.may_learn(found.expires_in) {
+                    policy.memory.warm(&[id]);
+                }
+                ids += 1;
+            }
+            self.inner.observer.meters.warmed(ids - before);
+            cursor = page.next;
+            if cursor.is_none() {
+                // Release: pairs with the Acquire of `is_warm`: whoever sees it finds the histories complete.
+                self.inner.is_warm.store(true, Ordering::Release);
+                self.inner.observer.warm(ids);
+                return Ok(ids);
+            }
+        }
+    }
+
+    async fn end(&self, deadline: Duration) -> Result<(), StoreError> {
+        let until = Instant::now() + deadline;
+        let shut = StoreError::new(ErrorKind::Unavailable, "hapax", "the engine was shut down");
+        self.inner.refuse(shut);
+        self.inner.lanes.close();
+        let mut last = None;
+        while self.inner.lanes.len() > 0 || self.inner.behind.len() > 0 {
+            if Instant::now() >= until {
+                let (waiting, behind) = (self.inner.lanes.len(), self.inner.behind.len());
+                let left = format!(
+                    "after {deadline:?}, {waiting} requests are under way, and {behind} records are not durable"
+                );
+                return Err(match last {
+                    Some(error) => StoreError::caused(ErrorKind::Timeout, "hapax", left, error),
+                    None => StoreError::new(ErrorKind::Timeout, "hapax", left),
+                });
+            }
+            match tokio::time::timeout_at(until, self.inner.behind.settle()).await {
+                Ok(Err(error)) => last = Some(error),
+                _ => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+        }
+        self.inner.behind.close();
+        if let Some(owned) = self.inner.owned.get() {
+            let released = tokio::time::timeout_at(
+                until.max(Instant::now() + self.inner.calls.timeout),
+                owned.release(&*self.inner.store),
+            );
+            if let Ok(released) = released.await {
+                released?;
+            }
+        }
+        Ok(())
+    }
+}

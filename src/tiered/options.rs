@@ -1,0 +1,254 @@
+//! What an engine is built of, and whether that can be, whatever its store.
+
+use super::background;
+use super::behind::Behind;
+use super::breaker::Breaker;
+use super::engine::{Engine, PolicyState};
+use super::inner::{CallOptions, Inner, Ownership};
+use super::lane::Lane;
+use super::memory::Memory;
+use super::observe::{Observer, Verdicts};
+use super::operation::Lanes;
+use super::owner;
+use super::policy::{OnStoreError, Policy};
+use super::unresolved::Unresolved;
+use crate::digest::Digester;
+use crate::store::erased::{Answering, Erased};
+use crate::store::{ErrorKind, Scope, StoreError};
+use crate::sync::{Mutex, StdAtomicBool, StdAtomicU64};
+use crate::{Clock, Dedup, Error};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// What [`TieredBuilder`](super::TieredBuilder) configures.
+pub(super) struct Options {
+    pub(super) ownership: Ownership,
+    pub(super) owner: Option<String>,
+    pub(super) window: Duration,
+    pub(super) capacity: usize,
+    pub(super) max_memory_bytes: Option<usize>,
+    pub(super) retention: Duration,
+    pub(super) history: Option<(f64, usize)>,
+    pub(super) lease: Duration,
+    pub(super) on_store_error: OnStoreError,
+    pub(super) shadow: bool,
+    pub(super) policies: Vec<(String, Policy)>,
+    pub(super) clock: Option<Arc<dyn Clock>>,
+    pub(super) seed: Option<u64>,
+    pub(super) attempt_seed: Option<u64>,
+    pub(super) scope: String,
+    pub(super) calls: CallOptions,
+    pub(super) breaker: (u32, Duration),
+    pub(super) max_waiting: usize,
+    pub(super) max_waiting_bytes: usize,
+    pub(super) max_behind: usize,
+    pub(super) expiry: Option<(Duration, usize)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            ownership: Ownership::Shared,
+            owner: None,
+            window: Duration::from_secs(600),
+            capacity: 1_000_000,
+            max_memory_bytes: None,
+            retention: Duration::from_secs(24 * 3600),
+            history: None,
+            lease: Duration::from_secs(30),
+            on_store_error: OnStoreError::Fail,
+            shadow: false,
+            policies: Vec::new(),
+            clock: None,
+            seed: None,
+            attempt_seed: None,
+            scope: String::new(),
+            calls: CallOptions { timeout: Duration::from_secs(1), retries: 3 },
+            breaker: (5, Duration::from_secs(1)),
+            max_waiting: 65_536,
+            max_waiting_bytes: 64 << 20,
+            max_behind: 1 << 20,
+            expiry: Some((Duration::from_secs(10), 10_000)),
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn build(self, store: Arc<dyn Erased>) -> Answering<'static, Result<Engine, StoreError>> {
+        Box::pin(self.build_over(store))
+    }
+
+    async fn build_over(self, store: Arc<dyn Erased>) -> Result<Engine, StoreError> {
+        self.validate()?;
+        let seed = self.seed.unwrap_or_else(Digester::random_seed);
+        let policies = self.policies(seed)?;
+        let limits = store.limits();
+        let inner = Arc::new(Inner {
+            lanes: self.lanes(limits.batch.max(1), limits.under_way.max(1)),
+            behind: Behind::new(self.max_behind),
+            calls: self.calls,
+            breaker: Mutex::new(Breaker::new(self.breaker.0, self.breaker.1)),
+            unresolved: Mutex::new(Unresolved::default()),
+            unresolved_ids: StdAtomicU64::new(0),
+            dropped: Arc::new(tokio::sync::Semaphore::new(self.max_waiting)),
+            observer: Observer::new(store.backend()),
+            owned: OnceLock::new(),
+            runtime: tokio::runtime::Handle::current(),
+            ownership: self.ownership,
+            is_warm: StdAtomicBool::new(false),
+            refused: Mutex::new(None),
+            is_refused: StdAtomicBool::new(false),
+            numbers: StdAtomicU64::new(self.attempt_seed.unwrap_or_else(Digester::random_seed)),
+            answers_at_once: store.answers_at_once(),
+            store,
+        });
+        if let Some(owned) = inner.patiently(owner::claim(&inner, self.owner.as_deref())).await? {
+            // Nobody else has set it.
+            let _ = inner.owned.set(owned);
+        }
+        background::start(&inner, inner.owned.get().is_some(), self.expiry);
+        #[cfg(feature = "metrics")]
+        background::show(&inner, &policies);
+        Engine::new(inner, Arc::new(policies), &self.scope)
+    }
+
+    fn lanes(&self, batch: usize, under_way: usize) -> Lanes {
+        let (max, bytes) = (self.max_waiting, self.max_waiting_bytes);
+        Lanes {
+            marks: Lane::new(max, bytes, batch, under_way),
+            claims: Lane::new(max, bytes, batch, under_way),
+            completions: Lane::new(max, bytes, batch, under_way),
+            releases: Lane::new(max, bytes, batch, under_way),
+            failures: Lane::new(max, bytes, batch, under_way),
+            renewals: Lane::new(max, bytes, batch, under_way),
+            looks: Lane::new(max, bytes, batch, under_way),
+            records: Lane::new(max, bytes, batch, under_way),
+            forgets: Lane::new(max, bytes, batch, under_way),
+        }
+    }
+
+    fn validate(&self) -> Result<(), StoreError> {
+        let check = |valid: bool, option: &str, got: &dyn std::fmt::Debug, expected: &str| match valid {
+            true => Ok(()),
+            false => Err(misconfigured(format!("option `{option}`: got {got:?}, expected {expected}"))),
+        };
+        let sane = |time: Duration| !time.is_zero() && time <= MAX;
+        check(sane(self.calls.timeout), "timeout", &self.calls.timeout, "a duration of up to 100 years, not none")?;
+        check(self.calls.retries <= 100, "retries", &self.calls.retries, "at most 100")?;
+        check(self.breaker.0 > 0, "circuit_breaker.failures", &self.breaker.0, "at least 1")?;
+        check(
+            sane(self.breaker.1),
+            "circuit_breaker.rest",
+            &self.breaker.1,
+            "a duration of up to 100 years, not none",
+        )?;
+        let queue = 1..=1 << 28;
+        check(queue.contains(&self.max_waiting), "max_waiting", &self.max_waiting, "1 to 2^28")?;
+        check(queue.contains(&self.max_behind), "max_behind", &self.max_behind, "1 to 2^28")?;
+        check(self.max_waiting_bytes >= 1_024, "max_waiting_bytes", &self.max_waiting_bytes, "at least 1024")?;
+        if let Some((every, limit)) = self.expiry {
+            check(sane(every) && limit > 0, "expiry", &(every, limit), "a duration, and at least one record")?;
+        }
+        let exclusive = self.ownership == Ownership::Exclusive;
+        check(
+            exclusive || self.history.is_none(),
+            "history",
+            &self.history,
+            "none: what others have done, it cannot know",
+        )?;
+        check(exclusive || self.owner.is_none(), "owner", &self.owner, "none: the store is shared")
+    }
+
+    /// The state of each policy; that of all other scopes has no name.
+    fn policies(&self, seed: u64) -> Result<HashMap<String, Arc<PolicyState>>, StoreError> {
+        let policy = |policy: &Policy| {
+            let resolved = Policy {
+                window: policy.window.or(Some(self.window)),
+                retention: policy.retention.or(Some(self.retention)),
+                lease: policy.lease.or(Some(self.lease)),
+                on_store_error: policy.on_store_error.or(Some(self.on_store_error)),
+                shadow: policy.shadow.or(Some(self.shadow)),
+            };
+            (resolved.window.unwrap_or(self.window), resolved.retention.unwrap_or(self.retention), resolved)
+        };
+        let everywhere = ("*".to_owned(), Policy::new());
+        let all: Vec<(&String, &Policy)> = std::iter::once((&everywhere.0, &everywhere.1))
+            .chain(self.policies.iter().map(|(name, policy)| (name, policy)))
+            .collect();
+        let (mut memories, mut states): (HashMap<Duration, Arc<Memory>>, _) = (HashMap::new(), HashMap::new());
+        for &(name, given) in &all {
+            let (window, retention, resolved) = policy(given);
+            let lease = resolved.lease.unwrap_or(self.lease);
+            if lease.is_zero() || lease > MAX {
+                let expected = "a duration of up to 100 years, not none";
+                return Err(misconfigured(format!(
+                    "option `lease` of scope {name:?}: got {lease:?}, expected {expected}"
+                )));
+            }
+            if retention < window || retention > MAX {
+                let expected = format!("at least the window, {window:?}, and at most 100 years");
+                return Err(misconfigured(format!(
+                    "option `retention` of scope {name:?}: got {retention:?}, expected {expected}"
+                )));
+            }
+            let longest =
+                all.iter().map(|(_, given)| policy(given)).filter(|other| other.0 == window).map(|other| other.1).max();
+            let memory = match memories.get(&window) {
+                Some(memory) => Arc::clone(memory),
+                None => Arc::new(self.memory(window, longest.unwrap_or(retention), seed)?),
+            };
+            memories.insert(window, Arc::clone(&memory));
+            let state = PolicyState {
+                memory,
+                retention,
+                lease,
+                on_store_error: resolved.on_store_error.unwrap_or_default(),
+                shadow: resolved.shadow.unwrap_or_default(),
+                verdicts: Verdicts::new(name),
+            };
+            if name != "*" {
+                Scope::new(name)?;
+            }
+            states.insert(name.clone(), Arc::new(state));
+        }
+        Ok(states)
+    }
+
+    /// The memory of the scopes with this window, whose ids the store keeps for up to `retention`.
+    fn memory(&self, window: Duration, retention: Duration, seed: u64) -> Result<Memory, StoreError> {
+        let mut builder = Dedup::builder().window(window).capacity(self.capacity).lease(self.lease).seed(seed);
+        if let Some(bytes) = self.max_memory_bytes {
+            builder = builder.max_memory_bytes(bytes);
+        }
+        if let Some((rate, ids)) = self.history {
+            builder = builder.history(retention, rate, ids);
+        }
+        if let Some(clock) = &self.clock {
+            builder = builder.clock(SharedClock(Arc::clone(clock)));
+        }
+        let invalid = |error: Error| {
+            StoreError::caused(ErrorKind::Misconfigured, "hapax", "the memory tiers cannot be built", error)
+        };
+        Ok(Memory::new(&builder.build().map_err(invalid)?))
+    }
+}
+
+const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+fn misconfigured(what: String) -> StoreError {
+    StoreError::new(ErrorKind::Misconfigured, "hapax", what)
+}
+
+/// One clock for the memories of all policies.
+struct SharedClock(Arc<dyn Clock>);
+
+impl Clock for SharedClock {
+    fn now(&self) -> crate::Timestamp {
+        self.0.now()
+    }
+
+    fn lag(&self) -> Duration {
+        self.0.lag()
+    }
+}

@@ -1,0 +1,168 @@
+//! Links and paths in documents lead somewhere.
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
+
+/// Where paths begin that documents put between backticks.
+const FOLDERS: [&str; 7] = ["benches/", "docs/", "examples/", "fuzz/", "scripts/", "src/", "tests/"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Files of these kinds that belong to the package, by their paths from its root.
+fn files(extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).expect("the package can be read") {
+            let entry = entry.expect("it has a name");
+            let path = folder.join(entry.file_name());
+            let name = entry.file_name();
+            let is_ours = !name.to_string_lossy().starts_with('.') && name != "target" && name != "corpus";
+            match entry.file_type().expect("it has a type") {
+                kind if kind.is_dir() && is_ours => folders.push(path),
+                kind if kind.is_file() && path.extension().is_some_and(|other| other == extension) => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What a document links to, what it puts between backticks, and where it can be linked into.
+#[derive(Default)]
+struct Document {
+    links: Vec<String>,
+    code: Vec<String>,
+    anchors: HashSet<String>,
+}
+
+impl Document {
+    fn read(text: &str) -> Self {
+        let mut document = Document::default();
+        let mut heading: Option<String> = None;
+        for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+            match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    document.links.push(dest_url.into_string());
+                }
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => document.anchors.extend(heading.take().map(|title| anchor(&title))),
+                Event::Text(text) => heading.iter_mut().for_each(|heading| heading.push_str(&text)),
+                Event::Code(code) => {
+                    heading.iter_mut().for_each(|heading| heading.push_str(&code));
+                    document.code.push(code.into_string());
+                }
+                _ => {}
+            }
+        }
+        document
+    }
+}
+
+/// A heading's name in a link: small letters, digits, and hyphens for spaces.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+/// What is wrong with a link in a document of a folder, if anything is.
+fn broken(folder: &Path, own: &Document, link: &str) -> Option<String> {
+    let local = link.strip_prefix(REPOSITORY);
+    let (path, place) = link.split_once('#').map_or((link, None), |(path, place)| (path, Some(place)));
+    if link.contains("://") && local.is_none() {
+        return None; // somebody else's
+    }
+    let target = match local {
+        Some(path) => root().join(path),
+        None => root().join(folder).join(path),
+    };
+    if !path.is_empty() && !target.exists() {
+        return Some(format!("{link}: there is no such file"));
+    }
+    let is_there = |place: &str| match path.is_empty() {
+        true => own.anchors.contains(place),
+        false => fs::read_to_string(&target).is_ok_and(|text| Document::read(&text).anchors.contains(place)),
+    };
+    place.filter(|&place| !is_there(place)).map(|place| format!("{link}: there is no heading {place}"))
+}
+
+/// Whether something between backticks is the path of a file that is not there. Patterns and commands are none.
+fn is_lost_path(code: &str) -> bool {
+    let is_path = FOLDERS.iter().any(|folder| code.starts_with(folder))
+        && code.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-'));
+    is_path && !root().join(code).exists()
+}
+
+#[test]
+fn links_and_paths_in_documents_lead_somewhere() {
+    let (mut links, mut wrong) = (0, Vec::new());
+    // What lies in `src` is read by rustdoc, which checks it.
+    for path in files("md").iter().filter(|path| !path.starts_with("src")) {
+        let document = Document::read(&fs::read_to_string(root().join(path)).expect("it is text"));
+        let folder = path.parent().expect("it is in a folder");
+        links += document.links.len();
+        let broken_links = document.links.iter().filter_map(|link| broken(folder, &document, link));
+        let lost_paths =
+            document.code.iter().filter(|code| is_lost_path(code)).map(|path| format!("`{path}`: it is not there"));
+        wrong.extend(broken_links.chain(lost_paths).map(|what| format!("{}: {what}", path.display())));
+    }
+    assert!(links > 20, "there are links: {links}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn documentation_in_the_source_links_to_files_that_are_there() {
+    let mut wrong = Vec::new();
+    for path in files("rs") {
+        let text = fs::read_to_string(root().join(&path)).expect("it is text");
+        for (_, rest) in text.match_indices(REPOSITORY).map(|(at, _)| text.split_at(at + REPOSITORY.len())) {
+            let target = rest.split([')', '"', '#', ' ', '>', '\n']).next().expect("there is one part");
+            if !target.is_empty() && !root().join(target).exists() {
+                wrong.push(format!("{}: {target}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_readme_names_every_feature() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("it is text");
+    let readme = fs::read_to_string(root().join("README.md")).expect("it is text");
+    let features =
+        manifest.split_once("[features]\n").expect("there are some").1.split("\n[").next().expect("they end");
+    let named = |line: &&str| line.contains(" = [") && !line.starts_with("default");
+    for feature in features.lines().filter(named).map(|line| line.split(' ').next().expect("it has a name")) {
+        let is_named = readme.lines().any(|line| line.starts_with('|') && line.contains(&format!("`{feature}`")));
+        assert!(is_named, "README.md, \"Features\": `{feature}` is missing");
+    }
+}
+
+#[test]
+fn every_example_is_listed() {
+    let list = fs::read_to_string(root().join("examples/README.md")).expect("it is text");
+    for path in files("rs").iter().filter(|path| path.parent() == Some(Path::new("examples"))) {
+        let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
+        let is_listed = list.split('`').any(|code| code.split(' ').next() == Some(&name));
+        assert!(is_listed, "examples/README.md: {name} is missing");
+    }
+}
+
+#[test]
+fn wrong_links_are_noticed() {
+    let document = Document::read(
+        "# One heading\n[a](Cargo.toml) [b](nothing.md) [c](#one-heading) [d](#other) `src/lib.rs` `src/none.rs`",
+    );
+    let wrong: Vec<_> = document.links.iter().filter_map(|link| broken(Path::new(""), &document, link)).collect();
+    assert_eq!(wrong, ["nothing.md: there is no such file", "#other: there is no heading other"]);
+    let lost: Vec<_> = document.code.iter().filter(|code| is_lost_path(code)).collect();
+    assert_eq!(lost, ["src/none.rs"]);
+    assert_eq!(anchor("`hapax filter`: lines, in and out"), "hapax-filter-lines-in-and-out");
+}

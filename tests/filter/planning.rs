@@ -1,0 +1,137 @@
+//! `hapax plan` on real traces: the published answers, and those of `hapax filter`.
+
+use crate::common::{self, PUBLISHED};
+use crate::{filter, run};
+use hapax::plan::Profile;
+use hapax::{Digester, Int, Timestamp};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// What `hapax plan` says as JSON.
+fn planned(options: &[&str], file: &Path) -> serde_json::Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hapax"));
+    command.args(["plan", "--report", "json"]).args(options).arg("--from").arg(file);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn filtered(options: &[&str], file: &Path) -> serde_json::Value {
+    let output = run(
+        {
+            let mut command = filter(options);
+            command.arg("--stats=json").arg(file);
+            command
+        },
+        &[],
+    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stderr).unwrap()
+}
+
+#[test]
+fn windows_catch_what_is_published_and_what_the_filter_drops() {
+    for (file, ms_a_unit, answers) in PUBLISHED {
+        let Some(path) = common::data(file) else { continue };
+        let format = if ms_a_unit == 1 { "ms" } else { "s" };
+        for &(seconds, fresh, _) in answers {
+            let window = format!("{seconds}s");
+            let lines = ["--header", "--field", "2", "--time-field", "1", "--time-format", format, "--window", &window];
+            let plan = planned(&lines, &path);
+            let seen = &plan["seen"];
+            assert_eq!(seen["window"]["caught"], seen["records"].as_u64().unwrap() - fresh, "{file}, {seconds} s");
+            let stats = filtered(&lines, &path);
+            assert_eq!(seen["window"]["caught_by_engine"], stats["duplicates"], "{file}, {seconds} s");
+            assert_eq!(plan["plan"]["window"]["seconds"], seconds as f64);
+        }
+    }
+}
+
+#[test]
+fn a_trace_that_is_in_the_repository() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/blocks.tsv.zst");
+    let lines = ["--header", "--column", "id", "--time-column", "ts_ms", "--time-format", "ms"];
+    let plan = planned(&[&lines[..], &["--catch", "99.9%"]].concat(), &path);
+    let rows = common::trace(&path, 1);
+    let ids: std::collections::HashSet<_> = rows.iter().map(|(_, id)| id).collect();
+    let seen = &plan["seen"];
+    assert_eq!((&seen["records"], &seen["ids"]), (&rows.len().into(), &ids.len().into()));
+    // The window that it plans for catches as many as were asked for, and the shortest one is the shortest.
+    let seconds = plan["plan"]["window"]["seconds"].as_f64().unwrap();
+    let repeats = seen["repeats"].as_u64().unwrap();
+    let caught = |ms: u64| rows.len() as u64 - common::exact_fresh(&rows, ms, false);
+    assert!(caught((seconds * 1e3) as u64) as f64 >= 0.999 * repeats as f64);
+    for quantile in seen["quantiles"].as_array().unwrap() {
+        let (share, window) = (quantile["share"].as_f64().unwrap(), quantile["window_seconds"].as_f64().unwrap());
+        // Times are whole milliseconds, so one more than the distance is needed, and the distance itself does not do.
+        let distance_ms = (window * 1e3).floor() as u64;
+        assert!(caught(distance_ms + 1) as f64 >= share * repeats as f64 - 1e-6, "{quantile}");
+        assert!((caught(distance_ms) as f64) < share * repeats as f64, "{quantile}");
+    }
+    for point in seen["curve"].as_array().unwrap() {
+        let nanos = (point["window_seconds"].as_f64().unwrap() * 1e9).round() as u64;
+        let expected = caught(nanos.div_ceil(1_000_000)) as f64 / repeats as f64;
+        assert!((point["share"].as_f64().unwrap() - expected).abs() < 1e-9, "{point}");
+    }
+    let options = plan["plan"]["filter"].as_str().unwrap();
+    let options: Vec<&str> = lines.into_iter().chain(options.split(' ')).collect();
+    let stats = filtered(&options, &path);
+    assert_eq!((&stats["duplicates"], &stats["forgotten_early"]), (&seen["window"]["caught_by_engine"], &0.into()));
+}
+
+#[test]
+fn block_numbers_without_time() {
+    const AFTER_EACH_100_000: [u64; 9] = [41_526, 70_783, 90_093, 108_984, 121_783, 134_702, 149_248, 161_198, 183_544];
+    let Some(path) = common::data("arc_oltp/OLTP.lis.zst") else { return };
+    let (digester, mut profile) = (Digester::random(), Profile::new(1_000_000));
+    let mut running = Vec::new();
+    for line in common::lines(&path) {
+        let numbers: Vec<u64> = line.split(' ').map(|field| field.parse().unwrap()).collect();
+        for id in numbers[0]..numbers[0] + numbers[1] {
+            profile.see(digester.digest(Int::from(id)), None).unwrap();
+            if profile.records() % 100_000 == 0 {
+                running.push(profile.distinct());
+            }
+        }
+    }
+    assert_eq!(running, AFTER_EACH_100_000);
+    assert_eq!((profile.records(), profile.distinct()), (914_145, 186_880));
+    let within = profile.records_for(0.99).unwrap();
+    assert!(profile.caught_within(within) as f64 >= 0.99 * profile.repeats() as f64);
+    assert_eq!(profile.caught_within(914_145), profile.repeats());
+}
+
+/// What was seen is planned for: an engine that is built so, and shown the same again, forgets nothing early and never
+/// grows.
+#[test]
+fn an_engine_as_planned_for_a_trace_suffices_for_it() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/blocks.tsv.zst");
+    let (digester, mut profile) = (Digester::with_seed(3), Profile::new(10_000));
+    // Faster than it was, so that there is something to hold: ten thousand records within ten windows.
+    let rows: Vec<(u64, String)> = (0..10)
+        .flat_map(|copy| {
+            let rows = common::trace(&path, 1);
+            let first = rows[0].0;
+            let end = (rows[rows.len() - 1].0 - first) / 1_000 + 1;
+            rows.into_iter()
+                .map(move |(ms, id)| ((ms - first) / 1_000 + copy * end, format!("{id}{copy}")))
+                .collect::<Vec<_>>()
+        })
+        .take(10_000)
+        .collect();
+    for (ms, id) in &rows {
+        profile.see(digester.digest(id), Some(Timestamp::from_millis(*ms))).unwrap();
+    }
+    let window = profile.span().unwrap() / 10;
+    let plan = profile.demand(window).unwrap().plan().unwrap();
+    let dedup = plan.builder().seed(3).build().unwrap();
+    let check = |(ms, id): &(u64, String)| dedup.check_at(id, Timestamp::from_millis(*ms)).is_duplicate();
+    let duplicates = rows.iter().filter(|row| check(row)).count() as u64;
+    let stats = dedup.stats();
+    assert_eq!(duplicates, profile.caught_by_engine(window).unwrap());
+    assert_eq!((stats.window.evicted_live, stats.window.tables.len()), (0, 1));
+    let busiest = profile.accepted_at_most(window, window);
+    assert!(plan.window.capacity as u64 >= busiest && plan.window.capacity as f64 <= 1.01 * busiest as f64 + 1.0);
+    assert!(window > Duration::ZERO);
+}

@@ -1,0 +1,251 @@
+//! What a plan predicts, compared with an engine that is built as planned and driven by hand at the planned rate:
+//! within 10 %.
+
+use hapax::plan::{Demand, Plan};
+use hapax::{Dedup, Int, JournalOptions, ManualClock, SyncMode, Verdict};
+use std::time::Duration;
+
+const SEED: u64 = 0x9a7e;
+
+/// An engine, its clock, and ids that have not come yet.
+struct Driven {
+    dedup: Dedup,
+    clock: ManualClock,
+    next: u64,
+    verdicts: Vec<Verdict>,
+}
+
+impl Driven {
+    fn new(builder: hapax::Builder) -> Self {
+        println!("seed {SEED:#x}");
+        let clock = ManualClock::new();
+        clock.advance(Duration::from_secs(1_000));
+        let dedup = builder.clock(clock.clone()).seed(SEED).build().unwrap();
+        Driven { dedup, clock, next: 0, verdicts: Vec::new() }
+    }
+
+    /// So many new ids, `step` after those before.
+    fn step(&mut self, step: Duration, ids: u64) {
+        self.clock.advance(step);
+        self.dedup.check_batch((self.next..self.next + ids).map(Int::from), &mut self.verdicts);
+        self.next += ids;
+    }
+
+    fn evicted(&self) -> u64 {
+        self.dedup.evicted_live()
+    }
+}
+
+/// Whether a measurement is what was predicted; of what is counted, chance may be the cause of some: four deviations.
+#[track_caller]
+fn assert_close(what: &str, predicted: f64, measured: f64, counted: Option<f64>) {
+    let tolerance = 0.1 * predicted + 4.0 * counted.unwrap_or(0.0).sqrt();
+    println!(
+        "{what}: predicted {predicted:.4e}, measured {measured:.4e}, within {:.1} %",
+        100.0 * (measured / predicted - 1.0)
+    );
+    assert!((measured - predicted).abs() <= tolerance, "{what}: predicted {predicted}, measured {measured}");
+}
+
+const WINDOW: Duration = Duration::from_secs(10);
+
+#[test]
+fn memory_of_a_window_before_and_after_it_has_grown() {
+    for rate in [100.0, 20_000.0] {
+        let plan = Demand::new(rate, WINDOW).growth(2.0).plan().unwrap();
+        let mut driven = Driven::new(plan.builder());
+        let (step, ids) = (Duration::from_millis(50), (rate / 20.0) as u64);
+        (0..600).for_each(|_| driven.step(step, ids));
+        let stats = driven.dedup.stats();
+        assert_eq!(stats.window.tables.len(), 1, "{stats:?}");
+        assert_close("bytes", plan.window.bytes as f64, stats.window.bytes as f64, None);
+        assert_close("live", plan.window.live, stats.window.live as f64, None);
+        // Twice as many come, and more: what has room for 3,562 in any case grows when these are there.
+        let more = (plan.window.grown_capacity as u64 / 200).max(2 * ids);
+        for _ in 0..10_000 {
+            driven.step(step, more);
+            // The thread that makes it grow gets its turn.
+            std::thread::sleep(Duration::from_millis(u64::from(driven.dedup.stats().window.tables.len() == 1)));
+            if driven.dedup.stats().window.tables.len() == plan.window.tables_max {
+                break;
+            }
+        }
+        let stats = driven.dedup.stats();
+        assert_eq!(stats.window.tables.len(), plan.window.tables_max, "{stats:?}");
+        assert_close("bytes after growth", plan.window.grown_bytes as f64, stats.window.bytes as f64, None);
+        assert!(stats.window.bytes as f64 <= 1.1 * plan.window.max_memory_bytes as f64);
+        let capacity = stats.window.tables[0].capacity;
+        assert_close("capacity after growth", plan.window.grown_capacity as f64, capacity as f64, None);
+    }
+}
+
+#[test]
+fn ids_forgotten_early() {
+    for (window, times) in [(10, 1.4), (10, 1.7), (24, 2.2), (10, 4.0)] {
+        let window = Duration::from_secs(window);
+        let plan = Demand::new(8_000.0, window).growth(1.0).plan().unwrap();
+        let mut driven = Driven::new(plan.builder());
+        let (steps, rate) = (400, 8_000.0 * times);
+        let step = window / steps;
+        let ids = (rate * step.as_secs_f64()) as u64;
+        (0..2 * steps).for_each(|_| driven.step(step, ids));
+        let (before, windows) = (driven.evicted(), 3);
+        (0..windows * steps).for_each(|_| driven.step(step, ids));
+        let lost = (driven.evicted() - before) as f64;
+        let days = f64::from(windows) * window.as_secs_f64() / 86_400.0;
+        let predicted = plan.window.forgotten_early_a_day_at(ids as f64 / step.as_secs_f64()) * days;
+        assert_close(&format!("lost at {times} times the rate"), predicted, lost, Some(predicted));
+    }
+}
+
+#[test]
+fn a_history_and_its_false_positives() {
+    for (rate, budget) in [(Some(0.03), None), (Some(1e-3), None), (Some(1e-5), None), (None, Some(1_800_000))] {
+        let demand = Demand::new(20_000.0, Duration::from_secs(1)).growth(1.0).history(Duration::from_secs(10));
+        let demand = rate.map_or(demand.clone(), |rate| demand.clone().false_positive_rate(rate));
+        let plan = budget.map_or(demand.clone(), |bytes| demand.clone().memory_bytes(bytes)).plan().unwrap();
+        let history = plan.history.as_ref().unwrap();
+        let mut driven = Driven::new(plan.builder());
+        let step = Duration::from_millis(10);
+        let generation = 1_020;
+        (0..2 * generation).for_each(|_| driven.step(step, 200));
+        let before = driven.dedup.stats();
+        // Whole generations, since the rate grows within each. What the filter's bits say is known more exactly than
+        // what can be counted.
+        let (generations, looks) = (3, 34);
+        let mut mean = 0.0;
+        for _ in 0..generations * looks {
+            (0..generation / looks).for_each(|_| driven.step(step, 200));
+            let stats = driven.dedup.stats().history.unwrap();
+            mean += stats.false_positive_rate / f64::from(generations * looks);
+        }
+        let stats = driven.dedup.stats();
+        let days = f64::from(generations * generation) * step.as_secs_f64() / 86_400.0;
+        let predicted = history.false_positives_a_day * days;
+        let found = (stats.duplicates_by_history - before.duplicates_by_history) as f64;
+        assert_close(&format!("false positives at {rate:?}"), predicted, found, Some(predicted));
+        assert_close("mean rate", history.mean_false_positive_rate, mean, None);
+        assert_close("bytes of the history", history.bytes as f64, stats.history.unwrap().bytes as f64, None);
+        assert!(budget.is_none_or(|budget| stats.bytes <= budget + 20_000), "{} bytes", stats.bytes);
+    }
+}
+
+#[test]
+fn a_journal() {
+    let (interval, rate) = (Duration::from_millis(50), 4_000.0);
+    let plan = Demand::new(rate, WINDOW).duplicates(0.5).journal(interval).plan().unwrap();
+    let journal = plan.journal.as_ref().unwrap();
+    let directory = Temporary::new("journal");
+    // It is flushed by hand, since time goes by hand.
+    let options = JournalOptions::new().commit_interval(Duration::from_secs(3_600)).sync(SyncMode::System);
+    let mut driven = Driven::new(plan.builder().journal(&directory.0, options));
+    let ids = (rate * 0.5 * interval.as_secs_f64()) as u64;
+    let disk = |driven: &Driven| driven.dedup.stats().journal.unwrap();
+    let step = |driven: &mut Driven| {
+        driven.step(interval, ids);
+        let again = driven.next - ids..driven.next;
+        driven.dedup.check_batch(again.map(Int::from), &mut driven.verdicts);
+        assert!(driven.verdicts.iter().all(|verdict| verdict.is_duplicate()));
+        driven.dedup.flush().unwrap();
+    };
+    step(&mut driven);
+    let before = disk(&driven);
+    (0..100).for_each(|_| step(&mut driven));
+    let after = disk(&driven);
+    let seconds = 100.0 * interval.as_secs_f64();
+    let written = (after.disk_bytes - before.disk_bytes) as f64;
+    assert_close("bytes a second", journal.bytes_per_second, written / seconds, None);
+    assert_close(
+        "commits a second",
+        journal.commits_per_second,
+        (after.commits - before.commits) as f64 / seconds,
+        None,
+    );
+    // Until as much is deleted as comes, and then on average.
+    let retention = (journal.retention.as_secs_f64() / interval.as_secs_f64()) as u32;
+    (0..retention * 3 / 2).for_each(|_| step(&mut driven));
+    let (mut bytes, mut segments, mut most) = (0.0, 0.0, 0.0_f64);
+    for _ in 0..retention {
+        step(&mut driven);
+        let stats = disk(&driven);
+        bytes += stats.disk_bytes as f64 / f64::from(retention);
+        segments += stats.segments as f64 / f64::from(retention);
+        most = most.max(stats.disk_bytes as f64);
+    }
+    assert_close("bytes on the disk", journal.disk_bytes, bytes, None);
+    assert_close("files", journal.segments, segments, None);
+    assert_close("bytes on the disk at most", journal.disk_bytes_max, most, None);
+    let kept = disk(&driven).disk_bytes / 16;
+    assert!(journal.replay.as_secs_f64() * 32e6 <= 1.1 * kept as f64, "{journal:?}");
+}
+
+#[test]
+fn claims_in_flight() {
+    let plan = Demand::new(100_000.0, Duration::from_secs(1)).work(Duration::from_secs(1)).plan().unwrap();
+    let dedup = plan.builder().build().unwrap();
+    let before = dedup.stats().bytes;
+    let claims: Vec<_> = (0..100_000_u64).map(|id| dedup.claim(Int::from(id)).claimed().unwrap()).collect();
+    let claimed = (dedup.stats().bytes - before) as f64;
+    assert_close("bytes of claims", plan.claims.as_ref().unwrap().bytes as f64, claimed, None);
+    assert_eq!(claims.len(), 100_000);
+}
+
+/// The text of the call is what the builder is given.
+#[test]
+fn the_call_to_paste_compiles_and_builds_the_planned_engine() {
+    let demand = Demand::new(1_000.0, Duration::from_millis(1_500))
+        .history(Duration::from_secs(3_600))
+        .false_positive_rate(1e-4)
+        .work(Duration::from_secs(2));
+    let plan = demand.plan().unwrap();
+    macro_rules! pasted {
+        ($($call:tt)*) => {{
+            // Tokens, since a macro gets no white space.
+            let without_space = |text: &str| text.split_whitespace().collect::<String>();
+            assert_eq!(without_space(stringify!($($call)*)), without_space(&plan.builder_call()));
+            $($call)*
+        }};
+    }
+    let build = || -> Result<Dedup, hapax::Error> {
+        let dedup = pasted! {
+            Dedup::builder()
+                .window(Duration::from_millis(1_500))
+                .capacity(1_500)
+                .max_memory_bytes(196_608)
+                .history(Duration::from_secs(3_600), 1e-4, 3_600_000)
+                .lease(Duration::from_secs(6))
+                .build()?
+        };
+        Ok(dedup)
+    };
+    let (pasted, planned) = (build().unwrap(), plan.builder().build().unwrap());
+    let bytes = |dedup: &Dedup| (dedup.stats().window.bytes, dedup.stats().history.unwrap().bytes);
+    assert_eq!(bytes(&pasted), bytes(&planned));
+    assert_eq!((pasted.tick(), planned.tick()), (plan.window.tick, plan.window.tick));
+}
+
+#[test]
+fn a_budget_is_kept() {
+    for megabytes in [25, 40, 80, 300] {
+        let demand = Demand::new(50_000.0, Duration::from_secs(10)).history(Duration::from_secs(200));
+        let plan: Plan = demand.memory_bytes(megabytes << 20).plan().unwrap();
+        assert!(plan.bytes_max() <= megabytes << 20, "{plan}");
+        let bytes = plan.builder().build().unwrap().stats().bytes;
+        assert_close("bytes in all", plan.bytes() as f64, bytes as f64, None);
+    }
+}
+
+/// A directory that is gone when the test is.
+struct Temporary(std::path::PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Self {
+        Temporary(std::env::temp_dir().join(format!("hapax-plan-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
