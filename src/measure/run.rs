@@ -22,17 +22,19 @@ const PASSES_MAX: usize = 20;
 
 /// Runs a strategy, and measures it: on a stream of ids that are kept in a `B`.
 ///
-/// The stream is made, with the true answers, before the clock starts. Then the strategy is built, warmed up for some windows, and
-/// measured for some more, with expiry under way ([`Effort`]); filters that do not forget are filled once. Threads have no id in common, and stay within ten
-/// hundredths of a window of each other. At the end, ids are asked for once more: those of the last window, or of filters new ones. What it takes
-/// to think ([`Setting::think_nanos`]) keeps the processor busy between two calls, so that other threads have the strategy to themselves meanwhile. It is no
-/// part of the strategy's time: of the wall time that is taken off which the thread that thought least has thought.
+/// The stream is made, with the true answers, before the clock starts. Then the strategy is built, warmed up for some
+/// windows, and measured for some more, with expiry under way ([`Effort`]); filters that do not forget are filled once.
+/// Threads have no id in common, and stay within ten hundredths of a window of each other. At the end, ids are asked
+/// for once more: those of the last window, or of filters new ones. What it takes to think ([`Setting::think_nanos`])
+/// keeps the processor busy between two calls, so that other threads have the strategy to themselves meanwhile. It is
+/// no part of the strategy's time: of the wall time that is taken off which the thread that thought least has thought.
 ///
 /// With a [rate](Setting::rate), ids are handed over as they become due, up to a batch of them at once.
 ///
 /// # Errors
 ///
-/// If the setting makes no sense, if its stream does not fit into memory, if the strategy cannot be built or panics, or if what it needs is not there.
+/// If the setting makes no sense, if its stream does not fit into memory, if the strategy cannot be built or panics, or
+/// if what it needs is not there.
 pub fn measure<B: Ids, S: Strategy<B::Id>>(
     setting: &Setting,
     seed: u64,

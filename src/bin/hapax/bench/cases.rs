@@ -88,7 +88,8 @@ impl Plan {
     }
 }
 
-/// Without being asked for anything in particular: throughput in memory, then of what is slower, then latencies, then less memory.
+/// Without being asked for anything in particular: throughput in memory, then of what is slower, then latencies, then
+/// less memory.
 fn grids(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Vec<Grid> {
     let or = |given: &[usize], default: &[usize]| if given.is_empty() { default.to_vec() } else { given.to_vec() };
     let (small, large): (usize, &[usize]) =
@@ -161,8 +162,8 @@ impl Grid {
     }
 }
 
-/// Rows of a setting: once only, though grids overlap. With a budget only those are measured that make use of it; the others appear where
-/// there is none.
+/// Rows of a setting: once only, though grids overlap. With a budget only those are measured that make use of it; the
+/// others appear where there is none.
 fn add_rows(rows: &mut Vec<Row>, of: Of, setting: &Setting, strategies: &[Listed], args: &BenchArgs) {
     let is_plain = setting.rate.is_none() && setting.think_nanos == 0 && setting.budget_bytes.is_none();
     let is_trace = matches!(setting.workload.shape, Shape::Trace { .. });
