@@ -9,6 +9,9 @@ use hapax::strategy::{Listed, Needs, Place, not_built};
 /// More cases than anybody waits for.
 const CASES_MAX: usize = 20_000;
 
+/// The smallest table is too large a part of the memory of fewer ids.
+const BUDGETED_MIN: usize = 50_000;
+
 /// What there is to measure.
 pub struct Plan {
     /// A row for each strategy in each setting, with no run so far.
@@ -93,7 +96,7 @@ impl Plan {
 fn grids(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Vec<Grid> {
     let or = |given: &[usize], default: &[usize]| if given.is_empty() { default.to_vec() } else { given.to_vec() };
     let (small, large): (usize, &[usize]) =
-        if args.quick { (50_000, &[50_000, 200_000]) } else { (100_000, &[100_000, 1_000_000]) };
+        if args.quick { (20_000, &[20_000, 100_000]) } else { (100_000, &[100_000, 1_000_000]) };
     let given = traced.map_or_else(|| args.live.clone(), |traced| vec![traced.live]);
     let all = processors.clamp(1, 8);
     let each = if all == 1 { vec![1] } else { vec![1, all] };
@@ -120,7 +123,7 @@ fn grids(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Vec<Gr
         let rates = vec![Some(100_000.0)];
         grids.push(Grid { rates, ..grid(&[small], &[all], &[64], paced) });
         let budgets = [4.0, 8.0, 12.0, 16.0, 24.0, 48.0].map(Some).to_vec();
-        grids.push(Grid { budgets, ..grid(&[small], &[1], &[1_024], Of::Budgeted) });
+        grids.push(Grid { budgets, ..grid(&[small.max(BUDGETED_MIN)], &[1], &[1_024], Of::Budgeted) });
     }
     grids
 }
