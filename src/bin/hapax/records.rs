@@ -74,7 +74,10 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
     /// What is handed over of files with these contents.
-    fn records(options: &[&str], contents: &[&[u8]]) -> Result<(Vec<(String, Option<u64>)>, Counts), Failure> {
+    /// Ids with their times, in nanoseconds.
+    type Records = Vec<(String, Option<u64>)>;
+
+    fn records(options: &[&str], contents: &[&[u8]]) -> Result<(Records, Counts), Failure> {
         let words = ["hapax", "filter"].iter().chain(options);
         let Command::Filter(args) = Args::try_parse_from(words).unwrap().command else { unreachable!() };
         let written = Files::new(contents);
