@@ -30,7 +30,8 @@ impl Rules {
     }
 }
 
-/// The unexpected answers of one thread, by the places of their ids, ascending. Seldom any, so that the clock does not notice.
+/// The unexpected answers of one thread, by the places of their ids, ascending. Seldom any, so that the clock does not
+/// notice.
 #[derive(Default)]
 pub(super) struct Unexpected(Vec<usize>);
 
@@ -69,10 +70,12 @@ fn is_expected_fresh(truth: Truth) -> bool {
     truth != Truth::Duplicate
 }
 
-/// Judges the answers to the ids of some places. `unexpected` is what was noted from the stream's beginning up to their end.
+/// Judges the answers to the ids of some places. `unexpected` is what was noted from the stream's beginning up to their
+/// end.
 ///
-/// An answer that follows from a wrong one before it is right. Whoever refuses an id does not know it afterwards, and whoever takes a duplicate for new
-/// remembers it from then on: what counts is when the strategy itself has accepted the id, as its answers show.
+/// An answer that follows from a wrong one before it is right. Whoever refuses an id does not know it afterwards, and
+/// whoever takes a duplicate for new remembers it from then on: what counts is when the strategy itself has accepted
+/// the id, as its answers show.
 pub(super) fn judge<B: Ids>(
     stream: &Stream<B>,
     judged: Range<usize>,

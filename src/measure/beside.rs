@@ -37,9 +37,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// # Ok::<(), Failure>(())
 /// ```
 ///
-/// All of them run in this process. Times are those that `hapax bench` would find, where each has a process of its own, but memory is less exact: it
-/// is what the process grows by, and what one strategy has given back to the allocator, the next one takes without growing. Yours
-/// runs first in each round, so its first run is the one to believe; others may seem too small, never too large.
+/// All of them run in this process. Times are those that `hapax bench` would find, where each has a process of its own,
+/// but memory is less exact: it is what the process grows by, and what one strategy has given back to the allocator,
+/// the next one takes without growing. Yours runs first in each round, so its first run is the one to believe; others
+/// may seem too small, never too large.
 ///
 /// A strategy that fails is a row with the reason ([`Row::failures`]), and the others go on.
 ///

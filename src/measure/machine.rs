@@ -4,8 +4,8 @@ use super::Machine;
 use std::process::Command;
 
 impl Machine {
-    /// This machine, as far as its system tells. The versions of libraries are for the caller to add: a library does not know with which
-    /// others a program was built.
+    /// This machine, as far as its system tells. The versions of libraries are for the caller to add: a library does
+    /// not know with which others a program was built.
     pub fn here() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         Machine {
@@ -44,8 +44,8 @@ fn system(huge_pages: &str) -> String {
     }
 }
 
-/// The compiler that made this program. It writes its name into every object file, from where linkers take it over; Cargo does not tell
-/// it, and the one on the `PATH` may be another.
+/// The compiler that made this program. It writes its name into every object file, from where linkers take it over;
+/// Cargo does not tell it, and the one on the `PATH` may be another.
 fn compiler() -> Option<String> {
     let program = std::fs::read(std::env::current_exe().ok()?).ok()?;
     compiler_in(&program)

@@ -9,21 +9,22 @@ pub struct Measurement {
     pub checks: u64,
     /// Wall time, from the first thread's start to the last one's end.
     pub nanos: u64,
-    /// Processor time of this process in that time, all threads together; 0 where the system does not tell, and if ids were due at a rate, as waiting
-    /// for the next one takes processor time, too.
+    /// Processor time of this process in that time, all threads together; 0 where the system does not tell, and if ids
+    /// were due at a rate, as waiting for the next one takes processor time, too.
     pub cpu_nanos: u64,
     /// Processor time of the server that it asks, if there is one.
     pub server_cpu_nanos: Option<u64>,
     /// What it takes to build it.
     pub start_nanos: u64,
-    /// The longest time that a thread was held up by one call: a batch, 64 checks (or as many in small batches; one, if ids were due at a rate), or
-    /// upkeep. It includes what the machine did meanwhile, if it took the processor away.
+    /// The longest time that a thread was held up by one call: a batch, 64 checks (or as many in small batches; one, if
+    /// ids were due at a rate), or upkeep. It includes what the machine did meanwhile, if it took the processor away.
     pub pause_nanos: u64,
-    /// What it takes to read the clock: part of each latency, once, and of the time of each call between which a thread thinks.
+    /// What it takes to read the clock: part of each latency, once, and of the time of each call between which a thread
+    /// thinks.
     #[serde(default)]
     pub clock_nanos: u64,
-    /// Memory of this process, by difference; 0 where the system does not tell. If ids were due at a rate, some hundred KiB of it are for counting
-    /// latencies.
+    /// Memory of this process, by difference; 0 where the system does not tell. If ids were due at a rate, some hundred
+    /// KiB of it are for counting latencies.
     pub bytes: u64,
     /// Memory or disk beside it: of a server, of a directory.
     pub beside_bytes: Option<u64>,
@@ -53,8 +54,8 @@ pub struct Answers {
 /// How long ids took, each from when it was due, so that a stall counts for all that wait for its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Ids a second that were answered. If that is less than were due, the strategy fell behind, and latencies say for how long
-    /// that went on rather than what it can do.
+    /// Ids a second that were answered. If that is less than were due, the strategy fell behind, and latencies say for
+    /// how long that went on rather than what it can do.
     pub reached: f64,
     /// The distribution, from the median to the maximum, ascending.
     pub quantiles: Vec<Quantile>,

@@ -23,8 +23,9 @@ impl Pace {
         self.0[thread].0.store(tick, Ordering::Relaxed);
     }
 
-    /// The thread has come to this tick; waits until it may go on. A thread that waits costs throughput; one that runs away takes the
-    /// time with it, and the ids of the others expire before they are redelivered. Answers whether it had to wait.
+    /// The thread has come to this tick; waits until it may go on. A thread that waits costs throughput; one that runs
+    /// away takes the time with it, and the ids of the others expire before they are redelivered. Answers whether it
+    /// had to wait.
     pub fn keep(&self, thread: usize, tick: usize) -> bool {
         self.enter(thread, tick);
         let mut waited = false;

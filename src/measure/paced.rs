@@ -1,7 +1,8 @@
 //! Ids that come at a rate, whether or not somebody is ready for them.
 //!
-//! What happens at a fixed rate shows what a caller waits for who cannot slow down what comes: if a strategy is held up for 10 ms, all ids that were due in that
-//! time are late, and each counts (Tene, "How NOT to Measure Latency", 2013: coordinated omission).
+//! What happens at a fixed rate shows what a caller waits for who cannot slow down what comes: if a strategy is held up
+//! for 10 ms, all ids that were due in that time are late, and each counts (Tene, "How NOT to Measure Latency", 2013:
+//! coordinated omission).
 
 use super::answers::Unexpected;
 use super::drive::{Course, Crew, Leg};
@@ -68,8 +69,8 @@ fn wait_until(due: Instant) -> Instant {
 }
 
 impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
-    /// Checks ids when they are due: as many as are, up to a batch. Ends in bounded time, and then what was due and not answered counts
-    /// with the time that it has waited so far.
+    /// Checks ids when they are due: as many as are, up to a batch. Ends in bounded time, and then what was due and not
+    /// answered counts with the time that it has waited so far.
     pub(super) fn run_paced(&self, crew: &Crew, thread: usize, stream: &Stream<B>, from: usize, rate: f64) -> Leg {
         let all = stream.ticks(from..from + self.phases.measured.ticks_max);
         let schedule = crew.schedule(|| Schedule::new(Instant::now(), rate, self.streams.len()));

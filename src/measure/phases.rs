@@ -57,10 +57,10 @@ impl Phases {
         self.warm_up.ticks_max + self.measured.ticks_max + self.after
     }
 
-    /// What does not forget is filled once, from empty. What is in memory runs for whole windows, as maps are purged once in each:
-    /// four for warm-up, since a table is not in its steady state before all of its slots have been used, or two, at which expiry
-    /// is under way, if those take very long; then two, or one. What survives, or is asked over a socket, takes so long for each id that it
-    /// has as much time instead, wherever that ends.
+    /// What does not forget is filled once, from empty. What is in memory runs for whole windows, as maps are purged
+    /// once in each: four for warm-up, since a table is not in its steady state before all of its slots have been used,
+    /// or two, at which expiry is under way, if those take very long; then two, or one. What survives, or is asked over
+    /// a socket, takes so long for each id that it has as much time instead, wherever that ends.
     pub fn of(setting: &Setting, sort: Sort, expires: bool, effort: Effort) -> Self {
         if !expires {
             let fill = Phase { ticks_min: WINDOW_TICKS, ticks_max: WINDOW_TICKS, step: 1, time_max: Duration::MAX };

@@ -26,7 +26,8 @@ impl fmt::Display for Broken {
 }
 
 impl Row {
-    /// In what it gave more wrong answers than it promises, by more than chance: five deviations of a Poisson distribution.
+    /// In what it gave more wrong answers than it promises, by more than chance: five deviations of a Poisson
+    /// distribution.
     pub fn broken_promises(&self) -> Vec<Broken> {
         let mut all = Answers::default();
         self.runs.iter().for_each(|run| all += run.answers);

@@ -17,8 +17,8 @@ pub const ROOFLINE: &str = "roofline";
 
 const WORDS: usize = 8;
 
-/// Measures the roofline of a setting, with 32 and with 64 lines in flight: the faster one counts. Which ids come, and which of them are
-/// duplicates, makes no difference to it.
+/// Measures the roofline of a setting, with 32 and with 64 lines in flight: the faster one counts. Which ids come, and
+/// which of them are duplicates, makes no difference to it.
 pub(super) fn measure(setting: &Setting, seed: u64, effort: Effort) -> Result<Measurement, Failure> {
     let workload = Workload { shape: Shape::Uniform, ..Setting::default().workload };
     let setting = Setting { workload, ids: IdKind::U64, ..setting.clone() };

@@ -22,17 +22,19 @@ const PASSES_MAX: usize = 20;
 
 /// Runs a strategy, and measures it: on a stream of ids that are kept in a `B`.
 ///
-/// The stream is made, with the true answers, before the clock starts. Then the strategy is built, warmed up for some windows, and
-/// measured for some more, with expiry under way ([`Effort`]); filters that do not forget are filled once. Threads have no id in common, and stay within ten
-/// hundredths of a window of each other. At the end, ids are asked for once more: those of the last window, or of filters new ones. What it takes
-/// to think ([`Setting::think_nanos`]) keeps the processor busy between two calls, so that other threads have the strategy to themselves meanwhile. It is no
-/// part of the strategy's time: of the wall time that is taken off which the thread that thought least has thought.
+/// The stream is made, with the true answers, before the clock starts. Then the strategy is built, warmed up for some
+/// windows, and measured for some more, with expiry under way ([`Effort`]); filters that do not forget are filled once.
+/// Threads have no id in common, and stay within ten hundredths of a window of each other. At the end, ids are asked
+/// for once more: those of the last window, or of filters new ones. What it takes to think ([`Setting::think_nanos`])
+/// keeps the processor busy between two calls, so that other threads have the strategy to themselves meanwhile. It is
+/// no part of the strategy's time: of the wall time that is taken off which the thread that thought least has thought.
 ///
 /// With a [rate](Setting::rate), ids are handed over as they become due, up to a batch of them at once.
 ///
 /// # Errors
 ///
-/// If the setting makes no sense, if its stream does not fit into memory, if the strategy cannot be built or panics, or if what it needs is not there.
+/// If the setting makes no sense, if its stream does not fit into memory, if the strategy cannot be built or panics, or
+/// if what it needs is not there.
 pub fn measure<B: Ids, S: Strategy<B::Id>>(
     setting: &Setting,
     seed: u64,
@@ -149,7 +151,7 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
         seen.answers += judge(stream, ride.measured.places.clone(), &ride.unexpected, rules);
     }
     seen.answers += match S::EXPIRES {
-        true => ask_for_known(&strategy, streams, &rides, S::allowance(&plan).missed),
+        true => ask_for_known(&strategy, streams, &rides, S::allowance(&plan).missed > 0.0),
         false => ask_for_unknown(&strategy, streams, phases),
     };
     seen.latency = latency(rides.into_iter().filter_map(|ride| ride.measured.paced));
@@ -179,10 +181,11 @@ fn ask_for_known<B: Ids, S: Strategy<B::Id>>(
     strategy: &S,
     streams: &[Stream<B>],
     rides: &[Ride],
-    missed: f64,
+    may_miss: bool,
 ) -> Answers {
     let mut answers = Answers::default();
-    if missed == 1.0 {
+    // It may have expired them all meanwhile.
+    if S::OWN_CLOCK && may_miss {
         return answers;
     }
     let last = rides.iter().map(|ride| ride.measured.tick).max().unwrap_or(0);
@@ -191,7 +194,7 @@ fn ask_for_known<B: Ids, S: Strategy<B::Id>>(
         let end = ride.measured.places.end;
         let places = stream.ticks(first..ride.measured.tick).start.min(end)..end;
         // Of those that lose none a sample will do, and of those that take long.
-        let step = match (S::SORT, missed > 0.0) {
+        let step = match (S::SORT, may_miss) {
             (Sort::Durable | Sort::Server, _) => places.len() / ASKED_APART_MAX + 1,
             (_, true) => 1,
             (_, false) => 16,

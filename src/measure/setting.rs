@@ -26,7 +26,8 @@ pub struct Setting {
     pub budget_bytes: Option<u64>,
 }
 
-/// A hundred thousand live integers, one of ten a duplicate from the last tenth of the window, checked one by one by one thread.
+/// A hundred thousand live integers, one of ten a duplicate from the last tenth of the window, checked one by one by
+/// one thread.
 impl Default for Setting {
     fn default() -> Self {
         Setting {

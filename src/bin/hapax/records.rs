@@ -73,11 +73,11 @@ mod tests {
     use clap::Parser;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-    /// What is handed over of files with these contents.
-    /// Ids with their times, in nanoseconds.
-    type Records = Vec<(String, Option<u64>)>;
+    /// An id, and its time in milliseconds.
+    type Event = (String, Option<u64>);
 
-    fn records(options: &[&str], contents: &[&[u8]]) -> Result<(Records, Counts), Failure> {
+    /// What is handed over of files with these contents.
+    fn records(options: &[&str], contents: &[&[u8]]) -> Result<(Vec<Event>, Counts), Failure> {
         let words = ["hapax", "filter"].iter().chain(options);
         let Command::Filter(args) = Args::try_parse_from(words).unwrap().command else { unreachable!() };
         let written = Files::new(contents);

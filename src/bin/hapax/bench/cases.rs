@@ -88,11 +88,12 @@ impl Plan {
     }
 }
 
-/// Without being asked for anything in particular: throughput in memory, then of what is slower, then latencies, then less memory.
+/// Without being asked for anything in particular: throughput in memory, then of what is slower, then latencies, then
+/// less memory.
 fn grids(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Vec<Grid> {
     let or = |given: &[usize], default: &[usize]| if given.is_empty() { default.to_vec() } else { given.to_vec() };
     let (small, large): (usize, &[usize]) =
-        if args.quick { (20_000, &[20_000, 100_000]) } else { (100_000, &[100_000, 1_000_000]) };
+        if args.quick { (50_000, &[50_000, 200_000]) } else { (100_000, &[100_000, 1_000_000]) };
     let given = traced.map_or_else(|| args.live.clone(), |traced| vec![traced.live]);
     let all = processors.clamp(1, 8);
     let each = if all == 1 { vec![1] } else { vec![1, all] };
@@ -118,7 +119,7 @@ fn grids(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Vec<Gr
         let paced = Of::All;
         let rates = vec![Some(100_000.0)];
         grids.push(Grid { rates, ..grid(&[small], &[all], &[64], paced) });
-        let budgets = [2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 48.0].map(Some).to_vec();
+        let budgets = [4.0, 8.0, 12.0, 16.0, 24.0, 48.0].map(Some).to_vec();
         grids.push(Grid { budgets, ..grid(&[small], &[1], &[1_024], Of::Budgeted) });
     }
     grids
@@ -131,6 +132,12 @@ impl Grid {
     }
 
     fn settings(&self, workload: &Workload, ids: IdKind, args: &BenchArgs) -> Vec<Setting> {
+        let is_generated = !matches!(workload.shape, Shape::Trace { .. });
+        let mut workload = workload.clone();
+        if args.workload.distance.is_none() && is_generated && self.budgets.iter().any(Option::is_some) {
+            // Who has less memory forgets the oldest ids first: they have to come again for that to be seen.
+            workload.distance_windows = 1.0;
+        }
         let think_nanos = args.think.map_or(0, |think| u64::try_from(think.as_nanos()).unwrap_or(u64::MAX));
         let mut settings = Vec::new();
         for &live in &self.live {
@@ -155,8 +162,8 @@ impl Grid {
     }
 }
 
-/// Rows of a setting: once only, though grids overlap. With a budget only those are measured that make use of it; the others appear where
-/// there is none.
+/// Rows of a setting: once only, though grids overlap. With a budget only those are measured that make use of it; the
+/// others appear where there is none.
 fn add_rows(rows: &mut Vec<Row>, of: Of, setting: &Setting, strategies: &[Listed], args: &BenchArgs) {
     let is_plain = setting.rate.is_none() && setting.think_nanos == 0 && setting.budget_bytes.is_none();
     let is_trace = matches!(setting.workload.shape, Shape::Trace { .. });
@@ -206,11 +213,8 @@ fn is_wanted(args: &BenchArgs, name: &str) -> bool {
 }
 
 fn workloads(args: &BenchArgs, traced: Option<&Traced>) -> Vec<Workload> {
-    let generated = |shape: Shape| Workload {
-        shape,
-        duplicates: args.workload.duplicates,
-        distance_windows: args.workload.distance,
-    };
+    let distance_windows = args.workload.distance.unwrap_or(0.1);
+    let generated = |shape: Shape| Workload { shape, duplicates: args.workload.duplicates, distance_windows };
     match (traced, args.workload.workload.is_empty()) {
         (Some(traced), _) => vec![traced.workload.clone()],
         (None, true) => vec![generated(Shape::Uniform)],

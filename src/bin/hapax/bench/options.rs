@@ -24,10 +24,11 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Measures strategies to deduplicate, this crate's and others', on the same ids: how fast, how much memory, how late, and how often wrong.\n\n\
-        Without files, ids are generated. Every run is a process of its own, rounds go through all strategies in turn, and every answer is \
-        compared with the truth. Options that take lists multiply. Without --rate and --budget, ids also come at a rate once, for latencies, \
-        and what can do with less memory gets less.",
+    long_about = "Measures strategies to deduplicate, this crate's and others', on the same ids: how fast, how much \
+        memory, how late, and how often wrong.\n\n\
+        Without files, ids are generated. Every run is a process of its own, rounds go through all strategies in turn, and \
+        every answer is compared with the truth. Options that take lists multiply. Without --rate and --budget, ids also \
+        come at a rate once, for latencies, and what can do with less memory gets less.",
     after_help = HELP
 )]
 pub struct BenchArgs {
@@ -55,12 +56,14 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "How it is used")]
     pub think: Option<Duration>,
 
-    /// Memory that a strategy may take, in bytes for each live id; `max`: what it needs. Those that take what they take are measured once
+    /// Memory that a strategy may take, in bytes for each live id; `max`: what it needs. Those that take what they take
+    /// are measured once
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = limit, help_heading = "How it is used")]
     pub budget: Vec<Limit>,
 
     /// Runs of each case [default: 3; with --quick 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000), help_heading = "What is measured")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000),
+          help_heading = "What is measured")]
     pub rounds: Option<u32>,
 
     /// Only strategies with one of these in their names, whatever the case of letters
@@ -124,9 +127,9 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share, conflicts_with = "files")]
     pub duplicates: f64,
 
-    /// How far back redeliveries reach, in windows, at most 1
-    #[arg(long, value_name = "WINDOWS", default_value_t = 0.1, value_parser = distance, conflicts_with = "files")]
-    pub distance: f64,
+    /// How far back redeliveries reach, in windows, at most 1 [default: 0.1; with a budget of memory 1]
+    #[arg(long, value_name = "WINDOWS", value_parser = distance, conflicts_with = "files")]
+    pub distance: Option<f64>,
 
     /// What ids are: u64, uuid (16 bytes), uuid-text (36), key200 (200)
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = id_kind, conflicts_with = "files")]

@@ -3,7 +3,8 @@
 use hapax::measure::{Library, servers};
 use hapax::strategy::Needs;
 
-/// What this package was locked to when it was built. (`cargo install` without `--locked` may have taken others that are compatible.)
+/// What this package was locked to when it was built. (`cargo install` without `--locked` may have taken others that
+/// are compatible.)
 const LOCK: &str = include_str!("../../../../Cargo.lock");
 
 /// Crates that are compared, and whether this build has them.
