@@ -110,7 +110,7 @@ mod random;
 
 #[cfg(any(feature = "postgres", feature = "stream"))]
 mod back_off;
-#[cfg(any(feature = "http", feature = "postgres", feature = "stream"))]
+#[cfg(any(feature = "bench", feature = "http", feature = "postgres", feature = "stream"))]
 mod unwind;
 
 mod window;

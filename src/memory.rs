@@ -31,6 +31,16 @@ pub(crate) unsafe trait Zeroed: Default + Sync {}
 /// One cache line.
 pub(crate) const LINE_BYTES: usize = 64;
 
+/// A line of counters.
+#[cfg(any(test, feature = "bench"))]
+#[repr(align(64))]
+#[derive(Default)]
+pub(crate) struct Line(pub [crate::sync::AtomicU64; LINE_BYTES / 8]);
+
+// SAFETY: an array of atomics and nothing else: all-zero bytes are a value, there is nothing to drop, and it is Sync.
+#[cfg(any(test, feature = "bench"))]
+unsafe impl Zeroed for Line {}
+
 /// The size of a huge page on x86-64 and on most AArch64 systems; elsewhere only an alignment.
 #[cfg(not(modelled))]
 const HUGE_PAGE: usize = 2 << 20;
@@ -200,7 +210,7 @@ fn refuse_too_much(bytes: usize) -> io::Result<()> {
 /// Linux promises more memory than there is, and kills when the promise is called in; an engine that cannot be had should
 /// be an error instead.
 #[cfg(not(modelled))]
-fn available_bytes() -> Option<usize> {
+pub(crate) fn available_bytes() -> Option<usize> {
     #[cfg(target_os = "linux")]
     {
         let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
@@ -233,13 +243,7 @@ fn cgroup_headroom() -> Option<usize> {
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
-    use crate::sync::{AtomicU64, Ordering};
-
-    #[repr(align(64))]
-    #[derive(Default)]
-    struct Line([AtomicU64; 8]);
-    // SAFETY: eight atomics: zero is a value, nothing to drop, Sync.
-    unsafe impl Zeroed for Line {}
+    use crate::sync::Ordering;
 
     #[test]
     fn memory_is_zero_aligned_and_writable_to_its_end() {

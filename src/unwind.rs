@@ -1,14 +1,19 @@
 //! Panics of code that is not ours, as values.
 
 use std::any::Any;
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::task::Poll;
+#[cfg(any(feature = "http", feature = "postgres", feature = "stream"))]
+use std::{
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    task::Poll,
+};
 
+#[cfg(any(feature = "http", feature = "postgres", feature = "stream"))]
 pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// What some work comes to, or what it panicked with. Whoever catches that throws away what the work may have left half done.
+#[cfg(any(feature = "http", feature = "postgres", feature = "stream"))]
 pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic> {
     let mut work = pin!(work);
     // What has panicked is not polled again.
@@ -20,7 +25,7 @@ pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic>
 }
 
 /// What a panic said.
-#[cfg(any(feature = "postgres", feature = "stream"))]
+#[cfg(any(feature = "bench", feature = "postgres", feature = "stream"))]
 pub(crate) fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("nothing")

@@ -9,15 +9,21 @@ pub struct Measurement {
     pub checks: u64,
     /// Wall time, from the first thread's start to the last one's end.
     pub nanos: u64,
-    /// Processor time of this process in that time, all threads together.
+    /// Processor time of this process in that time, all threads together; 0 where the system does not tell, and if ids were due at a rate, as waiting
+    /// for the next one takes processor time, too.
     pub cpu_nanos: u64,
     /// Processor time of the server that it asks, if there is one.
     pub server_cpu_nanos: Option<u64>,
     /// What it takes to build it.
     pub start_nanos: u64,
-    /// The longest time that a thread was held up by one call: a batch, 64 checks, or upkeep.
+    /// The longest time that a thread was held up by one call: a batch, 64 checks (or as many in small batches; one, if ids were due at a rate), or
+    /// upkeep. It includes what the machine did meanwhile, if it took the processor away.
     pub pause_nanos: u64,
-    /// Memory of this process, by difference; 0 where the system does not tell.
+    /// What it takes to read the clock: part of each latency, once, and of the time of each call between which a thread thinks.
+    #[serde(default)]
+    pub clock_nanos: u64,
+    /// Memory of this process, by difference; 0 where the system does not tell. If ids were due at a rate, some hundred KiB of it are for counting
+    /// latencies.
     pub bytes: u64,
     /// Memory or disk beside it: of a server, of a directory.
     pub beside_bytes: Option<u64>,
@@ -25,6 +31,7 @@ pub struct Measurement {
     pub held: u64,
     /// Ids that went before their time, by the strategy's own count.
     pub evicted: Option<u64>,
+    /// What it answered, and what of that was wrong.
     pub answers: Answers,
     /// If ids were due at a rate.
     pub latency: Option<Latency>,
@@ -58,5 +65,6 @@ pub struct Latency {
 pub struct Quantile {
     /// A share, at most 1.
     pub of: f64,
+    /// So long.
     pub nanos: u64,
 }

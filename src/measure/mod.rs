@@ -1,10 +1,62 @@
 //! What a [strategy](crate::strategy) does, costs and gets wrong on a stream of ids, in numbers: what `hapax bench` prints.
+//!
+//! ```
+//! use hapax::measure::{Case, Effort, Setting};
+//!
+//! let setting = Setting { live: 2_000, threads: 2, batch: 64, ..Setting::default() };
+//! let seen = Case { strategy: "DashMap".into(), setting, seed: 17, effort: Effort::Quick }.measure()?;
+//! assert_eq!((seen.answers.missed, seen.answers.invented), (0, 0));
+//! println!("{:.1} ns an id, {} bytes for {}", seen.nanos as f64 / seen.checks as f64, seen.bytes, seen.held);
+//! # Ok::<(), hapax::strategy::Failure>(())
+//! ```
+//!
+//! A [`Setting`] says what a strategy has to do, one run of it is a [`Measurement`], and a [`Report`] is what a comparison has shown: all of
+//! them can be kept as JSON. [`measure`] is one run.
+//!
+//! # A strategy of your own
+//!
+//! Implement [`Strategy`](crate::strategy::Strategy), and hand it to [`beside`], which measures it beside those of this crate: see
+//! `examples/your_strategy.rs`, which is one file. To have it in `hapax bench`, put it into a file of `src/strategy/`, and
+//! name it in `strategies!` at the end of `src/strategy/mod.rs`; tests find it there, too.
+//!
+//! # What to rely on
+//!
+//! - All strategies get the same ids in the same order, from one seed. The true answer to each is known before ([`workload`]), and each answer is
+//!   compared with it, while the clock runs. An answer that follows from a wrong one before it is not wrong: who has refused an id need not
+//!   know it afterwards.
+//! - Answers are not judged where both are right: between the end of the window and two hundredths of it later, and by strategies with a clock
+//!   of their own when an id comes again after its window.
+//! - Time is wall time, of all threads together. Expiry and upkeep are part of it; building the strategy, making the stream and judging the answers
+//!   are not.
 
+mod answers;
+mod beside;
+mod case;
+mod drive;
+mod gate;
+mod gauge;
+mod machine;
 mod measurement;
+mod pace;
+mod paced;
+mod phases;
+mod promises;
 mod report;
+mod roofline;
+mod run;
+pub mod servers;
 mod setting;
+#[cfg(test)]
+mod tests;
+mod watch;
 pub mod workload;
 
+pub use beside::beside;
+pub use case::{Case, listed_for};
 pub use measurement::{Answers, Latency, Measurement, Quantile};
+pub use phases::Effort;
+pub use promises::Broken;
 pub use report::{Absent, Library, Machine, Report, Row, Sort};
+pub use roofline::ROOFLINE;
+pub use run::measure;
 pub use setting::{IdKind, Setting, Shape, Workload};

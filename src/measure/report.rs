@@ -14,6 +14,7 @@ pub struct Report {
     pub command: String,
     /// Of all random choices.
     pub seed: u64,
+    /// Where it was measured.
     pub machine: Machine,
     /// In the order in which they were measured.
     pub rows: Vec<Row>,
@@ -31,27 +32,37 @@ impl Report {
 /// Where it was measured, and with what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
+    /// Its model.
     pub processor: String,
     /// Logical processors that this process may use.
     pub processors: usize,
+    /// Main memory.
     pub memory_bytes: u64,
+    /// Operating system, and whether it gives huge pages.
     pub system: String,
+    /// The one that built the program.
     pub compiler: String,
     /// Versions of what was compared, servers included.
     pub libraries: Vec<Library>,
 }
 
+/// Something that was compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Library {
+    /// Of a crate or a server.
     pub name: String,
+    /// As it calls it.
     pub version: String,
 }
 
 /// All runs of one strategy in one setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
+    /// Its name.
     pub strategy: String,
+    /// What it is.
     pub sort: Sort,
+    /// Under which conditions.
     pub setting: Setting,
     /// In the order of the rounds.
     pub runs: Vec<Measurement>,
@@ -59,6 +70,7 @@ pub struct Row {
     pub failures: Vec<String>,
     /// Shares of duplicates that it may call fresh, and of new ids that it may call duplicates.
     pub may_miss: f64,
+    /// See `may_miss`.
     pub may_invent: f64,
 }
 
@@ -81,6 +93,8 @@ pub enum Sort {
 /// A strategy that was not measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Absent {
+    /// Its name.
     pub strategy: String,
+    /// Why.
     pub reason: String,
 }

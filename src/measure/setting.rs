@@ -6,7 +6,9 @@ use std::path::PathBuf;
 /// Everything that decides what a strategy has to do. Rows with the same setting can be compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
+    /// Which ids come.
     pub workload: Workload,
+    /// What they are.
     pub ids: IdKind,
     /// Ids within a window.
     pub live: usize,
@@ -22,9 +24,26 @@ pub struct Setting {
     pub budget_bytes: Option<u64>,
 }
 
+/// A hundred thousand live integers, one of ten a duplicate from the last tenth of the window, checked one by one by one thread.
+impl Default for Setting {
+    fn default() -> Self {
+        Setting {
+            workload: Workload { shape: Shape::Uniform, duplicates: 0.1, distance_windows: 0.1 },
+            ids: IdKind::U64,
+            live: 100_000,
+            threads: 1,
+            batch: 1,
+            think_nanos: 0,
+            rate: None,
+            budget_bytes: None,
+        }
+    }
+}
+
 /// Which ids come, and in which order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
+    /// How redeliveries come.
     pub shape: Shape,
     /// The share of checks that are redeliveries, below 1. A trace and `Zipf` have their own.
     pub duplicates: f64,
@@ -39,7 +58,10 @@ pub enum Shape {
     /// Evenly: any recent id, at any time.
     Uniform,
     /// Some ids are far more frequent than others: the one of rank r comes in proportion to r^-exponent.
-    Zipf { exponent: f64 },
+    Zipf {
+        /// The larger, the more often the most frequent ids come.
+        exponent: f64,
+    },
     /// After a rebalance: a run of recent ids comes again, all at once, in their order.
     Rebalance,
     /// A few ids come again and again within a short time.
@@ -47,7 +69,10 @@ pub enum Shape {
     /// Evenly, but ids are all alike in what hash functions and shards like to look at: they share long prefixes.
     Prefixes,
     /// What somebody has recorded.
-    Trace { path: PathBuf },
+    Trace {
+        /// The file: see [`workload::Trace`](crate::measure::workload::Trace).
+        path: PathBuf,
+    },
 }
 
 /// What ids are.

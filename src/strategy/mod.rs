@@ -2,10 +2,12 @@
 //!
 //! To add one, implement [`Strategy`] in a file of its own, and name it in `strategies!` at the end of this one: tests and benchmarks
 //! find it there. For a concurrent map it takes three functions: implement `Map` (see `expiring.rs`, `scc.rs`), and `Expiring` does
-//! the rest.
+//! the rest. For a store it takes two or three: implement `Keep` (see `durable/lasting.rs`, `durable/rusqlite.rs`), and `Lasting` does.
 
 mod blooms;
 mod dashmap;
+#[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod durable;
 mod expiring;
 mod hapax;
 mod id;
@@ -21,10 +23,13 @@ mod tests;
 
 pub use self::id::Id;
 
+#[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite"))]
+use self::durable::Lasting;
 use self::expiring::Expiring;
 use self::hapax::{Hapax, HapaxHistory};
 use crate::Timestamp;
-use crate::measure::Sort;
+use crate::measure::workload::WINDOW;
+use crate::measure::{Absent, Setting, Sort};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -102,6 +107,10 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
     fn new(plan: &Plan) -> Result<Self, Failure>;
 
     /// Whether the id is fresh. If so, it is remembered from now on.
+    ///
+    /// # Panics
+    ///
+    /// One that asks others, and gets no answer, panics with the error: the run has failed, and that is the reason.
     fn check(&self, id: &I, now: Timestamp) -> bool;
 
     /// Checks ids in order. `fresh` is cleared, and then holds one answer for each id.
@@ -149,6 +158,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What a setting asks for.
+    pub fn of(setting: &Setting, place: Place) -> Self {
+        let Setting { live, threads, budget_bytes, .. } = *setting;
+        Plan { window: WINDOW, live, threads, budget_bytes, place }
+    }
+
     /// The directory that a strategy needs.
     ///
     /// # Errors
@@ -158,6 +173,18 @@ impl Plan {
         match &self.place {
             Place::Directory(path) => Ok(path),
             other => Err(format!("expected a directory as its place, got {other:?}").into()),
+        }
+    }
+
+    /// The address of the server that a strategy needs.
+    ///
+    /// # Errors
+    ///
+    /// If the place is none.
+    pub fn server(&self) -> Result<&str, Failure> {
+        match &self.place {
+            Place::Server(address) => Ok(address),
+            other => Err(format!("expected a server as its place, got {other:?}").into()),
         }
     }
 }
@@ -246,20 +273,48 @@ pub trait Visitor<I: Id + ?Sized> {
 }
 
 macro_rules! strategies {
-    ($($strategy:ty,)*) => {
+    ($($(#[$if_built:meta])* $strategy:ty,)*) => {
         /// All strategies, ours first.
         pub fn listed<I: Id + ?Sized>() -> Vec<Listed> {
-            vec![$(Listed::of::<I, $strategy>()),*]
+            Vec::from([$($(#[$if_built])* Listed::of::<I, $strategy>()),*])
         }
 
         /// Visits the strategy of this name, if there is one.
         pub fn visit<I: Id + ?Sized, V: Visitor<I>>(name: &str, visitor: V) -> Option<V::Output> {
-            $(if name == <$strategy as Strategy<I>>::NAME {
+            $($(#[$if_built])* if name == <$strategy as Strategy<I>>::NAME {
                 return Some(visitor.visit::<$strategy>());
             })*
             None
         }
     };
+}
+
+/// The features that some strategies need, whether they are on, and what these strategies are called.
+const OPTIONAL: [(&str, bool, &[&str]); 4] = [
+    ("fjall", cfg!(feature = "fjall"), &["hapax over fjall", "fjall"]),
+    ("sqlite", cfg!(feature = "sqlite"), &["rusqlite"]),
+    (
+        "redis",
+        cfg!(feature = "redis"),
+        &["hapax over Redis", "Redis SET NX EX, pipelined", "Redis SET NX EX, one at a time"],
+    ),
+    (
+        "postgres",
+        cfg!(feature = "postgres"),
+        &["hapax over PostgreSQL", "PostgreSQL INSERT, batched", "PostgreSQL INSERT, one at a time"],
+    ),
+];
+
+/// The strategies that this build lacks, and the feature that each needs.
+pub fn not_built() -> Vec<Absent> {
+    let lacking = OPTIONAL.iter().filter(|(_, is_built, _)| !is_built);
+    let absent = lacking.flat_map(|(feature, _, names)| {
+        names.iter().map(move |name| {
+            let reason = format!("built without the feature `{feature}`");
+            Absent { strategy: name.to_string(), reason }
+        })
+    });
+    absent.collect()
 }
 
 strategies! {
@@ -276,4 +331,22 @@ strategies! {
     HapaxHistory,
     blooms::Fast,
     blooms::Locked<I>,
+    #[cfg(feature = "fjall")]
+    Lasting<durable::HapaxOver<crate::store::FjallStore>>,
+    #[cfg(feature = "fjall")]
+    Lasting<durable::Fjall>,
+    #[cfg(feature = "sqlite")]
+    Lasting<durable::Rusqlite>,
+    #[cfg(feature = "redis")]
+    Lasting<durable::HapaxOver<crate::store::RedisStore>>,
+    #[cfg(feature = "redis")]
+    Lasting<durable::RedisPipelined>,
+    #[cfg(feature = "redis")]
+    Lasting<durable::RedisOneByOne>,
+    #[cfg(feature = "postgres")]
+    Lasting<durable::HapaxOver<crate::store::PostgresStore>>,
+    #[cfg(feature = "postgres")]
+    Lasting<durable::PostgresBatched>,
+    #[cfg(feature = "postgres")]
+    Lasting<durable::PostgresOneByOne>,
 }

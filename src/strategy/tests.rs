@@ -249,3 +249,17 @@ fn streams_of_all_shapes_get_their_true_answers() {
     each_with::<[u8], _>(OverStreams::<UuidTexts>(PhantomData));
     each_with::<[u8], _>(OverStreams::<Bytes>(PhantomData));
 }
+
+#[test]
+fn what_is_not_listed_is_not_built() {
+    let listed: Vec<&str> = listed::<u64>().iter().map(|strategy| strategy.name).collect();
+    for (feature, is_built, names) in OPTIONAL {
+        names.iter().for_each(|name| assert_eq!(listed.contains(name), is_built, "{name}, {feature}"));
+    }
+    let lacking: Vec<Absent> = not_built();
+    assert_eq!(
+        lacking.len(),
+        OPTIONAL.iter().filter(|optional| !optional.1).map(|optional| optional.2.len()).sum::<usize>()
+    );
+    assert!(lacking.iter().all(|absent| absent.reason.contains("feature `") && !absent.strategy.is_empty()));
+}

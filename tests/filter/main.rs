@@ -3,6 +3,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[cfg(feature = "bench")]
+mod bench;
 mod bytes;
 mod ends;
 mod state;

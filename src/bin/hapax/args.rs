@@ -15,6 +15,9 @@ pub struct Args {
 pub enum Command {
     /// Print the first line with each id
     Filter(Box<FilterArgs>),
+    /// Compare ways to deduplicate: how fast, how large, how often wrong
+    #[cfg(feature = "bench")]
+    Bench(Box<crate::bench::BenchArgs>),
     /// Look into a directory that `filter --state`, or an engine with a journal, has left
     #[command(subcommand)]
     Journal(JournalCommand),
@@ -254,12 +257,12 @@ pub struct History {
     pub ids: Option<usize>,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let signed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}; a duration looks like 10m or 1h 30m"))?;
     Duration::try_from(signed).map_err(|_| "a duration cannot be negative".to_string())
 }
 
-fn capacity(text: &str) -> Result<usize, String> {
+pub fn capacity(text: &str) -> Result<usize, String> {
     text.replace('_', "").parse().map_err(|e| format!("{e}"))
 }
 

@@ -16,6 +16,12 @@ pub enum Failure {
     BadInput(String),
     /// All is done, but ids had to be forgotten before their time.
     Forgotten(String),
+    /// All is done, and strategies gave more wrong answers than they promise, or none at all.
+    #[cfg(feature = "bench")]
+    Wrong(String),
+    /// All that was finished is written.
+    #[cfg(feature = "bench")]
+    Interrupted,
     /// Whoever read our output has had enough of it.
     ClosedPipe,
 }
@@ -25,6 +31,10 @@ impl Failure {
     pub const USAGE: u8 = 2; // as clap has it
     pub const BAD_INPUT: u8 = 3;
     pub const FORGOTTEN: u8 = 4;
+    #[cfg(feature = "bench")]
+    pub const WRONG: u8 = 1;
+    #[cfg(feature = "bench")]
+    pub const INTERRUPTED: u8 = 130; // as shells have it
 
     pub fn input(path: &Path, error: impl Display) -> Self {
         Failure::Io(format!("{}: {error}", path.display()))
@@ -40,6 +50,10 @@ impl Failure {
     pub fn message(&self) -> Option<&str> {
         match self {
             Failure::Usage(text) | Failure::Io(text) | Failure::BadInput(text) | Failure::Forgotten(text) => Some(text),
+            #[cfg(feature = "bench")]
+            Failure::Wrong(text) => Some(text),
+            #[cfg(feature = "bench")]
+            Failure::Interrupted => Some("interrupted: what was finished is kept"),
             Failure::ClosedPipe => None,
         }
     }
@@ -50,6 +64,10 @@ impl Failure {
             Failure::Io(_) => ExitCode::from(Self::IO),
             Failure::BadInput(_) => ExitCode::from(Self::BAD_INPUT),
             Failure::Forgotten(_) => ExitCode::from(Self::FORGOTTEN),
+            #[cfg(feature = "bench")]
+            Failure::Wrong(_) => ExitCode::from(Self::WRONG),
+            #[cfg(feature = "bench")]
+            Failure::Interrupted => ExitCode::from(Self::INTERRUPTED),
             Failure::ClosedPipe => ExitCode::SUCCESS,
         }
     }

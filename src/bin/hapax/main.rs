@@ -1,10 +1,12 @@
 //! The command `hapax`.
 
 mod args;
+#[cfg(feature = "bench")]
+mod bench;
 mod failure;
 mod filter;
 mod journal;
-#[cfg_attr(not(test), expect(dead_code, reason = "`bench` and `plan` are to use it"))]
+#[cfg(any(test, feature = "bench"))]
 mod records;
 
 use args::{Args, Command, JournalCommand};
@@ -16,6 +18,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Filter(options) => filter::run(*options),
+        #[cfg(feature = "bench")]
+        Command::Bench(options) => bench::run(*options),
         Command::Journal(JournalCommand::Inspect { path, runs }) => journal::inspect(&path, runs),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -56,6 +56,15 @@ fn check(setting: &Setting) -> Result<(), Failure> {
     }
 }
 
+/// Checks that are to be expected in a window; those of a trace are as they are.
+pub(super) fn window_checks(setting: &Setting) -> f64 {
+    let live = setting.live as f64;
+    match setting.workload.shape {
+        Shape::Zipf { exponent } => zipf::draws_for(live, setting.live as u64 * POPULATION, exponent),
+        _ => live / (1.0 - setting.workload.duplicates),
+    }
+}
+
 /// So many streams can be made.
 pub(super) fn check_threads(threads: usize) -> Result<(), Failure> {
     match threads {

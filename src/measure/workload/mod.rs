@@ -74,6 +74,11 @@ pub fn time(tick: usize) -> Timestamp {
     Timestamp::default() + Duration::from_secs(TICK.as_secs() * tick as u64)
 }
 
+/// Checks that are to be expected in a window of what is generated.
+pub fn window_checks(setting: &Setting) -> f64 {
+    generate::window_checks(setting)
+}
+
 /// The ids that come in a number of ticks, one stream for each thread. Threads have no id in common, so that the truth does not
 /// depend on who is faster. The same seed makes the same streams.
 ///

@@ -1,0 +1,152 @@
+//! A case in a process of its own, so that its memory can be told from that of others, and its end is nobody else's.
+
+use super::interrupt::Interrupt;
+use hapax::measure::{Case, Measurement};
+use std::io::{BufRead, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// No case takes so long, unless it hangs.
+const TIME_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// How often it is looked whether it is done.
+const LOOK_EVERY: Duration = Duration::from_millis(4);
+
+/// The most that is kept of what a process says.
+const SAID_BYTES_MAX: u64 = 1 << 20;
+
+/// Why there is no measurement.
+#[derive(Debug)]
+pub enum Ended {
+    /// Somebody wants the whole command to end.
+    Interrupted,
+    Failed(String),
+}
+
+impl From<std::io::Error> for Ended {
+    fn from(error: std::io::Error) -> Self {
+        Ended::Failed(error.to_string())
+    }
+}
+
+/// Under which circumstances processes run.
+pub struct Surroundings<'a> {
+    /// Where they may leave things.
+    pub directory: &'a Path,
+    pub huge_pages: bool,
+    pub interrupt: &'a Interrupt,
+}
+
+/// Measures a case.
+pub fn measure(case: &Case, surroundings: &Surroundings<'_>) -> Result<Measurement, Ended> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["bench", "--case"]).env("TMPDIR", surroundings.directory);
+    if surroundings.huge_pages {
+        command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+    }
+    // What a terminal sends to interrupt us is for us to decide about.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut process = Process(child);
+    let answer = said(process.0.stdout.take());
+    let complaints = said(process.0.stderr.take());
+    // It stays open: its end is what a process sees of ours.
+    let mut stdin = process.0.stdin.take();
+    if let Some(stdin) = &mut stdin {
+        let mut line = serde_json::to_vec(case).map_err(|error| Ended::Failed(error.to_string()))?;
+        line.push(b'\n');
+        // One that has died already has said why.
+        let _ = stdin.write_all(&line);
+    }
+    let status = process.wait(surroundings.interrupt)?;
+    let (answer, complaints) = (heard(answer), heard(complaints));
+    match serde_json::from_str::<Result<Measurement, String>>(&answer) {
+        Ok(seen) if status.success() => seen.map_err(Ended::Failed),
+        _ => Err(Ended::Failed(died(status, &complaints))),
+    }
+}
+
+/// Killed when nobody waits for it any more.
+struct Process(Child);
+
+impl Process {
+    fn wait(&mut self, interrupt: &Interrupt) -> Result<ExitStatus, Ended> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                return Ok(status);
+            }
+            if interrupt.is_wanted() {
+                return Err(Ended::Interrupted);
+            }
+            if begun.elapsed() > TIME_MAX {
+                return Err(Ended::Failed(format!("it was not done after {} minutes", TIME_MAX.as_secs() / 60)));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // it may have ended
+        let _ = self.0.wait();
+    }
+}
+
+/// All that a process says, read while it runs, as it would wait for room otherwise.
+fn said(stream: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(mut stream) = stream {
+            let _ = stream.by_ref().take(SAID_BYTES_MAX).read_to_end(&mut text);
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+fn heard(said: JoinHandle<String>) -> String {
+    said.join().unwrap_or_default()
+}
+
+/// How a process has ended, with the last that it said.
+fn died(status: ExitStatus, complaints: &str) -> String {
+    let lines: Vec<&str> = complaints.lines().filter(|line| !line.trim().is_empty()).collect();
+    match lines[lines.len().saturating_sub(3)..].join(" / ") {
+        last if last.is_empty() => format!("its process ended with {status}"),
+        last => format!("its process ended with {status}: {last}"),
+    }
+}
+
+/// The other side: measures the case on standard input, and prints what came of it.
+pub fn answer() -> Result<(), crate::failure::Failure> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).map_err(|error| crate::failure::Failure::Io(error.to_string()))?;
+    let case: Case = serde_json::from_str(&line)
+        .map_err(|error| crate::failure::Failure::Usage(format!("standard input is no case: {error}")))?;
+    std::thread::spawn(|| {
+        // When whoever asked is gone, nobody wants to know.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        std::process::exit(1);
+    });
+    let seen = case.measure().map_err(|failure| failure.to_string());
+    let answer = serde_json::to_vec(&seen).map_err(|error| crate::failure::Failure::Io(error.to_string()))?;
+    crate::print(&answer)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn the_last_words_of_a_process_are_kept() {
+        let status = ExitStatus::from_raw(9);
+        assert_eq!(died(status, "\n \n"), format!("its process ended with {status}"));
+        assert!(died(status, "a\nb\n\nc\nd\n").ends_with("(SIGKILL): b / c / d"));
+    }
+}

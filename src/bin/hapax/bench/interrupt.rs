@@ -1,0 +1,28 @@
+//! Interrupts, as a wish to be noticed.
+
+use crate::failure::Failure;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether somebody wants the command to end.
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// From now on interrupts are noticed, and a second one ends the process at once.
+    pub fn listen() -> Result<Self, Failure> {
+        let wanted = Arc::new(AtomicBool::new(false));
+        let failed = |error: std::io::Error| Failure::Io(format!("signals cannot be received: {error}"));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // In this order: the first one is too early to find the flag set.
+            signal_hook::flag::register_conditional_shutdown(signal, i32::from(Failure::INTERRUPTED), wanted.clone())
+                .map_err(failed)?;
+            signal_hook::flag::register(signal, wanted.clone()).map_err(failed)?;
+        }
+        Ok(Interrupt(wanted))
+    }
+
+    pub fn is_wanted(&self) -> bool {
+        // Relaxed: nothing else is read because of it.
+        self.0.load(Ordering::Relaxed)
+    }
+}

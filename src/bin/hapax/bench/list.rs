@@ -1,0 +1,34 @@
+//! `hapax bench --list`.
+
+use hapax::measure::servers::missing;
+use hapax::measure::{IdKind, Sort, listed_for};
+use hapax::strategy::{Listed, not_built};
+use std::fmt::Write;
+
+/// All strategies, what they are, and why some cannot be measured here.
+pub fn text() -> String {
+    let mut text = String::new();
+    for strategy in listed_for(IdKind::U64) {
+        let _ = writeln!(text, "{:<34}{}", strategy.name, describe(&strategy)); // a string takes everything
+    }
+    for absent in not_built() {
+        let _ = writeln!(text, "{:<34}not measured: {}", absent.strategy, absent.reason);
+    }
+    text
+}
+
+fn describe(strategy: &Listed) -> String {
+    if let Some(reason) = missing(strategy.needs) {
+        return format!("not measured: {reason}");
+    }
+    let sort = match strategy.sort {
+        Sort::Roofline => "what no table can beat",
+        Sort::Window => "exact, in memory, forgets",
+        Sort::Filter => "in memory, may be wrong",
+        Sort::Durable => "survives a crash",
+        Sort::Server => "asks a server",
+    };
+    let budget = if strategy.takes_budget { "; takes a budget" } else { "" };
+    let forgets = if strategy.expires { "" } else { "; never forgets" };
+    format!("{sort}{budget}{forgets}")
+}

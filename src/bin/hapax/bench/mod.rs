@@ -1,0 +1,122 @@
+//! `hapax bench`: which strategy, how large, what does it cost, and what does it miss?
+//!
+//! Plan ([`cases`]), run ([`child`]: each case a process of its own), report ([`output`]).
+
+mod cases;
+mod child;
+mod command;
+mod estimate;
+mod interrupt;
+mod list;
+mod options;
+mod output;
+mod progress;
+mod recorded;
+mod scratch;
+mod versions;
+
+pub use self::options::BenchArgs;
+
+use self::cases::Plan;
+use self::child::{Ended, Surroundings};
+use self::interrupt::Interrupt;
+use self::progress::Progress;
+use self::scratch::Scratch;
+use crate::failure::Failure;
+use hapax::measure::{Case, Effort, Machine, Report, Row};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Runs the command to its end.
+pub fn run(args: BenchArgs) -> Result<(), Failure> {
+    if args.case {
+        return child::answer();
+    }
+    if args.list {
+        return crate::print(list::text().as_bytes());
+    }
+    args.output.check()?;
+    if let Some(path) = &args.output.from {
+        return output::write(&output::read(path)?, &args.output);
+    }
+    let interrupt = Interrupt::listen()?;
+    let scratch = Scratch::new()?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let traced = recorded::trace(&args, &scratch, &interrupt)?;
+    let plan = Plan::new(&args, traced.as_ref(), processors)?;
+    let seed = args.seed.unwrap_or_else(random);
+    let time = estimate::estimate(&plan.rows, args.rounds(), args.quick, traced.map_or(0, |traced| traced.events));
+    eprintln!("{}", progress::announce(&plan.rows, args.rounds(), time, seed));
+    let began_unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let surroundings = Surroundings { directory: scratch.path(), huge_pages: args.huge_pages, interrupt: &interrupt };
+    let mut rows = plan.rows;
+    let interrupted = measure_all(&mut rows, &args, seed, &surroundings);
+    rows.retain(|row| !row.runs.is_empty() || !row.failures.is_empty());
+    recorded::rename(&mut rows, &args);
+    let report = Report {
+        format: Report::FORMAT,
+        began_unix_seconds,
+        command: command::repeats(std::env::args(), args.seed.is_none().then_some(seed)),
+        seed,
+        machine: Machine { libraries: versions::libraries(), ..Machine::here() },
+        rows,
+        absent: plan.absent,
+        interrupted,
+    };
+    output::write(&report, &args.output)?;
+    verdict(&report)
+}
+
+/// Rounds in turns over all rows, so that what changes in the machine changes for all; whether it ended early.
+fn measure_all(rows: &mut [Row], args: &BenchArgs, seed: u64, surroundings: &Surroundings<'_>) -> bool {
+    let effort = if args.quick { Effort::Quick } else { Effort::Full };
+    let mut progress = Progress::new(rows.len() * args.rounds() as usize, args.rounds());
+    for round in 1..=args.rounds() {
+        for row in rows.iter_mut() {
+            progress.begin(row, round);
+            let case = Case { strategy: row.strategy.clone(), setting: row.setting.clone(), seed, effort };
+            match child::measure(&case, surroundings) {
+                Ok(seen) => {
+                    progress.end(row, Ok(&seen));
+                    row.runs.push(seen);
+                }
+                Err(Ended::Failed(reason)) => {
+                    progress.end(row, Err(&reason));
+                    row.failures.push(reason);
+                }
+                Err(Ended::Interrupted) => {
+                    progress.finish();
+                    return true;
+                }
+            }
+            // The signal may have come between two cases.
+            if surroundings.interrupt.is_wanted() {
+                progress.finish();
+                return true;
+            }
+        }
+    }
+    progress.finish();
+    false
+}
+
+/// Names those that were wrong more often than they promise.
+fn verdict(report: &Report) -> Result<(), Failure> {
+    let culprits = report.rows.iter().flat_map(|row| {
+        let setting = progress::describe(&row.setting);
+        row.broken_promises().into_iter().map(move |broken| format!("{broken} ({setting})"))
+    });
+    let culprits: Vec<String> = culprits.collect();
+    let has_runs = report.rows.iter().any(|row| !row.runs.is_empty());
+    match (culprits.is_empty(), report.interrupted) {
+        (true, false) if !has_runs => Err(Failure::Wrong("every case has failed".to_string())),
+        (false, _) => Err(Failure::Wrong(format!("more wrong answers than promised:\n  {}", culprits.join("\n  ")))),
+        (true, true) => Err(Failure::Interrupted),
+        (true, false) => Ok(()),
+    }
+}
+
+/// A number that differs from run to run.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,214 @@
+//! The command line of `hapax bench`.
+
+use super::output::OutputArgs;
+use crate::args::{BadLineArgs, LineArgs, capacity, duration};
+use hapax::measure::{IdKind, Shape};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub const HELP: &str = "\
+Exit codes:
+  0    done
+  1    a strategy gave more wrong answers than it promises; or a file could not be read or written
+  2    the options make no sense
+  3    a line is not what the options say it is
+  130  interrupted: the outputs have what was finished
+
+Examples:
+  hapax bench --quick
+  hapax bench --save report.json
+  hapax bench --column id --time-column at --window 10m orders.csv
+  hapax bench --live 1_000_000,10_000_000 --threads 1,2,4 --batch 1024 --only hapax,DashMap,Mutex
+  hapax bench --rate 100_000,1_000_000 --batch 64 --without Redis,PostgreSQL
+  hapax bench --workload zipf:1.1,retry-storm --duplicates 0.5 --ids u64,uuid-text";
+
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Measures strategies to deduplicate, this crate's and others', on the same ids: how fast, how much memory, how late, and how often wrong.\n\n\
+        Without files, ids are generated. Every run is a process of its own, rounds go through all strategies in turn, and every answer is \
+        compared with the truth. Options that take lists multiply. Without --rate and --budget, ids also come at a rate once, for latencies, \
+        and what can do with less memory gets less.",
+    after_help = HELP
+)]
+pub struct BenchArgs {
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+
+    /// Ids within a window; of files they are counted [default: 100000,1000000]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, conflicts_with = "files",
+          help_heading = "How it is used")]
+    pub live: Vec<usize>,
+
+    /// Threads that share one strategy [default: 1 and all processors, up to 8]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
+    pub threads: Vec<usize>,
+
+    /// Ids that are handed over at once; with --rate as many as are due, up to this [default: 1,1024]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
+    pub batch: Vec<usize>,
+
+    /// Ids a second that come, whether or not somebody is ready; `max`: as fast as it goes
+    #[arg(long, value_name = "IDS,…", value_delimiter = ',', value_parser = limit, help_heading = "How it is used")]
+    pub rate: Vec<Limit>,
+
+    /// What a thread does between two calls (like 500ns), which keeps it busy and is not counted
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "How it is used")]
+    pub think: Option<Duration>,
+
+    /// Memory that a strategy may take, in bytes for each live id; `max`: what it needs. Those that take what they take are measured once
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = limit, help_heading = "How it is used")]
+    pub budget: Vec<Limit>,
+
+    /// Runs of each case [default: 3; with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000), help_heading = "What is measured")]
+    pub rounds: Option<u32>,
+
+    /// Only strategies with one of these in their names, whatever the case of letters
+    #[arg(long, value_name = "TEXT,…", value_delimiter = ',', help_heading = "What is measured")]
+    pub only: Vec<String>,
+
+    /// No strategies with one of these in their names
+    #[arg(long, value_name = "TEXT,…", value_delimiter = ',', help_heading = "What is measured")]
+    pub without: Vec<String>,
+
+    /// Of the ids that are generated; without it, another one each time
+    #[arg(long, value_name = "N", help_heading = "What is measured")]
+    pub seed: Option<u64>,
+
+    /// All strategies on few ids, one round, within a minute
+    #[arg(long, help_heading = "What is measured")]
+    pub quick: bool,
+
+    /// Let glibc's malloc ask for huge pages, too (hapax always does)
+    #[arg(long, help_heading = "What is measured")]
+    pub huge_pages: bool,
+
+    /// Print the strategies, and why some cannot be measured
+    #[arg(long, help_heading = "What is measured")]
+    pub list: bool,
+
+    #[command(flatten)]
+    pub output: OutputArgs,
+
+    /// For how long an id is remembered (like 10m or 36h); without it, for the whole input
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Which ids come from files")]
+    pub window: Option<Duration>,
+
+    #[command(flatten)]
+    pub lines: LineArgs,
+
+    #[command(flatten)]
+    pub bad: BadLineArgs,
+
+    /// Measure the case on standard input: what this command starts for each run
+    #[arg(long, hide = true, exclusive = true)]
+    pub case: bool,
+}
+
+impl BenchArgs {
+    /// Runs of each case.
+    pub fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+}
+
+/// Which ids come.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Which ids come")]
+pub struct WorkloadArgs {
+    /// How redeliveries come: uniform, zipf[:EXPONENT], rebalance, retry-storm, prefixes
+    #[arg(long, value_name = "SHAPE,…", value_delimiter = ',', value_parser = shape, conflicts_with = "files")]
+    pub workload: Vec<Shape>,
+
+    /// The share of checks that are redeliveries, below 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share, conflicts_with = "files")]
+    pub duplicates: f64,
+
+    /// How far back redeliveries reach, in windows, at most 1
+    #[arg(long, value_name = "WINDOWS", default_value_t = 0.1, value_parser = distance, conflicts_with = "files")]
+    pub distance: f64,
+
+    /// What ids are: u64, uuid (16 bytes), uuid-text (36), key200 (200)
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = id_kind, conflicts_with = "files")]
+    pub ids: Vec<IdKind>,
+
+    /// Files of ids, read as `hapax filter` does; `-` is standard input
+    pub files: Vec<PathBuf>,
+}
+
+/// A number above 0, or no limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit(pub Option<f64>);
+
+fn limit(text: &str) -> Result<Limit, String> {
+    if text == "max" {
+        return Ok(Limit(None));
+    }
+    let number: f64 = text.replace('_', "").parse().map_err(|_| format!("`{text}` is neither a number nor `max`"))?;
+    match number.is_finite() && number > 0.0 {
+        true => Ok(Limit(Some(number))),
+        false => Err("it has to be above 0".to_string()),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    within(text, |share| (0.0..=0.95).contains(&share), "it has to be from 0 to 0.95")
+}
+
+fn distance(text: &str) -> Result<f64, String> {
+    within(text, |windows| windows > 0.0 && windows <= 1.0, "it has to be above 0, and at most 1")
+}
+
+fn within(text: &str, is_valid: impl Fn(f64) -> bool, otherwise: &str) -> Result<f64, String> {
+    let number = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    if is_valid(number) { Ok(number) } else { Err(otherwise.to_string()) }
+}
+
+fn shape(text: &str) -> Result<Shape, String> {
+    let (name, parameter) = text.split_once(':').map_or((text, None), |(name, parameter)| (name, Some(parameter)));
+    let shape = match name {
+        "zipf" => {
+            let valid = |exponent: f64| exponent > 0.0 && exponent <= 4.0;
+            let exponent = within(parameter.unwrap_or("1"), valid, "an exponent has to be above 0, and at most 4")?;
+            return Ok(Shape::Zipf { exponent });
+        }
+        "uniform" => Shape::Uniform,
+        "rebalance" => Shape::Rebalance,
+        "retry-storm" => Shape::RetryStorm,
+        "prefixes" => Shape::Prefixes,
+        _ => return Err("it is none of uniform, zipf, rebalance, retry-storm and prefixes".to_string()),
+    };
+    match parameter {
+        None => Ok(shape),
+        Some(parameter) => Err(format!("{name} has no parameter `{parameter}`; only zipf has one")),
+    }
+}
+
+fn id_kind(text: &str) -> Result<IdKind, String> {
+    match text {
+        "u64" => Ok(IdKind::U64),
+        "uuid" => Ok(IdKind::Uuid),
+        "uuid-text" => Ok(IdKind::UuidText),
+        "key200" => Ok(IdKind::Key200),
+        _ => Err("it is none of u64, uuid, uuid-text and key200".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_understood() {
+        assert_eq!((limit("max"), limit("1_000")), (Ok(Limit(None)), Ok(Limit(Some(1_000.0)))));
+        assert!(["0", "-1", "nan", "inf", "x", ""].iter().all(|text| limit(text).is_err()));
+        assert_eq!((share("0.5"), share("0")), (Ok(0.5), Ok(0.0)));
+        assert!(share("1").is_err() && share("-0.1").is_err() && share("nan").is_err());
+        assert!(distance("1") == Ok(1.0) && distance("0").is_err() && distance("1.1").is_err());
+        assert_eq!(shape("zipf:1.2"), Ok(Shape::Zipf { exponent: 1.2 }));
+        assert_eq!((shape("zipf"), shape("retry-storm")), (Ok(Shape::Zipf { exponent: 1.0 }), Ok(Shape::RetryStorm)));
+        assert!(shape("zipf:0").is_err() && shape("uniform:1").is_err() && shape("trace").is_err());
+        assert_eq!((id_kind("uuid-text"), id_kind("key200")), (Ok(IdKind::UuidText), Ok(IdKind::Key200)));
+        assert!(id_kind("bytes").is_err());
+    }
+}

@@ -1,0 +1,130 @@
+//! How far the comparison is: a bar on a terminal, otherwise a line for each case.
+
+use super::estimate::say;
+use hapax::measure::{IdKind, Measurement, Row, Setting, Shape};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    cases: usize,
+    done: usize,
+    rounds: u32,
+}
+
+impl Progress {
+    pub fn new(cases: usize, rounds: u32) -> Self {
+        let style = ProgressStyle::with_template("{bar:20} {pos} of {len}  {eta} left  {wide_msg}");
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(cases as u64).with_style(style.expect("the template is valid"));
+            bar.enable_steady_tick(Duration::from_millis(250));
+            bar
+        });
+        Progress { bar, cases, done: 0, rounds }
+    }
+
+    pub fn begin(&self, row: &Row, round: u32) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("round {round} of {}: {}, {}", self.rounds, row.strategy, describe(&row.setting)));
+        }
+    }
+
+    /// A case has come to its end.
+    pub fn end(&mut self, row: &Row, seen: Result<&Measurement, &str>) {
+        self.done += 1;
+        let result = match seen {
+            Ok(Measurement { latency: Some(latency), .. }) => {
+                // Of few ids only the maximum is known.
+                let late = latency.quantiles.iter().find(|quantile| quantile.of >= 0.99);
+                let (of, nanos) = late.map_or((0.0, 0), |quantile| (quantile.of, quantile.nanos));
+                let (percent, micros) = (of * 100.0, nanos as f64 / 1e3);
+                format!("{percent} % within {micros:.1} us, {:.0} ids a second", latency.reached)
+            }
+            Ok(seen) => format!("{:.1} ns an id", seen.nanos as f64 / seen.checks.max(1) as f64),
+            Err(reason) => format!("failed: {reason}"),
+        };
+        let line = format!("{}, {}: {result}", row.strategy, describe(&row.setting));
+        match (&self.bar, seen) {
+            (Some(bar), Ok(_)) => bar.inc(1),
+            (Some(bar), Err(_)) => bar.suspend(|| eprintln!("{line}")),
+            (None, _) => eprintln!("{} of {}: {line}", self.done, self.cases),
+        }
+    }
+
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A setting in a few words: what is not as usual.
+pub fn describe(setting: &Setting) -> String {
+    let Setting { live, threads, batch, .. } = setting;
+    let mut text = format!("{live} live");
+    let mut add = |more: String| text.push_str(&format!(", {more}"));
+    add(format!("{threads} thread{}", if *threads == 1 { "" } else { "s" }));
+    match batch {
+        1 => add("one by one".to_string()),
+        batch => add(format!("batches of {batch}")),
+    }
+    match setting.ids {
+        IdKind::U64 | IdKind::Bytes => {}
+        IdKind::Uuid => add("UUIDs".to_string()),
+        IdKind::UuidText => add("UUIDs as text".to_string()),
+        IdKind::Key200 => add("keys of 200 bytes".to_string()),
+    }
+    match &setting.workload.shape {
+        Shape::Uniform | Shape::Trace { .. } => {}
+        Shape::Zipf { exponent } => add(format!("Zipf {exponent}")),
+        Shape::Rebalance => add("rebalances".to_string()),
+        Shape::RetryStorm => add("retry storms".to_string()),
+        Shape::Prefixes => add("alike prefixes".to_string()),
+    }
+    if let Some(rate) = setting.rate {
+        add(format!("{rate} a second"));
+    }
+    if let Some(bytes) = setting.budget_bytes {
+        add(format!("{:.1} bytes an id", bytes as f64 / *live as f64));
+    }
+    if setting.think_nanos > 0 {
+        add(format!("thinking for {:?}", Duration::from_nanos(setting.think_nanos)));
+    }
+    text
+}
+
+/// What is going to be done.
+pub fn announce(rows: &[Row], rounds: u32, time: Duration, seed: u64) -> String {
+    let mut settings: Vec<&Setting> = Vec::new();
+    for row in rows {
+        if !settings.contains(&&row.setting) {
+            settings.push(&row.setting);
+        }
+    }
+    let cases = rows.len() * rounds as usize;
+    let (rows, settings) = (rows.len(), settings.len());
+    let plural = |n: usize| if n == 1 { "" } else { "s" };
+    format!(
+        "{settings} setting{}, {rows} row{}, {rounds} round{}: {cases} case{}, about {}; --seed {seed}",
+        plural(settings),
+        plural(rows),
+        plural(rounds as usize),
+        plural(cases),
+        say(time),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_described_by_what_is_unusual() {
+        assert_eq!(describe(&Setting::default()), "100000 live, 1 thread, one by one");
+        let unusual =
+            Setting { threads: 2, batch: 64, rate: Some(1e5), budget_bytes: Some(400_000), ..Setting::default() };
+        let described = "100000 live, 2 threads, batches of 64, 100000 a second, 4.0 bytes an id";
+        assert_eq!(describe(&unusual), described);
+    }
+}

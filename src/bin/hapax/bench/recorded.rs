@@ -1,0 +1,76 @@
+//! Ids of files, as a trace that all processes read.
+
+use super::cases::Traced;
+use super::interrupt::Interrupt;
+use super::options::BenchArgs;
+use super::scratch::Scratch;
+use crate::args::LineArgs;
+use crate::failure::Failure;
+use crate::records;
+use hapax::measure::workload::Trace;
+use hapax::measure::{Row, Shape, Workload};
+use std::path::PathBuf;
+
+/// Reads the files, if there are any, and leaves a trace in the directory.
+pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Result<Option<Traced>, Failure> {
+    let files = &args.workload.files;
+    check(args)?;
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let mut trace = Trace::new(args.window);
+    let mut events = 0_u64;
+    records::read(&args.lines, &args.bad, files, |id, at| {
+        if interrupt.is_wanted() {
+            return Err(Failure::Interrupted);
+        }
+        events += 1;
+        trace.push(id, at).map_err(|error| Failure::BadInput(format!("id {events}: {error}")))
+    })?;
+    let header = trace.header();
+    if header.events == 0 {
+        return Err(Failure::BadInput("there is no id to be checked".to_string()));
+    }
+    let path = scratch.path().join("trace");
+    trace.write(&path).map_err(|error| Failure::Io(error.to_string()))?;
+    eprintln!(
+        "{} ids, at most {} different ones {}",
+        header.events,
+        header.live,
+        match header.has_window {
+            true => "within a window",
+            false => "in all; without --window none is forgotten",
+        }
+    );
+    // Of a trace, the last two say nothing.
+    let workload = Workload { shape: Shape::Trace { path }, duplicates: 0.0, distance_windows: 0.0 };
+    Ok(Some(Traced { workload, live: header.live, events: header.events }))
+}
+
+fn check(args: &BenchArgs) -> Result<(), Failure> {
+    let LineArgs { id, time, .. } = &args.lines;
+    let has_id = id.field.is_some() || id.column.is_some() || id.json.is_some() || id.regex.is_some();
+    let has_time =
+        [time.time_field.is_some(), time.time_column.is_some(), time.time_json.is_some(), time.time_regex.is_some()];
+    let has_time = has_time.contains(&true);
+    match args.workload.files.is_empty() {
+        true if has_id || args.window.is_some() => {
+            Err(Failure::Usage("where ids and times are, and --window, is said of files: there is none".to_string()))
+        }
+        false if args.window.is_some() && !has_time => {
+            Err(Failure::Usage("--window: lines have to say when each came (--time-column and the like)".to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// In a report the trace is called by the files that it was made of: the other file is gone by then.
+pub fn rename(rows: &mut [Row], args: &BenchArgs) {
+    let names: Vec<String> = args.workload.files.iter().map(|file| file.display().to_string()).collect();
+    let path = PathBuf::from(names.join(", "));
+    for row in rows {
+        if let Shape::Trace { path: of } = &mut row.setting.workload.shape {
+            of.clone_from(&path);
+        }
+    }
+}

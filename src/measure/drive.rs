@@ -1,0 +1,228 @@
+//! Runs a strategy over the stream.
+
+use super::Setting;
+use super::answers::Unexpected;
+use super::gate::{Broken, Gate};
+use super::pace::Pace;
+use super::paced::{Paced, Schedule};
+use super::phases::{Phase, Phases};
+use super::watch::Watch;
+use super::workload::{Ids, Stream, time};
+use crate::strategy::Strategy;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Single checks between two looks at the clock, which takes longer than a check.
+const SINGLES_TIMED: usize = 64;
+
+/// A strategy on its way over the stream.
+pub(super) struct Course<'a, B, S> {
+    pub strategy: &'a S,
+    pub streams: &'a [Stream<B>],
+    pub setting: &'a Setting,
+    pub phases: Phases,
+}
+
+/// What keeps threads together.
+pub(super) struct Crew {
+    pace: Pace,
+    gate: Gate,
+    /// Whether a phase ends early, after so many ticks of the stream: for the first thread there to decide.
+    stops: Vec<OnceLock<bool>>,
+    schedule: OnceLock<Schedule>,
+}
+
+/// What one thread has seen in a phase.
+pub(super) struct Leg {
+    pub unexpected: Unexpected,
+    pub places: Range<usize>,
+    /// The tick after its last.
+    pub tick: usize,
+    pub begun: Instant,
+    pub ended: Instant,
+    pub thought: Duration,
+    pub pause_nanos: u64,
+    pub paced: Option<Paced>,
+}
+
+/// What one thread has seen in all.
+pub(super) struct Ride {
+    pub measured: Leg,
+    /// From the beginning of the stream on.
+    pub unexpected: Unexpected,
+}
+
+/// Lets the others go if this thread panics: one of those that check ids, or the one that reads gauges.
+struct Relief<'a>(&'a Crew, Option<usize>);
+
+impl Drop for Relief<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.1.inspect(|&thread| self.0.pace.leave(thread));
+            self.0.gate.break_down();
+        }
+    }
+}
+
+impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
+    /// Runs all threads, and reads gauges before and after what is measured. Panics if the strategy does.
+    pub fn run<G>(&self, gauges: impl Fn() -> G) -> (Vec<Ride>, G, G) {
+        let crew = &Crew {
+            pace: Pace::new(self.streams.len()),
+            gate: Gate::new(self.streams.len() + 1),
+            stops: (0..=self.phases.ticks()).map(|_| OnceLock::new()).collect(),
+            schedule: OnceLock::new(),
+        };
+        std::thread::scope(|scope| {
+            let run = |(thread, stream)| {
+                scope.spawn(move || {
+                    let _relief = Relief(crew, Some(thread));
+                    self.run_thread(crew, thread, stream)
+                })
+            };
+            let threads: Vec<_> = self.streams.iter().enumerate().map(run).collect();
+            let _relief = Relief(crew, None);
+            let read = || -> Result<(G, G), Broken> {
+                crew.gate.wait()?;
+                crew.gate.wait()?;
+                let before = gauges();
+                crew.gate.wait()?;
+                crew.gate.wait()?;
+                Ok((before, gauges()))
+            };
+            let read = read();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            // All of them, so that the panic is found that broke the gate.
+            let rides: Vec<Result<Ride, Broken>> = threads.into_iter().map(join).collect();
+            let rides: Result<Vec<Ride>, Broken> = rides.into_iter().collect();
+            let (before, after) = read.expect("no thread has panicked");
+            (rides.expect("no thread has panicked"), before, after)
+        })
+    }
+
+    fn run_thread(&self, crew: &Crew, thread: usize, stream: &Stream<B>) -> Result<Ride, Broken> {
+        let run = |from, phase: Option<Phase>| {
+            crew.pace.enter(thread, from);
+            crew.gate.wait()?;
+            let leg = match (phase, self.setting.rate) {
+                (None, Some(rate)) => self.run_paced(crew, thread, stream, from, rate),
+                (phase, _) => self.run_phase(crew, thread, stream, from, phase.unwrap_or(self.phases.measured)),
+            };
+            crew.pace.leave(thread);
+            crew.gate.wait()?;
+            Ok(leg)
+        };
+        let warm_up = run(0, Some(self.phases.warm_up))?;
+        let mut measured = run(warm_up.tick, None)?;
+        let unexpected = warm_up.unexpected.then(std::mem::take(&mut measured.unexpected));
+        Ok(Ride { measured, unexpected })
+    }
+
+    /// As fast as it can.
+    fn run_phase(&self, crew: &Crew, thread: usize, stream: &Stream<B>, from: usize, phase: Phase) -> Leg {
+        let mut unexpected = Unexpected::default();
+        let mut fresh = Vec::with_capacity(self.setting.batch);
+        let begun = Instant::now();
+        let mut watch = Watch::start();
+        let mut tick = from;
+        while tick < from + phase.ticks_max {
+            self.run_tick(stream, tick, &mut watch, &mut unexpected, &mut fresh);
+            tick += 1;
+            let ticks = tick - from;
+            if ticks >= phase.ticks_min && ticks.is_multiple_of(phase.step) {
+                let stop = &crew.stops[tick];
+                if *stop.get_or_init(|| begun.elapsed() > phase.time_max) {
+                    break;
+                }
+            }
+            if crew.pace.keep(thread, tick) {
+                watch.skip_to(Instant::now());
+            }
+        }
+        Leg {
+            unexpected,
+            places: stream.ticks(from..tick),
+            tick,
+            begun,
+            ended: Instant::now(),
+            thought: watch.thought(),
+            pause_nanos: watch.longest_nanos(),
+            paced: None,
+        }
+    }
+
+    #[inline(never)]
+    fn run_tick(
+        &self,
+        stream: &Stream<B>,
+        tick: usize,
+        watch: &mut Watch,
+        unexpected: &mut Unexpected,
+        fresh: &mut Vec<bool>,
+    ) {
+        let (now, batch) = (time(tick), self.setting.batch);
+        let think = Duration::from_nanos(self.setting.think_nanos);
+        self.strategy.advance(now);
+        watch.lap();
+        let places = stream.tick(tick);
+        let truth = &stream.truth[places.clone()];
+        if batch == 1 {
+            for (start, truth) in places.step_by(SINGLES_TIMED).zip(truth.chunks(SINGLES_TIMED)) {
+                let ids = stream.ids.range(start..start + truth.len());
+                for ((place, id), &truth) in (start..).zip(ids).zip(truth) {
+                    unexpected.compare(place, truth, self.strategy.check(id, now));
+                    if !think.is_zero() {
+                        watch.think(think);
+                    }
+                }
+                watch.lap();
+            }
+            return;
+        }
+        let mut untimed = 0;
+        for (start, truth) in places.step_by(batch).zip(truth.chunks(batch)) {
+            self.check_batch(stream, start..start + truth.len(), tick, unexpected, fresh);
+            if !think.is_zero() {
+                watch.think(think);
+            }
+            untimed += truth.len();
+            if untimed >= SINGLES_TIMED {
+                watch.lap();
+                untimed = 0;
+            }
+        }
+        watch.lap();
+    }
+
+    /// Hands over some ids of a tick at once, and compares the answers.
+    #[inline(always)]
+    pub fn check_batch(
+        &self,
+        stream: &Stream<B>,
+        places: Range<usize>,
+        tick: usize,
+        unexpected: &mut Unexpected,
+        fresh: &mut Vec<bool>,
+    ) {
+        self.strategy.check_batch(stream.ids.range(places.clone()), time(tick), fresh);
+        assert_eq!(fresh.len(), places.len(), "one answer for each id");
+        for ((place, &truth), &answer) in places.clone().zip(&stream.truth[places]).zip(&*fresh) {
+            unexpected.compare(place, truth, answer);
+        }
+    }
+}
+
+impl Crew {
+    /// When ids are due: the first thread that asks begins.
+    pub fn schedule(&self, make: impl FnOnce() -> Schedule) -> Schedule {
+        *self.schedule.get_or_init(make)
+    }
+
+    /// The thread has come to this tick; waits until it may go on.
+    pub fn keep_pace(&self, thread: usize, tick: usize) -> bool {
+        self.pace.keep(thread, tick)
+    }
+}

@@ -1,0 +1,150 @@
+//! How long a run goes on.
+
+use super::workload::{WINDOW_TICKS, window_checks};
+use super::{IdKind, Setting, Sort};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How much time a run may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effort {
+    /// So much that figures can be trusted.
+    #[default]
+    Full,
+    /// So little that all strategies have their turn within a minute.
+    Quick,
+}
+
+impl Effort {
+    fn due_max(self) -> Duration {
+        match self {
+            Effort::Full => Duration::from_secs(3),
+            Effort::Quick => Duration::from_millis(600),
+        }
+    }
+}
+
+/// A stretch of the stream: so many ticks, or fewer if they take too long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Phase {
+    pub ticks_min: usize,
+    pub ticks_max: usize,
+    /// It ends after a multiple of so many.
+    pub step: usize,
+    pub time_max: Duration,
+}
+
+/// What a run consists of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Phases {
+    pub warm_up: Phase,
+    pub measured: Phase,
+    /// Ticks of the stream afterwards, of which new ids are asked for.
+    pub after: usize,
+    /// For how long ids are due, at most, if they come at a rate.
+    pub due_max: Duration,
+}
+
+const NOTHING: Phase = Phase { ticks_min: 0, ticks_max: 0, step: 1, time_max: Duration::ZERO };
+
+/// More than this a stream does not take, if that is possible at all.
+const STREAM_BYTES_WANTED: u64 = 2 << 30;
+
+impl Phases {
+    /// All ticks of the stream.
+    pub fn ticks(&self) -> usize {
+        self.warm_up.ticks_max + self.measured.ticks_max + self.after
+    }
+
+    /// What does not forget is filled once, from empty. What is in memory runs for whole windows, as maps are purged once in each:
+    /// four for warm-up, since a table is not in its steady state before all of its slots have been used, or two, at which expiry
+    /// is under way, if those take very long; then two, or one. What survives, or is asked over a socket, takes so long for each id that it
+    /// has as much time instead, wherever that ends.
+    pub fn of(setting: &Setting, sort: Sort, expires: bool, effort: Effort) -> Self {
+        if !expires {
+            let fill = Phase { ticks_min: WINDOW_TICKS, ticks_max: WINDOW_TICKS, step: 1, time_max: Duration::MAX };
+            return Phases { warm_up: NOTHING, measured: fill, after: 1, due_max: effort.due_max() };
+        }
+        let (quick, due_max) = (effort == Effort::Quick, effort.due_max());
+        let millis = |full, short| Duration::from_millis(if quick { short } else { full });
+        if matches!(sort, Sort::Durable | Sort::Server) {
+            let some = |time_max| Phase { ticks_min: 1, ticks_max: 2 * WINDOW_TICKS, step: 1, time_max };
+            return Phases { warm_up: some(millis(500, 150)), measured: some(millis(1_500, 350)), after: 0, due_max };
+        }
+        let windows = |min: usize, max: usize, time_max| Phase {
+            ticks_min: min * WINDOW_TICKS,
+            ticks_max: max * WINDOW_TICKS,
+            step: WINDOW_TICKS,
+            time_max,
+        };
+        let window_bytes = window_bytes(setting);
+        let (warm_up_max, measured_max) = match STREAM_BYTES_WANTED / window_bytes.max(1) {
+            6.. => (4, 2),
+            4.. => (2, 2),
+            _ => (2, 1),
+        };
+        Phases {
+            warm_up: windows(2, warm_up_max, millis(10_000, 1_000)),
+            measured: windows(1, measured_max, millis(5_000, 1_000)),
+            after: 0,
+            due_max,
+        }
+    }
+
+    /// A pass over a trace: all of it, or its first window by what does not forget; and what is slow has its time.
+    pub fn of_trace(ticks: usize, sort: Sort, expires: bool, effort: Effort) -> Self {
+        let ticks_max = if expires { ticks } else { ticks.min(WINDOW_TICKS) };
+        let time_max = match (sort, effort) {
+            (Sort::Durable | Sort::Server, Effort::Full) => Duration::from_secs(20),
+            (Sort::Durable | Sort::Server, Effort::Quick) => Duration::from_secs(1),
+            _ => Duration::MAX,
+        };
+        let measured = Phase { ticks_min: 1.min(ticks_max), ticks_max, step: 1, time_max };
+        Phases { warm_up: NOTHING, measured, after: 0, due_max: effort.due_max() }
+    }
+}
+
+/// About how many bytes a window of the stream takes.
+pub(super) fn window_bytes(setting: &Setting) -> u64 {
+    let id_bytes = match setting.ids {
+        IdKind::U64 => 8.0,
+        IdKind::Uuid => 16.0,
+        IdKind::UuidText => 36.0,
+        IdKind::Key200 => 200.0,
+        IdKind::Bytes => 50.0,
+    };
+    (window_checks(setting) * (id_bytes + 1.0)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_memory_runs_for_whole_windows_and_what_is_slow_for_some_time() {
+        let setting = Setting::default();
+        let memory = Phases::of(&setting, Sort::Window, true, Effort::Full);
+        assert_eq!((memory.warm_up.ticks_max, memory.measured.ticks_max, memory.ticks()), (400, 200, 600));
+        assert_eq!((memory.warm_up.ticks_min, memory.measured.ticks_min, memory.measured.step), (200, 100, 100));
+        let filter = Phases::of(&setting, Sort::Filter, false, Effort::Full);
+        assert_eq!((filter.warm_up.ticks_max, filter.measured.ticks_max, filter.ticks()), (0, 100, 101));
+        let server = Phases::of(&setting, Sort::Server, true, Effort::Quick);
+        assert_eq!((server.warm_up.step, server.measured.step), (1, 1));
+        assert!(server.measured.time_max < memory.measured.time_max);
+    }
+
+    #[test]
+    fn a_large_stream_has_fewer_windows() {
+        let large = Setting { ids: IdKind::Key200, live: 3_000_000, ..Setting::default() };
+        assert_eq!(Phases::of(&large, Sort::Window, true, Effort::Full).ticks(), 300);
+        assert!((window_bytes(&large) as f64 / 670e6 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_pass_is_all_of_a_trace_or_one_window_by_what_does_not_forget() {
+        let ticks = |sort, expires| Phases::of_trace(250, sort, expires, Effort::Full).ticks();
+        assert_eq!((ticks(Sort::Window, true), ticks(Sort::Filter, false), ticks(Sort::Server, true)), (250, 100, 250));
+        assert_eq!(Phases::of_trace(0, Sort::Window, true, Effort::Full).measured.ticks_min, 0);
+    }
+}

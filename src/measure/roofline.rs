@@ -1,0 +1,81 @@
+//! What no table can beat: fetch a random line of a table of the same size, and write to it.
+
+use super::gate::Gate;
+use super::gauge::{clock_nanos, cpu_time, nanos};
+use super::phases::{Effort, Phases};
+use super::run::fits;
+use super::workload::{Stream, WINDOW, WINDOW_TICKS, streams};
+use super::{IdKind, Measurement, Setting, Shape, Sort, Workload};
+use crate::Dedup;
+use crate::memory::{Line, Lines, prefetch};
+use crate::strategy::Failure;
+use crate::sync::Ordering;
+use std::time::{Duration, Instant};
+
+/// What it is called in tables.
+pub const ROOFLINE: &str = "roofline";
+
+const WORDS: usize = 8;
+
+/// Measures the roofline of a setting, with 32 and with 64 lines in flight: the faster one counts. Which ids come, and which of them are
+/// duplicates, makes no difference to it.
+pub(super) fn measure(setting: &Setting, seed: u64, effort: Effort) -> Result<Measurement, Failure> {
+    let workload = Workload { shape: Shape::Uniform, ..Setting::default().workload };
+    let setting = Setting { workload, ids: IdKind::U64, ..setting.clone() };
+    let mut phases = Phases::of(&setting, Sort::Roofline, true, effort);
+    (phases.warm_up.ticks_max, phases.measured.ticks_max) = (WINDOW_TICKS, 2 * WINDOW_TICKS);
+    fits(&setting, phases)?;
+    let streams: Vec<Stream<Vec<u64>>> = streams(&setting, seed, phases.ticks())?;
+    // Exactly as large as our window. It is given back before the table is made.
+    let window = Dedup::builder().window(WINDOW).capacity(setting.live).build()?;
+    let bytes = window.stats().window.bytes;
+    drop(window);
+    let table = Lines::<Line>::new((bytes / size_of::<Line>()).max(1), "roofline")?;
+    let both = [run::<64>(&table, &streams), run::<32>(&table, &streams)];
+    let fastest = both.into_iter().min_by_key(|seen| seen.nanos).unwrap_or_default();
+    Ok(Measurement { clock_nanos: clock_nanos(), ..fastest })
+}
+
+fn run<const IN_FLIGHT: usize>(lines: &[Line], streams: &[Stream<Vec<u64>>]) -> Measurement {
+    let gate = &Gate::new(streams.len());
+    let cpu = cpu_time();
+    let legs: Vec<(Instant, Instant, usize, Duration)> = std::thread::scope(|scope| {
+        let run = |stream: &'_ Stream<Vec<u64>>| {
+            let (warm_up, measured) = (stream.ticks(0..WINDOW_TICKS), stream.ticks(WINDOW_TICKS..3 * WINDOW_TICKS));
+            add_to_lines::<IN_FLIGHT>(lines, &stream.ids[warm_up]);
+            let _ = gate.wait(); // nobody breaks it
+            let (begun, cpu) = (Instant::now(), cpu_time());
+            add_to_lines::<IN_FLIGHT>(lines, &stream.ids[measured.clone()]);
+            (begun, Instant::now(), measured.len(), cpu)
+        };
+        let threads: Vec<_> = streams.iter().map(|stream| scope.spawn(move || run(stream))).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    let cpu_begun = legs.iter().map(|leg| leg.3).min().unwrap_or(cpu);
+    let begun = legs.iter().map(|leg| leg.0).min();
+    let ended = legs.iter().map(|leg| leg.1).max();
+    Measurement {
+        checks: legs.iter().map(|leg| leg.2 as u64).sum(),
+        nanos: ended.zip(begun).map_or(0, |(ended, begun)| nanos(ended - begun)),
+        cpu_nanos: nanos(cpu_time().saturating_sub(cpu_begun)),
+        ..Measurement::default()
+    }
+}
+
+/// For each number fetches a line, `IN_FLIGHT` of them together, and writes to it.
+#[inline(never)]
+fn add_to_lines<const IN_FLIGHT: usize>(lines: &[Line], numbers: &[u64]) {
+    for chunk in numbers.chunks(IN_FLIGHT) {
+        let mut places = [0; IN_FLIGHT];
+        for (place, &number) in places.iter_mut().zip(chunk) {
+            *place = ((u128::from(number) * lines.len() as u128) >> 64) as usize;
+            prefetch(&lines[*place]);
+        }
+        for (&place, &number) in places.iter().zip(chunk) {
+            lines[place].0[number as usize % WORDS].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

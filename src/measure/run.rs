@@ -1,0 +1,216 @@
+//! One run of one strategy.
+
+use super::answers::{Rules, accepted, judge};
+use super::drive::{Course, Ride};
+use super::gauge::{clock_nanos, cpu_time, nanos, resident_bytes};
+use super::paced::latency;
+use super::phases::{Effort, Phases, window_bytes};
+use super::servers::{Usage, provide};
+use super::workload::{Ids, Stream, Trace, WINDOW_TICKS, streams, time};
+use super::{Answers, Measurement, Setting, Shape, Sort};
+use crate::strategy::{Failure, Needs, Plan, Strategy};
+use crate::unwind::said;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// Ids that are asked for at the end of what takes long for each.
+const ASKED_APART_MAX: usize = 2_000;
+
+/// A trace is run again until it has taken so long, or so often, whichever comes first.
+const PASSES_TIME: Duration = Duration::from_millis(200);
+const PASSES_MAX: usize = 20;
+
+/// Runs a strategy, and measures it: on a stream of ids that are kept in a `B`.
+///
+/// The stream is made, with the true answers, before the clock starts. Then the strategy is built, warmed up for some windows, and
+/// measured for some more, with expiry under way ([`Effort`]); filters that do not forget are filled once. Threads have no id in common, and stay within ten
+/// hundredths of a window of each other. At the end, ids are asked for once more: those of the last window, or of filters new ones. What it takes
+/// to think ([`Setting::think_nanos`]) keeps the processor busy between two calls, so that other threads have the strategy to themselves meanwhile. It is no
+/// part of the strategy's time: of the wall time that is taken off which the thread that thought least has thought.
+///
+/// With a [rate](Setting::rate), ids are handed over as they become due, up to a batch of them at once.
+///
+/// # Errors
+///
+/// If the setting makes no sense, if its stream does not fit into memory, if the strategy cannot be built or panics, or if what it needs is not there.
+pub fn measure<B: Ids, S: Strategy<B::Id>>(
+    setting: &Setting,
+    seed: u64,
+    effort: Effort,
+) -> Result<Measurement, Failure> {
+    check::<B, S>(setting)?;
+    catch_unwind(AssertUnwindSafe(|| match &setting.workload.shape {
+        Shape::Trace { path } => {
+            let phases = Phases::of_trace(Trace::read_header(path)?.ticks, S::SORT, S::EXPIRES, effort);
+            run_trace::<B, S>(setting, phases)
+        }
+        _ => {
+            let phases = Phases::of(setting, S::SORT, S::EXPIRES, effort);
+            fits(setting, phases)?;
+            pass::<B, S>(setting, phases, &streams(setting, seed, phases.ticks())?)
+        }
+    }))
+    .unwrap_or_else(|panic| Err(format!("it panicked: {}", said(&*panic)).into()))
+}
+
+fn check<B: Ids, S: Strategy<B::Id>>(setting: &Setting) -> Result<(), Failure> {
+    if B::KIND != setting.ids {
+        return Err(format!("ids of the kind {:?} are kept here, the setting has {:?}", B::KIND, setting.ids).into());
+    }
+    if setting.threads == 0 || setting.batch == 0 {
+        return Err("there has to be a thread, and an id in a batch".into());
+    }
+    if setting.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+        return Err(format!("a rate of {:?} ids a second; it has to be above 0", setting.rate).into());
+    }
+    if setting.budget_bytes.is_some() && !S::TAKES_BUDGET {
+        return Err(format!("{} takes the memory that it takes, and makes no use of a budget", S::NAME).into());
+    }
+    Ok(())
+}
+
+/// Refuses a stream that would leave no memory for what is to be measured.
+pub(super) fn fits(setting: &Setting, phases: Phases) -> Result<(), Failure> {
+    let bytes = window_bytes(setting).saturating_mul(phases.ticks() as u64) / WINDOW_TICKS as u64;
+    match crate::memory::available_bytes() {
+        Some(available) if bytes > available as u64 / 2 => {
+            let (gib, of) = (bytes as f64 / (1_u64 << 30) as f64, available as f64 / (1_u64 << 30) as f64);
+            Err(format!("the stream takes about {gib:.1} GiB, more than half of the {of:.1} that are available").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Passes over a trace, each with a strategy of its own.
+fn run_trace<B: Ids, S: Strategy<B::Id>>(setting: &Setting, phases: Phases) -> Result<Measurement, Failure> {
+    let streams = streams::<B>(setting, 0, phases.ticks())?;
+    let mut all = pass::<B, S>(setting, phases, &streams)?;
+    let passes_max = if S::NEEDS == Needs::Nothing && setting.rate.is_none() { PASSES_MAX } else { 1 };
+    for _ in 1..passes_max {
+        if all.nanos >= nanos(PASSES_TIME) {
+            break;
+        }
+        let one = pass::<B, S>(setting, phases, &streams)?;
+        all.checks += one.checks;
+        all.nanos += one.nanos;
+        all.cpu_nanos += one.cpu_nanos;
+        all.pause_nanos = all.pause_nanos.max(one.pause_nanos);
+        all.evicted = all.evicted.zip(one.evicted).map(|(all, one)| all + one);
+        all.answers += one.answers;
+    }
+    Ok(all)
+}
+
+/// What is read before and after.
+struct Gauges {
+    cpu: Duration,
+    usage: Usage,
+    evicted: Option<u64>,
+}
+
+fn pass<B: Ids, S: Strategy<B::Id>>(
+    setting: &Setting,
+    phases: Phases,
+    streams: &[Stream<B>],
+) -> Result<Measurement, Failure> {
+    let provided = provide(S::NEEDS)?;
+    let plan = Plan::of(setting, provided.place());
+    let bytes_before = resident_bytes();
+    let begun = Instant::now();
+    let strategy = S::new(&plan)?;
+    let start = begun.elapsed();
+    let read = || Gauges { cpu: cpu_time(), usage: provided.usage(), evicted: strategy.evicted_live() };
+    let course = Course { strategy: &strategy, streams, setting, phases };
+    let (rides, before, after) = course.run(read);
+    let noted: u64 = rides.iter().map(|ride| ride.unexpected.bytes()).sum();
+    let bytes = resident_bytes().saturating_sub(bytes_before + noted);
+    let cpu = if setting.rate.is_some() { Duration::ZERO } else { after.cpu.saturating_sub(before.cpu) };
+    let mut seen = Measurement {
+        checks: rides.iter().map(|ride| ride.measured.places.len() as u64).sum(),
+        nanos: nanos(wall(&rides)),
+        cpu_nanos: nanos(cpu.saturating_sub(rides.iter().map(|ride| ride.measured.thought).sum())),
+        server_cpu_nanos: after
+            .usage
+            .cpu
+            .zip(before.usage.cpu)
+            .map(|(after, before)| nanos(after.saturating_sub(before))),
+        start_nanos: nanos(start),
+        pause_nanos: rides.iter().map(|ride| ride.measured.pause_nanos).max().unwrap_or(0),
+        clock_nanos: clock_nanos(),
+        bytes,
+        beside_bytes: after.usage.bytes,
+        held: strategy.held().unwrap_or_else(|| held::<B>(setting, streams, &rides)),
+        evicted: after.evicted.zip(before.evicted).map(|(after, before)| after.saturating_sub(before)),
+        answers: Answers::default(),
+        latency: None,
+    };
+    let rules = Rules { expires: S::EXPIRES && !S::OWN_CLOCK, threads: setting.threads > 1 };
+    for (stream, ride) in streams.iter().zip(&rides) {
+        seen.answers += judge(stream, ride.measured.places.clone(), &ride.unexpected, rules);
+    }
+    seen.answers += match S::EXPIRES {
+        true => ask_for_known(&strategy, streams, &rides, S::allowance(&plan).missed),
+        false => ask_for_unknown(&strategy, streams, phases),
+    };
+    seen.latency = latency(rides.into_iter().filter_map(|ride| ride.measured.paced));
+    Ok(seen)
+}
+
+/// From the first thread's start to the last one's end, without the time that all have thought.
+fn wall(rides: &[Ride]) -> Duration {
+    let begun = rides.iter().map(|ride| ride.measured.begun).min();
+    let ended = rides.iter().map(|ride| ride.measured.ended).max();
+    let thought = rides.iter().map(|ride| ride.measured.thought).min();
+    let wall = ended.zip(begun).map_or(Duration::ZERO, |(ended, begun)| ended - begun);
+    wall.saturating_sub(thought.unwrap_or(Duration::ZERO))
+}
+
+/// Ids that a strategy holds that has seen so much of the stream: those that are live, if it has come so far.
+fn held<B: Ids>(setting: &Setting, streams: &[Stream<B>], rides: &[Ride]) -> u64 {
+    let fresh = streams.iter().zip(rides).map(|(stream, ride)| {
+        let seen = &stream.truth[..ride.measured.places.end];
+        seen.iter().filter(|truth| truth.is_fresh()).count()
+    });
+    setting.live.min(fresh.sum()) as u64
+}
+
+/// Asks for the ids of the last 99 % of a window: none that was accepted may be fresh.
+fn ask_for_known<B: Ids, S: Strategy<B::Id>>(
+    strategy: &S,
+    streams: &[Stream<B>],
+    rides: &[Ride],
+    missed: f64,
+) -> Answers {
+    let mut answers = Answers::default();
+    if missed == 1.0 {
+        return answers;
+    }
+    let last = rides.iter().map(|ride| ride.measured.tick).max().unwrap_or(0);
+    for (stream, ride) in streams.iter().zip(rides) {
+        let first = last.saturating_sub(WINDOW_TICKS - 1).min(ride.measured.tick);
+        let end = ride.measured.places.end;
+        let places = stream.ticks(first..ride.measured.tick).start.min(end)..end;
+        // Of those that lose none a sample will do, and of those that take long.
+        let step = match (S::SORT, missed > 0.0) {
+            (Sort::Durable | Sort::Server, _) => places.len() / ASKED_APART_MAX + 1,
+            (_, true) => 1,
+            (_, false) => 16,
+        };
+        for id in accepted(stream, places, &ride.unexpected).step_by(step) {
+            answers.duplicates += 1;
+            answers.missed += u64::from(strategy.check(id, time(last.saturating_sub(1))));
+        }
+    }
+    answers
+}
+
+/// Asks a filter that is as full as it may be for new ids: those that it knows are its false positives.
+fn ask_for_unknown<B: Ids, S: Strategy<B::Id>>(strategy: &S, streams: &[Stream<B>], phases: Phases) -> Answers {
+    let mut answers = Answers::default();
+    let end = phases.ticks() - phases.after;
+    for id in streams.iter().flat_map(|stream| stream.fresh_ids(end..end + phases.after)) {
+        answers.fresh += 1;
+        answers.invented += u64::from(!strategy.check(id, time(end)));
+    }
+    answers
+}

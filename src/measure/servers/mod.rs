@@ -1,0 +1,159 @@
+//! Throwaway places for strategies that need more than memory: an empty directory, a server that is started for the run.
+//!
+//! A server listens on a Unix socket in a temporary directory, which is also where its data is, and nobody else knows of it. It ends,
+//! and the directory goes, when [`Provided`] is dropped, also by a panic. If this process is killed, a watcher sees to it: see
+//! `watched.rs`.
+
+mod file_system;
+#[cfg(unix)]
+mod postgres;
+mod processes;
+mod programs;
+#[cfg(unix)]
+mod redis;
+#[cfg(all(test, unix))]
+mod tests;
+mod watched;
+
+use self::watched::Watched;
+use crate::strategy::{Failure, Needs, Place};
+use std::time::Duration;
+
+/// How long a server may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A place of a run's own. It is gone when this is dropped.
+///
+/// ```
+/// use hapax::measure::servers::{missing, provide};
+/// use hapax::strategy::{Needs, Place};
+///
+/// assert_eq!(missing(Needs::Directory), None);
+/// let provided = provide(Needs::Directory)?;
+/// let Place::Directory(path) = provided.place() else { unreachable!() };
+/// assert!(path.is_dir());
+/// drop(provided);
+/// assert!(!path.exists());
+/// # Ok::<(), hapax::strategy::Failure>(())
+/// ```
+#[derive(Debug)]
+pub struct Provided {
+    place: Place,
+    kind: Kind,
+    /// What it takes while it is empty.
+    empty_bytes: u64,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Nothing,
+    Directory(Watched),
+    #[cfg(unix)]
+    Redis(Watched),
+    #[cfg(unix)]
+    Postgres(Watched),
+}
+
+/// What a place has taken so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time of the server, of all its processes, since it was started: of a span, the difference of two. Linux tells.
+    pub cpu: Option<Duration>,
+    /// What it holds beyond what it held when it was empty: memory in use of Redis, files of PostgreSQL's databases without its log,
+    /// or files of a directory.
+    pub bytes: Option<u64>,
+}
+
+/// Provides for a need: starts a server, or makes a directory.
+///
+/// # Errors
+///
+/// What is [`missing`], or why the server did not start, with what it logged. That takes half a minute at most.
+pub fn provide(needs: Needs) -> Result<Provided, Failure> {
+    if let Some(missing) = missing(needs) {
+        return Err(missing.into());
+    }
+    let (place, kind) = match needs {
+        Needs::Nothing => (Place::Memory, Kind::Nothing),
+        Needs::Directory => {
+            let watched = Watched::directory("directory")?;
+            (Place::Directory(watched.path().to_owned()), Kind::Directory(watched))
+        }
+        #[cfg(unix)]
+        Needs::Redis => {
+            let watched = redis::start()?;
+            (Place::Server(redis::address(watched.path())), Kind::Redis(watched))
+        }
+        #[cfg(unix)]
+        Needs::Postgres => {
+            let watched = postgres::start()?;
+            (Place::Server(postgres::address(watched.path())), Kind::Postgres(watched))
+        }
+        #[cfg(not(unix))]
+        Needs::Redis | Needs::Postgres => unreachable!("it is missing"),
+    };
+    let mut provided = Provided { place, kind, empty_bytes: 0 };
+    provided.empty_bytes = provided.bytes().unwrap_or(0);
+    Ok(provided)
+}
+
+/// Why this machine cannot provide for a need, if it cannot.
+pub fn missing(needs: Needs) -> Option<String> {
+    match needs {
+        Needs::Nothing | Needs::Directory => None,
+        #[cfg(unix)]
+        Needs::Redis => redis::program().err(),
+        #[cfg(unix)]
+        Needs::Postgres => postgres::programs().err(),
+        #[cfg(not(unix))]
+        Needs::Redis | Needs::Postgres => Some("servers are started on Unix only".to_owned()),
+    }
+}
+
+/// The name and version of the server that [`provide`] starts, as `Redis 7.0.15`; of a directory, what it is on, as `file system ext4`. (If
+/// that is memory, as `tmpfs`, nothing there is durable, and syncing is free: TMPDIR says where else directories are to be.)
+pub fn version(needs: Needs) -> Option<String> {
+    match needs {
+        Needs::Nothing => None,
+        Needs::Directory => file_system::of(&watched::parent()).map(|name| format!("file system {name}")),
+        #[cfg(unix)]
+        Needs::Redis => redis::version(),
+        #[cfg(unix)]
+        Needs::Postgres => postgres::version(),
+        #[cfg(not(unix))]
+        Needs::Redis | Needs::Postgres => None,
+    }
+}
+
+impl Provided {
+    /// Where it is: for [`Plan::place`](crate::strategy::Plan::place).
+    pub fn place(&self) -> Place {
+        self.place.clone()
+    }
+
+    /// What it has taken. Where the system or the server does not tell, there is nothing.
+    pub fn usage(&self) -> Usage {
+        let bytes = self.bytes().map(|bytes| bytes.saturating_sub(self.empty_bytes));
+        Usage { cpu: self.server().and_then(processes::cpu_of_tree), bytes }
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Nothing => None,
+            Kind::Directory(watched) => Some(watched::bytes_on_disk(watched.path())),
+            #[cfg(unix)]
+            Kind::Redis(watched) => redis::used_bytes(watched.path()).ok(),
+            #[cfg(unix)]
+            Kind::Postgres(watched) => Some(postgres::used_bytes(watched.path())),
+        }
+    }
+
+    /// The process of the server.
+    fn server(&self) -> Option<u32> {
+        match &self.kind {
+            Kind::Nothing | Kind::Directory(_) => None,
+            #[cfg(unix)]
+            Kind::Redis(watched) | Kind::Postgres(watched) => watched.process(),
+        }
+    }
+}

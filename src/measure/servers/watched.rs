@@ -1,0 +1,210 @@
+//! A temporary directory, and perhaps a server in it, that do not outlive this process.
+//!
+//! Dropping it stops the server and removes the directory. That is not enough when this process is killed, so a watcher (a shell, in
+//! a process group of its own, out of reach of the terminal's interrupt) reads from a pipe of which only we hold the other end: when
+//! it is closed, by us or by our end, whatever that was, the watcher does what is left to do. Signals on the death of a parent would
+//! do for Linux alone, and mean the thread that started the server.
+
+use super::programs;
+use crate::strategy::Failure;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The last line that it reads is the server's process id, or empty. Gives it ten seconds.
+const WATCHER: &str = r#"
+while read -r line; do server=$line; done
+if [ -n "$server" ]; then
+    kill -s "$2" "$server" 2>/dev/null
+    tries=0
+    while kill -0 "$server" 2>/dev/null && [ "$tries" -lt 500 ]; do
+        sleep 0.02
+        tries=$((tries + 1))
+    done
+    kill -s KILL "$server" 2>/dev/null
+fi
+rm -rf -- "$1"
+"#;
+
+/// How long a server may take to end, until it is killed.
+const END: Duration = Duration::from_secs(5);
+
+/// What all systems take.
+const SOCKET_BYTES_MAX: usize = 103;
+
+#[derive(Debug)]
+pub(super) struct Watched {
+    path: PathBuf,
+    watcher: Option<Watcher>,
+    server: Option<Child>,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    process: Child,
+    pipe: Option<ChildStdin>,
+}
+
+impl Watched {
+    /// An empty directory.
+    pub fn directory(name: &str) -> Result<Watched, Failure> {
+        Self::made(unused(name), "KILL")
+    }
+
+    /// An empty directory for a server that ends at this signal, and for its socket.
+    pub fn for_server(name: &str, signal: &str) -> Result<Watched, Failure> {
+        let path = unused(name);
+        let bytes = path.as_os_str().len() + "/.s.PGSQL.5432".len();
+        if bytes > SOCKET_BYTES_MAX {
+            let wrong = "is too long for that of a Unix socket, which may have";
+            return Err(format!("the path {} {wrong} {SOCKET_BYTES_MAX} bytes: set TMPDIR", path.display()).into());
+        }
+        Self::made(path, signal)
+    }
+
+    fn made(path: PathBuf, signal: &str) -> Result<Watched, Failure> {
+        let made = fs::create_dir(&path);
+        made.map_err(|error| format!("the directory {} cannot be made: {error}", path.display()))?;
+        // From here on it is removed again, whatever fails.
+        let mut watched = Watched { path, watcher: None, server: None };
+        if cfg!(unix) {
+            watched.watcher = Some(Watcher::start(&watched.path, signal)?);
+        }
+        Ok(watched)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What programs in it have said.
+    pub fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    /// Starts the server, and waits until it answers.
+    pub fn serve(
+        &mut self,
+        mut command: Command,
+        patience: Duration,
+        answers: impl Fn() -> bool,
+    ) -> Result<(), Failure> {
+        let (name, log) = (command.get_program().to_string_lossy().into_owned(), self.log());
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let server = programs::logged(&mut command, &log)?.spawn();
+        let server = self.server.insert(server.map_err(|error| format!("{name} does not start: {error}"))?);
+        if let Some(watcher) = &mut self.watcher {
+            watcher.tell(&server.id().to_string())?;
+        }
+        let begun = Instant::now();
+        while !answers() {
+            if let Some(status) = server.try_wait()? {
+                return Err(format!("{name} ended with {status}; it said: {}", programs::tail(&log)).into());
+            }
+            if begun.elapsed() >= patience {
+                return Err(format!("no answer of {name} in {patience:?}; it said: {}", programs::tail(&log)).into());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// The server's process.
+    pub fn process(&self) -> Option<u32> {
+        self.server.as_ref().map(Child::id)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let running = self.server.as_mut().and_then(|server| matches!(server.try_wait(), Ok(None)).then_some(server));
+        if let Some(watcher) = &mut self.watcher {
+            if running.is_none() {
+                // Its number may be another's by now.
+                let _ = watcher.tell("");
+            }
+            watcher.pipe = None;
+        }
+        if let Some(server) = running {
+            ends_within(server, END);
+        }
+        if let Some(watcher) = &mut self.watcher {
+            ends_within(&mut watcher.process, END);
+        }
+        // What the watcher has left, and where there is none.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+impl Watcher {
+    fn start(directory: &Path, signal: &str) -> Result<Watcher, Failure> {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(WATCHER).arg("hapax-watcher").arg(directory).arg(signal);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut process = command.spawn().map_err(|error| format!("sh does not start: {error}"))?;
+        let pipe = process.stdin.take();
+        Ok(Watcher { process, pipe })
+    }
+
+    fn tell(&mut self, line: &str) -> std::io::Result<()> {
+        self.pipe.as_mut().map_or(Ok(()), |pipe| writeln!(pipe, "{line}"))
+    }
+}
+
+/// Waits for a process, and kills it if that takes too long.
+fn ends_within(process: &mut Child, patience: Duration) {
+    let begun = Instant::now();
+    while let Ok(None) = process.try_wait() {
+        if begun.elapsed() >= patience {
+            let _ = process.kill();
+            let _ = process.wait();
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A path of nobody else's.
+fn unused(name: &str) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    parent().join(format!("hapax-{name}-{}-{number}", std::process::id()))
+}
+
+/// Where temporary directories are made. `/tmp` often is memory, where nothing is durable and everything fast, so unless TMPDIR says
+/// otherwise, it is the place that has to survive a restart.
+pub(super) fn parent() -> PathBuf {
+    let lasting = PathBuf::from("/var/tmp");
+    match std::env::var_os("TMPDIR").is_none() && lasting.is_dir() {
+        true => lasting,
+        false => std::env::temp_dir(),
+    }
+}
+
+/// What the files of a directory take. Some may go while we look.
+pub(super) fn bytes_on_disk(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes_on_disk(&entry.path()),
+        Ok(metadata) => allocated(&metadata),
+        Err(_) => 0,
+    });
+    bytes.sum()
+}
+
+/// Files may be sparse, or written ahead of what is in them.
+#[cfg(unix)]
+fn allocated(metadata: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::blocks(metadata) * 512
+}
+
+#[cfg(not(unix))]
+fn allocated(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
+}

@@ -1,0 +1,172 @@
+//! Runs of strategies that are known to be right or wrong.
+
+use super::workload::Trace;
+use super::*;
+use crate::Timestamp;
+use crate::strategy::{Allowance, Failure, Plan, Strategy};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Exact, but for every so manieth check of all, which it answers the other way round.
+struct Exact<const WRONG_EVERY: u64> {
+    accepted: Mutex<HashMap<u64, Timestamp>>,
+    checks: AtomicU64,
+    window: std::time::Duration,
+}
+
+impl<const WRONG_EVERY: u64> Strategy<u64> for Exact<WRONG_EVERY> {
+    const NAME: &'static str = "exact";
+    const SORT: Sort = Sort::Window;
+
+    fn new(plan: &Plan) -> Result<Self, Failure> {
+        if plan.live == 1_313 {
+            return Err("no luck".into());
+        }
+        Ok(Exact { accepted: Mutex::default(), checks: AtomicU64::new(0), window: plan.window })
+    }
+
+    fn check(&self, id: &u64, now: Timestamp) -> bool {
+        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = accepted.get(id).is_none_or(|&then| now >= then + self.window);
+        let checks = self.checks.fetch_add(1, Ordering::Relaxed) + 1;
+        assert!(WRONG_EVERY != 1_414 || checks < 1_414, "too many checks");
+        let answer = is_fresh != (WRONG_EVERY > 0 && checks.is_multiple_of(WRONG_EVERY));
+        if answer {
+            accepted.insert(*id, now);
+        }
+        answer
+    }
+
+    fn allowance(_plan: &Plan) -> Allowance {
+        Allowance::NONE
+    }
+}
+
+fn setting() -> Setting {
+    Setting { live: 2_000, ..Setting::default() }
+}
+
+fn run<const WRONG_EVERY: u64>(setting: &Setting) -> Result<Measurement, Failure> {
+    measure::<Vec<u64>, Exact<WRONG_EVERY>>(setting, 17, Effort::Quick)
+}
+
+#[test]
+fn an_exact_strategy_has_no_wrong_answer_however_it_is_called() {
+    let settings = [
+        setting(),
+        Setting { batch: 64, ..setting() },
+        Setting { batch: 1_000, threads: 2, ..setting() },
+        Setting { threads: 3, ..setting() },
+        Setting { threads: 2, rate: Some(1e6), batch: 32, ..setting() },
+        Setting { rate: Some(200_000.0), ..setting() },
+        Setting { workload: Workload { duplicates: 0.6, distance_windows: 1.0, ..setting().workload }, ..setting() },
+    ];
+    for setting in settings {
+        let seen = run::<0>(&setting).unwrap();
+        assert_eq!((seen.answers.missed, seen.answers.invented), (0, 0), "{setting:?}");
+        let share = seen.answers.duplicates as f64 / (seen.answers.duplicates + seen.answers.fresh) as f64;
+        assert!(share > setting.workload.duplicates * 0.8, "{setting:?}: {share}");
+        assert!(seen.checks >= 2_000 && seen.nanos > 0 && seen.pause_nanos > 0 && seen.held == 2_000, "{seen:?}");
+        assert_eq!(seen.latency.is_some(), setting.rate.is_some());
+    }
+}
+
+#[test]
+fn wrong_answers_are_counted_by_what_they_are() {
+    for threads in [1, 2] {
+        let seen = run::<100>(&Setting { threads, ..setting() }).unwrap();
+        let Answers { fresh, invented, duplicates, missed } = seen.answers;
+        println!("{:?}", seen.answers);
+        let of = |share: u64, whole: u64| share as f64 / whole as f64;
+        // One of a hundred of each. That ids which were refused are not known afterwards is no miss.
+        assert!((0.005..0.015).contains(&of(invented, fresh)), "{:?}", seen.answers);
+        assert!((0.004..0.02).contains(&of(missed, duplicates)), "{:?}", seen.answers);
+    }
+}
+
+#[test]
+fn a_wrong_strategy_is_named_beside_one_that_is_right() {
+    let report = beside::<Vec<u64>, Exact<100>>(&setting(), &["Mutex<HashMap>"], 2, 17, Effort::Quick).unwrap();
+    let [theirs, ours] = &report.rows[..] else { panic!("{:?}", report.rows) };
+    assert_eq!((theirs.runs.len(), ours.runs.len()), (2, 2));
+    let broken: Vec<&str> = theirs.broken_promises().iter().map(|broken| broken.what).collect();
+    assert_eq!(broken, ["duplicates were called fresh", "new ids were called duplicates"]);
+    assert_eq!(ours.broken_promises(), []);
+    let json = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+}
+
+#[test]
+fn what_goes_wrong_is_said() {
+    let said = |done: Result<Measurement, Failure>| done.unwrap_err().to_string();
+    assert_eq!(said(run::<0>(&Setting { live: 1_313, ..setting() })), "no luck");
+    let panicked = said(run::<1_414>(&Setting { threads: 2, ..setting() }));
+    assert_eq!(panicked, "it panicked: too many checks");
+    assert!(said(run::<0>(&Setting { ids: IdKind::Uuid, ..setting() })).contains("Uuid"));
+    assert!(said(run::<0>(&Setting { batch: 0, ..setting() })).contains("batch"));
+    assert!(said(run::<0>(&Setting { rate: Some(-1.0), ..setting() })).contains("-1"));
+    assert!(said(run::<0>(&Setting { budget_bytes: Some(1), ..setting() })).contains("budget"));
+    assert!(said(run::<0>(&Setting { live: 1 << 45, ..setting() })).contains("GiB"));
+    let case = Case { strategy: "none".into(), setting: setting(), seed: 1, effort: Effort::Quick };
+    assert!(said(case.measure()).contains("none"));
+    assert!(beside::<Vec<u64>, Exact<0>>(&setting(), &["none"], 1, 1, Effort::Quick).is_err());
+}
+
+/// Takes half a millisecond for each id, whatever comes.
+struct Slow;
+
+impl Strategy<u64> for Slow {
+    const NAME: &'static str = "slow";
+    const SORT: Sort = Sort::Server;
+    const OWN_CLOCK: bool = true;
+
+    fn new(_plan: &Plan) -> Result<Self, Failure> {
+        Ok(Slow)
+    }
+
+    fn check(&self, _id: &u64, _now: Timestamp) -> bool {
+        std::thread::sleep(std::time::Duration::from_micros(500));
+        true
+    }
+
+    fn allowance(_plan: &Plan) -> Allowance {
+        Allowance { missed: 1.0, ..Allowance::NONE }
+    }
+}
+
+#[test]
+fn who_falls_behind_is_said_to_and_its_latencies_grow() {
+    let setting = Setting { rate: Some(20_000.0), ..setting() };
+    let seen = measure::<Vec<u64>, Slow>(&setting, 17, Effort::Quick).unwrap();
+    let latency = seen.latency.unwrap();
+    assert!(latency.reached < 2_000.0, "{latency:?}");
+    // Due within 0.2 s, of which it could answer a tenth: most have waited for longer than one check takes.
+    let median = latency.quantiles.iter().find(|quantile| quantile.of == 0.5).unwrap();
+    assert!(median.nanos > 50_000_000, "{latency:?}");
+    assert!(seen.answers.missed > 0 && seen.answers.invented == 0, "{:?}", seen.answers);
+}
+
+#[test]
+fn the_roofline_is_measured_like_a_strategy() {
+    let case = Case { strategy: ROOFLINE.into(), setting: setting(), seed: 17, effort: Effort::Quick };
+    let seen = case.measure().unwrap();
+    assert!(seen.checks >= 4_000 && seen.nanos > 0);
+    assert_eq!(seen.answers, Answers::default());
+}
+
+#[test]
+fn every_event_of_a_trace_is_checked_once_a_pass() {
+    let path = std::env::temp_dir().join(format!("hapax-measured-{}", std::process::id()));
+    let mut trace = Trace::new(None);
+    (0..3_000_u64).for_each(|i| trace.push(&(i % 1_000).to_le_bytes(), None).unwrap());
+    trace.write(&path).unwrap();
+    let workload = Workload { shape: Shape::Trace { path: path.clone() }, ..setting().workload };
+    let setting = Setting { workload, live: 1_000, threads: 2, ..setting() };
+    let seen = run::<0>(&setting).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let passes = seen.checks / 3_000;
+    assert!(passes >= 1 && seen.checks == passes * 3_000);
+    assert_eq!(seen.answers.fresh, passes * 1_000);
+    assert!(seen.answers.duplicates >= passes * 2_000 && seen.answers.missed == 0, "and some are asked for at the end");
+}

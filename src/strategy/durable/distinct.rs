@@ -1,0 +1,55 @@
+//! A batch of ids as one question.
+
+use crate::strategy::Failure;
+use std::borrow::Borrow;
+
+/// Ids in their order, of each the first only: what a batch has to ask, and which of its ids that answers.
+pub(super) struct Distinct<B> {
+    /// Sorted, so that batches that meet take locks in the same order.
+    pub ids: Vec<B>,
+    /// Where in the batch each of them was first.
+    pub places: Vec<usize>,
+    /// How many ids the batch had.
+    pub asked: usize,
+}
+
+impl<B: AsRef<[u8]>> Distinct<B> {
+    pub fn of(ids: impl Iterator<Item = B>) -> Self {
+        let mut numbered: Vec<(usize, B)> = ids.enumerate().collect();
+        let asked = numbered.len();
+        numbered.sort_by(|(_, a), (_, b)| a.as_ref().cmp(b.as_ref()));
+        // Sorting kept the order of equal ones, so the first is the first.
+        numbered.dedup_by(|(_, later), (_, first)| (*later).as_ref() == (*first).as_ref());
+        let (places, ids) = numbered.into_iter().unzip();
+        Distinct { ids, places, asked }
+    }
+
+    /// Appends the batch's answers, given which of the ids were new.
+    pub fn answer<N: Borrow<[u8]>>(&self, new: impl Iterator<Item = N>, fresh: &mut Vec<bool>) -> Result<(), Failure> {
+        let start = fresh.len();
+        fresh.resize(start + self.asked, false);
+        for id in new {
+            let found = self.ids.binary_search_by(|asked| asked.as_ref().cmp(id.borrow()));
+            let found = found.map_err(|_| format!("expected an id of the batch, got {:?}", id.borrow()))?;
+            fresh[start + self.places[found]] = true;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_asks_for_each_id_once_and_tells_the_first_of_it() {
+        let batch = ["c", "a", "c", "b", "a"];
+        let distinct = Distinct::of(batch.iter().map(|id| id.as_bytes()));
+        assert_eq!(distinct.ids, [b"a", b"b", b"c"]);
+        let mut fresh = vec![true];
+        distinct.answer([&b"c"[..], b"a"].into_iter(), &mut fresh).unwrap();
+        assert_eq!(fresh, [true, true, true, false, false, false]);
+        let error = distinct.answer([&b"x"[..]].into_iter(), &mut fresh).unwrap_err().to_string();
+        assert!(error.contains("expected an id of the batch"), "{error}");
+    }
+}

@@ -1,0 +1,116 @@
+//! What all stores need to become strategies: errors that end the run, and a count of what they hold.
+
+use crate::Timestamp;
+use crate::measure::Sort;
+use crate::strategy::{Failure, Id, Needs, Plan, Strategy};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A place that keeps ids for longer than a run.
+pub trait Keep: Send + Sync + Sized {
+    /// See [`Strategy::NAME`].
+    const NAME: &'static str;
+
+    /// See [`Strategy::SORT`].
+    const SORT: Sort;
+
+    /// See [`Strategy::NEEDS`].
+    const NEEDS: Needs;
+
+    /// See [`Strategy::BATCHES`].
+    const BATCHES: bool = true;
+
+    /// Opens it in an empty place.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from working.
+    fn open(plan: &Plan) -> Result<Self, Failure>;
+
+    /// If the id is absent, keeps it and answers true. One atomic step.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be asked, or cannot keep anything.
+    fn add(&self, id: &[u8]) -> Result<bool, Failure>;
+
+    /// Adds ids in order, in the best way that its interface has: one answer for each is appended.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be asked, or cannot keep anything.
+    fn add_batch<B: AsRef<[u8]>>(&self, ids: impl Iterator<Item = B>, fresh: &mut Vec<bool>) -> Result<(), Failure> {
+        for id in ids {
+            fresh.push(self.add(id.as_ref())?);
+        }
+        Ok(())
+    }
+}
+
+/// A store as a strategy.
+pub struct Lasting<K> {
+    keep: K,
+    /// Ids that it has kept.
+    kept: AtomicU64,
+}
+
+impl<I: Id + ?Sized, K: Keep> Strategy<I> for Lasting<K> {
+    const NAME: &'static str = K::NAME;
+    const SORT: Sort = K::SORT;
+    const NEEDS: Needs = K::NEEDS;
+    const BATCHES: bool = K::BATCHES;
+    const OWN_CLOCK: bool = true;
+
+    fn new(plan: &Plan) -> Result<Self, Failure> {
+        Ok(Lasting { keep: K::open(plan)?, kept: AtomicU64::new(0) })
+    }
+
+    fn check(&self, id: &I, _now: Timestamp) -> bool {
+        let is_fresh = self.keep.add(id.bytes().as_ref()).unwrap_or_else(|error| fail(K::NAME, &error));
+        // Relaxed: a count, read when all threads have ended.
+        self.kept.fetch_add(u64::from(is_fresh), Ordering::Relaxed);
+        is_fresh
+    }
+
+    fn check_batch<'a>(&self, ids: impl Iterator<Item = &'a I>, _now: Timestamp, fresh: &mut Vec<bool>) {
+        fresh.clear();
+        let added = self.keep.add_batch(ids.map(Id::bytes), fresh);
+        added.unwrap_or_else(|error| fail(K::NAME, &error));
+        let kept = fresh.iter().filter(|is_fresh| **is_fresh).count();
+        self.kept.fetch_add(kept as u64, Ordering::Relaxed);
+    }
+
+    fn held(&self) -> Option<u64> {
+        Some(self.kept.load(Ordering::Relaxed))
+    }
+}
+
+/// A check has no other way to say that it has no answer. Whoever runs it reports the message.
+fn fail(name: &str, error: &Failure) -> ! {
+    panic!("{name}: {}", explained(error.as_ref()))
+}
+
+/// An error with its causes, unless it tells them itself.
+fn explained(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_with_their_causes_once() {
+        let cause = std::io::Error::other("no route");
+        let error = std::io::Error::other(Failure::from(cause));
+        assert_eq!(explained(&error), "no route");
+    }
+}

@@ -1,0 +1,36 @@
+//! What survives a crash, or asks a server: stores of others as one would use them, and this crate in front of them.
+//!
+//! All keep every id of a run: retentions are far longer than one, on the clock of whoever keeps it. So their figures contain no
+//! expiry, which helps the stores of others: what one writes around them to delete old ids, and the column that says how old they are,
+//! are not there. (Redis expires by itself, once the run is over.)
+
+#[cfg(feature = "postgres")]
+mod distinct;
+#[cfg(feature = "fjall")]
+mod fjall;
+mod lasting;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod pool;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(feature = "sqlite")]
+mod rusqlite;
+#[cfg(test)]
+mod tests;
+#[cfg(any(feature = "fjall", feature = "postgres", feature = "redis"))]
+mod tiered;
+
+pub use self::lasting::Lasting;
+
+#[cfg(feature = "fjall")]
+pub use self::fjall::Fjall;
+#[cfg(feature = "postgres")]
+pub use self::postgres::{PostgresBatched, PostgresOneByOne};
+#[cfg(feature = "redis")]
+pub use self::redis::{RedisOneByOne, RedisPipelined};
+#[cfg(feature = "sqlite")]
+pub use self::rusqlite::Rusqlite;
+#[cfg(any(feature = "fjall", feature = "postgres", feature = "redis"))]
+pub use self::tiered::HapaxOver;

@@ -1,0 +1,99 @@
+//! PostgreSQL, asked with `tokio-postgres`: a table of ids.
+
+use super::distinct::Distinct;
+use super::lasting::Keep;
+use super::pool::Pool;
+use crate::measure::Sort;
+use crate::strategy::{Failure, Needs, Plan};
+use tokio::runtime::Runtime;
+use tokio_postgres::{Client, NoTls, Statement};
+
+/// `INSERT … ON CONFLICT DO NOTHING`, prepared, a transaction for each id, on a connection for each thread: what one writes first.
+///
+/// *Durable*: when it is answered, as the server comes: every transaction waits for the disk (those of several threads may share one
+/// sync). The table has the ids and their index, and nothing else.
+pub struct PostgresOneByOne(Pool<Session>);
+
+/// One statement for a batch: an array of ids, sorted against deadlocks, and those that were inserted come back. As durable.
+pub struct PostgresBatched(Pool<Session>);
+
+const TABLE: &str = "CREATE TABLE ids (id bytea PRIMARY KEY)";
+const INSERT: &str = "INSERT INTO ids (id) VALUES ($1) ON CONFLICT DO NOTHING";
+const INSERT_ALL: &str = "INSERT INTO ids (id) SELECT unnest($1::bytea[]) ON CONFLICT DO NOTHING RETURNING id";
+
+/// A connection that is driven by whoever asks, so that no other thread has to be woken.
+struct Session {
+    runtime: Runtime,
+    client: Client,
+    insert: Statement,
+    insert_all: Statement,
+}
+
+impl Session {
+    fn connect(address: &str) -> Result<Session, Failure> {
+        let (runtime, client) = client(address)?;
+        let insert = runtime.block_on(client.prepare(INSERT))?;
+        let insert_all = runtime.block_on(client.prepare(INSERT_ALL))?;
+        Ok(Session { runtime, client, insert, insert_all })
+    }
+
+    fn add(&self, id: &[u8]) -> Result<bool, Failure> {
+        Ok(self.runtime.block_on(self.client.execute(&self.insert, &[&id]))? == 1)
+    }
+
+    fn add_all<B: AsRef<[u8]>>(&self, batch: &Distinct<B>, fresh: &mut Vec<bool>) -> Result<(), Failure> {
+        let ids: Vec<&[u8]> = batch.ids.iter().map(AsRef::as_ref).collect();
+        let rows = self.runtime.block_on(self.client.query(&self.insert_all, &[&ids]))?;
+        let new = rows.iter().map(|row| row.try_get::<_, &[u8]>(0)).collect::<Result<Vec<_>, _>>()?;
+        batch.answer(new.into_iter(), fresh)
+    }
+}
+
+fn client(address: &str) -> Result<(Runtime, Client), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (client, connection) = runtime.block_on(tokio_postgres::connect(address, NoTls))?;
+    // What it fails with is what the client is told.
+    runtime.spawn(connection);
+    Ok((runtime, client))
+}
+
+fn sessions(plan: &Plan) -> Result<Pool<Session>, Failure> {
+    let address = plan.server()?.to_owned();
+    let (runtime, owner) = client(&address)?;
+    runtime.block_on(owner.batch_execute(TABLE))?;
+    Pool::new(plan.threads, move || Session::connect(&address))
+}
+
+impl Keep for PostgresOneByOne {
+    const NAME: &'static str = "PostgreSQL INSERT, one at a time";
+    const SORT: Sort = Sort::Server;
+    const NEEDS: Needs = Needs::Postgres;
+    const BATCHES: bool = false;
+
+    fn open(plan: &Plan) -> Result<Self, Failure> {
+        Ok(PostgresOneByOne(sessions(plan)?))
+    }
+
+    fn add(&self, id: &[u8]) -> Result<bool, Failure> {
+        self.0.with(|session| session.add(id))
+    }
+}
+
+impl Keep for PostgresBatched {
+    const NAME: &'static str = "PostgreSQL INSERT, batched";
+    const SORT: Sort = Sort::Server;
+    const NEEDS: Needs = Needs::Postgres;
+
+    fn open(plan: &Plan) -> Result<Self, Failure> {
+        Ok(PostgresBatched(sessions(plan)?))
+    }
+
+    fn add(&self, id: &[u8]) -> Result<bool, Failure> {
+        self.0.with(|session| session.add(id))
+    }
+
+    fn add_batch<B: AsRef<[u8]>>(&self, ids: impl Iterator<Item = B>, fresh: &mut Vec<bool>) -> Result<(), Failure> {
+        let batch = Distinct::of(ids);
+        self.0.with(|session| session.add_all(&batch, fresh))
+    }
+}

@@ -1,0 +1,146 @@
+//! This crate's asynchronous engine: its memory in front of a store.
+
+use super::lasting::Keep;
+use crate::measure::Sort;
+use crate::store::{Store, StoreError};
+use crate::strategy::{FALSE_POSITIVE_RATE, Failure, Needs, Plan};
+use crate::{Ownership, TieredDedup};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// How long memory and the store keep an id: as both are full of the same ids, what each takes for one can be told.
+const RETENTION: Duration = Duration::from_secs(24 * 3_600);
+
+/// A server that is busy is waited for: a run is to be slow then, not to fail.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What an exclusive engine has answered is durable after so long: what a journal does by default.
+const GROUP: Duration = Duration::from_millis(5);
+
+/// The ids of a history that is rated for a run: as many windows as one may bring.
+const WINDOWS: usize = 8;
+
+/// A store that is compared.
+pub trait Backend: Store + Sized {
+    /// What the engine in front of it is called.
+    const NAME: &'static str;
+    /// See [`Strategy::SORT`](crate::strategy::Strategy::SORT).
+    const SORT: Sort;
+    /// See [`Strategy::NEEDS`](crate::strategy::Strategy::NEEDS).
+    const NEEDS: Needs;
+    /// Whose it is.
+    const OWNERSHIP: Ownership = Ownership::Shared;
+
+    /// Opens it in an empty place.
+    fn open(plan: &Plan) -> impl Future<Output = Result<Self, Failure>>;
+}
+
+/// The engine over one of our stores, asked through its calls for one id and for many.
+///
+/// Shared, whatever memory does not know is asked there, and an answer is as durable as the store. Exclusive, what the history does not know
+/// is new at once, and written behind: every 5 ms a caller waits until all of it is durable.
+///
+/// Memory keeps as much as the store does. Only ids that were accepted in this run are ever asked for, so memory answers what is
+/// redelivered, and the store says what is new.
+pub struct HapaxOver<S: Backend> {
+    dedup: TieredDedup<S>,
+    runtime: Runtime,
+    /// When all was durable.
+    flushed: Mutex<Instant>,
+}
+
+impl<S: Backend> Keep for HapaxOver<S> {
+    const NAME: &'static str = S::NAME;
+    const SORT: Sort = S::SORT;
+    const NEEDS: Needs = S::NEEDS;
+
+    fn open(plan: &Plan) -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let dedup = runtime.block_on(async {
+            let builder = TieredDedup::builder(S::open(plan).await?).ownership(S::OWNERSHIP);
+            let builder = builder.window(RETENTION).retention(RETENTION).capacity(plan.live).timeout(PATIENCE);
+            let builder = match S::OWNERSHIP {
+                Ownership::Shared => builder,
+                Ownership::Exclusive => builder.history(FALSE_POSITIVE_RATE, WINDOWS * plan.live.max(1)),
+            };
+            let dedup = builder.build().await?;
+            // Nothing is there, and the history is to know that.
+            dedup.warm().await?;
+            Ok::<_, Failure>(dedup)
+        })?;
+        Ok(HapaxOver { dedup, runtime, flushed: Mutex::new(Instant::now()) })
+    }
+
+    fn add(&self, id: &[u8]) -> Result<bool, Failure> {
+        let verdict = self.runtime.block_on(self.dedup.check(id))?;
+        self.flush()?;
+        Ok(verdict.is_fresh())
+    }
+
+    fn add_batch<B: AsRef<[u8]>>(&self, ids: impl Iterator<Item = B>, fresh: &mut Vec<bool>) -> Result<(), Failure> {
+        for verdict in self.runtime.block_on(self.dedup.check_batch(ids)) {
+            fresh.push(verdict?.is_fresh());
+        }
+        self.flush()
+    }
+}
+
+impl<S: Backend> HapaxOver<S> {
+    /// If it is time for that, and nobody else does.
+    fn flush(&self) -> Result<(), Failure> {
+        if S::OWNERSHIP == Ownership::Exclusive
+            && let Ok(mut flushed) = self.flushed.try_lock()
+            && flushed.elapsed() >= GROUP
+        {
+            self.runtime.block_on(self.dedup.flush())?;
+            *flushed = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+impl<S: Backend> Drop for HapaxOver<S> {
+    /// What is behind is written. If that fails, nobody was told that it is durable.
+    fn drop(&mut self) {
+        let _: Result<(), StoreError> = self.runtime.block_on(self.dedup.shutdown(PATIENCE));
+    }
+}
+
+#[cfg(feature = "fjall")]
+impl Backend for crate::store::FjallStore {
+    const NAME: &'static str = "hapax over fjall";
+    const SORT: Sort = Sort::Durable;
+    const NEEDS: Needs = Needs::Directory;
+    const OWNERSHIP: Ownership = Ownership::Exclusive;
+
+    async fn open(plan: &Plan) -> Result<Self, Failure> {
+        Ok(Self::open(plan.directory()?).await?)
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Backend for crate::store::RedisStore {
+    const NAME: &'static str = "hapax over Redis";
+    const SORT: Sort = Sort::Server;
+    const NEEDS: Needs = Needs::Redis;
+
+    async fn open(plan: &Plan) -> Result<Self, Failure> {
+        let options = crate::store::RedisOptions::single(plan.server()?).response_timeout(PATIENCE);
+        Ok(Self::connect(options).await?)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl Backend for crate::store::PostgresStore {
+    const NAME: &'static str = "hapax over PostgreSQL";
+    const SORT: Sort = Sort::Server;
+    const NEEDS: Needs = Needs::Postgres;
+
+    async fn open(plan: &Plan) -> Result<Self, Failure> {
+        let options = crate::store::PostgresOptions::parse(plan.server()?)?.timeout(PATIENCE)?;
+        let store = Self::new(options)?;
+        store.migrate().await?;
+        Ok(store)
+    }
+}

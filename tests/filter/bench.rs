@@ -1,0 +1,201 @@
+//! `hapax bench`, from outside.
+
+use hapax::measure::{Measurement, Report};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A directory that the command and its processes use for everything.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("hapax-bench-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("tmp")).unwrap();
+        Folder(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn bench(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hapax"));
+        command.arg("bench").args(options).arg("--save").arg(self.path("report.json"));
+        command.env("TMPDIR", self.path("tmp")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// What was measured; and nothing else is left.
+    fn report(&self) -> Report {
+        let left: Vec<_> = std::fs::read_dir(self.path("tmp")).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+        serde_json::from_slice(&std::fs::read(self.path("report.json")).unwrap()).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// All runs of a strategy.
+fn runs<'a>(report: &'a Report, strategy: &str) -> Vec<&'a Measurement> {
+    report.rows.iter().filter(|row| row.strategy == strategy).flat_map(|row| &row.runs).collect()
+}
+
+const TINY: [&str; 8] = ["--live", "2000", "--threads", "1,2", "--batch", "1,64", "--rate", "max,1000000"];
+
+#[test]
+fn a_tiny_comparison_has_all_rows_with_right_answers() {
+    let folder = Folder::new("tiny");
+    let only = ["--only", "hapax window,dashmap,roofline", "--without", "history", "--rounds", "2", "--seed", "17"];
+    let output = folder.bench(&[&TINY[..], &only].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let report = folder.report();
+    assert!(!report.interrupted && report.seed == 17 && report.command.starts_with("hapax bench --live 2000"));
+    assert!(report.machine.libraries.iter().any(|library| library.name == "dashmap"), "{:?}", report.machine);
+    for strategy in ["hapax window", "DashMap"] {
+        let runs = runs(&report, strategy);
+        assert_eq!(runs.len(), 2 * 2 * 2 * 2, "settings, rounds");
+        for run in runs {
+            assert!(run.checks >= 2_000 && run.answers.fresh >= 2_000 && run.answers.duplicates > 200, "{run:?}");
+            assert_eq!((run.answers.missed, run.answers.invented), (0, 0), "{strategy}");
+        }
+    }
+    for row in &report.rows {
+        let paced = row.setting.rate.is_some();
+        assert!(row.failures.is_empty() && row.runs.iter().all(|run| run.latency.is_some() == paced), "{row:?}");
+    }
+    let again = Folder::new("again");
+    let from = again.bench(&["--from", folder.path("report.json").to_str().unwrap()]).output().unwrap();
+    assert!(from.status.success() && again.report() == report, "{}", said(&from));
+    let lines = said(&output);
+    assert!(lines.starts_with("8 settings, ") && lines.contains("--seed 17") && lines.lines().count() > 32, "{lines}");
+}
+
+#[test]
+fn a_case_that_fails_is_a_row_and_the_others_go_on() {
+    let folder = Folder::new("fails");
+    let options = ["--live", "2000,2_000_000_000_000", "--threads", "1", "--batch", "64", "--rate", "max"];
+    let output = folder.bench(&[&options[..], &["--only", "dashmap", "--rounds", "1"]].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let report = folder.report();
+    let [right, failed] = &report.rows[..] else { panic!("{:?}", report.rows) };
+    assert_eq!((right.runs.len(), right.failures.len(), failed.runs.len(), failed.failures.len()), (1, 0, 0, 1));
+    assert!(failed.failures[0].contains("GiB"), "{:?}", failed.failures);
+    let all_failed =
+        folder.bench(&["--live", "2_000_000_000_000", "--rate", "max", "--only", "dashmap"]).output().unwrap();
+    assert_eq!(all_failed.status.code(), Some(1), "{}", said(&all_failed));
+}
+
+#[test]
+fn an_interrupt_keeps_what_is_finished() {
+    let folder = Folder::new("interrupt");
+    let mut child = folder.bench(&[&TINY[..], &["--only", "dashmap", "--rounds", "1000"]].concat()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("1 of ")), "a line for each case");
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert!(rest.last().is_some_and(|line| line.contains("interrupted")), "{rest:?}");
+    let report = folder.report();
+    let runs = runs(&report, "DashMap").len();
+    assert!(report.interrupted && (1..8_000).contains(&runs), "{runs}");
+    assert!(report.rows.iter().all(|row| row.failures.is_empty()));
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let folder = Folder::new("refused");
+    let file = folder.path("ids");
+    std::fs::write(&file, "a\n").unwrap();
+    let file = file.to_str().unwrap();
+    for (options, reason) in [
+        (&["--only", "nobody"][..], "--list"),
+        (&["--live", "10"], "1,000"),
+        (&["--threads", "0"], "at least one"),
+        (&["--live", "4000,5000,6000,7000,8000", "--threads", "1,2,3,4", "--rounds", "1000"], "cases"),
+        (&["--duplicates", "1"], "0.95"),
+        (&["--distance", "2"], "at most 1"),
+        (&["--workload", "trace"], "none of uniform"),
+        (&["--rate", "0"], "above 0"),
+        (&["--window", "1m"], "files"),
+        (&["--column", "id"], "files"),
+        (&["--window", "1m", file], "--time-column"),
+        (&["--live", "5000", file], "--live"),
+        (&["--workload", "uniform", file], "--workload"),
+    ] {
+        let output = folder.bench(options).output().unwrap();
+        let said = said(&output);
+        assert!(output.status.code() == Some(2) && said.contains(reason), "{options:?}: {said}");
+    }
+    assert!(!folder.path("report.json").exists());
+}
+
+#[test]
+fn strategies_are_listed() {
+    let output = Folder::new("list").bench(&["--list"]).output().unwrap();
+    let list = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && list.contains("hapax window ") && list.contains("exact, in memory"), "{list}");
+    assert!(list.lines().all(|line| line.len() > 40), "{list}");
+}
+
+/// Every id of `count` comes three times; the second time within a window of 100 s, the third long after it.
+fn lines(count: usize) -> String {
+    let times = |id: usize| [id, id + count, id + count + 1_000_000];
+    let mut events: Vec<(usize, usize)> = (0..count).flat_map(|id| times(id).map(|time| (time, id))).collect();
+    events.sort_unstable();
+    events.iter().map(|(time, id)| format!("{time}\torder-{id}\n")).collect()
+}
+
+fn of_file(name: &str, options: &[&str], write: impl Fn(&Path)) -> Report {
+    let folder = Folder::new(name);
+    let file = folder.path("events.tsv");
+    write(&file);
+    let mut command = folder.bench(&["--threads", "1,2", "--batch", "64", "--rate", "max", "--rounds", "1"]);
+    let output = command
+        .args(["--only", "dashmap,hapax window", "--without", "history"])
+        .args(options)
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let report = folder.report();
+    let trace = serde_json::to_value(&report.rows[0].setting.workload.shape).unwrap();
+    assert_eq!(trace["trace"]["path"], file.to_str().unwrap());
+    report
+}
+
+#[test]
+fn ids_of_a_file_get_the_exact_answers() {
+    let report = of_file("file", &["--field", "2"], |file| std::fs::write(file, lines(500)).unwrap());
+    for strategy in ["DashMap", "hapax window"] {
+        for run in runs(&report, strategy) {
+            let passes = run.checks / 1_500;
+            assert!(passes >= 1 && run.checks == passes * 1_500 && run.held == 500, "{run:?}");
+            assert_eq!((run.answers.fresh, run.answers.missed, run.answers.invented), (passes * 500, 0, 0), "{run:?}");
+            assert!(run.answers.duplicates >= passes * 1_000, "{run:?}");
+        }
+    }
+    // In milliseconds: with a window of 100 s the third one of each is new again.
+    let window = ["--field", "2", "--time-field", "1", "--time-format", "ms", "--window", "100s"];
+    let report = of_file("window", &window, |file| std::fs::write(file, lines(500)).unwrap());
+    for strategy in ["DashMap", "hapax window"] {
+        for run in runs(&report, strategy) {
+            let passes = run.checks / 1_500;
+            assert!(passes >= 1 && run.checks == passes * 1_500, "{run:?}");
+            assert_eq!(
+                (run.answers.fresh, run.answers.missed, run.answers.invented),
+                (passes * 1_000, 0, 0),
+                "{run:?}"
+            );
+        }
+    }
+}
