@@ -82,13 +82,10 @@ impl Engine {
 
     /// What the store says of what memory does not know.
     fn check(&self, (key, id): Name) -> Answering<'_, Result<Verdict, StoreError>> {
-        Box::pin(async move {
-            let verdict = match self.inner.ownership {
-                Ownership::Shared => self.check_shared(key, id).await,
-                Ownership::Exclusive => self.check_exclusive(key, id).await,
-            };
-            self.told(id, verdict)
-        })
+        match self.inner.ownership {
+            Ownership::Shared => Box::pin(async move { self.told(id, self.check_shared(key, id).await) }),
+            Ownership::Exclusive => Box::pin(async move { self.told(id, self.check_exclusive(key, id).await) }),
+        }
     }
 
     fn check_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Verdict, StoreError>>> {
