@@ -1,7 +1,7 @@
 //! What is measured once, as it is handed to a process.
 
 use super::phases::Effort;
-use super::workload::{Bytes, Ids, Keys200, UuidTexts};
+use super::workload::{Bytes, Ids};
 use super::{IdKind, Measurement, ROOFLINE, Setting, measure, roofline};
 use crate::strategy::{Failure, Listed, Strategy, Visitor, listed, visit};
 use serde::{Deserialize, Serialize};
@@ -44,9 +44,7 @@ impl Case {
         let seen = match self.setting.ids {
             IdKind::U64 => self.visit::<Vec<u64>>(),
             IdKind::Uuid => self.visit::<Vec<[u8; 16]>>(),
-            IdKind::UuidText => self.visit::<UuidTexts>(),
-            IdKind::Key200 => self.visit::<Keys200>(),
-            IdKind::Bytes => self.visit::<Bytes>(),
+            IdKind::UuidText | IdKind::Key200 | IdKind::Bytes => self.visit::<Bytes>(),
         };
         seen.unwrap_or_else(|| Err(format!("there is no strategy that is called {}", self.strategy).into()))
     }

@@ -56,9 +56,6 @@ pub fn measure<B: Ids, S: Strategy<B::Id>>(
 }
 
 fn check<B: Ids, S: Strategy<B::Id>>(setting: &Setting) -> Result<(), Failure> {
-    if B::KIND != setting.ids {
-        return Err(format!("ids of the kind {:?} are kept here, the setting has {:?}", B::KIND, setting.ids).into());
-    }
     if setting.threads == 0 || setting.batch == 0 {
         return Err("there has to be a thread, and an id in a batch".into());
     }

@@ -1,7 +1,7 @@
 //! Every strategy gives the true answers, as far as it promises them.
 
 use super::*;
-use crate::measure::workload::{Bytes, Ids, Truth, UuidTexts, WINDOW, WINDOW_TICKS, streams, time};
+use crate::measure::workload::{Bytes, Ids, Truth, WINDOW, WINDOW_TICKS, streams, time};
 use crate::measure::{IdKind, Setting, Shape, Workload};
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -183,7 +183,7 @@ fn a_budget_that_is_too_small_is_an_error() {
 }
 
 /// A stream of every shape, with its true answers.
-struct OverStreams<B>(PhantomData<B>);
+struct OverStreams<B>(IdKind, PhantomData<B>);
 
 impl<B> Clone for OverStreams<B> {
     fn clone(&self) -> Self {
@@ -216,7 +216,7 @@ impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
         }
         let longer_memory = S::NAME == "hapax window+history";
         for (seed, shape) in (1..).zip(&SHAPES) {
-            let stream = &streams::<B>(&setting(shape, B::KIND), seed, 4 * WINDOW_TICKS).unwrap()[0];
+            let stream = &streams::<B>(&setting(shape, self.0), seed, 4 * WINDOW_TICKS).unwrap()[0];
             let plan = Plan { window: WINDOW, live: 700, ..PLAN };
             let strategy = S::new(&plan).unwrap();
             let (mut invented, mut fresh) = (0, Vec::new());
@@ -244,10 +244,10 @@ impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
 
 #[test]
 fn streams_of_all_shapes_get_their_true_answers() {
-    each_with::<u64, _>(OverStreams::<Vec<u64>>(PhantomData));
-    each_with::<[u8; 16], _>(OverStreams::<Vec<[u8; 16]>>(PhantomData));
-    each_with::<[u8], _>(OverStreams::<UuidTexts>(PhantomData));
-    each_with::<[u8], _>(OverStreams::<Bytes>(PhantomData));
+    each_with::<u64, _>(OverStreams::<Vec<u64>>(IdKind::U64, PhantomData));
+    each_with::<[u8; 16], _>(OverStreams::<Vec<[u8; 16]>>(IdKind::Uuid, PhantomData));
+    each_with::<[u8], _>(OverStreams::<Bytes>(IdKind::UuidText, PhantomData));
+    each_with::<[u8], _>(OverStreams::<Bytes>(IdKind::Bytes, PhantomData));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::redeliver::Redeliveries;
 use super::truth::{Certain, Ledger};
 use super::zipf::{self, Zipf};
 use super::{Ids, Stream, Truth, WINDOW_TICKS};
-use crate::measure::{Setting, Shape, Workload};
+use crate::measure::{IdKind, Setting, Shape, Workload};
 use crate::random::{Random, mix};
 use crate::strategy::Failure;
 use std::ops::Range;
@@ -76,6 +76,7 @@ pub(super) fn check_threads(threads: usize) -> Result<(), Failure> {
 /// What one thread's stream is made from.
 struct Part<'a> {
     workload: &'a Workload,
+    ids: IdKind,
     certain: Certain,
     seed: u64,
     thread: usize,
@@ -87,7 +88,7 @@ impl<'a> Part<'a> {
     fn new(setting: &'a Setting, seed: u64, thread: usize) -> Self {
         let until = |thread: usize| setting.live * thread / setting.threads;
         let (live, certain) = (until(thread + 1) - until(thread), Certain::with_threads(setting.threads));
-        Part { workload: &setting.workload, certain, seed, thread, live }
+        Part { workload: &setting.workload, ids: setting.ids, certain, seed, thread, live }
     }
 
     fn stream<B: Ids>(&self, ticks: usize) -> Result<Stream<B>, Failure> {
@@ -105,7 +106,7 @@ impl<'a> Part<'a> {
                 format!("{expected:.1e} ids for one thread in {ticks} ticks; {CHECKS_MAX:.1e} are too many").into()
             );
         }
-        Ok(Stream::with_capacity((1.02 * expected) as usize + 1_000))
+        Ok(Stream::with_capacity(self.ids, (1.02 * expected) as usize + 1_000))
     }
 
     /// New ids in their order, and between them redeliveries of recent ones.

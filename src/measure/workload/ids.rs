@@ -11,18 +11,16 @@ use std::ops::Range;
 /// |---|---|
 /// | `U64` | `Vec<u64>` |
 /// | `Uuid` | `Vec<[u8; 16]>` |
-/// | `UuidText` | [`UuidTexts`] |
-/// | `Key200` | [`Keys200`] |
-/// | `Bytes` | [`Bytes`] |
+/// | `UuidText`, `Key200`, `Bytes` | [`Bytes`] |
 pub trait Ids: Send + Sync + Sized {
     /// What a check borrows.
     type Id: Id + ?Sized;
 
-    /// The kind that it keeps.
-    const KIND: IdKind;
+    /// Whether it is for ids of a kind.
+    fn keeps(kind: IdKind) -> bool;
 
-    /// None yet, with room for a number of ids.
-    fn with_capacity(ids: usize) -> Self;
+    /// None yet, with room for a number of ids of a kind that it [`keeps`](Ids::keeps).
+    fn with_capacity(kind: IdKind, ids: usize) -> Self;
 
     /// Adds the id of this number; another number is another id. Numbers that look random make ids that do.
     fn push(&mut self, number: u64);
@@ -58,9 +56,12 @@ fn exactly<const LEN: usize>(id: &[u8], kind: IdKind) -> Result<[u8; LEN], Failu
 
 impl Ids for Vec<u64> {
     type Id = u64;
-    const KIND: IdKind = IdKind::U64;
 
-    fn with_capacity(ids: usize) -> Self {
+    fn keeps(kind: IdKind) -> bool {
+        kind == IdKind::U64
+    }
+
+    fn with_capacity(_kind: IdKind, ids: usize) -> Self {
         Vec::with_capacity(ids)
     }
 
@@ -73,7 +74,7 @@ impl Ids for Vec<u64> {
     }
 
     fn push_bytes(&mut self, id: &[u8]) -> Result<(), Failure> {
-        self.push(u64::from_le_bytes(exactly(id, Self::KIND)?));
+        self.push(u64::from_le_bytes(exactly(id, IdKind::U64)?));
         Ok(())
     }
 
@@ -95,9 +96,12 @@ fn uuid_alike(number: u64) -> [u8; 16] {
 
 impl Ids for Vec<[u8; 16]> {
     type Id = [u8; 16];
-    const KIND: IdKind = IdKind::Uuid;
 
-    fn with_capacity(ids: usize) -> Self {
+    fn keeps(kind: IdKind) -> bool {
+        kind == IdKind::Uuid
+    }
+
+    fn with_capacity(_kind: IdKind, ids: usize) -> Self {
         Vec::with_capacity(ids)
     }
 
@@ -110,7 +114,7 @@ impl Ids for Vec<[u8; 16]> {
     }
 
     fn push_bytes(&mut self, id: &[u8]) -> Result<(), Failure> {
-        self.push(exactly(id, Self::KIND)?);
+        self.push(exactly(id, IdKind::Uuid)?);
         Ok(())
     }
 
@@ -136,116 +140,88 @@ fn push_uuid_text(text: &mut Vec<u8>, uuid: [u8; 16]) {
     }
 }
 
-/// UUIDs as text, of 36 bytes each.
-pub struct UuidTexts(Vec<u8>);
-
-const UUID_TEXT_BYTES: usize = 36;
-
-impl Ids for UuidTexts {
-    type Id = [u8];
-    const KIND: IdKind = IdKind::UuidText;
-
-    fn with_capacity(ids: usize) -> Self {
-        UuidTexts(Vec::with_capacity(ids * UUID_TEXT_BYTES))
-    }
-
-    fn push(&mut self, number: u64) {
-        push_uuid_text(&mut self.0, uuid(number));
-    }
-
-    fn push_alike(&mut self, number: u64) {
-        push_uuid_text(&mut self.0, uuid_alike(number));
-    }
-
-    fn push_bytes(&mut self, id: &[u8]) -> Result<(), Failure> {
-        self.0.extend(exactly::<UUID_TEXT_BYTES>(id, Self::KIND)?);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn range(&self, places: Range<usize>) -> impl Iterator<Item = &[u8]> {
-        self.0[places.start * UUID_TEXT_BYTES..places.end * UUID_TEXT_BYTES].chunks_exact(UUID_TEXT_BYTES)
+/// Appends a key: 25 times eight digits of different halves of words.
+fn push_key(text: &mut Vec<u8>, number: u64) {
+    push_hex(text, &number.to_be_bytes());
+    let mut word = number;
+    for _ in 0..(KEY_BYTES - 16) / 8 {
+        word = mix(word);
+        push_hex(text, &word.to_be_bytes()[..4]);
     }
 }
 
-/// Keys of 200 bytes each.
-pub struct Keys200(Vec<u8>);
-
-const KEY_BYTES: usize = 200;
-
-impl Ids for Keys200 {
-    type Id = [u8];
-    const KIND: IdKind = IdKind::Key200;
-
-    fn with_capacity(ids: usize) -> Self {
-        Keys200(Vec::with_capacity(ids * KEY_BYTES))
-    }
-
-    /// 25 times eight digits of different halves of words.
-    fn push(&mut self, number: u64) {
-        push_hex(&mut self.0, &number.to_be_bytes());
-        let mut word = number;
-        for _ in 0..(KEY_BYTES - 16) / 8 {
-            word = mix(word);
-            push_hex(&mut self.0, &word.to_be_bytes()[..4]);
-        }
-    }
-
-    fn push_alike(&mut self, number: u64) {
-        self.0.resize(self.0.len() + KEY_BYTES - 16, b'/');
-        push_hex(&mut self.0, &number.to_be_bytes());
-    }
-
-    fn push_bytes(&mut self, id: &[u8]) -> Result<(), Failure> {
-        self.0.extend(exactly::<KEY_BYTES>(id, Self::KIND)?);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn range(&self, places: Range<usize>) -> impl Iterator<Item = &[u8]> {
-        self.0[places.start * KEY_BYTES..places.end * KEY_BYTES].chunks_exact(KEY_BYTES)
+/// Appends an id of 8 to 64 bytes.
+fn push_any(bytes: &mut Vec<u8>, number: u64) {
+    bytes.extend(number.to_le_bytes());
+    let mut word = number;
+    for _ in 0..mix(number) % 8 {
+        word = mix(word);
+        bytes.extend(&word.to_le_bytes()[..1 + word as usize % 7]);
     }
 }
 
-/// Ids of any length.
+/// Ids of any length. One type for all of their kinds: whoever measures is compiled for each type of ids and each strategy.
 pub struct Bytes {
+    kind: IdKind,
     bytes: Vec<u8>,
     /// Where each id begins, and where the last one ends.
     bounds: Vec<usize>,
 }
 
-/// What ids that are alike begin with here: longer than what any hash function reads at once.
+const UUID_TEXT_BYTES: usize = 36;
+const KEY_BYTES: usize = 200;
+
+/// What ids of any length that are alike begin with: longer than what any hash function reads at once.
 const COMMON_PREFIX: [u8; 96] = [b'/'; 96];
 
 impl Ids for Bytes {
     type Id = [u8];
-    const KIND: IdKind = IdKind::Bytes;
 
-    fn with_capacity(ids: usize) -> Self {
-        let mut bounds = Vec::with_capacity(ids + 1);
-        bounds.push(0);
-        Bytes { bytes: Vec::new(), bounds }
+    fn keeps(kind: IdKind) -> bool {
+        matches!(kind, IdKind::UuidText | IdKind::Key200 | IdKind::Bytes)
     }
 
-    /// From 8 to 64 bytes.
+    fn with_capacity(kind: IdKind, ids: usize) -> Self {
+        let mut bounds = Vec::with_capacity(ids + 1);
+        bounds.push(0);
+        let bytes = match kind {
+            IdKind::UuidText => ids * UUID_TEXT_BYTES,
+            IdKind::Key200 => ids * KEY_BYTES,
+            _ => 0,
+        };
+        Bytes { kind, bytes: Vec::with_capacity(bytes), bounds }
+    }
+
     fn push(&mut self, number: u64) {
-        self.bytes.extend(number.to_le_bytes());
-        let mut word = number;
-        for _ in 0..mix(number) % 8 {
-            word = mix(word);
-            self.bytes.extend(&word.to_le_bytes()[..1 + word as usize % 7]);
+        match self.kind {
+            IdKind::UuidText => push_uuid_text(&mut self.bytes, uuid(number)),
+            IdKind::Key200 => push_key(&mut self.bytes, number),
+            _ => push_any(&mut self.bytes, number),
         }
         self.bounds.push(self.bytes.len());
     }
 
     fn push_alike(&mut self, number: u64) {
-        self.bytes.extend(COMMON_PREFIX);
-        self.bytes.extend(number.to_be_bytes());
+        match self.kind {
+            IdKind::UuidText => push_uuid_text(&mut self.bytes, uuid_alike(number)),
+            IdKind::Key200 => {
+                self.bytes.resize(self.bytes.len() + KEY_BYTES - 16, b'/');
+                push_hex(&mut self.bytes, &number.to_be_bytes());
+            }
+            _ => {
+                self.bytes.extend(COMMON_PREFIX);
+                self.bytes.extend(number.to_be_bytes());
+            }
+        }
         self.bounds.push(self.bytes.len());
     }
 
     fn push_bytes(&mut self, id: &[u8]) -> Result<(), Failure> {
-        self.bytes.extend_from_slice(id);
+        match self.kind {
+            IdKind::UuidText => self.bytes.extend(exactly::<UUID_TEXT_BYTES>(id, self.kind)?),
+            IdKind::Key200 => self.bytes.extend(exactly::<KEY_BYTES>(id, self.kind)?),
+            _ => self.bytes.extend_from_slice(id),
+        }
         self.bounds.push(self.bytes.len());
         Ok(())
     }

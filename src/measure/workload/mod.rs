@@ -47,7 +47,7 @@ mod trace;
 mod truth;
 mod zipf;
 
-pub use self::ids::{Bytes, Ids, Keys200, UuidTexts};
+pub use self::ids::{Bytes, Ids};
 pub use self::stream::Stream;
 pub use self::trace::{Trace, TraceError, TraceHeader};
 pub use self::truth::Truth;
@@ -89,11 +89,12 @@ pub fn window_checks(setting: &Setting) -> f64 {
 ///
 /// If the setting makes no sense, or its trace cannot be read, or has ids of another kind.
 pub fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Result<Vec<Stream<B>>, Failure> {
-    if setting.ids != B::KIND {
-        return Err(format!("ids of the kind {:?} were to be kept as {:?}", setting.ids, B::KIND).into());
+    if !B::keeps(setting.ids) {
+        let kept = std::any::type_name::<B>();
+        return Err(format!("ids of the kind {:?} cannot be kept as {kept}", setting.ids).into());
     }
     match &setting.workload.shape {
-        Shape::Trace { path } => Trace::read(path)?.streams(setting.threads, ticks),
+        Shape::Trace { path } => Trace::read(path)?.streams(setting.ids, setting.threads, ticks),
         _ => generate::streams(setting, seed, ticks),
     }
 }

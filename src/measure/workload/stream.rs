@@ -1,6 +1,7 @@
 //! One thread's ids.
 
 use super::{Ids, Truth};
+use crate::measure::IdKind;
 use std::ops::Range;
 
 /// The ids that one thread checks, tick after tick, with the true answers.
@@ -14,9 +15,9 @@ pub struct Stream<B> {
 }
 
 impl<B: Ids> Stream<B> {
-    /// None yet, with room for a number of ids.
-    pub(super) fn with_capacity(ids: usize) -> Self {
-        Stream { ids: B::with_capacity(ids), truth: Vec::with_capacity(ids), ticks: vec![0] }
+    /// None yet, with room for a number of ids of a kind.
+    pub(super) fn with_capacity(kind: IdKind, ids: usize) -> Self {
+        Stream { ids: B::with_capacity(kind, ids), truth: Vec::with_capacity(ids), ticks: vec![0] }
     }
 
     /// All ids of the next tick were added.

@@ -4,6 +4,7 @@ use super::generate::check_threads;
 use super::truth::{Certain, Ledger};
 use super::{Bytes, Ids, Stream, WINDOW_TICKS};
 use crate::Timestamp;
+use crate::measure::IdKind;
 use crate::strategy::Failure;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -96,7 +97,7 @@ impl Trace {
             hundredths: 0,
             tick: 0,
         });
-        Trace { has_window: window.is_some(), clock, ids: Bytes::with_capacity(0), ticks: Vec::new() }
+        Trace { has_window: window.is_some(), clock, ids: Bytes::with_capacity(IdKind::Bytes, 0), ticks: Vec::new() }
     }
 
     /// Adds an id. One without a time happens when the one before it did, and so does one of an earlier time: stream time does not go
@@ -164,11 +165,17 @@ impl Trace {
     }
 
     /// Its ids by threads, each of which has all of an id's events. Beyond its end there are empty ticks.
-    pub(super) fn streams<B: Ids>(&self, threads: usize, ticks: usize) -> Result<Vec<Stream<B>>, Failure> {
+    pub(super) fn streams<B: Ids>(
+        &self,
+        kind: IdKind,
+        threads: usize,
+        ticks: usize,
+    ) -> Result<Vec<Stream<B>>, Failure> {
         check_threads(threads)?;
         let certain = Certain::with_threads(threads);
-        let mut parts: Vec<(Stream<B>, Ledger<&[u8]>)> =
-            (0..threads).map(|_| (Stream::with_capacity(self.ticks.len() / threads), Ledger::new(certain))).collect();
+        let mut parts: Vec<(Stream<B>, Ledger<&[u8]>)> = (0..threads)
+            .map(|_| (Stream::with_capacity(kind, self.ticks.len() / threads), Ledger::new(certain)))
+            .collect();
         let mut now = 0;
         for (id, tick) in self.events().take_while(|(_, tick)| *tick < ticks) {
             for _ in now..tick {

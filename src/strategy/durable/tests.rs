@@ -70,7 +70,7 @@ impl<I: Id + ?Sized> Visitor<I> for TrueAnswers {
     fn visit<S: Strategy<I>>(self) {
         println!("{}, seed {SEED:#x}", S::NAME);
         let allowance = S::allowance(&self.0);
-        assert!(S::OWN_CLOCK && allowance.missed == 0.0 && allowance.invented == 0.0, "{}", S::NAME);
+        assert!(allowance.missed < 1e-5 && allowance.invented < 1e-9, "{}", S::NAME);
         let strategy = S::new(&self.0).unwrap();
         let (mut known, mut fresh) = (HashSet::new(), Vec::new());
         for number in numbers(60, 40) {
@@ -113,7 +113,12 @@ impl<I: Id + ?Sized> Visitor<I> for TrueAnswers {
         strategy.check_batch(again.iter().map(Borrow::borrow), NOW, &mut fresh);
         let missed = fresh.iter().filter(|fresh| **fresh).count();
         assert_eq!((fresh.len(), missed), (known.len(), 0), "{}: duplicates missed", S::NAME);
-        assert_eq!(strategy.held(), Some(known.len() as u64), "{}: held", S::NAME);
+        assert!(
+            strategy.held().is_none_or(|held| held == known.len() as u64),
+            "{}: {:?} held",
+            S::NAME,
+            strategy.held()
+        );
     }
 }
 

@@ -12,6 +12,7 @@
 //! Numbers are little-endian.
 
 use super::{EVENTS_MAX, TICKS_MAX, Trace, TraceHeader};
+use crate::measure::IdKind;
 use crate::measure::workload::{Bytes, Ids};
 use crate::strategy::Failure;
 use std::fmt;
@@ -213,7 +214,7 @@ fn parse(bytes: &[u8]) -> Result<Trace, Problem> {
     let mut trace = Trace {
         has_window: header.has_window,
         clock: None,
-        ids: Bytes::with_capacity(header.events),
+        ids: Bytes::with_capacity(IdKind::Bytes, header.events),
         ticks: Vec::with_capacity(header.events),
     };
     for _ in 0..header.events {

@@ -32,7 +32,7 @@ fn a_long_time_without_ids_is_shortened() {
 fn without_a_window_nothing_expires() {
     let trace = trace(None, &[(0, "a"), (1_000_000, "b"), (2_000_000, "a")]);
     assert_eq!(trace.header(), TraceHeader { ticks: 1, events: 3, live: 2, has_window: false });
-    let streams = trace.streams::<Bytes>(1, 1).unwrap();
+    let streams = trace.streams::<Bytes>(IdKind::Bytes, 1, 1).unwrap();
     assert_eq!(streams[0].truth, [Truth::New, Truth::New, Truth::Duplicate]);
 }
 
@@ -45,8 +45,8 @@ fn limits_and_what_cannot_be_continued() {
     assert!(error.to_string().contains("windows"), "{error}");
     let mut read = Trace { clock: None, ..trace(Some(1), &[(0, "a")]) };
     assert!(read.push(b"b", None).is_err());
-    assert!(trace(None, &[]).streams::<Bytes>(0, 1).is_err());
-    let error = trace(None, &[(0, "a")]).streams::<Vec<u64>>(1, 1).err().unwrap();
+    assert!(trace(None, &[]).streams::<Bytes>(IdKind::Bytes, 0, 1).is_err());
+    let error = trace(None, &[(0, "a")]).streams::<Vec<u64>>(IdKind::U64, 1, 1).err().unwrap();
     assert!(error.to_string().contains("1 bytes"), "{error}");
 }
 
@@ -79,12 +79,12 @@ fn live_is_the_most_distinct_ids_in_a_window() {
 #[test]
 fn threads_share_the_ids_and_know_the_truth() {
     let trace = random_trace(17);
-    let whole = &trace.streams::<Bytes>(1, trace.header().ticks).unwrap()[0];
+    let whole = &trace.streams::<Bytes>(IdKind::Bytes, 1, trace.header().ticks).unwrap()[0];
     assert_eq!(whole.truth.len(), 3_000);
     for truth in [Truth::New, Truth::Expired, Truth::Duplicate, Truth::Undecided] {
         assert!(whole.truth.contains(&truth), "{truth:?} comes");
     }
-    let parts = trace.streams::<Bytes>(3, trace.header().ticks + 10).unwrap();
+    let parts = trace.streams::<Bytes>(IdKind::Bytes, 3, trace.header().ticks + 10).unwrap();
     let ids = |part: &Stream<Bytes>| part.ids.range(0..part.truth.len()).map(<[u8]>::to_vec).collect::<HashSet<_>>();
     let [a, b, c] = [ids(&parts[0]), ids(&parts[1]), ids(&parts[2])];
     assert!(a.is_disjoint(&b) && b.is_disjoint(&c) && c.is_disjoint(&a));
@@ -97,6 +97,6 @@ fn threads_share_the_ids_and_know_the_truth() {
         streams.iter().flat_map(|stream| &stream.truth).filter(|&&truth| truth == Truth::New).count()
     };
     assert_eq!(new(&parts), new(std::slice::from_ref(whole)));
-    let cut = trace.streams::<Bytes>(1, 50).unwrap();
+    let cut = trace.streams::<Bytes>(IdKind::Bytes, 1, 50).unwrap();
     assert_eq!(cut[0].truth.len(), whole.ticks(0..50).len());
 }
