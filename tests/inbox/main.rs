@@ -4,7 +4,6 @@
 #[allow(dead_code, reason = "other tests use other parts of it")]
 mod server;
 
-mod costs;
 mod crash;
 mod marks;
 mod relays;

@@ -1,7 +1,7 @@
 //! The asynchronous engine over real servers, beside the naive way, in one run on one machine: medians of several rounds, interleaved. The answers
 //! are checked: a fresh id that is called a duplicate, or the other way round, ends the run.
 //!
-//! `cargo run --release -- [redis] [postgres] [fjall] [latency] [warm]`: without a name, everything.
+//! `cargo run --release -- [redis] [postgres] [fjall] [latency] [warm] [inbox] [consumer]`: without a name, everything.
 
 #[path = "../../../tests/stores/redis_server.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
@@ -11,7 +11,9 @@ mod redis_server;
 #[allow(dead_code, reason = "the tests use more of it")]
 mod postgres_server;
 
+mod consumer_rows;
 mod fjall_rows;
+mod inbox_rows;
 mod latency;
 mod load;
 mod postgres_rows;
@@ -22,7 +24,8 @@ mod warm;
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     if wanted.iter().any(|wanted| wanted == "redis-profile") {
         runtime.block_on(redis_rows::profile());
     }
@@ -40,5 +43,11 @@ fn main() {
     }
     if wants("warm") {
         runtime.block_on(warm::run());
+    }
+    if wants("inbox") {
+        runtime.block_on(inbox_rows::run());
+    }
+    if wants("consumer") {
+        runtime.block_on(consumer_rows::run());
     }
 }
