@@ -93,8 +93,6 @@ async fn what_is_behind_is_bounded() {
 #[tokio::test]
 async fn until_it_is_warm_every_miss_is_asked() {
     let world = World::new();
-    // An owner that need not say so: its renewals come by the clock, and would be counted.
-    world.store.be_private();
     {
         let engine = world.exclusive().await;
         assert!(is_fresh(&engine, "old").await);
