@@ -10,7 +10,7 @@ use crate::store::{ErrorKind, Held, StoreError};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout_at};
 
 /// Starts it. It ends when the last handle of the engine is dropped, or it is shut down.
 pub(super) fn start(inner: &Arc<Inner>, owned: bool, expiry: Option<(Duration, usize)>) {
@@ -37,27 +37,26 @@ pub(super) fn show(inner: &Arc<Inner>, policies: &HashMap<String, Arc<PolicyStat
     inner.runtime.spawn(sample(Arc::downgrade(inner), memories));
 }
 
-/// Calls something every so often, as long as there is an engine.
-async fn every(
-    period: Duration,
-    engine: &Weak<Inner>,
-    ticks: &mut Option<tokio::time::Interval>,
-) -> Option<Arc<Inner>> {
-    let ticks = ticks.get_or_insert_with(|| {
-        let mut ticks = interval(period);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        ticks
-    });
+/// When something is to be done. What comes late puts off what comes after it.
+fn ticks(first: Instant, period: Duration) -> Interval {
+    let mut ticks = interval_at(first, period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// The engine at the next tick, as long as there is one.
+async fn at_next(ticks: &mut Interval, engine: &Weak<Inner>) -> Option<Arc<Inner>> {
     ticks.tick().await;
     engine.upgrade().filter(|inner| inner.admit().is_ok())
 }
 
 async fn stay_owner(engine: Weak<Inner>) {
     let Some(mut renewed) = engine.upgrade().and_then(|inner| Some(inner.owned.get()?.asked_at)) else { return };
-    let mut ticks = None;
+    let period = owner::LEASE / 5;
+    let mut ticks = ticks(renewed + period, period);
     loop {
         let lease_end = renewed + owner::LEASE;
-        let Ok(tick) = timeout_at(lease_end, every(owner::LEASE / 5, &engine, &mut ticks)).await else {
+        let Ok(tick) = timeout_at(lease_end, at_next(&mut ticks, &engine)).await else {
             // It is unknown whether it still is the owner; from now on, somebody else may be.
             return engine.upgrade().iter().for_each(|inner| lost(inner, "it could not be renewed in time"));
         };
@@ -79,8 +78,8 @@ fn lost(inner: &Inner, why: &str) {
 }
 
 async fn expire(engine: Weak<Inner>, period: Duration, limit: usize) {
-    let mut ticks = None;
-    while let Some(inner) = every(period, &engine, &mut ticks).await {
+    let mut ticks = ticks(Instant::now(), period);
+    while let Some(inner) = at_next(&mut ticks, &engine).await {
         // What fails is tried again at the next tick.
         while let Ok(expired) = inner.in_time(Asked::Expire, limit, inner.store.expire(limit)).await {
             inner.observer.meters.expired(expired.records);
@@ -97,8 +96,7 @@ async fn expire(engine: Weak<Inner>, period: Duration, limit: usize) {
 async fn sample(engine: Weak<Inner>, memories: Vec<(Weak<Memory>, MemoryMeters)>) {
     const MEMORY_TICKS: u64 = 15;
     let memories = Arc::new(memories);
-    let mut ticks = interval(Duration::from_secs(1));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = ticks(Instant::now(), Duration::from_secs(1));
     for tick in 0_u64.. {
         ticks.tick().await;
         let Some(inner) = engine.upgrade() else { return };

@@ -90,7 +90,7 @@ async fn what_is_behind_is_bounded() {
     engine.flush().await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn until_it_is_warm_every_miss_is_asked() {
     let world = World::new();
     {
