@@ -83,22 +83,25 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
             };
             let threads: Vec<_> = self.streams.iter().enumerate().map(run).collect();
             let _relief = Relief(crew, None);
-            let read = || -> Result<(G, G), Broken> {
+            let read = || -> Result<G, Broken> {
                 crew.gate.wait()?;
                 crew.gate.wait()?;
+                // Of a thread that runs the system tells the processor time late, by a timer's interrupt: they wait at the gate soon.
+                std::thread::sleep(Duration::from_millis(1));
                 let before = gauges();
                 crew.gate.wait()?;
                 crew.gate.wait()?;
-                Ok((before, gauges()))
+                Ok(before)
             };
-            let read = read();
+            let before = read();
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
             // All of them, so that the panic is found that broke the gate.
             let rides: Vec<Result<Ride, Broken>> = threads.into_iter().map(join).collect();
+            let after = gauges(); // when they have ended, for the same reason
             let rides: Result<Vec<Ride>, Broken> = rides.into_iter().collect();
-            let (before, after) = read.expect("no thread has panicked");
+            let before = before.expect("no thread has panicked");
             (rides.expect("no thread has panicked"), before, after)
         })
     }

@@ -120,6 +120,9 @@ const CHARACTER: f64 = 7.2;
 /// Names longer than that are cut in pictures; tables have them whole.
 const NAME_CHARACTERS_MAX: usize = 34;
 
+/// Titles, which are bold, are broken there.
+const TITLE_CHARACTERS_MAX: usize = 82;
+
 impl Chart {
     /// For a page that has [`CSS`] and the chart's title.
     pub fn inline(&self, width: Width) -> String {
@@ -136,23 +139,28 @@ impl Chart {
 
     /// For a file of its own.
     pub fn file(&self) -> String {
-        const HEAD: f64 = 52.0;
         let (body, height) = self.body(Width::Wide);
         let width = Width::Wide.pixels();
+        let (title, rest) = broken(&self.title, TITLE_CHARACTERS_MAX);
+        let context_y = if rest.is_empty() { 37.0 } else { 37.0 + LINE };
+        let head = context_y + 15.0;
         format!(
             r#"<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {:.0}" width="{width}" height="{:.0}" role="img" aria-labelledby="title desc">
 <title id="title">{}</title><desc id="desc">{}</desc>
 <style>{CSS}</style>
-<text x="0" y="17" class="title">{}</text><text x="0" y="37" class="quiet">{}</text>
-<g transform="translate(0 {HEAD})">{body}</g>
+<text x="0" y="17" class="title">{}</text><text x="0" y="{:.0}" class="title">{}</text>
+<text x="0" y="{context_y:.0}" class="quiet">{}</text>
+<g transform="translate(0 {head:.0})">{body}</g>
 </svg>
 "#,
-            height + HEAD,
-            height + HEAD,
+            height + head,
+            height + head,
             Text(&self.title),
             Text(&format!("{} {}", self.context, self.says)),
-            Text(&cut(&self.title, 100)),
-            Text(&cut(&self.context, 112)),
+            Text(title),
+            17.0 + LINE,
+            Text(&cut(rest, TITLE_CHARACTERS_MAX)),
+            Text(&cut(&self.context, 104)),
         )
     }
 
@@ -162,6 +170,13 @@ impl Chart {
             Body::Bars(bars) => bars::draw(bars, width),
         }
     }
+}
+
+/// What fits into a line, by whole words, and the rest.
+fn broken(text: &str, characters: usize) -> (&str, &str) {
+    let Some((end, _)) = text.char_indices().nth(characters) else { return (text, "") };
+    let space = text[..end].rfind(' ').unwrap_or(end);
+    (&text[..space], text[space..].trim_start())
 }
 
 fn cut(text: &str, characters: usize) -> String {
@@ -214,4 +229,17 @@ fn whisker(page: &mut Page, class: &str, x: f64, from: f64, to: f64) {
     line(page, class, (x, from), (x, to));
     line(page, class, (x - 3.0, from), (x + 3.0, from));
     line(page, class, (x - 3.0, to), (x + 3.0, to));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_broken_between_words() {
+        assert_eq!(broken("all of it", 9), ("all of it", ""));
+        assert_eq!(broken("all of it", 8), ("all of", "it"));
+        assert_eq!(broken("überlänge", 4), ("über", "länge"));
+        assert_eq!((cut("überlänge", 5), cut("all", 3)), ("über…".into(), "all".into()));
+    }
 }
