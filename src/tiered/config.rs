@@ -181,7 +181,8 @@ impl<S: Store> TieredBuilder<S> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] says which option is wrong. [`ErrorKind::Conflict`]: another engine has claimed the store for itself.
+    /// [`ErrorKind::Misconfigured`](crate::store::ErrorKind::Misconfigured) says which option is wrong.
+    /// [`ErrorKind::Conflict`](crate::store::ErrorKind::Conflict): another engine has claimed the store for itself.
     pub async fn build(self) -> Result<TieredDedup<S>, StoreError> {
         let store = Arc::new(self.store);
         let engine = self.options.build(Arc::clone(&store) as Arc<dyn Erased>).await?;
