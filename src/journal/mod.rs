@@ -29,13 +29,12 @@ pub use stats::JournalStats;
 use self::commit::Shared;
 use self::disk::System;
 use self::format::Kind;
-use self::recovery::Found;
+use self::recovery::{Found, Lock};
 use self::writer::{Rules, Writer};
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::engine::Engine;
 use crate::{Error, Timestamp};
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -48,7 +47,7 @@ pub(crate) struct Journal {
     recovery: Recovery,
     deferred: bool,
     /// Held until the thread has ended.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// A journal whose directory is locked, and which is not read yet.

@@ -45,11 +45,21 @@ pub struct Torn {
     pub truncated: bool,
 }
 
+/// Keeps others out of a directory.
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing it is not enough: a child that was forked just now has it open as well, until its own program begins.
+        let _ = self.0.unlock();
+    }
+}
+
 /// A directory that is ours, and its files.
 pub(super) struct Found {
     pub(super) directory: PathBuf,
     /// Held for as long as it is open.
-    pub(super) lock: File,
+    pub(super) lock: Lock,
     segments: Vec<(PathBuf, Header)>,
 }
 
@@ -136,7 +146,7 @@ fn create_directory(directory: &Path, options: &JournalOptions) -> std::io::Resu
     builder.create(directory)
 }
 
-fn lock(directory: &Path, options: &JournalOptions) -> Result<File, JournalError> {
+fn lock(directory: &Path, options: &JournalOptions) -> Result<Lock, JournalError> {
     let path = directory.join("lock");
     let opened = private(options.file_mode).read(true).create(true).open(&path);
     let mut lock = opened.map_err(JournalError::io("open", &path))?;
@@ -153,6 +163,7 @@ fn lock(directory: &Path, options: &JournalOptions) -> Result<File, JournalError
     let since = unix_nanos() / 1_000_000_000;
     let holder = format!("process {} (since second {since} of the Unix epoch)", std::process::id());
     let written = lock.set_len(0).and_then(|()| lock.write_all(holder.as_bytes()));
+    let lock = Lock(lock);
     written.map_err(JournalError::io("write", &path))?;
     Ok(lock)
 }
@@ -285,4 +296,23 @@ fn truncate(path: &Path, bytes: u64) -> Result<(), JournalError> {
         file.sync_all()
     };
     cut().map_err(JournalError::io("truncate", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_given_up_also_if_a_child_still_has_the_lock_open() {
+        let directory = std::env::temp_dir().join(format!("hapax-lock-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let options = JournalOptions::new();
+        let held = lock(&directory, &options).unwrap();
+        let of_a_child = held.0.try_clone().unwrap();
+        assert!(matches!(lock(&directory, &options), Err(JournalError::InUse { .. })));
+        drop(held);
+        assert!(lock(&directory, &options).is_ok());
+        drop(of_a_child);
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }

@@ -47,7 +47,8 @@ pub(super) fn prepare(path: &Path) -> Result<(), StoreError> {
             }
         }
     }
-    Ok(())
+    // Not only closed: a child that was forked just now has it open as well, until its own program begins.
+    lock.unlock().map_err(io)
 }
 
 /// Whether the library has come to the end of making a database there: a shorter marker is one that was being written.
