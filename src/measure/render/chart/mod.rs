@@ -144,11 +144,16 @@ impl Chart {
         let (title, rest) = broken(&self.title, TITLE_CHARACTERS_MAX);
         let context_y = if rest.is_empty() { 37.0 } else { 37.0 + LINE };
         let head = context_y + 15.0;
+        let mut second = Page::default();
+        if !rest.is_empty() {
+            text(&mut second, 0.0, 17.0 + LINE, Anchor::Start, "title", &cut(rest, TITLE_CHARACTERS_MAX));
+        }
+        let second = second.into_string();
         format!(
             r#"<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {:.0}" width="{width}" height="{:.0}" role="img" aria-labelledby="title desc">
 <title id="title">{}</title><desc id="desc">{}</desc>
 <style>{CSS}</style>
-<text x="0" y="17" class="title">{}</text><text x="0" y="{:.0}" class="title">{}</text>
+<text x="0" y="17" class="title">{}</text>{second}
 <text x="0" y="{context_y:.0}" class="quiet">{}</text>
 <g transform="translate(0 {head:.0})">{body}</g>
 </svg>
@@ -158,8 +163,6 @@ impl Chart {
             Text(&self.title),
             Text(&format!("{} {}", self.context, self.says)),
             Text(title),
-            17.0 + LINE,
-            Text(&cut(rest, TITLE_CHARACTERS_MAX)),
             Text(&cut(&self.context, 104)),
         )
     }
