@@ -32,7 +32,7 @@ impl Marks for At<'_> {
     }
 
     fn until(&self) -> Timestamp {
-        self.now() + self.0.window.duration()
+        self.0.window.forgets_at(self.1)
     }
 
     fn refresh(&self, id: Digest) {
@@ -223,4 +223,39 @@ impl Engine {
 pub(crate) struct Respected {
     pub(crate) fresh: u64,
     pub(crate) in_progress: u64,
+}
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::{Dedup, Digester};
+
+    /// A check inserts an id, whose claim completes before that check looks for claims.
+    #[test]
+    fn what_is_kept_beside_the_window_is_remembered_as_long_as_in_it() {
+        const WINDOW: Duration = Duration::from_secs(100);
+        const NANO: Duration = Duration::from_nanos(1);
+        let second = Duration::from_secs(1);
+        for completed in [second * 7, second * 7 + NANO, second * 15 / 2, second * 8 - NANO] {
+            let clock = ManualClock::new();
+            clock.advance(second * 13 / 2);
+            let dedup = Dedup::builder().window(WINDOW).seed(5).clock(clock.clone()).build().unwrap();
+            let (engine, id) = (&dedup.engine, Digester::with_seed(5).digest("id"));
+            let Tried::Claimed(token) = engine.claim(&engine.request(id, WINDOW, None)) else {
+                panic!("nobody else has it");
+            };
+            let inserted = engine.now();
+            assert_eq!(engine.window.check_at(id, inserted), Outcome::Fresh);
+            clock.advance(completed - second * 13 / 2);
+            assert_eq!(engine.complete(id, token), Ended::Held);
+            assert_eq!(engine.respect_claims(id, Outcome::Fresh, inserted), Outcome::Duplicate);
+
+            // For the window alone it would be forgotten by now.
+            clock.advance(WINDOW - NANO);
+            assert!(dedup.check("id").is_duplicate(), "completed at {completed:?}, forgotten early");
+            clock.advance(second * 2);
+            assert!(dedup.check("id").is_fresh(), "completed at {completed:?}, forgotten late");
+        }
+    }
 }

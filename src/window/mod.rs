@@ -426,6 +426,11 @@ impl Window {
         self.ticks.end_of(self.tables().common.latest())
     }
 
+    /// When it will have forgotten what it is told at this reading, now.
+    pub(crate) fn forgets_at(&self, at: Reading) -> Timestamp {
+        self.ticks.expiry_of(self.tables().common.agree_at_rest(self.ticks.at(at)))
+    }
+
     #[inline(always)]
     fn tables(&self) -> &Tables {
         &self.growth.tables

@@ -173,13 +173,24 @@ impl Ticks {
     /// The earliest reading that is this tick.
     #[inline(always)]
     pub(crate) fn reading_of(&self, tick: Tick) -> Reading {
-        let time = Timestamp::from_nanos(tick.now.saturating_mul(self.nanos));
+        let time = self.start_of(tick.now);
         Reading { time, lag_nanos: tick.stamp.saturating_sub(tick.now).saturating_mul(self.nanos) }
+    }
+
+    /// The first moment of a tick.
+    #[inline(always)]
+    fn start_of(&self, tick: u64) -> Timestamp {
+        Timestamp::from_nanos(tick.saturating_mul(self.nanos))
     }
 
     /// The last moment of a tick.
     pub(crate) fn end_of(&self, tick: u64) -> Timestamp {
         Timestamp::from_nanos((tick.saturating_add(1)).saturating_mul(self.nanos) - 1)
+    }
+
+    /// The first moment at which an entry of this tick is not live any more.
+    pub(crate) fn expiry_of(&self, tick: Tick) -> Timestamp {
+        self.start_of(tick.stamp.saturating_add(self.window))
     }
 
     pub(crate) fn tick(&self) -> Duration {
