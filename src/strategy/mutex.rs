@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-type Entries<K> = HashMap<K, u32, Hasher>;
+pub(super) type Entries<K> = HashMap<K, u32, Hasher>;
 pub(super) type Accepted<K> = Mutex<Entries<K>>;
 
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
@@ -34,8 +34,9 @@ impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     }
 }
 
+/// What a table under a lock does.
 #[inline(always)]
-fn accept<K: std::hash::Hash + Eq>(map: &mut Entries<K>, id: K, now: Moment) -> bool {
+pub(super) fn accept<K: std::hash::Hash + Eq>(map: &mut Entries<K>, id: K, now: Moment) -> bool {
     match map.entry(id) {
         Entry::Occupied(mut entry) => now.renew(entry.get_mut()),
         Entry::Vacant(entry) => {

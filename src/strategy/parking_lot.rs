@@ -1,10 +1,9 @@
 //! Standard hash tables in shards, with a lock of `parking_lot` each: what one writes second.
 
 use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD};
+use super::mutex::{Entries, accept};
 use super::{Failure, Id, Plan};
 use parking_lot::Mutex;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
 
 pub(super) struct Accepted<K> {
@@ -15,14 +14,14 @@ pub(super) struct Accepted<K> {
 
 /// Alone in its cache lines.
 #[repr(align(128))]
-struct Shard<K>(Mutex<HashMap<K, u32, Hasher>>);
+struct Shard<K>(Mutex<Entries<K>>);
 
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const NAME: &'static str = "parking_lot shards";
 
     fn new(ids: usize, plan: &Plan) -> Result<Self, Failure> {
         let shards = (plan.threads * SHARDS_PER_THREAD).next_power_of_two();
-        let table = || HashMap::with_capacity_and_hasher(ids.div_ceil(shards), Hasher::default());
+        let table = || Entries::with_capacity_and_hasher(ids.div_ceil(shards), Hasher::default());
         let shards = (0..shards).map(|_| Shard(Mutex::new(table()))).collect();
         Ok(Accepted { shards, hasher: Hasher::default() })
     }
@@ -31,13 +30,7 @@ impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     fn accept(&self, id: &I, now: Moment) -> bool {
         let hash = self.hasher.hash_one(id);
         let shard = &self.shards[hash as usize & (self.shards.len() - 1)];
-        match shard.0.lock().entry(id.key()) {
-            Entry::Occupied(mut entry) => now.renew(entry.get_mut()),
-            Entry::Vacant(entry) => {
-                entry.insert(now.stamp());
-                true
-            }
-        }
+        accept(&mut shard.0.lock(), id.key(), now)
     }
 
     fn purge(&self, now: Moment) {
