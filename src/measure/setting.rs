@@ -49,6 +49,11 @@ impl Setting {
         let Setting { live, threads, budget_bytes, .. } = *self;
         Plan { window: WINDOW, live, threads, budget_bytes, place }
     }
+
+    /// Whether so few ids are live, less than 1,000 for each thread, that moving the time on takes longer than checking.
+    pub fn is_sparse(&self) -> bool {
+        self.live < self.threads.saturating_mul(1_000)
+    }
 }
 
 /// Which ids come, and in which order.

@@ -53,6 +53,17 @@ fn interrupted() {
 }
 
 #[test]
+fn few_live_ids() {
+    let mut report = fixture::small();
+    assert!(!render::html(&report).contains("how time moves on"));
+    report.rows[0].setting.live = 8;
+    let pages = all_pages(&report);
+    for page in [&pages[0], &pages[2], &pages[3]] {
+        assert!(page.split_whitespace().collect::<Vec<_>>().join(" ").contains("how time moves on"), "{page}");
+    }
+}
+
+#[test]
 fn one_row_and_one_run() {
     let mut report = fixture::small();
     report.rows.retain(|row| row.strategy == "DashMap");

@@ -6,6 +6,7 @@ use crate::filter::extract::Extractor;
 use crate::filter::input::{Block, Blocks, sources};
 use crate::filter::lines::{Line, Lines, Unchecked, each_line};
 use hapax::Timestamp;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,12 +24,12 @@ pub struct Counts {
 }
 
 /// Hands the id and, if the options say where it is, the time of each event to `each`, in the order of files and lines; standard input
-/// is read if there are no files. The first failure ends it.
+/// is read if there are no files. The first failure ends it, or `each`.
 pub fn read(
     lines: &LineArgs,
     bad: &BadLineArgs,
     files: &[PathBuf],
-    mut each: impl FnMut(&[u8], Option<Timestamp>) -> Result<(), Failure>,
+    mut each: impl FnMut(&[u8], Option<Timestamp>) -> Result<ControlFlow<()>, Failure>,
 ) -> Result<Counts, Failure> {
     if bad.missing == Missing::Pass {
         return Err(Failure::Usage("--missing pass: no lines are printed here; `drop` leaves them out".to_string()));
@@ -47,19 +48,26 @@ pub fn read(
                     counts.lines += 1;
                     counts.bad += 1;
                 }
-                Block::Lines => each_line(&block, |line, _| {
-                    match lines.next(line).map_err(|bad| bad.of(&source))? {
-                        Line::Event { id, at } => {
-                            each(&id, at)?;
-                            counts.events += 1;
+                Block::Lines => {
+                    let ended = each_line(&block, |line, _| {
+                        counts.lines += 1;
+                        match lines.next(line).map_err(|bad| Some(bad.of(&source)))? {
+                            Line::Event { id, at } => {
+                                counts.events += 1;
+                                return if each(&id, at)?.is_break() { Err(None) } else { Ok(()) };
+                            }
+                            Line::Unchecked(Unchecked::Header | Unchecked::OtherHeader) => counts.headers += 1,
+                            Line::Unchecked(Unchecked::Pass | Unchecked::DropMissing) => counts.missing += 1,
+                            Line::Unchecked(Unchecked::Bad) => counts.bad += 1,
                         }
-                        Line::Unchecked(Unchecked::Header | Unchecked::OtherHeader) => counts.headers += 1,
-                        Line::Unchecked(Unchecked::Pass | Unchecked::DropMissing) => counts.missing += 1,
-                        Line::Unchecked(Unchecked::Bad) => counts.bad += 1,
+                        Ok(())
+                    });
+                    match ended {
+                        Err(Some(failure)) => return Err(failure),
+                        Err(None) => return Ok(counts),
+                        Ok(()) => {}
                     }
-                    counts.lines += 1;
-                    Ok::<_, Failure>(())
-                })?,
+                }
             }
         }
     }
@@ -84,10 +92,10 @@ mod tests {
         let mut events = Vec::new();
         let counts = read(&args.lines, &args.bad, &written.0, |id, at| {
             if id == b"stop" {
-                return Err(Failure::Usage("enough".to_string()));
+                return Err(Failure::Usage("no more".to_string()));
             }
             events.push((String::from_utf8(id.to_vec()).unwrap(), at.map(Timestamp::as_nanos)));
-            Ok(())
+            Ok(if id == b"last" { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
         counts.map(|counts| (events, counts))
     }
@@ -142,10 +150,12 @@ mod tests {
     #[test]
     fn the_first_failure_ends_it() {
         let stopped = records(&[], &[b"a\nstop\nb\n"]).unwrap_err();
-        assert_eq!(stopped.message(), Some("enough"));
+        assert_eq!(stopped.message(), Some("no more"));
+        let (events, counts) = records(&[], &[b"a\nlast\nb\n", b"c\n"]).unwrap();
+        assert_eq!((events.len(), counts), (2, Counts { lines: 2, events: 2, ..Counts::default() }));
         let Command::Filter(args) = Args::try_parse_from(["hapax", "filter"]).unwrap().command else { unreachable!() };
         let nowhere = [PathBuf::from("/nowhere/nothing")];
-        let missing = read(&args.lines, &args.bad, &nowhere, |_, _| Ok(())).unwrap_err();
+        let missing = read(&args.lines, &args.bad, &nowhere, |_, _| Ok(ControlFlow::Continue(()))).unwrap_err();
         assert!(missing.message().is_some_and(|text| text.starts_with("/nowhere/nothing: ")), "{missing:?}");
     }
 }

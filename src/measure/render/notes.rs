@@ -85,6 +85,10 @@ pub fn warnings(view: &View) -> Vec<String> {
     if view.report.rows.is_empty() {
         warnings.push("Nothing was measured.".into());
     }
+    if view.report.rows.iter().any(|row| row.setting.is_sparse() && row.setting.rate.is_none()) {
+        let what = "what is measured is mostly how time moves on, not the strategies";
+        warnings.push(format!("Where fewer than 1,000 ids a thread are live, {what}."));
+    }
     let broken = |line: &&Line| line.breaks(&line.missed) || line.breaks(&line.invented);
     let culprits: BTreeSet<String> = view.lines().filter(broken).map(|line| line.row.strategy.clone()).collect();
     let broken: Vec<String> = culprits.into_iter().collect();

@@ -9,8 +9,10 @@ use hapax::strategy::{Listed, Needs, Place, not_built};
 /// More cases than anybody waits for.
 const CASES_MAX: usize = 20_000;
 
-/// The smallest table is too large a part of the memory of fewer ids.
+/// The smallest table is too large a part of the memory of fewer ids …
 const BUDGETED_MIN: usize = 50_000;
+/// … or does not fit in it.
+const BUDGETED_MIN_OF_TRACE: usize = 16_384;
 
 /// What there is to measure.
 pub struct Plan {
@@ -122,8 +124,10 @@ fn grids(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Vec<Gr
         let paced = Of::All;
         let rates = vec![Some(100_000.0)];
         grids.push(Grid { rates, ..grid(&[small], &[all], &[64], paced) });
-        let budgets = [4.0, 8.0, 12.0, 16.0, 24.0, 48.0].map(Some).to_vec();
-        grids.push(Grid { budgets, ..grid(&[small.max(BUDGETED_MIN)], &[1], &[1_024], Of::Budgeted) });
+        if traced.is_none_or(|traced| traced.live >= BUDGETED_MIN_OF_TRACE) {
+            let budgets = [4.0, 8.0, 12.0, 16.0, 24.0, 48.0].map(Some).to_vec();
+            grids.push(Grid { budgets, ..grid(&[small.max(BUDGETED_MIN)], &[1], &[1_024], Of::Budgeted) });
+        }
     }
     grids
 }

@@ -17,7 +17,7 @@ Exit codes:
 Examples:
   hapax bench --quick
   hapax bench --html report.html --save report.json
-  hapax bench --column id --time-column at --window 10m orders.csv
+  hapax bench --delimiter , --column id --time-column at --window 10m orders.csv
   hapax bench --live 1_000_000,10_000_000 --threads 1,2,4 --batch 1024 --only hapax,DashMap,Mutex
   hapax bench --rate 100_000,1_000_000 --batch 64 --without Redis,PostgreSQL
   hapax bench --workload zipf:1.1,retry-storm --duplicates 0.5 --ids u64,uuid-text";
@@ -78,7 +78,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", help_heading = "What is measured")]
     pub seed: Option<u64>,
 
-    /// All strategies on few ids, one round, within a minute
+    /// All strategies on few ids (of files the first 50,000), one round, within a minute
     #[arg(long, help_heading = "What is measured")]
     pub quick: bool,
 

@@ -9,7 +9,11 @@ use crate::failure::Failure;
 use crate::records;
 use hapax::measure::workload::Trace;
 use hapax::measure::{Row, Shape, Workload};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
+
+/// So many are through all strategies within a minute.
+const QUICK_EVENTS: u64 = 50_000;
 
 /// Reads the files, if there are any, and leaves a trace in the directory.
 pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Result<Option<Traced>, Failure> {
@@ -25,7 +29,8 @@ pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Resu
             return Err(Failure::Interrupted);
         }
         events += 1;
-        trace.push(id, at).map_err(|error| Failure::BadInput(format!("id {events}: {error}")))
+        trace.push(id, at).map_err(|error| Failure::BadInput(format!("id {events}: {error}")))?;
+        Ok(if args.quick && events == QUICK_EVENTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     let header = trace.header();
     if header.events == 0 {
@@ -34,8 +39,9 @@ pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Resu
     let path = scratch.path().join("trace");
     trace.write(&path).map_err(|error| Failure::Io(error.to_string()))?;
     eprintln!(
-        "{} ids, at most {} different ones {}",
+        "{} ids{}, at most {} different ones {}",
         header.events,
+        if args.quick && events == QUICK_EVENTS { " (with --quick, no more)" } else { "" },
         header.live,
         match header.has_window {
             true => "within a window",

@@ -12,6 +12,7 @@ use crate::records;
 use hapax::Digester;
 use hapax::plan::{Demand, Plan, PlanError, Profile, Summary, rounded_up};
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// The share of the repeats that a window is planned for, unless it is said otherwise.
@@ -61,7 +62,7 @@ pub fn run(args: PlanArgs) -> Result<(), Failure> {
 fn from_records(args: &PlanArgs) -> Result<Answer, Failure> {
     let (digester, mut profile) = (Digester::random(), Profile::new(args.max_records));
     records::read(&args.lines, &args.bad, &args.from, |id, time| {
-        profile.see(digester.digest(id), time).map_err(failure)
+        profile.see(digester.digest(id), time).map_err(failure).map(ControlFlow::Continue)
     })?;
     if profile.records() == 0 {
         return Err(Failure::BadInput("there are no records to plan for".to_string()));
