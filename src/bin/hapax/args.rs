@@ -2,6 +2,7 @@
 
 use crate::plan::PlanArgs;
 use clap::{Parser, Subcommand, ValueEnum};
+use jiff::{Span, SpanRelativeTo};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -268,8 +269,10 @@ pub struct History {
     pub ids: Option<usize>,
 }
 
+/// Days have 24 hours here.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let signed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}; a duration looks like 10m or 1h 30m"))?;
+    let parsed = text.parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
+    let signed = parsed.map_err(|e| format!("{e}; a duration looks like 10m, 1h 30m or 7d"))?;
     Duration::try_from(signed).map_err(|_| "a duration cannot be negative".to_string())
 }
 
@@ -351,6 +354,8 @@ mod tests {
         assert_eq!(duration("10m"), Ok(Duration::from_secs(600)));
         assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("2w 1d"), Ok(Duration::from_secs(15 * 86_400)));
+        assert!(duration("1 month").is_err());
         assert!(duration("-1s").is_err() && duration("10").is_err() && duration("").is_err());
         let horizon = Duration::from_secs(86_400);
         assert_eq!(history("24h:1e-6"), Ok(History { horizon, false_positive_rate: 1e-6, ids: None }));
