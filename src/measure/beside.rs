@@ -86,7 +86,7 @@ pub fn beside<B: Ids, S: Strategy<B::Id>>(
     Ok(Report {
         format: Report::FORMAT,
         began_unix_seconds,
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: std::env::args_os().map(|it| it.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "),
         seed,
         machine: Machine::here(),
         rows,

@@ -6,7 +6,7 @@ use super::{Machine, Report, Row, Setting};
 use std::fmt;
 
 /// Runs of each side without which nothing can be told.
-const RUNS_MIN: usize = 3;
+pub(super) const RUNS_MIN: usize = 3;
 
 /// Changes of the median that are too small to mention.
 const CHANGE_MIN: f64 = 0.03;

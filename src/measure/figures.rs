@@ -1,5 +1,6 @@
 //! What follows from the runs of a row.
 
+use super::promises::is_beyond_chance;
 use super::{Interval, Latency, Measurement, Row};
 
 /// A quantity over several runs.
@@ -53,7 +54,7 @@ impl Wrong {
 
     /// Whether more were wrong than may be, and chance is no excuse.
     pub fn breaks_its_promise(&self) -> bool {
-        self.wrong > 0 && self.interval().lower > self.allowed
+        is_beyond_chance(self.wrong, self.of, self.allowed)
     }
 }
 

@@ -96,6 +96,19 @@ fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     0.5 * (low + high)
 }
 
+/// The probability of so many or more, if each comes with this share, which is above 0 and below theirs.
+pub(super) fn probability_of_at_least(wrong: u64, asked: u64, share: f64) -> f64 {
+    let (k, n) = (wrong as f64, asked as f64);
+    if wrong >= asked {
+        return share.powf(n);
+    }
+    if wrong > MANY {
+        let deviations = (k - n * share) / (n * share * (1.0 - share)).sqrt();
+        return (-0.5 * deviations * deviations).exp();
+    }
+    at_least(k, n, share)
+}
+
 /// The probability of k or more of n, if each comes with this share, below k / n.
 fn at_least(k: f64, n: f64, share: f64) -> f64 {
     let odds = share / (1.0 - share);

@@ -85,6 +85,7 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
         let mut watch = Watch::start();
         let (mut tick, mut done) = (from, 0);
         self.strategy.advance(time(tick));
+        watch.lap();
         while done < ids {
             let place = all.start + done;
             while stream.tick(tick).end <= place {

@@ -23,6 +23,14 @@ impl Effort {
             Effort::Quick => Duration::from_millis(600),
         }
     }
+
+    /// What expires and is purged once in a window is to have its turn, unless that takes longer than this.
+    fn window_due_max(self) -> Duration {
+        match self {
+            Effort::Full => Duration::from_secs(30),
+            Effort::Quick => Duration::from_secs(2),
+        }
+    }
 }
 
 /// A stretch of the stream: so many ticks, or fewer if they take too long.
@@ -66,7 +74,8 @@ impl Phases {
             let fill = Phase { ticks_min: WINDOW_TICKS, ticks_max: WINDOW_TICKS, step: 1, time_max: Duration::MAX };
             return Phases { warm_up: NOTHING, measured: fill, after: 1, due_max: effort.due_max() };
         }
-        let (quick, due_max) = (effort == Effort::Quick, effort.due_max());
+        let quick = effort == Effort::Quick;
+        let due_max = effort.due_max().max(window_due(setting).min(effort.window_due_max()));
         let millis = |full, short| Duration::from_millis(if quick { short } else { full });
         if matches!(sort, Sort::Durable | Sort::Server) {
             let some = |time_max| Phase { ticks_min: 1, ticks_max: 2 * WINDOW_TICKS, step: 1, time_max };
@@ -105,6 +114,12 @@ impl Phases {
     }
 }
 
+/// For how long the ids of a window are due, if they come at a rate.
+fn window_due(setting: &Setting) -> Duration {
+    let seconds = setting.rate.map_or(0.0, |rate| window_checks(setting) / rate);
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
 /// About how many bytes a window of the stream takes.
 pub(super) fn window_bytes(setting: &Setting) -> u64 {
     let id_bytes = match setting.ids {
@@ -132,6 +147,19 @@ mod tests {
         let server = Phases::of(&setting, Sort::Server, true, Effort::Quick);
         assert_eq!((server.warm_up.step, server.measured.step), (1, 1));
         assert!(server.measured.time_max < memory.measured.time_max);
+    }
+
+    #[test]
+    fn ids_that_come_at_a_rate_come_for_a_window_at_least() {
+        let due = |live, effort| {
+            let setting = Setting { live, rate: Some(100_000.0), ..Setting::default() };
+            Phases::of(&setting, Sort::Window, true, effort).due_max.as_secs()
+        };
+        assert_eq!(
+            (due(10_000, Effort::Full), due(1_000_000, Effort::Full), due(10_000_000, Effort::Full)),
+            (3, 11, 30)
+        );
+        assert_eq!(due(1_000_000, Effort::Quick), 2);
     }
 
     #[test]

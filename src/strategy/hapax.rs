@@ -70,6 +70,7 @@ impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTOR
     const SORT: Sort = Sort::Window;
     const TAKES_BUDGET: bool = true;
     const BATCHES: bool = true;
+    const REMEMBERS_LONGER: bool = WITH_HISTORY;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
         let shares = Shares::of(plan, WITH_HISTORY);

@@ -26,7 +26,8 @@ pub use self::id::Id;
 #[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite"))]
 use self::durable::Lasting;
 use self::expiring::Expiring;
-use self::hapax::{Hapax, HapaxHistory};
+pub(crate) use self::hapax::Hapax;
+use self::hapax::HapaxHistory;
 use crate::Timestamp;
 use crate::measure::{Absent, Sort};
 use std::path::{Path, PathBuf};
@@ -97,6 +98,9 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
 
     /// Whether it expires ids on its own clock, whatever time it is told. What comes again after its window is then not judged.
     const OWN_CLOCK: bool = false;
+
+    /// Whether it may remember ids for longer than the window. What comes again after its window is then not judged either.
+    const REMEMBERS_LONGER: bool = false;
 
     /// Builds it.
     ///

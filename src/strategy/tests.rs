@@ -42,8 +42,7 @@ impl<I: Id + ?Sized> Visitor<I> for FewIds {
 
     fn visit<S: Strategy<I>>(self) {
         let own_time = S::allowance(&PLAN).missed == 1.0;
-        let longer_memory = S::NAME == "hapax window+history";
-        if !S::EXPIRES || own_time || longer_memory {
+        if !S::EXPIRES || own_time || S::REMEMBERS_LONGER {
             return;
         }
         let strategy = S::new(&PLAN).unwrap();
@@ -214,7 +213,6 @@ impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
         if !S::EXPIRES || S::OWN_CLOCK {
             return;
         }
-        let longer_memory = S::NAME == "hapax window+history";
         for (seed, shape) in (1..).zip(&SHAPES) {
             let stream = &streams::<B>(&setting(shape, self.0), seed, 4 * WINDOW_TICKS).unwrap()[0];
             let plan = Plan { window: WINDOW, live: 700, ..PLAN };
@@ -230,7 +228,7 @@ impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
                     match truth {
                         Truth::Duplicate => assert!(!is_fresh, "{}: forgotten", at()),
                         Truth::New => invented += usize::from(!is_fresh),
-                        Truth::Expired => assert!(is_fresh || longer_memory, "{}: not forgotten", at()),
+                        Truth::Expired => assert!(is_fresh || S::REMEMBERS_LONGER, "{}: not forgotten", at()),
                         Truth::Undecided => {}
                     }
                 }

@@ -64,7 +64,10 @@ fn a_tiny_comparison_has_all_rows_with_right_answers() {
         let runs = runs(&report, strategy);
         assert_eq!(runs.len(), 2 * 2 * 2 * 2, "settings, rounds");
         for run in runs {
-            assert!(run.checks >= 2_000 && run.answers.fresh >= 2_000 && run.answers.duplicates > 200, "{run:?}");
+            // What comes at a rate ends when its time is over, wherever that is.
+            let least = if run.latency.is_some() { 1 } else { 2_000 };
+            assert!(run.checks >= least && run.answers.fresh >= least, "{run:?}");
+            assert!(run.answers.duplicates >= least / 10, "{run:?}");
             assert_eq!((run.answers.missed, run.answers.invented), (0, 0), "{strategy}");
         }
     }
@@ -143,7 +146,7 @@ fn options_that_make_no_sense_are_refused() {
 fn strategies_are_listed() {
     let output = Folder::new("list").bench(&["--list"]).output().unwrap();
     let list = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && list.contains("hapax window ") && list.contains("exact, in memory"), "{list}");
+    assert!(output.status.success() && list.contains("hapax window ") && list.contains("window, in memory"), "{list}");
     assert!(list.lines().all(|line| line.len() > 40), "{list}");
 }
 

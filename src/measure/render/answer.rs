@@ -25,7 +25,7 @@ pub fn sentences(view: &View) -> Vec<String> {
 }
 
 const WHATS: [(Sort, &str); 4] = [
-    (Sort::Window, "window (exact, in memory)"),
+    (Sort::Window, "window in memory"),
     (Sort::Filter, "filter (in memory, may be wrong)"),
     (Sort::Durable, "strategy that survives a crash, in process,"),
     (Sort::Server, "strategy that shares its ids through a server"),

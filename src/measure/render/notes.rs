@@ -3,12 +3,14 @@
 use super::numbers::{count, digits, large, share};
 use super::view::{Group, Line, View, Wrong};
 use super::words;
-use crate::measure::Sort;
+use crate::measure::compare::RUNS_MIN;
+use crate::measure::{Setting, Sort};
 use std::collections::BTreeSet;
 
 /// How ours compare, who gave which wrong answers, who fell behind, and what failed.
 pub fn of(group: &Group) -> Vec<String> {
     let mut notes: Vec<String> = group.lines.iter().filter(|line| line.ours).filter_map(versus).collect();
+    notes.extend(short_batches(group));
     notes.extend(group.lines.iter().filter_map(behind));
     notes.extend(group.lines.iter().flat_map(wrong_answers));
     notes.extend(none_wrong(group));
@@ -22,6 +24,7 @@ pub fn of(group: &Group) -> Vec<String> {
 fn versus(line: &Line) -> Option<String> {
     let versus = line.versus.as_ref()?;
     let verdict = match versus.times {
+        _ if versus.runs < RUNS_MIN => "with so few runs it cannot be told whether that is chance",
         _ if !versus.clear => "no clear difference: some of its runs were slower, some faster",
         times if times >= 1.0 => "faster in every run",
         _ => "slower in every run",
@@ -32,6 +35,19 @@ fn versus(line: &Line) -> Option<String> {
         digits(versus.times),
         versus.rival,
         words::noun(line.row.sort),
+    ))
+}
+
+/// Where batches are noticeably smaller than they may be.
+fn short_batches(group: &Group) -> Option<String> {
+    let is_short = |setting: &&Setting| {
+        setting.batch > 1 && setting.batch_on_average().is_some_and(|ids| ids < 0.9 * setting.batch as f64)
+    };
+    let setting = group.lines.iter().map(|line| &line.row.setting).find(is_short)?;
+    Some(format!(
+        "A batch ends with its hundredth of the window: those of {} have {} ids on average.",
+        count(setting.batch as u64),
+        digits(setting.batch_on_average()?),
     ))
 }
 

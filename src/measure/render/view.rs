@@ -1,6 +1,7 @@
 //! A report as all pages see it: rows that can be compared, side by side.
 
 use super::words;
+use crate::measure::compare::RUNS_MIN;
 pub(in crate::measure) use crate::measure::figures::{Spread, Wrong};
 use crate::measure::{Report, Row, Setting, Sort};
 use std::cmp::Ordering;
@@ -46,8 +47,10 @@ pub struct Versus {
     pub rival: String,
     /// How many times as fast.
     pub times: f64,
-    /// Whether every run of the one was faster than every run of the other.
+    /// Whether every run of the one was faster than every run of the other, and there were enough to tell.
     pub clear: bool,
+    /// Of the one that has fewer.
+    pub runs: usize,
 }
 
 impl<'r> View<'r> {
@@ -131,10 +134,12 @@ impl Group<'_> {
         // The fastest are first.
         let rival = self.lines.iter().find(|other| is_rival(other) && other.speed.is_some())?;
         let rivals = rival.speed?;
+        let runs = speed.runs.min(rivals.runs);
         Some(Versus {
             rival: rival.name.clone(),
             times: speed.median / rivals.median,
-            clear: speed.is_apart_from(&rivals),
+            clear: runs >= RUNS_MIN && speed.is_apart_from(&rivals),
+            runs,
         })
     }
 

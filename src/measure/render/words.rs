@@ -89,7 +89,7 @@ pub fn shape(shape: &Shape) -> String {
 pub fn sort(sort: Sort) -> &'static str {
     match sort {
         Sort::Roofline => "roofline",
-        Sort::Window => "exact, in memory",
+        Sort::Window => "window, in memory",
         Sort::Filter => "filter, in memory",
         Sort::Durable => "durable, in process",
         Sort::Server => "on a server",

@@ -15,6 +15,8 @@ mod redis;
 mod tests;
 mod watched;
 
+pub use self::watched::parent;
+
 use self::watched::Watched;
 use crate::strategy::{Failure, Needs, Place};
 use std::time::Duration;

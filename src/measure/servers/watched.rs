@@ -179,7 +179,7 @@ fn unused(name: &str) -> PathBuf {
 
 /// Where temporary directories are made. `/tmp` often is memory, where nothing is durable and everything fast, so unless TMPDIR says
 /// otherwise, it is the place that has to survive a restart.
-pub(super) fn parent() -> PathBuf {
+pub fn parent() -> PathBuf {
     let lasting = PathBuf::from("/var/tmp");
     match std::env::var_os("TMPDIR").is_none() && lasting.is_dir() {
         true => lasting,

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// What all runs of some rows take, roughly: as on a machine of 2026. `events` are those of a trace.
 pub fn estimate(rows: &[Row], rounds: u32, quick: bool, events: usize) -> Duration {
     let seconds: f64 = rows.iter().map(|row| seconds_of(row, quick, events as f64)).sum();
-    Duration::from_secs_f64(seconds * f64::from(rounds))
+    Duration::try_from_secs_f64(seconds * f64::from(rounds)).unwrap_or(Duration::MAX)
 }
 
 fn seconds_of(row: &Row, quick: bool, events: f64) -> f64 {

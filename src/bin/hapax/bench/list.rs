@@ -23,7 +23,7 @@ fn describe(strategy: &Listed) -> String {
     }
     let sort = match strategy.sort {
         Sort::Roofline => "what no table can beat",
-        Sort::Window => "exact, in memory, forgets",
+        Sort::Window => "window, in memory",
         Sort::Filter => "in memory, may be wrong",
         Sort::Durable => "survives a crash",
         Sort::Server => "asks a server",

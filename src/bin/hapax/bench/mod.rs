@@ -55,7 +55,10 @@ pub fn run(args: BenchArgs) -> Result<(), Failure> {
     let report = Report {
         format: Report::FORMAT,
         began_unix_seconds,
-        command: command::repeats(std::env::args(), args.seed.is_none().then_some(seed)),
+        command: command::repeats(
+            std::env::args_os().map(|it| it.to_string_lossy().into_owned()),
+            args.seed.is_none().then_some(seed),
+        ),
         seed,
         machine: Machine { libraries: versions::libraries(), ..Machine::here() },
         rows,

@@ -1,6 +1,7 @@
 //! A directory for as long as the command runs.
 
 use crate::failure::Failure;
+use hapax::measure::servers;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ pub struct Scratch(PathBuf);
 
 impl Scratch {
     pub fn new() -> Result<Self, Failure> {
-        let base = std::env::temp_dir();
+        let base = servers::parent();
         let process = std::process::id();
         // Somebody with our number may have been killed here before.
         for attempt in 0..100 {

@@ -30,7 +30,12 @@ pub fn libraries() -> Vec<Library> {
     let mut libraries = vec![library("hapax", env!("CARGO_PKG_VERSION"))];
     let built = COMPARED.iter().filter(|(_, is_built)| *is_built);
     libraries.extend(built.filter_map(|(name, _)| Some(library(name, &locked(LOCK, "hapax", name)?))));
-    for (needs, is_built) in [(Needs::Redis, cfg!(feature = "redis")), (Needs::Postgres, cfg!(feature = "postgres"))] {
+    let places = [
+        (Needs::Directory, true),
+        (Needs::Redis, cfg!(feature = "redis")),
+        (Needs::Postgres, cfg!(feature = "postgres")),
+    ];
+    for (needs, is_built) in places {
         let version = servers::version(needs).filter(|_| is_built);
         libraries.extend(
             version.iter().filter_map(|text| text.rsplit_once(' ')).map(|(name, version)| library(name, version)),

@@ -84,7 +84,7 @@ fn head(page: &mut Page, view: &View, title: &str, sections: &[Section]) {
 /// "9 windows, 3 filters and 4 servers in 12 settings".
 fn compared(view: &View) -> String {
     let kinds = [
-        (Sort::Window, "exact window", "exact windows"),
+        (Sort::Window, "window", "windows"),
         (Sort::Filter, "filter", "filters"),
         (Sort::Durable, "durable strategy", "durable strategies"),
         (Sort::Server, "strategy with a server", "strategies with a server"),
