@@ -100,7 +100,7 @@ impl Engine {
     /// Whether a check with this verdict has extended the time for which its id is remembered.
     #[inline(always)]
     pub(crate) fn extends(&self, verdict: Verdict) -> bool {
-        verdict.is_fresh() || (verdict == DUPLICATE && self.refresh_on_duplicate)
+        verdict.is_fresh() || (verdict.is_duplicate() && self.refresh_on_duplicate)
     }
 
     /// What window and claims say.
@@ -122,14 +122,14 @@ impl Engine {
         }
         let outcome = self.decide(digest, at);
         if outcome == Outcome::Fresh {
-            history.insert_looked(&look, history.tick(at.time));
+            history.insert_looked(&look, history.tick(self.window.no_earlier(at.time)));
         }
         verdict(outcome, FRESH_BY_HISTORY)
     }
 
     /// Checks an id that the history may have seen: a recent duplicate, which the window knows; or one from beyond the window, or a
     /// coincidence, which nobody here can tell apart.
-    fn check_known(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
+    pub(crate) fn check_known(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
         // A duplicate must leave no trace in the window, or it would extend its id's stay.
         if self.unconfirmed == Unconfirmed::Duplicate && !self.refresh_on_duplicate {
             return match self.window.contains(digest, at.time) {
@@ -141,7 +141,7 @@ impl Engine {
             Outcome::Duplicate => DUPLICATE,
             Outcome::InProgress => IN_PROGRESS,
             Outcome::Fresh => {
-                history.insert(digest, at.time);
+                history.insert(digest, self.window.no_earlier(at.time));
                 self.unconfirmed()
             }
         }
@@ -251,7 +251,7 @@ impl Engine {
         let claimed = self.claimed_of(chunk) & !known;
         let fresh = self.window.check_chunk(chunk, !(known | claimed), at, || ());
         let Respected { fresh, in_progress } = self.respect_claims_of(chunk, (claimed, !(known | claimed)), fresh, at);
-        let now = history.tick(at.time);
+        let now = history.tick(self.window.no_earlier(at.time));
         for (i, look) in looks[..chunk.len()].iter().enumerate() {
             meanwhile();
             if fresh >> i & 1 != 0 {
@@ -309,7 +309,7 @@ impl Engine {
         if let Some(history) = &self.history
             && outcome == Outcome::Fresh
         {
-            history.insert(digest, at.time);
+            history.insert(digest, self.window.no_earlier(at.time));
         }
         let verdict = verdict(outcome, FRESH_BY_WINDOW);
         self.counters.add_one(verdict);
@@ -321,7 +321,7 @@ impl Engine {
     pub(crate) fn restore(&self, digests: &[Digest], at: Reading) {
         self.window.check_chunks(digests.iter().copied(), at, |_| 0, |_, _, _| ());
         if let Some(history) = &self.history {
-            let now = history.tick(at.time);
+            let now = history.tick(self.window.no_earlier(at.time));
             for part in digests.chunks(CHUNK) {
                 part.iter().for_each(|digest| history.prefetch(*digest));
                 part.iter().for_each(|digest| history.insert_looked(&history.look(*digest), now));

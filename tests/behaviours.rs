@@ -338,3 +338,17 @@ fn secrets_are_not_printed() {
         assert!(!printed.contains(&seed.to_string()) && !printed.contains("5ec2e7ed"), "{printed}");
     }
 }
+
+#[test]
+fn a_history_counts_from_the_largest_time_seen() {
+    let seconds = Timestamp::from_secs;
+    let horizon = Duration::from_secs(256); // a tick of it is a second
+    let dedup = Dedup::builder().window(Duration::from_secs(10)).history(horizon, 1e-6, 100).build().unwrap();
+    assert!(dedup.check_at("first", seconds(1_000)).is_fresh());
+    dedup.check_batch_at([] as [&str; 0], seconds(1_400), &mut Vec::new());
+    assert!(dedup.check_at("late", seconds(1_255)).is_fresh());
+    assert!(dedup.check_at("as late", seconds(1_265)).is_fresh());
+    assert!(dedup.check_at("next", seconds(1_530)).is_fresh());
+    let verdict = dedup.check_at("late", seconds(1_531));
+    assert!(verdict.is_duplicate(), "accepted at 1,400 s, 131 s ago: {verdict:?}");
+}

@@ -1,7 +1,7 @@
 //! What a journal remembers, and what it does when something goes wrong.
 
 use hapax::{
-    Attempt, Builder, ClaimOptions, Dedup, Error, JournalError, JournalOptions, ManualClock, Recovery, SyncMode,
+    Attempt, Builder, ClaimOptions, Dedup, Error, JournalError, JournalOptions, ManualClock, Recovery, SyncMode, Tier,
     Timestamp,
 };
 use std::fs;
@@ -372,4 +372,62 @@ fn inspection() {
     assert_eq!(runs, [("accepted", 2), ("forgotten", 1), ("cleared", 0)]);
     assert_eq!((segment.first_block, segment.torn.as_ref()), (0, None));
     assert!(matches!(hapax::inspect(directory.0.join("none")), Err(JournalError::Io { doing: "read", .. })));
+}
+
+#[test]
+fn what_is_accepted_while_it_is_forgotten_is_durable() {
+    const IDS: usize = 30_000;
+    let directory = Directory::new("forgetting");
+    let clock = clock();
+    let open = || {
+        let options = JournalOptions::new().sync(SyncMode::System);
+        Dedup::builder().window(WINDOW).clock(clock.clone()).journal(&directory.0, options).build().unwrap()
+    };
+    let dedup = open();
+    (0..IDS).for_each(|i| assert!(dedup.check(i.to_le_bytes()).is_fresh()));
+    let turn = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 0..IDS {
+                turn.store(i + 1, std::sync::atomic::Ordering::Release);
+                dedup.forget(i.to_le_bytes());
+            }
+        });
+        let mut last = 0;
+        while last < IDS {
+            last = turn.load(std::sync::atomic::Ordering::Acquire).max(1);
+            let _ = (0..3).find(|_| dedup.check((last - 1).to_le_bytes()).is_fresh());
+        }
+    });
+    dedup.flush().unwrap();
+    let known: Vec<usize> = (0..IDS).filter(|i| dedup.contains(i.to_le_bytes()).is_some()).collect();
+    drop(dedup);
+    let dedup = open();
+    let lost = known.iter().filter(|i| dedup.contains(i.to_le_bytes()).is_none()).count();
+    assert_eq!(lost, 0, "of {} that were known", known.len());
+}
+
+#[test]
+fn what_a_guess_has_extended_is_remembered_across_restarts() {
+    let directory = Directory::new("guess");
+    let clock = clock();
+    let window = Duration::from_secs(100);
+    let open = || {
+        let builder = Dedup::builder().window(window).history(Duration::from_secs(256), 1e-6, 100);
+        let builder = builder.refresh_on_duplicate(true).clock(clock.clone());
+        builder.journal(&directory.0, JournalOptions::new()).build().unwrap()
+    };
+    let dedup = open();
+    let mut now = 0;
+    let mut check_at = |seconds: u64, id| {
+        clock.advance(Duration::from_secs(seconds - std::mem::replace(&mut now, seconds)));
+        dedup.check(id)
+    };
+    // A generation of the history begins with each of the others.
+    assert!(check_at(10_000, "a").is_fresh() && check_at(10_255, "id").is_fresh() && check_at(10_270, "b").is_fresh());
+    assert!(check_at(10_500, "id").is_duplicate() && check_at(10_540, "c").is_fresh());
+    clock.advance(Duration::from_secs(50));
+    assert_eq!(dedup.contains("id"), Some(Tier::Window));
+    drop(dedup);
+    assert!(open().check("id").is_duplicate(), "seen 90 s ago");
 }

@@ -64,6 +64,7 @@ impl Engine {
                     Begun::Done
                 };
                 let begun = map.attempt(&request, || marks.now(), || (seen >> k & 1 != 0).then(done));
+                map.refresh_kept(&request, begun, &marks);
                 map.count(begun);
                 tried[i] = begun.into();
             });

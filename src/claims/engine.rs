@@ -26,6 +26,17 @@ impl Marks for At<'_> {
         self.0.window.forget(id, self.1.time);
     }
 
+    fn insert_anew(&self, id: Digest) {
+        if self.insert(id) {
+            return;
+        }
+        self.forget(id);
+        self.insert(id);
+        if let Some(journal) = &self.0.journal {
+            journal.forgotten(self.0.window.stamp(self.1), id);
+        }
+    }
+
     fn now(&self) -> Timestamp {
         // The caller's, unless others are ahead of it.
         self.0.window.latest().max(self.1.time)
@@ -44,9 +55,13 @@ impl Marks for At<'_> {
         }
     }
 
+    fn slides(&self) -> bool {
+        self.0.refresh_on_duplicate
+    }
+
     fn keep(&self, id: Digest) {
         if let Some(history) = &self.0.history {
-            history.insert(id, self.1.time);
+            history.insert(id, self.0.window.no_earlier(self.1.time));
         }
         if let Some(journal) = &self.0.journal {
             journal.accepted(self.0.window.stamp(self.1), [id]);
@@ -110,8 +125,25 @@ impl Engine {
         let knows = |id| self.history.as_ref().is_some_and(|history| history.contains(id));
         match request.with_fingerprint {
             Some(other) if !self.window.contains(other, at.time) && !knows(other) => Tried::Mismatch,
+            _ if self.refresh_on_duplicate => self.refresh_known(request, at),
             _ if self.window.contains(request.id, at.time) => Tried::Duplicate(DUPLICATE),
             _ => Tried::Duplicate(self.unconfirmed()),
+        }
+    }
+
+    /// The same as a check of it, so that the window slides.
+    fn refresh_known(&self, request: &Request, at: Reading) -> Tried {
+        let Some(history) = &self.history else { return Tried::Duplicate(DUPLICATE) };
+        let verdict = self.check_known(history, request.id, at);
+        if let Some(journal) = &self.journal
+            && self.extends(verdict)
+        {
+            journal.accepted(self.window.stamp(at), [request.id]);
+        }
+        match verdict.outcome() {
+            // Somebody has claimed it just now.
+            Outcome::InProgress => Tried::InProgress(Duration::ZERO),
+            _ => Tried::Duplicate(verdict),
         }
     }
 
@@ -204,13 +236,12 @@ impl Engine {
     /// Forgets an id that nobody claims; whether that is so.
     pub(crate) fn forget(&self, id: Digest) -> bool {
         let at = self.now();
-        let forgotten = self.claims.forget(id, &At(self, at), self.clock.now().time);
-        if let Some(journal) = &self.journal
-            && forgotten
-        {
-            journal.forgotten(self.window.stamp(at), id);
-        }
-        forgotten
+        self.claims.forget(id, &At(self, at), self.clock.now().time, || {
+            // Before: whoever accepts it again appends that after this.
+            if let Some(journal) = &self.journal {
+                journal.forgotten(self.window.stamp(at), id);
+            }
+        })
     }
 
     /// Waits until an id is not in flight any more, or for so long.
@@ -256,6 +287,27 @@ mod tests {
             assert!(dedup.check("id").is_duplicate(), "completed at {completed:?}, forgotten early");
             clock.advance(second * 2);
             assert!(dedup.check("id").is_fresh(), "completed at {completed:?}, forgotten late");
+        }
+    }
+
+    #[test]
+    fn a_claim_of_what_is_kept_slides_the_window() {
+        const WINDOW: Duration = Duration::from_secs(100);
+        let clock = ManualClock::new();
+        clock.advance(WINDOW);
+        let builder = Dedup::builder().window(WINDOW).refresh_on_duplicate(true).seed(5).clock(clock.clone());
+        let dedup = builder.build().unwrap();
+        let (engine, id) = (&dedup.engine, Digester::with_seed(5).digest("id"));
+        let Tried::Claimed(token) = engine.claim(&engine.request(id, WINDOW, None)) else {
+            panic!("nobody else has it");
+        };
+        let inserted = engine.now();
+        assert_eq!(engine.window.check_at(id, inserted), Outcome::Fresh);
+        assert_eq!(engine.complete(id, token), Ended::Held);
+        assert_eq!(engine.respect_claims(id, Outcome::Fresh, inserted), Outcome::Duplicate);
+        for round in 0..3 {
+            clock.advance(WINDOW * 6 / 10);
+            assert!(dedup.claim("id").is_duplicate(), "round {round}");
         }
     }
 }

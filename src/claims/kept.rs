@@ -103,6 +103,15 @@ impl Kept {
         self.ids.insert(Name::of(id), entry);
     }
 
+    /// An id that is done was asked for again, and the window slides.
+    pub(super) fn refresh(&mut self, id: Digest, until: Timestamp) {
+        if let Some(entry) = self.ids.get_mut(&Name::of(id)) {
+            entry.done_until = until;
+            entry.until = entry.until.max(until);
+            self.over = self.over.max(until);
+        }
+    }
+
     /// An id is forgotten.
     pub(super) fn free(&mut self, id: Digest) {
         if let Some(entry) = self.ids.get_mut(&Name::of(id)) {
@@ -116,7 +125,7 @@ impl Kept {
     }
 
     /// Drops what is over: everything at once, or, if there is much, each of those that are.
-    fn clean(&mut self, now: Timestamp) {
+    pub(super) fn clean(&mut self, now: Timestamp) {
         if self.over <= now {
             self.ids.clear();
         } else if self.ids.len() >= self.clean_at.max(FEW_IDS) {

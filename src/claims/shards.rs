@@ -54,6 +54,13 @@ pub(crate) trait Marks {
     fn insert(&self, id: Digest) -> bool;
     /// Takes back that it is.
     fn forget(&self, id: Digest);
+    /// Notes that it is, from now on, whatever was known of it. Nobody else may insert it meanwhile.
+    fn insert_anew(&self, id: Digest) {
+        if !self.insert(id) {
+            self.forget(id);
+            self.insert(id);
+        }
+    }
     /// What time it is for it. (Leases may run by another clock.)
     fn now(&self) -> Timestamp;
     /// When it will have forgotten what it is told now.
@@ -61,6 +68,10 @@ pub(crate) trait Marks {
     /// It is, and was asked for again: it may stay for longer because of that.
     fn refresh(&self, id: Digest) {
         let _ = id;
+    }
+    /// Whether it slides: what is asked for again stays for longer.
+    fn slides(&self) -> bool {
+        false
     }
     /// It is, for good: whoever else remembers ids may learn of it.
     fn keep(&self, id: Digest) {
@@ -139,11 +150,16 @@ impl Claims {
                     shard.announce(1);
                 }
                 is_done.then(|| {
-                    marks.refresh(request.id);
-                    done(request, marks)
+                    let begun = done(request, marks);
+                    if begun == Begun::Done {
+                        marks.refresh(request.id);
+                        request.with_fingerprint.into_iter().for_each(|id| marks.refresh(id));
+                    }
+                    begun
                 })
             },
         );
+        map.refresh_kept(request, begun, marks);
         map.count(begun);
         shard.publish(&map);
         begun
@@ -262,7 +278,7 @@ impl Claims {
     }
 
     /// Forgets an id that nobody claims; `false` if somebody does, or if a check is about to accept it.
-    pub(crate) fn forget(&self, id: Digest, marks: &impl Marks, now: Timestamp) -> bool {
+    pub(crate) fn forget(&self, id: Digest, marks: &impl Marks, now: Timestamp, before: impl FnOnce()) -> bool {
         let shard = self.shard(id);
         let mut map = shard.lock();
         let known = map.known(id, now, || marks.now());
@@ -271,6 +287,7 @@ impl Claims {
         if known == Known::InProgress || (known == Known::Free && marks.contains(id) && obeys(Rule::ForgetLater)) {
             return false;
         }
+        before();
         map.kept.free(id);
         marks.forget(id);
         shard.publish(&map);
@@ -364,14 +381,24 @@ impl Map {
     #[inline(always)]
     pub(super) fn done(&mut self, id: Digest, with_fingerprint: Option<Digest>, is_news: bool, marks: &impl Marks) {
         if (!is_news && obeys(Rule::KeepContested)) || self.kept.contains(id) {
+            self.kept.clean(marks.now());
             self.kept.keep_done(id, with_fingerprint, marks.until(), !is_news);
         }
         marks.keep(id);
         if let Some(with_fingerprint) = with_fingerprint {
-            marks.insert(with_fingerprint);
+            // It must last as long as its id; it may be there from before its id was forgotten.
+            marks.insert_anew(with_fingerprint);
             marks.keep(with_fingerprint);
         }
         self.stats.completed += 1;
+    }
+
+    /// What is kept as done was asked for again.
+    pub(super) fn refresh_kept(&mut self, request: &Request, begun: Begun, marks: &impl Marks) {
+        if begun == Begun::Done && marks.slides() && self.kept.answer(request, || marks.now()).is_some() {
+            self.kept.refresh(request.id, marks.until());
+            marks.keep(request.id);
+        }
     }
 
     pub(super) fn count(&mut self, begun: Begun) {

@@ -33,6 +33,8 @@ pub struct InMemoryStore {
 struct Records {
     kept: BTreeMap<RecordKey, Kept>,
     expiries: BTreeSet<(Timestamp, RecordKey)>,
+    /// No record that was removed has a larger one.
+    last_token: u64,
 }
 
 impl InMemoryStore {
@@ -72,7 +74,15 @@ impl InMemoryStore {
         Ok(requests
             .iter()
             .map(|request| {
-                let (answer, change) = decide(records.kept.get(key(request)), request, now);
+                // A claim of an id of which nothing is kept gets a token that nobody had, even if the clock stands still.
+                let forgotten = Kept {
+                    state: State::Failed,
+                    token: records.last_token,
+                    fingerprint: None,
+                    until: Timestamp::default(),
+                };
+                let kept = records.kept.get(key(request)).unwrap_or(&forgotten);
+                let (answer, change) = decide(Some(kept), request, now);
                 records.change(key(request), change);
                 Ok(answer)
             })
@@ -162,7 +172,8 @@ impl Store for InMemoryStore {
                 break;
             }
             if let Some((_, key)) = records.expiries.pop_first() {
-                records.kept.remove(&key);
+                let removed = records.kept.remove(&key).map_or(0, |kept| kept.token);
+                records.last_token = records.last_token.max(removed);
                 expired.records += 1;
             }
         }

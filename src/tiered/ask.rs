@@ -74,8 +74,10 @@ impl Inner {
         let mut answers = Vec::with_capacity(requests.len());
         let batch = self.lane::<O>().batch();
         for (requests, ids) in requests.chunks_mut(batch).zip(ids.chunks(batch)) {
+            let asked_at = tokio::time::Instant::now();
             let answered = self.call::<O>(requests, ids).await;
-            memory.learn(&completed::<O>(memory, requests, ids, &answered).collect::<Vec<_>>());
+            let took = asked_at.elapsed();
+            memory.learn(&completed::<O>(memory, requests, ids, &answered, took).collect::<Vec<_>>());
             answers.extend(answered);
         }
         answers

@@ -63,7 +63,10 @@ async fn stay_owner(engine: Weak<Inner>) {
         let Some(inner) = tick else { return };
         let (begun, Some(owned)) = (Instant::now(), inner.owned.get()) else { return };
         match timeout_at(lease_end, inner.in_time(Asked::Own, 1, owned.renew(&*inner.store))).await {
-            Ok(Ok(Held::Done)) => renewed = begun,
+            Ok(Ok(Held::Done)) => {
+                renewed = begun;
+                owned.renewed(begun);
+            }
             Ok(Ok(Held::Lost)) => lost(&inner, "another engine may have taken it over"),
             // The next tick or the end of the lease comes first.
             Ok(Err(_)) | Err(_) => {}

@@ -97,7 +97,11 @@ impl Holder {
                 self.record(result).await?;
                 self.check_held(self.policy.memory.complete(self.id, token))
             }
-            Where::Admitted => self.record(result).await,
+            Where::Admitted => {
+                self.record(result).await?;
+                self.policy.memory.learn(&[self.id]);
+                Ok(())
+            }
         }
     }
 

@@ -110,7 +110,14 @@ impl Inner {
     /// Whether this engine may go on.
     pub(super) fn admit(&self) -> Result<(), StoreError> {
         if !self.is_refused.load(Ordering::Acquire) {
-            return Ok(());
+            return match self.owned.get() {
+                // Whoever renews it may not have come to it: the runtime was busy, or the machine asleep.
+                Some(owned) if owned.is_over() => {
+                    let what = "this engine may no longer be the owner of the store: its lease has ended";
+                    Err(StoreError::new(ErrorKind::Conflict, self.store.backend(), what))
+                }
+                _ => Ok(()),
+            };
         }
         let refused = self.refused.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         refused.clone().map_or(Ok(()), Err)

@@ -276,8 +276,9 @@ impl<O: Operation> Driver<O> {
     }
 
     async fn ask(&mut self) {
+        let asked_at = tokio::time::Instant::now();
         let answers = self.inner.call::<O>(&mut self.batch.requests, &self.batch.ids).await;
-        self.learn(&answers);
+        self.learn(&answers, asked_at.elapsed());
         let sameness: Vec<O::Sameness> = self.batch.requests.iter().map(O::sameness).collect();
         let undone = self.reply(&answers).await;
         let lane = self.inner.lane::<O>();
@@ -298,14 +299,14 @@ impl<O: Operation> Driver<O> {
     }
 
     /// What the store has said is done is remembered.
-    fn learn(&self, answers: &[Answer<O>]) {
+    fn learn(&self, answers: &[Answer<O>], took: std::time::Duration) {
         let (mut start, mut learned) = (0, Vec::with_capacity(answers.len()));
         let mut replies = self.batch.replies.iter().peekable();
         while let Some((memory, len, _)) = replies.next() {
             let places = start..start + len;
             start += len;
             let (requests, ids) = (&self.batch.requests[places.clone()], &self.batch.ids[places.clone()]);
-            learned.extend(completed::<O>(memory, requests, ids, &answers[places]));
+            learned.extend(completed::<O>(memory, requests, ids, &answers[places], took));
             // Together with the next ones that concern the same memory.
             if replies.peek().is_none_or(|(next, ..)| !Arc::ptr_eq(next, memory)) {
                 memory.learn(&learned);
@@ -338,9 +339,10 @@ pub(super) fn completed<O: Operation>(
     requests: &[O::Request],
     ids: &[Digest],
     answers: &[Answer<O>],
+    took: std::time::Duration,
 ) -> impl Iterator<Item = Digest> {
-    requests.iter().zip(ids).zip(answers).filter_map(|((request, id), answer)| {
-        let expires_in = O::completed(request, answer.as_ref().ok()?)?;
+    requests.iter().zip(ids).zip(answers).filter_map(move |((request, id), answer)| {
+        let expires_in = O::completed(request, answer.as_ref().ok()?, took)?;
         memory.may_learn(expires_in).then_some(*id)
     })
 }

@@ -44,8 +44,8 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
         answer
     }
 
-    /// How much longer an id is a duplicate, if this says so.
-    fn completed(_request: &Self::Request, _answer: &Self::Answer) -> Option<Duration> {
+    /// How much longer an id is a duplicate, if this says so, and came after so long.
+    fn completed(_request: &Self::Request, _answer: &Self::Answer, _took: Duration) -> Option<Duration> {
         None
     }
 
@@ -144,10 +144,10 @@ impl Operation for Marks {
         }
     }
 
-    fn completed(mark: &Mark, marked: &Marked) -> Option<Duration> {
+    fn completed(mark: &Mark, marked: &Marked, took: Duration) -> Option<Duration> {
         match marked {
             Marked::Fresh => Some(mark.retention),
-            Marked::Duplicate { expires_in } => Some(*expires_in),
+            Marked::Duplicate { expires_in } => Some(expires_in.saturating_sub(took)),
             Marked::InProgress { .. } => None,
         }
     }
@@ -199,9 +199,9 @@ impl Operation for Claims {
         }
     }
 
-    fn completed(_: &ClaimRequest, claimed: &Claimed) -> Option<Duration> {
+    fn completed(_: &ClaimRequest, claimed: &Claimed, took: Duration) -> Option<Duration> {
         match claimed {
-            Claimed::Duplicate(completed) => Some(completed.expires_in),
+            Claimed::Duplicate(completed) => Some(completed.expires_in.saturating_sub(took)),
             _ => None,
         }
     }
@@ -248,7 +248,7 @@ impl Operation for Completions {
         store.complete(completions)
     }
 
-    fn completed(completion: &Completion, held: &Held) -> Option<Duration> {
+    fn completed(completion: &Completion, held: &Held, _: Duration) -> Option<Duration> {
         (*held == Held::Done).then_some(completion.retention)
     }
 }
@@ -350,9 +350,9 @@ impl Operation for Looks {
         store.look_up(keys)
     }
 
-    fn completed(_: &RecordKey, known: &Known) -> Option<Duration> {
+    fn completed(_: &RecordKey, known: &Known, took: Duration) -> Option<Duration> {
         match known {
-            Known::Completed(completed) => Some(completed.expires_in),
+            Known::Completed(completed) => Some(completed.expires_in.saturating_sub(took)),
             _ => None,
         }
     }
@@ -382,8 +382,9 @@ impl Operation for Records {
         store.record(records)
     }
 
-    fn completed(record: &Record, (): &()) -> Option<Duration> {
-        Some(record.retention)
+    /// Whoever has it recorded tells memory: a claim that is held there must find it new.
+    fn completed(_: &Record, (): &(), _: Duration) -> Option<Duration> {
+        None
     }
 }
 

@@ -4,6 +4,7 @@ use super::inner::{Inner, Ownership};
 use crate::store::Held;
 use crate::store::erased::Erased;
 use crate::store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Hold, Known, RecordKey, Renewal, Scope, StoreError};
+use crate::sync::{Ordering, StdAtomicU64};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -15,6 +16,8 @@ pub(super) struct Owned {
     hold: Hold,
     /// When it was asked for: no later than its lease began.
     pub(super) asked_at: Instant,
+    /// When it was renewed, at the earliest: nanoseconds after that.
+    renewed_nanos: StdAtomicU64,
 }
 
 fn key() -> RecordKey {
@@ -47,7 +50,9 @@ pub(super) async fn claim(inner: &Inner, name: Option<&str>) -> Result<Option<Ow
     let asked_at = Instant::now();
     let request = ClaimRequest { key: key(), attempt, lease: LEASE, fingerprint: None };
     match first(store.claim(&[request]).await)? {
-        Claimed::Claimed { token } => Ok(Some(Owned { hold: Hold { key: key(), token }, asked_at })),
+        Claimed::Claimed { token } => {
+            Ok(Some(Owned { hold: Hold { key: key(), token }, asked_at, renewed_nanos: StdAtomicU64::new(0) }))
+        }
         Claimed::InProgress { lease_left } => Err(conflict(backend, lease_left)),
         other => {
             let wrong = format!("the record of the store's owner is none: a claim says {other:?}");
@@ -57,6 +62,19 @@ pub(super) async fn claim(inner: &Inner, name: Option<&str>) -> Result<Option<Ow
 }
 
 impl Owned {
+    /// It was renewed by what was asked at this time.
+    pub(super) fn renewed(&self, at: Instant) {
+        let nanos = at.saturating_duration_since(self.asked_at).as_nanos() as u64;
+        // Relaxed: a number that orders nothing else.
+        self.renewed_nanos.store(nanos, Ordering::Relaxed);
+    }
+
+    /// Whether its lease may have ended, so that another may own the store by now, whether or not anybody has noticed.
+    pub(super) fn is_over(&self) -> bool {
+        let renewed = Duration::from_nanos(self.renewed_nanos.load(Ordering::Relaxed));
+        self.asked_at.elapsed() >= renewed + LEASE
+    }
+
     /// Says that the engine lives. `Err`: it is the owner no more, and must not go on as if it were.
     pub(super) async fn renew(&self, store: &dyn Erased) -> Result<Held, StoreError> {
         first(store.renew(&[Renewal { hold: self.hold.clone(), lease: LEASE }]).await)
@@ -70,4 +88,22 @@ impl Owned {
 fn first<A>(answers: crate::store::Answers<A>) -> Result<A, StoreError> {
     let none = || StoreError::new(ErrorKind::Corrupt, "hapax", "no answer to one request");
     answers?.pop().unwrap_or_else(|| Err(none()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_over_unless_it_was_renewed() {
+        let hold = Hold { key: key(), token: 1 };
+        let owned = Owned { hold, asked_at: Instant::now(), renewed_nanos: StdAtomicU64::new(0) };
+        tokio::time::advance(LEASE - Duration::from_nanos(1)).await;
+        assert!(!owned.is_over());
+        owned.renewed(Instant::now());
+        tokio::time::advance(LEASE - Duration::from_nanos(1)).await;
+        assert!(!owned.is_over());
+        tokio::time::advance(Duration::from_nanos(1)).await;
+        assert!(owned.is_over());
+    }
 }

@@ -426,6 +426,12 @@ impl Window {
         self.ticks.end_of(self.tables().common.latest())
     }
 
+    /// The time, for whoever gets one that is earlier than the latest: the latest given, rounded down to its tick.
+    #[inline(always)]
+    pub(crate) fn no_earlier(&self, at: Timestamp) -> Timestamp {
+        at.max(self.ticks.start_of(self.tables().common.latest()))
+    }
+
     /// When it will have forgotten what it is told at this reading, now.
     pub(crate) fn forgets_at(&self, at: Reading) -> Timestamp {
         self.ticks.expiry_of(self.tables().common.agree_at_rest(self.ticks.at(at)))

@@ -179,7 +179,7 @@ impl Ticks {
 
     /// The first moment of a tick.
     #[inline(always)]
-    fn start_of(&self, tick: u64) -> Timestamp {
+    pub(crate) fn start_of(&self, tick: u64) -> Timestamp {
         Timestamp::from_nanos(tick.saturating_mul(self.nanos))
     }
 

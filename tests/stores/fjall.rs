@@ -354,3 +354,21 @@ fn a_full_disk_is_an_error_until_it_is_reopened_and_loses_nothing() {
         assert_eq!(mark(&store, "another").await, Marked::Fresh);
     });
 }
+
+#[tokio::test]
+async fn a_store_that_was_killed_after_a_release_opens_again() {
+    let (directory, killed, clock) = (Directory::new("fjall"), Directory::new("fjall-killed"), clock());
+    let path = directory.path().join("store");
+    let store = open(&path, &clock).await;
+    let key = RecordKey::new(&Scope::default(), "id");
+    let claim = ClaimRequest { key: key.clone(), attempt: 1, lease: 2 * HOUR, fingerprint: None };
+    let Claimed::Claimed { token } = store.claim(&[claim]).await.unwrap().remove(0).unwrap() else {
+        panic!("nobody else has it");
+    };
+    // In another bucket, with nothing in it that lasts.
+    clock.advance(HOUR);
+    assert_eq!(store.release(&[Hold { key, token }]).await.unwrap().remove(0).unwrap(), Held::Done);
+    let copy = killed.path().join("store");
+    assert!(std::process::Command::new("cp").arg("-r").args([&path, &copy]).status().unwrap().success());
+    drop(open(&copy, &clock).await);
+}

@@ -137,3 +137,39 @@ async fn engines_of_one_seed_are_not_taken_for_each_other() {
     assert!(there.claim("b").await.unwrap().is_in_progress());
     claim.complete().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_answered_late_is_not_remembered_for_longer_than_in_the_store() {
+    let world = World::new();
+    let retention = WINDOW + WINDOW / 10;
+    let build = || world.engine().retention(retention).timeout(WINDOW).build();
+    let (here, there) = (build().await.unwrap(), build().await.unwrap());
+    assert!(there.check("id").await.unwrap().is_fresh());
+    world.store.next(Fault::AnswersLate(WINDOW / 5));
+    let late = tokio::spawn({
+        let here = here.clone();
+        async move { here.check("id").await }
+    });
+    tokio::time::sleep(WINDOW / 100).await;
+    world.clock.advance(WINDOW / 5);
+    assert!(late.await.unwrap().unwrap().is_duplicate());
+    world.clock.advance(WINDOW * 95 / 100);
+    assert!(here.check("id").await.unwrap().is_fresh(), "accepted 1.15 windows ago, and kept for 1.1");
+}
+
+#[tokio::test]
+async fn tokens_grow_over_those_of_records_that_were_removed() {
+    let world = World::new();
+    let (store, key) = (world.store.inner(), RecordKey::new(&Scope::default(), "id"));
+    let mut tokens = Vec::new();
+    for attempt in 0..3 {
+        let claim = ClaimRequest { key: key.clone(), attempt, lease: WINDOW, fingerprint: None };
+        let Claimed::Claimed { token } = store.claim(&[claim]).await.unwrap().remove(0).unwrap() else {
+            panic!("nobody has it");
+        };
+        tokens.push(token);
+        let _ = store.release(&[Hold { key: key.clone(), token }]).await.unwrap().remove(0).unwrap();
+        assert_eq!(store.expire(10).await.unwrap().records, 1);
+    }
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+}

@@ -49,6 +49,8 @@ struct Bucket {
     number: u64,
     keyspace: Keyspace,
     row: Row,
+    /// Whether it is in the bucket.
+    has_row: bool,
 }
 
 impl Buckets {
@@ -87,7 +89,9 @@ impl Buckets {
     ) -> Result<Bucket, StoreError> {
         let failed = |error| directory::failed(error, path, "opening a bucket");
         let keyspace = database.keyspace(&buckets::name(number), keyspace_options).map_err(failed)?;
-        let row = match keyspace.get(ROW_KEY).map_err(failed)? {
+        let row = keyspace.get(ROW_KEY).map_err(failed)?;
+        let has_row = row.is_some();
+        let row = match row {
             Some(row) => Row::decode(&row, super::BACKEND)
                 .map_err(|error| StoreError::caused(error.kind(), super::BACKEND, path.display().to_string(), error))?,
             None if is_newest && keyspace.is_empty().map_err(failed)? => Row::new(Timestamp::default()),
@@ -96,7 +100,7 @@ impl Buckets {
                 return Err(StoreError::new(ErrorKind::Corrupt, super::BACKEND, wrong));
             }
         };
-        Ok(Bucket { number, keyspace, row })
+        Ok(Bucket { number, keyspace, row, has_row })
     }
 
     fn failed(&self, error: fjall::Error, what: &str) -> StoreError {
@@ -116,7 +120,7 @@ impl Buckets {
             // Nothing more comes, so what is in memory would stay there, and in the log.
             closed.keyspace.rotate_memtable().map_err(|error| self.failed(error, "closing a bucket"))?;
         }
-        self.buckets.push(Bucket { number, keyspace, row: Row::new(now) });
+        self.buckets.push(Bucket { number, keyspace, row: Row::new(now), has_row: false });
         Ok(())
     }
 
@@ -134,11 +138,11 @@ impl Buckets {
             row = row.with(put.until, now).unwrap_or(row);
             batch.insert(&newest.keyspace, put.key, put.value);
         }
-        if row != newest.row {
+        if row != newest.row || !newest.has_row {
             batch.insert(&newest.keyspace, ROW_KEY, row.encode());
         }
         batch.commit().map_err(|error| directory::failed(error, &self.path, "writing"))?;
-        newest.row = row;
+        (newest.row, newest.has_row) = (row, true);
         Ok(())
     }
 
@@ -149,7 +153,7 @@ impl Buckets {
         let mut batch = self.database.batch().durability(Some(self.persist));
         batch.insert(&newest.keyspace, ROW_KEY, row.encode());
         batch.commit().map_err(|error| directory::failed(error, &self.path, "writing"))?;
-        newest.row = row;
+        (newest.row, newest.has_row) = (row, true);
         Ok(())
     }
 
