@@ -1,5 +1,6 @@
 //! `hapax plan`: which configuration, how large, what it will cost and what it will miss.
 
+mod command;
 mod json;
 mod options;
 mod text;

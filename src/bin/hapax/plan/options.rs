@@ -23,7 +23,7 @@ Examples:
   hapax plan --header --column id --time-column at --from events.csv.zst";
 
 /// The options that say how records are read.
-const OF_RECORDS: [&str; 14] = [
+pub const OF_RECORDS: [&str; 15] = [
     "field",
     "column",
     "json",
@@ -32,6 +32,7 @@ const OF_RECORDS: [&str; 14] = [
     "time_column",
     "time_json",
     "time_regex",
+    "time_format",
     "delimiter",
     "quote",
     "header",

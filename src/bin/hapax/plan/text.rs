@@ -1,5 +1,6 @@
 //! The answer for people.
 
+use super::command::filter_options;
 use super::{Answer, Seen};
 use hapax::plan::Plan;
 use std::fmt::Write;
@@ -49,6 +50,12 @@ fn readable(duration: Duration) -> String {
     jiff::SignedDuration::try_from(duration).map_or_else(|_| format!("{duration:?}"), |signed| format!("{signed:#}"))
 }
 
+/// Why the filter's capacity is not the builder's.
+const WHY_LARGER: &str = "\
+The filter's capacity is larger, where the memory allows it: it has no thread
+that makes its window grow, so it grows at three quarters of it.";
+
 fn planned(plan: &Plan) -> String {
-    format!("{plan}\nIn Rust\n{}\n\nOn the command line\nhapax filter {}\n", plan.builder_call(), plan.filter_options())
+    let (call, options) = (plan.builder_call(), filter_options(plan));
+    format!("{plan}\nIn Rust\n{call}\n\nOn the command line\nhapax filter {options}\n\n{WHY_LARGER}\n")
 }
