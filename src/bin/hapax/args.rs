@@ -162,6 +162,25 @@ pub struct BadLineArgs {
     pub line_bytes_max: u32,
 }
 
+/// The options of [`LineArgs`] and [`BadLineArgs`].
+pub const OF_RECORDS: [&str; 15] = [
+    "field",
+    "column",
+    "json",
+    "regex",
+    "time_field",
+    "time_column",
+    "time_json",
+    "time_regex",
+    "time_format",
+    "delimiter",
+    "quote",
+    "header",
+    "missing",
+    "on_bad",
+    "line_bytes_max",
+];
+
 /// Where the id is. Without any of these it is the whole line.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Where the id is")]

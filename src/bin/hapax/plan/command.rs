@@ -1,7 +1,6 @@
 //! The command that does what was planned.
 
-use super::options::OF_RECORDS;
-use crate::args::Args;
+use crate::args::{Args, OF_RECORDS};
 use crate::shell::quoted;
 use clap::CommandFactory;
 use clap::parser::ValueSource;

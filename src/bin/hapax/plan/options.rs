@@ -1,6 +1,6 @@
 //! The options of `hapax plan`.
 
-use crate::args::{BadLineArgs, LineArgs, bytes, capacity, duration};
+use crate::args::{BadLineArgs, LineArgs, OF_RECORDS, bytes, capacity, duration};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,25 +21,6 @@ Examples:
   hapax plan --rate 20000 --window 10m --duplicates 0.05 --peak 3
   hapax plan --rate 20000 --window 10m --history 24h --memory 4G --journal
   hapax plan --header --column id --time-column at --from events.csv.zst";
-
-/// The options that say how records are read.
-pub const OF_RECORDS: [&str; 15] = [
-    "field",
-    "column",
-    "json",
-    "regex",
-    "time_field",
-    "time_column",
-    "time_json",
-    "time_regex",
-    "time_format",
-    "delimiter",
-    "quote",
-    "header",
-    "missing",
-    "on_bad",
-    "line_bytes_max",
-];
 
 /// What is demanded, and where it is to be found out.
 #[derive(Debug, clap::Args)]
