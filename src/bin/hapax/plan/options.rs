@@ -1,6 +1,6 @@
 //! The options of `hapax plan`.
 
-use crate::args::{BadLineArgs, LineArgs, OF_RECORDS, bytes, capacity, duration};
+use crate::args::{BadLineArgs, LineArgs, OF_RECORDS, bytes, capacity, duration, number, rate};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -116,17 +116,6 @@ pub enum ReportFormat {
     Json,
 }
 
-/// A number, with a decimal suffix or none.
-fn rate(text: &str) -> Result<f64, String> {
-    let (digits, factor) = match text.char_indices().next_back() {
-        Some((at, 'k')) => (&text[..at], 1e3),
-        Some((at, 'M')) => (&text[..at], 1e6),
-        Some((at, 'G')) => (&text[..at], 1e9),
-        _ => (text, 1.0),
-    };
-    number(digits).map(|number| number * factor)
-}
-
 /// A share, also in percent.
 fn share(text: &str) -> Result<f64, String> {
     let share = match text.strip_suffix('%') {
@@ -138,11 +127,6 @@ fn share(text: &str) -> Result<f64, String> {
         true => Ok(share),
         false => Err("a share is from 0 to 1".to_string()),
     }
-}
-
-fn number(text: &str) -> Result<f64, String> {
-    let number: f64 = text.trim().replace('_', "").parse().map_err(|e| format!("{e}"))?;
-    number.is_finite().then_some(number).ok_or_else(|| "it is no number".to_string())
 }
 
 #[cfg(test)]
