@@ -47,7 +47,6 @@ pub struct SeenBy {
 pub fn run(args: PlanArgs) -> Result<(), Failure> {
     let answer = match args.from.is_empty() {
         true => {
-            // clap has seen to it that both are there.
             let (rate, window) = args.rate.zip(args.window).ok_or_else(|| needs("--rate and --window, or --from"))?;
             let demand = Demand::new(rate, window).duplicates(args.duplicates.unwrap_or(0.0));
             let demand = demand.peak(args.peak.unwrap_or(1.0));

@@ -31,13 +31,11 @@ Examples:
 pub struct PlanArgs {
     /// Checks a second on average, duplicates included (like 20000, 20k or 1.5M); with --from only if the records have
     /// no times
-    #[arg(long, value_name = "CHECKS", value_parser = rate, required_unless_present = "from",
-          help_heading = "What is to be done")]
+    #[arg(long, value_name = "CHECKS", value_parser = rate, help_heading = "What is to be done")]
     pub rate: Option<f64>,
 
     /// For how long ids are to be remembered; with --from it can be left out
-    #[arg(long, value_name = "DURATION", value_parser = duration, required_unless_present = "from",
-          help_heading = "What is to be done")]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "What is to be done")]
     pub window: Option<Duration>,
 
     /// Which share of the checks are of ids that the window knows (like 0.05 or 5%)
