@@ -79,7 +79,8 @@ fn a_trace_that_is_in_the_repository() {
     assert_eq!((&stats["duplicates"], &stats["forgotten_early"]), (&seen["window"]["caught_by_engine"], &0.into()));
 }
 
-/// Runs the command that `hapax plan` prints for a file on this file, in a directory; what was planned, and what it did.
+/// Runs the command that `hapax plan` prints for a file on this file, in a directory; what was planned, and what it
+/// did.
 #[cfg(unix)]
 fn printed_command(options: &[&str], file: &Path, directory: &Path) -> (serde_json::Value, serde_json::Value) {
     let plan = planned(options, file);

@@ -28,8 +28,8 @@ Examples:
         memory, how late, and how often wrong.\n\n\
         Without files, ids are generated. Every run is a process of its own, rounds go through all strategies in turn, and \
         every answer is compared with the truth. Options that take lists multiply; numbers may end in k or M. Without \
-        --rate, --budget and --think, ids also come at a rate once, for latencies, and what can do with less memory gets \
-        less; `--rate max --budget max` leaves these out.",
+        --rate, --budget and --think, ids also come at a rate once, for latencies, and what can do with less memory \
+        gets less; `--rate max --budget max` leaves these out.",
     after_help = HELP
 )]
 pub struct BenchArgs {
@@ -46,8 +46,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
     pub threads: Vec<usize>,
 
-    /// Ids that are handed over at once; with --rate as many as are due, up to this [default: 1,1024; with --rate 64; with
-    /// --budget 1024]
+    /// Ids that are handed over at once; with --rate as many as are due, up to this [default: 1,1024; with --rate 64;
+    /// with --budget 1024]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
     pub batch: Vec<usize>,
 
