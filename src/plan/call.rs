@@ -43,25 +43,30 @@ impl Plan {
         call
     }
 
-    /// The options of `hapax filter` for the same window and history.
+    /// The options of `hapax filter` for the same window, history and journal.
     ///
-    /// The capacity is larger than the builder's: the filter has no thread that makes its window grow, so it grows at
-    /// three quarters of it.
+    /// The capacity is larger than the builder's, where the memory allows it: the filter has no thread that makes its
+    /// window grow, so it grows at three quarters of it.
     ///
     /// ```
     /// use hapax::plan::Demand;
     /// use std::time::Duration;
     ///
     /// let plan = Demand::new(100.0, Duration::from_secs(60)).plan()?;
-    /// assert_eq!(plan.filter_options(), "--window 1m --capacity 8000");
+    /// assert_eq!(plan.filter_options(), "--window 1m --capacity 8000 --max-memory 331392");
     /// # Ok::<(), hapax::plan::PlanError>(())
     /// ```
     pub fn filter_options(&self) -> String {
         let window = &self.window;
-        let mut options = format!("--window {} --capacity {}", Time(window.duration), window.capacity_without_thread);
+        let (duration, capacity) = (Time(window.duration), window.capacity_without_thread);
+        let mut options = format!("--window {duration} --capacity {capacity} --max-memory {}", window.max_memory_bytes);
         if let Some(history) = &self.history {
             let (horizon, rate) = (Time(history.horizon), history.false_positive_rate);
             write!(options, " --history {horizon}:{rate:e}:{}", history.ids).expect("a string takes everything");
+        }
+        #[cfg(feature = "journal")]
+        if self.journal.is_some() {
+            options += " --state journal";
         }
         options
     }

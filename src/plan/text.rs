@@ -106,10 +106,7 @@ impl WindowPlan {
             "ids remembered for",
             format_args!("{} to {}, in ticks of {}", Time(self.duration), Time(longest), Time(self.tick)),
         )?;
-        rows.row(
-            "capacity",
-            format_args!("{} ids, {} live on average", Count(self.capacity as f64), Count(self.live)),
-        )?;
+        rows.row("capacity", format_args!("{}, {} live on average", ids(self.capacity), Count(self.live)))?;
         rows.row("memory", format_args!("{} in one table", Bytes(self.bytes as f64)))?;
         let (bytes, tables) = (Bytes(self.grown_bytes as f64), self.tables_max);
         let rate = Count(self.checks_per_second_max);
@@ -128,6 +125,11 @@ impl WindowPlan {
         }
         rows.row("taken for another", ADay(self.false_duplicates_a_day))
     }
+}
+
+/// A number of ids.
+fn ids(number: usize) -> String {
+    format!("{} id{}", Count(number as f64), if number == 1 { "" } else { "s" })
 }
 
 /// A duration that is an estimate.

@@ -5,7 +5,7 @@ use super::{Demand, PlanError, SECONDS_A_DAY, loss};
 use crate::claims::planned::IN_FLIGHT_MAX;
 use crate::memory::LINE_BYTES;
 use crate::window::Ticks;
-use crate::window::planned::{LOSSLESS_SHARE, SLOTS, Sizes, false_match_rate};
+use crate::window::planned::{LOSSLESS_SHARE, SLOTS, Sizes, false_match_rate, lines_for};
 use std::time::Duration;
 
 /// The window of a [`Plan`](super::Plan).
@@ -46,7 +46,7 @@ pub struct WindowPlan {
     window_ticks: u64,
     duplicates: f64,
     /// The capacity with which it never has to grow while an expected id comes, for those whose window grows without a
-    /// thread.
+    /// thread; or the same capacity, if the memory has no room for more.
     pub(super) capacity_without_thread: usize,
 }
 
@@ -57,6 +57,8 @@ impl WindowPlan {
         let fresh = demand.fresh_per_second();
         let lost_at = |peak: f64| lost_a_day(sizes.lines(0), fresh * peak, demand.window, ticks.window);
         let grown_capacity = capacity_max(sizes);
+        let without_thread = (division.capacity as f64 / LOSSLESS_SHARE).ceil() as usize;
+        let fits = |lines: usize| lines.saturating_mul(LINE_BYTES) <= division.window_bytes_max;
         WindowPlan {
             duration: demand.window,
             tick: ticks.tick(),
@@ -76,7 +78,10 @@ impl WindowPlan {
             sizes: sizes.clone(),
             window_ticks: ticks.window,
             duplicates: demand.duplicates,
-            capacity_without_thread: (division.capacity as f64 / LOSSLESS_SHARE).ceil() as usize,
+            capacity_without_thread: match lines_for(without_thread).is_some_and(fits) {
+                true => without_thread,
+                false => division.capacity,
+            },
         }
     }
 

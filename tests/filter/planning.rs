@@ -75,9 +75,50 @@ fn a_trace_that_is_in_the_repository() {
         assert!((point["share"].as_f64().unwrap() - expected).abs() < 1e-9, "{point}");
     }
     let options = plan["plan"]["filter"].as_str().unwrap();
-    let options: Vec<&str> = lines.into_iter().chain(options.split(' ')).collect();
-    let stats = filtered(&options, &path);
+    let stats = filtered(&options.split(' ').collect::<Vec<_>>(), &path);
     assert_eq!((&stats["duplicates"], &stats["forgotten_early"]), (&seen["window"]["caught_by_engine"], &0.into()));
+}
+
+/// Runs the command that `hapax plan` prints for a file on this file, in a directory; what was planned, and what it
+/// did.
+#[cfg(unix)]
+fn printed_command(options: &[&str], file: &Path, directory: &Path) -> (serde_json::Value, serde_json::Value) {
+    let plan = planned(options, file);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hapax"));
+    let text = command.arg("plan").args(options).arg("--from").arg(file).stdin(Stdio::null()).output().unwrap().stdout;
+    let text = String::from_utf8(text).unwrap();
+    let printed = text.lines().find_map(|line| line.strip_prefix("hapax filter ")).unwrap();
+    assert_eq!(plan["plan"]["filter"], printed);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!(r#""$0" filter {printed} --stats=json "$1""#), env!("CARGO_BIN_EXE_hapax")]);
+    let output = shell.arg(file).current_dir(directory).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}: {said}");
+    (plan, serde_json::from_str(&said).unwrap())
+}
+
+#[cfg(unix)]
+#[test]
+fn the_printed_command_finds_the_duplicates() {
+    let directory = std::env::temp_dir().join(format!("hapax-printed-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("log");
+    // Each id three times, the last time too late; and a line that is none.
+    let line = |i: u64| format!("{}.5|it's {}\n", 1_000 + i, i / 600 * 200 + i % 200);
+    std::fs::write(&file, (0..6_000).map(line).collect::<String>() + "oops\n").unwrap();
+    let lines = ["--regex", "[|](it's .*)", "--time-regex", "^[0-9.]+", "--time-format", "s", "--missing", "drop"];
+    let demand = ["--window", "250s", "--growth", "1", "--journal"];
+    let (plan, stats) = printed_command(&[&lines[..], &demand].concat(), &file, &directory);
+    assert_eq!((&stats["duplicates"], &plan["seen"]["window"]["caught_by_engine"]), (&2_000.into(), &2_000.into()));
+    assert_eq!((&stats["missing"], &stats["forgotten_early"]), (&1.into(), &0.into()));
+    assert!(directory.join("journal").is_dir());
+    if let Some(trace) = common::data("bitcoin_blocks/trace.tsv.zst") {
+        let lines = ["--column", "id", "--time-column", "ts_ms", "--time-format", "ms"];
+        let (plan, stats) = printed_command(&lines, &trace, &directory);
+        assert_eq!(stats["duplicates"], plan["seen"]["window"]["caught_by_engine"]);
+        assert_eq!(stats["duplicates"], 39_201);
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]

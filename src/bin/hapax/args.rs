@@ -162,6 +162,25 @@ pub struct BadLineArgs {
     pub line_bytes_max: u32,
 }
 
+/// The options of [`LineArgs`] and [`BadLineArgs`].
+pub const OF_RECORDS: [&str; 15] = [
+    "field",
+    "column",
+    "json",
+    "regex",
+    "time_field",
+    "time_column",
+    "time_json",
+    "time_regex",
+    "time_format",
+    "delimiter",
+    "quote",
+    "header",
+    "missing",
+    "on_bad",
+    "line_bytes_max",
+];
+
 /// Where the id is. Without any of these it is the whole line.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Where the id is")]
@@ -230,7 +249,7 @@ pub enum TimeFormat {
 pub enum Missing {
     /// Stop
     Error,
-    /// Print the line
+    /// Print the line (`filter` only)
     Pass,
     /// Drop the line
     Drop,
@@ -276,8 +295,32 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(signed).map_err(|_| "a duration cannot be negative".to_string())
 }
 
+/// A whole number, with a decimal suffix or none.
 pub fn capacity(text: &str) -> Result<usize, String> {
-    text.replace('_', "").parse().map_err(|e| format!("{e}"))
+    if !text.ends_with(['k', 'M', 'G']) {
+        return text.replace('_', "").parse().map_err(|e| format!("{e}"));
+    }
+    let number = rate(text)?;
+    match number >= 0.0 && number.fract() == 0.0 && number < usize::MAX as f64 {
+        true => Ok(number as usize),
+        false => Err("it is no whole number".to_string()),
+    }
+}
+
+/// A number, with a decimal suffix or none.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let (digits, factor) = match text.char_indices().next_back() {
+        Some((at, 'k')) => (&text[..at], 1e3),
+        Some((at, 'M')) => (&text[..at], 1e6),
+        Some((at, 'G')) => (&text[..at], 1e9),
+        _ => (text, 1.0),
+    };
+    number(digits).map(|number| number * factor)
+}
+
+pub fn number(text: &str) -> Result<f64, String> {
+    let number: f64 = text.trim().replace('_', "").parse().map_err(|e| format!("{e}"))?;
+    number.is_finite().then_some(number).ok_or_else(|| "it is no number".to_string())
 }
 
 /// A number of bytes, with a binary suffix or none.
@@ -356,6 +399,8 @@ mod tests {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("2w 1d"), Ok(Duration::from_secs(15 * 86_400)));
         assert!(duration("1 month").is_err());
+        assert_eq!([capacity("20_000"), capacity("20k"), capacity("1.5M")], [20_000, 20_000, 1_500_000].map(Ok));
+        assert!(["", "k", "1.0005k", "-1k", "1e30G", "20K"].iter().all(|text| capacity(text).is_err()));
         assert!(duration("-1s").is_err() && duration("10").is_err() && duration("").is_err());
         let horizon = Duration::from_secs(86_400);
         assert_eq!(history("24h:1e-6"), Ok(History { horizon, false_positive_rate: 1e-6, ids: None }));

@@ -8,6 +8,7 @@ mod filter;
 mod journal;
 mod plan;
 mod records;
+mod shell;
 
 use args::{Args, Command, JournalCommand};
 use clap::{CommandFactory, Parser};

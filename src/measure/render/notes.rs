@@ -113,7 +113,7 @@ pub fn warnings(view: &View) -> Vec<String> {
     }
     let failures: usize = view.report.rows.iter().map(|row| row.failures.len()).sum();
     if failures > 0 {
-        warnings.push(format!("{} failed; see below.", words::plural(failures, "run", "runs")));
+        warnings.push(format!("{} failed; the tables say why.", words::plural(failures, "run", "runs")));
     }
     warnings
 }

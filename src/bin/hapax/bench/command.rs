@@ -1,5 +1,6 @@
 //! The command that repeats a comparison.
 
+use crate::shell::quoted;
 use std::path::Path;
 
 /// The command as it was given, for a shell, with the seed if it was random.
@@ -15,14 +16,6 @@ pub fn repeats(args: impl Iterator<Item = String>, seed: Option<u64>) -> String 
         words.insert(words.len().min(2), format!("--seed={seed}"));
     }
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=+@%".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_string(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 #[cfg(test)]

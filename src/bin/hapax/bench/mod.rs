@@ -38,6 +38,9 @@ pub fn run(args: BenchArgs) -> Result<(), Failure> {
     if let Some(path) = &args.output.from {
         return output::write(&output::read(path)?, &args.output);
     }
+    if cfg!(debug_assertions) {
+        eprintln!("hapax: built without optimization: these figures say nothing; build with --release");
+    }
     let interrupt = Interrupt::listen()?;
     let scratch = Scratch::new()?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

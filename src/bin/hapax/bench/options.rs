@@ -1,7 +1,7 @@
 //! The command line of `hapax bench`.
 
 use super::output::OutputArgs;
-use crate::args::{BadLineArgs, LineArgs, capacity, duration};
+use crate::args::{BadLineArgs, LineArgs, capacity, duration, rate};
 use hapax::measure::{IdKind, Shape};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,15 +27,17 @@ Examples:
     long_about = "Measures strategies to deduplicate, this crate's and others', on the same ids: how fast, how much \
         memory, how late, and how often wrong.\n\n\
         Without files, ids are generated. Every run is a process of its own, rounds go through all strategies in turn, and \
-        every answer is compared with the truth. Options that take lists multiply. Without --rate and --budget, ids also \
-        come at a rate once, for latencies, and what can do with less memory gets less.",
+        every answer is compared with the truth. Options that take lists multiply; numbers may end in k or M. Without \
+        --rate, --budget and --think, ids also come at a rate once, for latencies, and what can do with less memory \
+        gets less; `--rate max --budget max` leaves these out.",
     after_help = HELP
 )]
 pub struct BenchArgs {
     #[command(flatten)]
     pub workload: WorkloadArgs,
 
-    /// Ids within a window; of files they are counted [default: 100000,1000000]
+    /// Ids within a window; of files they are counted [default: 100k,1M; with --quick 20k,100k; with --rate or --budget
+    /// only the first]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, conflicts_with = "files",
           help_heading = "How it is used")]
     pub live: Vec<usize>,
@@ -44,11 +46,13 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
     pub threads: Vec<usize>,
 
-    /// Ids that are handed over at once; with --rate as many as are due, up to this [default: 1,1024]
+    /// Ids that are handed over at once; with --rate as many as are due, up to this [default: 1,1024; with --rate 64;
+    /// with --budget 1024]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
     pub batch: Vec<usize>,
 
-    /// Ids a second that come, whether or not somebody is ready; `max`: as fast as it goes
+    /// Ids a second that come, whether or not somebody is ready; `max`: as fast as it goes [default: max; and
+    /// once 100k in batches of up to 64, unless --budget or --think is given]
     #[arg(long, value_name = "IDS,…", value_delimiter = ',', value_parser = limit, help_heading = "How it is used")]
     pub rate: Vec<Limit>,
 
@@ -57,7 +61,7 @@ pub struct BenchArgs {
     pub think: Option<Duration>,
 
     /// Memory that a strategy may take, in bytes for each live id; `max`: what it needs. Those that take what they take
-    /// are measured once
+    /// are measured once [default: max; and once 4,8,12,16,24,48, unless --rate or --think is given]
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = limit, help_heading = "How it is used")]
     pub budget: Vec<Limit>,
 
@@ -119,11 +123,12 @@ impl BenchArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Which ids come")]
 pub struct WorkloadArgs {
-    /// How redeliveries come: uniform, zipf[:EXPONENT], rebalance, retry-storm, prefixes
+    /// How redeliveries come: uniform, zipf[:EXPONENT], rebalance, retry-storm, prefixes [default:
+    /// uniform]
     #[arg(long, value_name = "SHAPE,…", value_delimiter = ',', value_parser = shape, conflicts_with = "files")]
     pub workload: Vec<Shape>,
 
-    /// The share of checks that are redeliveries, below 1
+    /// The share of checks that are redeliveries, at most 0.95
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share, conflicts_with = "files")]
     pub duplicates: f64,
 
@@ -131,7 +136,7 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "WINDOWS", value_parser = distance, conflicts_with = "files")]
     pub distance: Option<f64>,
 
-    /// What ids are: u64, uuid (16 bytes), uuid-text (36), key200 (200)
+    /// What ids are: u64, uuid (16 bytes), uuid-text (36), key200 (200) [default: u64]
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = id_kind, conflicts_with = "files")]
     pub ids: Vec<IdKind>,
 
@@ -147,8 +152,8 @@ fn limit(text: &str) -> Result<Limit, String> {
     if text == "max" {
         return Ok(Limit(None));
     }
-    let number: f64 = text.replace('_', "").parse().map_err(|_| format!("`{text}` is neither a number nor `max`"))?;
-    match number.is_finite() && number > 0.0 {
+    let number = rate(text).map_err(|_| format!("`{text}` is neither a number nor `max`"))?;
+    match number > 0.0 {
         true => Ok(Limit(Some(number))),
         false => Err("it has to be above 0".to_string()),
     }
@@ -204,6 +209,7 @@ mod tests {
     #[test]
     fn values_are_understood() {
         assert_eq!((limit("max"), limit("1_000")), (Ok(Limit(None)), Ok(Limit(Some(1_000.0)))));
+        assert_eq!(limit("20k"), Ok(Limit(Some(20_000.0))));
         assert!(["0", "-1", "nan", "inf", "x", ""].iter().all(|text| limit(text).is_err()));
         assert_eq!((share("0.5"), share("0")), (Ok(0.5), Ok(0.0)));
         assert!(share("1").is_err() && share("-0.1").is_err() && share("nan").is_err());

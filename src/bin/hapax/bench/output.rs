@@ -1,11 +1,36 @@
 //! Where a report goes.
 
+use crate::args::OF_RECORDS;
 use crate::failure::Failure;
 use hapax::measure::{Report, compare, render};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+
+/// Options that mean nothing to a report that is there already: with those that say how lines are read, all but the
+/// ones for its output.
+const OF_MEASUREMENTS: [&str; 19] = [
+    "workload",
+    "duplicates",
+    "distance",
+    "ids",
+    "files",
+    "live",
+    "threads",
+    "batch",
+    "rate",
+    "think",
+    "budget",
+    "rounds",
+    "only",
+    "without",
+    "seed",
+    "quick",
+    "huge_pages",
+    "list",
+    "window",
+];
 
 /// Files to write the report to, and reports to read.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -36,7 +61,7 @@ pub struct OutputArgs {
     pub compare: Option<PathBuf>,
 
     /// Measure nothing; take this report
-    #[arg(long, value_name = "REPORT.json")]
+    #[arg(long, value_name = "REPORT.json", conflicts_with_all = OF_MEASUREMENTS, conflicts_with_all = OF_RECORDS)]
     pub from: Option<PathBuf>,
 }
 
@@ -230,6 +255,26 @@ mod tests {
         fs::create_dir_all(place.0.join("r.html/full")).unwrap();
         assert!(write_whole(&place.0.join("r.html"), "text").is_err());
         assert_eq!(place.names(), ["r.html"]);
+    }
+
+    #[test]
+    fn a_report_is_measured_no_more() {
+        use crate::args::Args;
+        use clap::{CommandFactory, Parser};
+        let command = Args::command();
+        let bench = command.find_subcommand("bench").unwrap();
+        for arg in bench.get_arguments().filter(|arg| arg.get_help_heading() != Some("Where results go")) {
+            let id = arg.get_id().as_str();
+            let refused = OF_MEASUREMENTS.contains(&id) || OF_RECORDS.contains(&id) || id == "case";
+            assert!(refused, "--from and --{id}: one of them would be ignored");
+        }
+        let parsed = |options: &[&str]| {
+            Args::try_parse_from(["hapax", "bench", "--from", "r.json"].iter().chain(options)).map_err(|e| e.kind())
+        };
+        assert!(parsed(&["--html", "r.html", "--compare", "old.json", "--save", "new.json"]).is_ok());
+        for options in [&["--only", "x"][..], &["--quick"], &["ids.txt"], &["--duplicates", "0.1"], &["--list"]] {
+            assert_eq!(parsed(options).unwrap_err(), clap::error::ErrorKind::ArgumentConflict, "{options:?}");
+        }
     }
 
     #[test]

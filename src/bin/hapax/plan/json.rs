@@ -72,7 +72,7 @@ fn plan(plan: &Plan) -> Value {
         "bytes_max": plan.bytes_max(),
         "store": store(&plan.store),
         "builder": plan.builder_call(),
-        "filter": plan.filter_options(),
+        "filter": super::command::filter_options(plan),
     })
 }
 

@@ -1,5 +1,6 @@
 //! `hapax plan`: which configuration, how large, what it will cost and what it will miss.
 
+mod command;
 mod json;
 mod options;
 mod text;
@@ -35,16 +36,17 @@ pub struct SeenBy {
     pub window: Duration,
     /// Repeats that are caught by a window of exactly this length.
     pub caught: u64,
-    /// Repeats that are caught by an engine with it, as by `hapax filter`.
-    pub caught_by_engine: u64,
+    /// Repeats that are caught by an engine with it, as by `hapax filter`; not known of records without times.
+    pub caught_by_engine: Option<u64>,
     /// Repeats that are caught if there is a history, too, and it remembers no longer than it must.
     pub caught_with_history: Option<u64>,
+    /// From the first record to the last, or what that takes at the rate that was given.
+    pub span: Duration,
 }
 
 pub fn run(args: PlanArgs) -> Result<(), Failure> {
     let answer = match args.from.is_empty() {
         true => {
-            // clap has seen to it that both are there.
             let (rate, window) = args.rate.zip(args.window).ok_or_else(|| needs("--rate and --window, or --from"))?;
             let demand = Demand::new(rate, window).duplicates(args.duplicates.unwrap_or(0.0));
             let demand = demand.peak(args.peak.unwrap_or(1.0));
@@ -72,18 +74,35 @@ fn from_records(args: &PlanArgs) -> Result<Answer, Failure> {
         return Ok(Answer { seen: Some(Seen { summary, window: None }), plan: None });
     };
     let plan = plan(args, demand, horizon)?;
-    let window = profile.span().map(|_| seen_by(&plan, &profile)).transpose()?;
+    let window = Some(seen_by(&plan, &profile)?);
     Ok(Answer { seen: Some(Seen { summary, window }), plan: Some(plan) })
 }
 
 fn seen_by(plan: &Plan, profile: &Profile) -> Result<SeenBy, Failure> {
-    let window = plan.window.duration;
+    let (window, horizon) = (plan.window.duration, plan.history.as_ref().map(|history| history.horizon));
+    let Some(span) = profile.span() else {
+        let rate = plan.checks_per_second;
+        let caught = |window: Duration| profile.caught_within(records_in(window, rate));
+        return Ok(SeenBy {
+            window,
+            caught: caught(window),
+            caught_by_engine: None,
+            caught_with_history: horizon.map(caught),
+            span: Duration::try_from_secs_f64(profile.records() as f64 / rate).unwrap_or(Duration::MAX),
+        });
+    };
     Ok(SeenBy {
         window,
         caught: profile.caught(window),
-        caught_by_engine: profile.caught_by_engine(window).map_err(failure)?,
-        caught_with_history: plan.history.as_ref().map(|history| profile.caught(history.horizon)),
+        caught_by_engine: Some(profile.caught_by_engine(window).map_err(failure)?),
+        caught_with_history: horizon.map(|horizon| profile.caught(horizon)),
+        span,
     })
+}
+
+/// How many records without times come within a time, at a rate.
+fn records_in(time: Duration, rate: f64) -> u64 {
+    (time.as_secs_f64() * rate) as u64
 }
 
 /// What is demanded by what has come, and the history that it does not have yet; nothing without any idea of time.
@@ -100,14 +119,13 @@ fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Optio
         }
         (None, None) => Ok(None),
         (None, Some(rate)) => {
-            let records = |window: Duration| (window.as_secs_f64() * rate) as u64;
             let for_share = || {
                 let seconds = profile.records_for(share)? as f64 / rate;
                 // What is longer than there are durations is refused as a window, too.
                 Some(Duration::try_from_secs_f64(seconds).map_or(Duration::MAX, rounded_up))
             };
             let window = args.window.or_else(for_share).ok_or_else(none)?;
-            let caught = profile.caught_within(records(window)) as f64;
+            let caught = profile.caught_within(records_in(window, rate)) as f64;
             let demand = Demand::new(rate, window).duplicates(caught / profile.records() as f64);
             Ok(Some((demand.peak(args.peak.unwrap_or(1.0)), args.history)))
         }

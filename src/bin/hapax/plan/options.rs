@@ -1,6 +1,6 @@
 //! The options of `hapax plan`.
 
-use crate::args::{BadLineArgs, LineArgs, bytes, capacity, duration};
+use crate::args::{BadLineArgs, LineArgs, OF_RECORDS, bytes, capacity, duration, number, rate};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,24 +22,6 @@ Examples:
   hapax plan --rate 20000 --window 10m --history 24h --memory 4G --journal
   hapax plan --header --column id --time-column at --from events.csv.zst";
 
-/// The options that say how records are read.
-const OF_RECORDS: [&str; 14] = [
-    "field",
-    "column",
-    "json",
-    "regex",
-    "time_field",
-    "time_column",
-    "time_json",
-    "time_regex",
-    "delimiter",
-    "quote",
-    "header",
-    "missing",
-    "on_bad",
-    "line_bytes_max",
-];
-
 /// What is demanded, and where it is to be found out.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -49,13 +31,11 @@ const OF_RECORDS: [&str; 14] = [
 pub struct PlanArgs {
     /// Checks a second on average, duplicates included (like 20000, 20k or 1.5M); with --from only if the records have
     /// no times
-    #[arg(long, value_name = "CHECKS", value_parser = rate, required_unless_present = "from",
-          help_heading = "What is to be done")]
+    #[arg(long, value_name = "CHECKS", value_parser = rate, help_heading = "What is to be done")]
     pub rate: Option<f64>,
 
     /// For how long ids are to be remembered; with --from it can be left out
-    #[arg(long, value_name = "DURATION", value_parser = duration, required_unless_present = "from",
-          help_heading = "What is to be done")]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "What is to be done")]
     pub window: Option<Duration>,
 
     /// Which share of the checks are of ids that the window knows (like 0.05 or 5%)
@@ -134,17 +114,6 @@ pub enum ReportFormat {
     Json,
 }
 
-/// A number, with a decimal suffix or none.
-fn rate(text: &str) -> Result<f64, String> {
-    let (digits, factor) = match text.char_indices().next_back() {
-        Some((at, 'k')) => (&text[..at], 1e3),
-        Some((at, 'M')) => (&text[..at], 1e6),
-        Some((at, 'G')) => (&text[..at], 1e9),
-        _ => (text, 1.0),
-    };
-    number(digits).map(|number| number * factor)
-}
-
 /// A share, also in percent.
 fn share(text: &str) -> Result<f64, String> {
     let share = match text.strip_suffix('%') {
@@ -156,11 +125,6 @@ fn share(text: &str) -> Result<f64, String> {
         true => Ok(share),
         false => Err("a share is from 0 to 1".to_string()),
     }
-}
-
-fn number(text: &str) -> Result<f64, String> {
-    let number: f64 = text.trim().replace('_', "").parse().map_err(|e| format!("{e}"))?;
-    number.is_finite().then_some(number).ok_or_else(|| "it is no number".to_string())
 }
 
 #[cfg(test)]

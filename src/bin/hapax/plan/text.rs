@@ -1,5 +1,6 @@
 //! The answer for people.
 
+use super::command::filter_options;
 use super::{Answer, Seen};
 use hapax::plan::Plan;
 use std::fmt::Write;
@@ -25,16 +26,25 @@ fn what_has_come(seen: &Seen) -> String {
         let repeats = seen.summary.repeats;
         let of_repeats = |caught: u64| format!("{caught} ({:.3} %)", 100.0 * caught as f64 / repeats.max(1) as f64);
         let missed_a_day = |caught: u64| {
-            let days = seen.summary.span.map_or(f64::NAN, |span| span.as_secs_f64() / 86_400.0);
+            let days = by.span.as_secs_f64() / 86_400.0;
             format!("misses {}, {:.2} a day", repeats - caught, (repeats - caught) as f64 / days)
         };
-        line(format!("A window of {} catches {} of the repeats.", readable(by.window), of_repeats(by.caught)));
-        line("An engine with it, which remembers ids for up to two ticks longer, catches".to_string());
-        line(format!("{}, and {}.", of_repeats(by.caught_by_engine), missed_a_day(by.caught_by_engine)));
+        let caught = format!("window of {} catches {} of the repeats", readable(by.window), of_repeats(by.caught));
+        match by.caught_by_engine {
+            Some(caught_by_engine) => {
+                line(format!("A {caught}."));
+                line("An engine with it, which remembers ids for up to two ticks longer, catches".to_string());
+                line(format!("{}, and {}.", of_repeats(caught_by_engine), missed_a_day(caught_by_engine)));
+            }
+            None => {
+                line(format!("At the rate given, a {caught},"));
+                line(format!("and {}.", missed_a_day(by.caught)));
+            }
+        }
         if let Some(caught) = by.caught_with_history {
             line(format!("With its history, at least {}; it {}.", of_repeats(caught), missed_a_day(caught)));
         }
-        if seen.summary.span.is_some_and(|span| span < FEW * by.window) {
+        if by.span < FEW * by.window {
             line(format!("These records cover less than {FEW} windows: what is further apart does not show."));
         }
     }
@@ -49,6 +59,12 @@ fn readable(duration: Duration) -> String {
     jiff::SignedDuration::try_from(duration).map_or_else(|_| format!("{duration:?}"), |signed| format!("{signed:#}"))
 }
 
+/// Why the filter's capacity is not the builder's.
+const WHY_LARGER: &str = "\
+The filter's capacity is larger, where the memory allows it: it has no thread
+that makes its window grow, so it grows at three quarters of it.";
+
 fn planned(plan: &Plan) -> String {
-    format!("{plan}\nIn Rust\n{}\n\nOn the command line\nhapax filter {}\n", plan.builder_call(), plan.filter_options())
+    let (call, options) = (plan.builder_call(), filter_options(plan));
+    format!("{plan}\nIn Rust\n{call}\n\nOn the command line\nhapax filter {options}\n\n{WHY_LARGER}\n")
 }
