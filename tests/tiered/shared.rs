@@ -1,7 +1,8 @@
 //! Engines that share a store.
 
 use super::*;
-use hapax::store::ErrorKind;
+use hapax::store::{ClaimRequest, Claimed, ErrorKind, Hold, RecordKey, Scope, Store as _};
+use hapax::testing::store::Fault;
 use hapax::{Certainty, Ownership, Tier};
 
 #[tokio::test]
