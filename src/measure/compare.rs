@@ -139,19 +139,13 @@ fn differences(old: &Machine, new: &Machine) -> Vec<String> {
 
 impl Comparison {
     fn row(&mut self, old: &Row, new: &Row) {
-        let bytes = |row: &Row| {
-            row.spread(|run| {
-                let bytes = run.bytes.saturating_add(run.beside_bytes.unwrap_or(0));
-                (run.held > 0 && bytes > 0).then(|| bytes as f64 / run.held as f64)
-            })
-        };
         if new.setting.rate.is_none() {
             self.figure(new, Figure::IdsPerSecond, old.ids_per_second(), new.ids_per_second());
         }
         for (figure, of) in [(Figure::P50, 0.5), (Figure::P99, 0.99), (Figure::P999, 0.999)] {
             self.figure(new, figure, old.latency_nanos(of), new.latency_nanos(of));
         }
-        self.figure(new, Figure::BytesPerId, bytes(old), bytes(new));
+        self.figure(new, Figure::BytesPerId, old.all_bytes_per_id(), new.all_bytes_per_id());
         self.wrong(new, Figure::Missed, old.missed(), new.missed());
         self.wrong(new, Figure::Invented, old.invented(), new.invented());
     }

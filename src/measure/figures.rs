@@ -66,6 +66,10 @@ impl Latency {
     }
 }
 
+/// What a strategy allocates is not seen in the memory of the process where that had room for it already: freed, and not given back.
+/// Less than this may as well be nothing, or as much again.
+const BYTES_TOLD_MIN: u64 = 256 << 10;
+
 fn per(what: f64, count: u64) -> Option<f64> {
     (count > 0).then(|| what / count as f64)
 }
@@ -92,13 +96,37 @@ impl Row {
         self.spread(|run| per(run.server_cpu_nanos? as f64, run.checks))
     }
 
-    /// None where the system does not tell, or nothing is held.
+    /// The ids by which the memory of a run is divided: those that it held, or in a budget those that were to be held. None if it
+    /// held less than half of those, as what it takes for so few says nothing about more.
+    fn ids_held(&self, run: &Measurement) -> Option<u64> {
+        let live = self.setting.live as u64;
+        match self.setting.budget_bytes {
+            Some(_) => Some(live),
+            None => Some(run.held).filter(|&held| held >= live.div_ceil(2)),
+        }
+    }
+
+    /// The memory of the process in a run. None where the system does not tell, if it is too little to be told by difference, and
+    /// if ids were due at a rate, as counting their latencies takes memory, too.
+    pub(super) fn bytes(&self, run: &Measurement) -> Option<u64> {
+        (run.bytes >= BYTES_TOLD_MIN && self.setting.rate.is_none()).then_some(run.bytes)
+    }
+
     pub(super) fn bytes_per_id(&self) -> Option<Spread> {
-        self.spread(|run| if run.bytes == 0 { None } else { per(run.bytes as f64, run.held) })
+        self.spread(|run| per(self.bytes(run)? as f64, self.ids_held(run)?))
     }
 
     pub(super) fn beside_bytes_per_id(&self) -> Option<Spread> {
-        self.spread(|run| per(run.beside_bytes? as f64, run.held))
+        self.spread(|run| per(run.beside_bytes? as f64, self.ids_held(run)?))
+    }
+
+    /// In the process and beside it. Here the one may be too little to be told if the other is not.
+    pub(super) fn all_bytes_per_id(&self) -> Option<Spread> {
+        self.spread(|run| {
+            let bytes = run.bytes.saturating_add(run.beside_bytes.unwrap_or(0));
+            let whole = self.bytes(&Measurement { bytes, ..run.clone() })?;
+            per(whole as f64, self.ids_held(run)?)
+        })
     }
 
     pub(super) fn start_nanos(&self) -> Option<Spread> {

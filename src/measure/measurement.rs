@@ -23,8 +23,8 @@ pub struct Measurement {
     /// thinks.
     #[serde(default)]
     pub clock_nanos: u64,
-    /// Memory of this process, by difference; 0 where the system does not tell. If ids were due at a rate, some hundred
-    /// KiB of it are for counting latencies.
+    /// Memory of this process, by difference; 0 where the system does not tell. Less than 256 KiB may as well be none. If
+    /// ids were due at a rate, about a MiB of it is for counting latencies. Pages leave out both.
     pub bytes: u64,
     /// Memory or disk beside it: of a server, of a directory.
     pub beside_bytes: Option<u64>,

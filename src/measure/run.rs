@@ -206,7 +206,10 @@ fn ask_for_known<B: Ids, S: Strategy<B::Id>>(
             (_, true) => 1,
             (_, false) => 16,
         };
-        for id in accepted(stream, places, &ride.unexpected).step_by(step) {
+        // The latest first: what is not known is accepted, and takes the place of an older one. In the order in which they came,
+        // each id that was lost would so lose the next.
+        let ids: Vec<_> = accepted(stream, places, &ride.unexpected).step_by(step).collect();
+        for id in ids.into_iter().rev() {
             answers.duplicates += 1;
             answers.missed += u64::from(strategy.check(id, time(last.saturating_sub(1))));
         }

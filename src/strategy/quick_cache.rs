@@ -12,6 +12,15 @@ pub(super) type Accepted<I> = Cache<<I as ToOwned>::Owned, u32, Weigher<I>, Hash
 /// What an entry takes beside its key, with its place in the table: found by filling one.
 const ENTRY_BYTES: usize = 40;
 
+/// The share of a budget that is kept for entries that were asked for again. The default, 97 %, is filled with the ids that come first,
+/// which then push out those that come later; but a window is about the latest, and "if your workload exhibits heavy bias towards
+/// recency", lower it, its documentation says. Of 50,000 live ids in a budget for 87 % of them it missed 89 % with the default, 51 %
+/// with half, and 14 % with this.
+const HOT: f64 = 0.02;
+
+/// In each shard they get at least so much, as an entry that does not fit there is not taken at all.
+const HOT_BYTES_MIN: f64 = 512.0;
+
 /// What entries weigh: their bytes in a budget, else one each.
 pub(super) struct Weigher<I: ?Sized> {
     by_bytes: bool,
@@ -49,14 +58,15 @@ impl<I: Id + ?Sized> Map<I> for Accepted<I> {
             }
             Some(bytes) => (ids.min(usize::try_from(bytes / entry_bytes)?), bytes),
         };
-        let options = OptionsBuilder::new()
-            .shards(plan.threads * SHARDS_PER_THREAD)
-            .estimated_items_capacity(ids)
-            .weight_capacity(weight)
-            .ghost_allocation(0.0)
-            .build()?;
+        let shards = plan.threads * SHARDS_PER_THREAD;
+        let mut options = OptionsBuilder::new();
+        options.shards(shards).estimated_items_capacity(ids).weight_capacity(weight).ghost_allocation(0.0);
+        if let Some(bytes) = plan.budget_bytes {
+            let least = HOT_BYTES_MIN * shards.next_power_of_two() as f64 / bytes as f64;
+            options.hot_allocation(least.clamp(HOT, 0.97));
+        }
         let weigher = Weigher { by_bytes: plan.budget_bytes.is_some(), id: PhantomData };
-        let cache = Cache::with_options(options, weigher, Hasher::default(), DefaultLifecycle::default());
+        let cache = Cache::with_options(options.build()?, weigher, Hasher::default(), DefaultLifecycle::default());
         cache.reserve(ids);
         Ok(cache)
     }
@@ -107,5 +117,29 @@ mod tests {
         let texts = held::<[u8]>(500_000);
         assert!((4_400..=5_200).contains(&texts), "{texts} of 100 bytes each");
         assert_eq!(held::<[u8; 16]>(4_000_000), 20_000);
+    }
+
+    #[test]
+    fn in_a_budget_it_knows_the_latest_however_long_they_are() {
+        fn known<I: Id + ?Sized>(live: u64, budget_bytes: u64) -> usize {
+            let window = Duration::from_secs(100);
+            let live_ids = live as usize;
+            let plan =
+                Plan { window, live: live_ids, threads: 1, budget_bytes: Some(budget_bytes), place: Place::Memory };
+            let cache = <Accepted<I> as Map<I>>::new(live_ids, &plan).unwrap();
+            let now = Moment::at_start(window);
+            assert!((0..live).all(|number| Map::<I>::accept(&cache, I::numbered(number).borrow(), now)));
+            // Those that it has room for, less a tenth.
+            (live - 2 * live / 5..live)
+                .rev()
+                .filter(|&n| !Map::<I>::accept(&cache, I::numbered(n).borrow(), now))
+                .count()
+        }
+        for live in [20_000, 80_000] {
+            let integers = known::<u64>(live, live * 48 / 2);
+            assert!(integers as u64 >= live * 38 / 100, "{integers} of {live}");
+            let texts = known::<[u8]>(live, live * 100 / 2);
+            assert!(texts as u64 >= live * 38 / 100, "{texts} of {live}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What is on the pages, as parsers of their formats see it.
 
 use crate::fixture;
-use hapax::measure::{Report, render};
+use hapax::measure::{Report, Row, render};
 use roxmltree::{Document, Node, ParsingOptions};
 
 pub fn parsed(xml: &str) -> Document<'_> {
@@ -95,13 +95,84 @@ fn figures_are_the_medians_of_the_runs() {
     let mut report = fixture::small();
     let row = report.rows.iter_mut().find(|row| row.strategy == "DashMap").unwrap();
     for (run, nanos) in row.runs.iter_mut().zip([300_u64, 100, 200]) {
-        (run.checks, run.nanos, run.held, run.bytes) = (1_000_000, 1_000_000 * nanos, 1_000, 77_000);
+        (run.checks, run.nanos, run.held, run.bytes) = (1_000_000, 1_000_000 * nanos, 1_000_000, 77_000_000);
     }
     let pages = [render::table(&report), render::markdown(&report), render::html(&report)];
     for page in pages {
         // 200 ns an id are five million a second.
         assert!(page.contains("5.00 M") && page.contains("3.33 M–10.0 M") && page.contains("77.0"), "{page}");
     }
+}
+
+/// Memory that says nothing about an id is in no page: the difference is too small, counting latencies is in it, few ids are held.
+#[test]
+fn memory_that_cannot_be_told_is_left_out() {
+    type Change = fn(&mut Row);
+    let changes: [(&str, Change, bool); 6] = [
+        ("enough", |row| row.runs.iter_mut().for_each(|run| run.bytes = 256 << 10), true),
+        ("too little", |row| row.runs.iter_mut().for_each(|run| run.bytes = (256 << 10) - 1), false),
+        ("paced", |row| row.setting.rate = Some(1e6), false),
+        ("half", |row| row.runs.iter_mut().for_each(|run| run.held = 500_000), true),
+        ("less than half", |row| row.runs.iter_mut().for_each(|run| run.held = 499_999), false),
+        // What has no room for more than a few is to be compared with others in the same budget.
+        (
+            "in a budget",
+            |row| {
+                row.setting.budget_bytes = Some(1 << 20);
+                row.runs.iter_mut().for_each(|run| run.held = 7);
+            },
+            true,
+        ),
+    ];
+    for (what, change, told) in changes {
+        let mut report = fixture::small();
+        report.rows.retain(|row| row.strategy == "DashMap");
+        change(&mut report.rows[0]);
+        for page in [render::table(&report), render::markdown(&report)] {
+            assert_eq!(page.contains("B/id"), told, "{what}: {page}");
+            assert_eq!(page.contains("a live id"), told, "{what}: {page}");
+        }
+        let html = render::html(&report);
+        assert_eq!(html.contains("takes the least memory"), told && what != "in a budget", "{what}");
+        let csv = render::csv(&report);
+        let mut reader = csv::Reader::from_reader(csv.as_bytes());
+        let at = reader.headers().unwrap().iter().position(|head| head == "bytes").unwrap();
+        let fields: Vec<String> = reader.records().map(|line| line.unwrap()[at].to_string()).collect();
+        let has_bytes = !["too little", "paced"].contains(&what);
+        assert!(fields.iter().all(|field| field.is_empty() != has_bytes), "{what}: {fields:?}");
+    }
+}
+
+/// What is not told may be less.
+#[test]
+fn the_least_memory_is_the_least_that_can_be_told() {
+    let mut report = fixture::small();
+    let said = |report: &Report| format!("{}{}", render::table(report), render::html(report)).replace('\n', " ");
+    let page = said(&report);
+    assert!(page.contains("the least of all") && page.contains("hapax window takes the least memory:"), "{page}");
+    let rival = report.rows.iter_mut().find(|row| row.strategy == "DashMap").unwrap();
+    rival.runs.iter_mut().for_each(|run| run.bytes = 4_096);
+    let page = said(&report);
+    assert!(!page.contains("the least of all") && page.contains("the least that can be told"), "{page}");
+    assert!(page.contains("hapax window takes the least memory that can be told:"), "{page}");
+}
+
+/// A client takes little beside its server, and both together are told.
+#[test]
+fn little_memory_beside_much_is_part_of_the_sum() {
+    let mut report = fixture::report(1);
+    for row in &mut report.rows {
+        let bytes_an_id = match row.strategy.as_str() {
+            "Redis SET NX EX" => 50,
+            "Redis through hapax" => 100,
+            _ => continue,
+        };
+        for run in &mut row.runs {
+            (run.bytes, run.beside_bytes) = (4_096, Some(bytes_an_id * run.held));
+        }
+    }
+    let page = render::table(&report).replace('\n', " ").replace("  ", " ");
+    assert!(page.contains("(50.0 bytes a live id against 100, on a server)"), "{page}");
 }
 
 #[test]

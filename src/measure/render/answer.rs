@@ -61,18 +61,21 @@ fn memory(main: &Group) -> Option<String> {
     let (fastest, takes) =
         main.of_sort(Sort::Window).find(|line| line.speed.is_some()).and_then(|it| Some((it, it.bytes?)))?;
     let (least, least_takes) = all().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    // What is not told may be less.
+    let all_told = main.of_sort(Sort::Window).all(|line| line.bytes.is_some() || !line.is_measured());
+    let of_all = if all_told { "the least of all" } else { "the least that can be told" };
     let whole = bytes(takes.median * main.setting.live as f64);
     let mut sentence = format!("{} takes {} bytes a live id ({whole} in all)", fastest.name, digits(takes.median));
     if least.row.strategy == fastest.row.strategy {
         let next = all().filter(|(line, _)| line.ours != fastest.ours).min_by(|a, b| a.1.total_cmp(&b.1));
         match next {
             Some((line, bytes)) => {
-                sentence.push_str(&format!(", the least of all; {} takes {}", line.name, digits(bytes)));
+                sentence.push_str(&format!(", {of_all}; {} takes {}", line.name, digits(bytes)));
             }
-            None => sentence.push_str(", the least of all"),
+            None => sentence.push_str(&format!(", {of_all}")),
         }
     } else {
-        sentence.push_str(&format!("; the least is {} with {}", least.name, digits(least_takes)));
+        sentence.push_str(&format!("; {of_all} is {} with {}", least.name, digits(least_takes)));
     }
     sentence.push('.');
     Some(sentence)
@@ -172,13 +175,15 @@ fn latency_loss(group: &Group) -> Option<String> {
 
 /// Where a rival of the same sort takes less memory than the leanest of ours.
 fn memory_loss(main: &Group) -> Option<String> {
-    let takes = |line: &Line| Some(line.bytes?.median + line.beside.map_or(0.0, |beside| beside.median));
     let least = |sort: Sort, ours: bool| {
-        let lines = main.of_sort(sort).filter(|line| line.ours == ours).filter_map(|line| Some((line, takes(line)?)));
+        let lines =
+            main.of_sort(sort).filter(|line| line.ours == ours).filter_map(|line| Some((line, line.all_bytes?.median)));
         lines.min_by(|a, b| a.1.total_cmp(&b.1))
     };
     let losses: Vec<String> = [Sort::Window, Sort::Filter, Sort::Durable, Sort::Server]
         .into_iter()
+        // One of ours that takes too little to be told takes less than all that are.
+        .filter(|&sort| main.of_sort(sort).all(|line| !line.ours || line.all_bytes.is_some() || !line.is_measured()))
         .filter_map(|sort| {
             let ((_, ours), (rival, its)) = (least(sort, true)?, least(sort, false)?);
             (its < 0.97 * ours).then(|| {

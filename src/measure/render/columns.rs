@@ -26,7 +26,7 @@ const ALL: [Column; 16] = [
     Column { head: QUANTILES[3].1, says: "99.99 % took at most so long", cell: |line| latency(line, 3) },
     Column {
         head: "B/id",
-        says: "memory of the process by live ids",
+        says: "memory of the process by live ids; empty if it is too little to be told, or holds few of them",
         cell: |line| median(line.bytes.as_ref(), digits),
     },
     Column {

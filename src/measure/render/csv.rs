@@ -78,7 +78,7 @@ fn line(row: &Row, run: &str, failure: &str, measurement: Option<&Measurement>) 
     let mut fields = vec![row.strategy.clone(), name_of(&row.sort)];
     fields.extend(setting(&row.setting));
     fields.extend([row.may_miss.to_string(), row.may_invent.to_string(), run.into(), failure.into()]);
-    fields.extend(measurement.map(figures).unwrap_or_default());
+    fields.extend(measurement.map(|run| figures(row, run)).unwrap_or_default());
     fields.resize(HEADER.len(), String::new());
     fields
 }
@@ -106,7 +106,7 @@ fn setting(setting: &Setting) -> [String; 12] {
     ]
 }
 
-fn figures(run: &Measurement) -> Vec<String> {
+fn figures(row: &Row, run: &Measurement) -> Vec<String> {
     let latency = |of: f64| optional(run.latency.as_ref().and_then(|latency| latency.at(of)));
     let mut figures = vec![
         run.checks.to_string(),
@@ -116,7 +116,7 @@ fn figures(run: &Measurement) -> Vec<String> {
         run.start_nanos.to_string(),
         run.pause_nanos.to_string(),
         run.clock_nanos.to_string(),
-        run.bytes.to_string(),
+        optional(row.bytes(run)),
         optional(run.beside_bytes),
         run.held.to_string(),
         optional(run.evicted),

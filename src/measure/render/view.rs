@@ -36,6 +36,8 @@ pub struct Line<'r> {
     pub quantiles: [Option<Spread>; 4],
     pub bytes: Option<Spread>,
     pub beside: Option<Spread>,
+    /// Both together.
+    pub all_bytes: Option<Spread>,
     pub missed: Wrong,
     pub invented: Wrong,
     pub versus: Option<Versus>,
@@ -163,6 +165,7 @@ impl<'r> Line<'r> {
             quantiles: QUANTILES.map(|(of, _)| row.latency_nanos(of)),
             bytes: row.bytes_per_id(),
             beside: row.beside_bytes_per_id(),
+            all_bytes: row.all_bytes_per_id(),
             missed: row.missed(),
             invented: row.invented(),
             versus: None,

@@ -55,11 +55,13 @@ fn throughput_of(main: &Group, sort: Sort) -> Option<Chart> {
 /// What each live id takes, in the process and beside it.
 pub fn memory(view: &View) -> Vec<Chart> {
     let Some(main) = view.main().filter(|main| main.setting.budget_bytes.is_none()) else { return Vec::new() };
-    let takes = |line: &Line| line.bytes.map_or(0.0, |bytes| bytes.median) + beside(line);
+    let takes = |line: &Line| line.all_bytes.map_or(0.0, |bytes| bytes.median);
     let measured = |line: &&Line| line.row.sort != Sort::Roofline && takes(line) > 0.0;
     let mut lines: Vec<&Line> = main.lines.iter().filter(measured).collect();
     lines.sort_by(|a, b| takes(a).total_cmp(&takes(b)));
     let Some(least) = lines.first() else { return Vec::new() };
+    let untold = |line: &Line| line.is_measured() && line.row.sort != Sort::Roofline && line.all_bytes.is_none();
+    let that = if main.lines.iter().any(untold) { " that can be told" } else { "" };
     let any_beside = lines.iter().any(|line| beside(line) > 0.0);
     // Batches take no memory of their own: one bar a strategy, all rows below.
     let mut drawn: Vec<&Line> = Vec::new();
@@ -89,11 +91,10 @@ pub fn memory(view: &View) -> Vec<Chart> {
         ]
     };
     let rows: Vec<_> = lines.iter().map(row).collect();
-    let says =
-        "Memory of the process after the run, less what it had before the strategy was built, by the ids it holds";
+    let says = "Memory of the process after the run, less what it had before the strategy was built, by the ids it holds; too little to be told is left out";
     vec![Chart {
         id: String::new(),
-        title: format!("{} takes the least memory: {} bytes a live id", least.row.strategy, digits(takes(least))),
+        title: format!("{} takes the least memory{that}: {} bytes a live id", least.row.strategy, digits(takes(least))),
         context: format!("{}.", words::setting(&main.setting)),
         says: match any_beside {
             true => format!("{says}; dashed boxes are what a server or a directory holds beside it."),

@@ -40,7 +40,12 @@ pub fn sections(view: &View) -> Vec<Section> {
             "nothing was measured with different numbers of live ids",
         ),
         section("latency", "Latency", latency::charts(view, &styles), "ids were due at a rate in no run"),
-        section("memory", "Memory", bars::memory(view), "memory was not measured, or with a budget only"),
+        section(
+            "memory",
+            "Memory",
+            bars::memory(view),
+            "memory was not measured, is too little to be told, or was measured with a budget or at a rate only",
+        ),
         section(
             "accuracy",
             "Accuracy against memory",
