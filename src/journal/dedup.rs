@@ -75,7 +75,8 @@ impl Dedup {
 
     /// Appends ids whose checks have said that they are to be handled, now that they were: with
     /// [`deferred`](crate::JournalOptions::deferred), what is not appended is fresh after a crash. `checked` are ids with their verdicts, at the time
-    /// that was given to their checks.
+    /// that was given to their checks; or, if events may come late, at the largest that any check had been given by then, which is what an
+    /// engine counts a late one from.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-deferred-{}", std::process::id()));

@@ -357,7 +357,7 @@ fn a_full_disk_is_an_error_until_it_is_reopened_and_loses_nothing() {
 
 #[tokio::test]
 async fn a_store_that_was_killed_after_a_release_opens_again() {
-    let (directory, killed, clock) = (Directory::new("fjall"), Directory::new("fjall-killed"), clock());
+    let (directory, killed, clock) = (Directory::new("fjall"), Directory::made("fjall-killed"), clock());
     let path = directory.path().join("store");
     let store = open(&path, &clock).await;
     let key = RecordKey::new(&Scope::default(), "id");
