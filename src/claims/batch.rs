@@ -45,7 +45,7 @@ impl Engine {
             order.retain(|&i| {
                 let is_known = history.look(ids[usize::from(i)]).seen;
                 if is_known {
-                    tried[usize::from(i)] = self.claim_known(&request(usize::from(i)), at);
+                    tried[usize::from(i)] = self.claim_known(history, &request(usize::from(i)), at);
                 }
                 !is_known
             });

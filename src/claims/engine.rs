@@ -6,6 +6,7 @@ use crate::clock::Reading;
 use crate::config::Unconfirmed;
 use crate::digest::Digest;
 use crate::engine::{DUPLICATE, Engine};
+use crate::history::History;
 use crate::window::{Chunk, Tag, TagSet, bits};
 use crate::{Outcome, Timestamp, Verdict};
 use std::time::Duration;
@@ -24,17 +25,6 @@ impl Marks for At<'_> {
 
     fn forget(&self, id: Digest) {
         self.0.window.forget(id, self.1.time);
-    }
-
-    fn insert_anew(&self, id: Digest) {
-        if self.insert(id) {
-            return;
-        }
-        self.forget(id);
-        self.insert(id);
-        if let Some(journal) = &self.0.journal {
-            journal.forgotten(self.0.window.stamp(self.1), id);
-        }
     }
 
     fn now(&self) -> Timestamp {
@@ -65,6 +55,12 @@ impl Marks for At<'_> {
         }
         if let Some(journal) = &self.0.journal {
             journal.accepted(self.0.window.stamp(self.1), [id]);
+        }
+    }
+
+    fn forgets(&self, id: Digest) {
+        if let Some(journal) = &self.0.journal {
+            journal.forgotten(self.0.window.stamp(self.1), id);
         }
     }
 }
@@ -112,34 +108,37 @@ impl Engine {
             && self.unconfirmed == Unconfirmed::Duplicate
             && history.look(request.id).seen
         {
-            return self.claim_known(request, at);
+            return self.claim_known(history, request, at);
         }
         self.claims.claim(request, &At(self, at)).into()
     }
 
     /// Tries to claim an id that the history may have seen, which is as good as done.
-    pub(super) fn claim_known(&self, request: &Request, at: Reading) -> Tried {
+    pub(super) fn claim_known(&self, history: &History, request: &Request, at: Reading) -> Tried {
         if let Some(begun) = self.claims.look(request, &At(self, at)) {
             return begun.into();
         }
-        let knows = |id| self.history.as_ref().is_some_and(|history| history.contains(id));
         match request.with_fingerprint {
-            Some(other) if !self.window.contains(other, at.time) && !knows(other) => Tried::Mismatch,
-            _ if self.refresh_on_duplicate => self.refresh_known(request, at),
+            Some(other) if !self.window.contains(other, at.time) && !history.contains(other) => Tried::Mismatch,
+            _ if self.refresh_on_duplicate => self.refresh_known(history, request, at),
             _ if self.window.contains(request.id, at.time) => Tried::Duplicate(DUPLICATE),
             _ => Tried::Duplicate(self.unconfirmed()),
         }
     }
 
-    /// The same as a check of it, so that the window slides.
-    fn refresh_known(&self, request: &Request, at: Reading) -> Tried {
-        let Some(history) = &self.history else { return Tried::Duplicate(DUPLICATE) };
-        let verdict = self.check_known(history, request.id, at);
-        if let Some(journal) = &self.journal
-            && self.extends(verdict)
-        {
-            journal.accepted(self.window.stamp(at), [request.id]);
-        }
+    /// The same as a check of it, and of what was claimed with it, so that the window slides for both.
+    fn refresh_known(&self, history: &History, request: &Request, at: Reading) -> Tried {
+        let refresh = |id| {
+            let verdict = self.check_known(history, id, at);
+            if let Some(journal) = &self.journal
+                && self.extends(verdict)
+            {
+                journal.accepted(self.window.stamp(at), [id]);
+            }
+            verdict
+        };
+        request.with_fingerprint.map(refresh);
+        let verdict = refresh(request.id);
         match verdict.outcome() {
             // Somebody has claimed it just now.
             Outcome::InProgress => Tried::InProgress(Duration::ZERO),
@@ -236,12 +235,7 @@ impl Engine {
     /// Forgets an id that nobody claims; whether that is so.
     pub(crate) fn forget(&self, id: Digest) -> bool {
         let at = self.now();
-        self.claims.forget(id, &At(self, at), self.clock.now().time, || {
-            // Before: whoever accepts it again appends that after this.
-            if let Some(journal) = &self.journal {
-                journal.forgotten(self.window.stamp(at), id);
-            }
-        })
+        self.claims.forget(id, &At(self, at), self.clock.now().time)
     }
 
     /// Waits until an id is not in flight any more, or for so long.

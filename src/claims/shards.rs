@@ -54,13 +54,6 @@ pub(crate) trait Marks {
     fn insert(&self, id: Digest) -> bool;
     /// Takes back that it is.
     fn forget(&self, id: Digest);
-    /// Notes that it is, from now on, whatever was known of it. Nobody else may insert it meanwhile.
-    fn insert_anew(&self, id: Digest) {
-        if !self.insert(id) {
-            self.forget(id);
-            self.insert(id);
-        }
-    }
     /// What time it is for it. (Leases may run by another clock.)
     fn now(&self) -> Timestamp;
     /// When it will have forgotten what it is told now.
@@ -75,6 +68,10 @@ pub(crate) trait Marks {
     }
     /// It is, for good: whoever else remembers ids may learn of it.
     fn keep(&self, id: Digest) {
+        let _ = id;
+    }
+    /// It is about to be forgotten, for good: the same. (Before, since whoever accepts it again says so after that.)
+    fn forgets(&self, id: Digest) {
         let _ = id;
     }
 }
@@ -278,7 +275,7 @@ impl Claims {
     }
 
     /// Forgets an id that nobody claims; `false` if somebody does, or if a check is about to accept it.
-    pub(crate) fn forget(&self, id: Digest, marks: &impl Marks, now: Timestamp, before: impl FnOnce()) -> bool {
+    pub(crate) fn forget(&self, id: Digest, marks: &impl Marks, now: Timestamp) -> bool {
         let shard = self.shard(id);
         let mut map = shard.lock();
         let known = map.known(id, now, || marks.now());
@@ -287,7 +284,7 @@ impl Claims {
         if known == Known::InProgress || (known == Known::Free && marks.contains(id) && obeys(Rule::ForgetLater)) {
             return false;
         }
-        before();
+        marks.forgets(id);
         map.kept.free(id);
         marks.forget(id);
         shard.publish(&map);
@@ -386,8 +383,12 @@ impl Map {
         }
         marks.keep(id);
         if let Some(with_fingerprint) = with_fingerprint {
-            // It must last as long as its id; it may be there from before its id was forgotten.
-            marks.insert_anew(with_fingerprint);
+            if !marks.insert(with_fingerprint) {
+                // It is there from before its id was forgotten, and must last as long as that does.
+                marks.forgets(with_fingerprint);
+                marks.forget(with_fingerprint);
+                marks.insert(with_fingerprint);
+            }
             marks.keep(with_fingerprint);
         }
         self.stats.completed += 1;

@@ -119,7 +119,7 @@ impl World {
             Op::Release => ended(&|token| claims.release(ID, token)),
             Op::Renew(until) => ended(&|token| claims.extend(ID, token, at(until), false)),
             Op::Fail(until) => ended(&|token| claims.extend(ID, token, at(until), true)),
-            Op::Forget(now) if claims.forget(ID, mark, at(now), || ()) => Answer::Forgotten,
+            Op::Forget(now) if claims.forget(ID, mark, at(now)) => Answer::Forgotten,
             Op::Forget(_) => Answer::InProgress,
         }
     }

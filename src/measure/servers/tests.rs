@@ -93,10 +93,10 @@ fn a_path_that_no_socket_can_have_is_an_error() {
     assert!(error.contains("103 bytes: set TMPDIR"), "{error}");
 }
 
-/// The test below starts this one in a process of its own, and kills that.
-#[test]
-#[ignore = "run by another test"]
-fn holds_servers_until_it_is_killed() {
+/// Set in a process of its own, which is killed.
+const CHILD: &str = "HAPAX_SERVERS_CHILD";
+
+fn hold_servers_until_killed() {
     let needs = [Needs::Directory, Needs::Redis, Needs::Postgres].into_iter().filter(|needs| missing(*needs).is_none());
     let provided: Vec<Provided> = needs.map(|needs| provide(needs).unwrap()).collect();
     for provided in &provided {
@@ -110,8 +110,13 @@ fn holds_servers_until_it_is_killed() {
 #[cfg(target_os = "linux")]
 fn nothing_outlives_a_process_that_is_killed() {
     use std::io::BufRead;
+    if std::env::var_os(CHILD).is_some() {
+        return hold_servers_until_killed();
+    }
+    // This test once more.
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["holds_servers_until_it_is_killed", "--ignored", "--nocapture"])
+        .args(["nothing_outlives_a_process_that_is_killed", "--nocapture"])
+        .env(CHILD, "1")
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
