@@ -8,12 +8,18 @@ use crate::args::LineArgs;
 use crate::failure::Failure;
 use crate::records;
 use hapax::measure::workload::Trace;
-use hapax::measure::{Row, Shape, Workload};
+use hapax::measure::{Machine, Row, Shape, Workload};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 /// So many are through all strategies within a minute.
 const QUICK_EVENTS: u64 = 50_000;
+
+/// Each process that measures reads the trace, and has its ids three times for a moment: in the file, by time, and by thread.
+const SHARE_OF_MEMORY: u64 = 8;
+
+/// What an event takes beside its id.
+const EVENT_BYTES: u64 = 16;
 
 /// Reads the files, if there are any, and leaves a trace in the directory.
 pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Result<Option<Traced>, Failure> {
@@ -23,12 +29,15 @@ pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Resu
         return Ok(None);
     }
     let mut trace = Trace::new(args.window);
-    let mut events = 0_u64;
+    let (mut events, mut bytes) = (0_u64, 0_u64);
+    let memory_bytes = Machine::here().memory_bytes;
     records::read(&args.lines, &args.bad, files, |id, at| {
         if interrupt.is_wanted() {
             return Err(Failure::Interrupted);
         }
         events += 1;
+        bytes += id.len() as u64 + EVENT_BYTES;
+        fits(bytes, memory_bytes)?;
         trace.push(id, at).map_err(|error| Failure::BadInput(format!("id {events}: {error}")))?;
         Ok(if args.quick && events == QUICK_EVENTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
@@ -51,6 +60,17 @@ pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Resu
     // Of a trace, the last two say nothing.
     let workload = Workload { shape: Shape::Trace { path }, duplicates: 0.0, distance_windows: 0.0 };
     Ok(Some(Traced { workload, live: header.live, events: header.events }))
+}
+
+/// Refuses more ids than there is memory for. (Where the system does not tell, it is for the system to refuse.)
+fn fits(bytes: u64, memory_bytes: u64) -> Result<(), Failure> {
+    if memory_bytes == 0 || bytes <= memory_bytes / SHARE_OF_MEMORY {
+        return Ok(());
+    }
+    let most = memory_bytes / SHARE_OF_MEMORY;
+    Err(Failure::BadInput(format!(
+        "the ids take more than {most} bytes, an {SHARE_OF_MEMORY}th of the memory; --quick takes the first {QUICK_EVENTS}"
+    )))
 }
 
 fn check(args: &BenchArgs) -> Result<(), Failure> {
@@ -78,5 +98,17 @@ pub fn rename(rows: &mut [Row], args: &BenchArgs) {
         if let Shape::Trace { path: of } = &mut row.setting.workload.shape {
             of.clone_from(&path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_ids_than_fit_are_refused() {
+        assert!(fits(1_000, 8_000).is_ok() && fits(u64::MAX, 0).is_ok());
+        let refused = fits(1_001, 8_000).unwrap_err();
+        assert!(refused.message().is_some_and(|text| text.contains("more than 1000 bytes")), "{refused:?}");
     }
 }
