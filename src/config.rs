@@ -4,6 +4,8 @@ use crate::claims::Claims;
 use crate::clock::Clock;
 use crate::digest::Digester;
 use crate::engine::{Engine, EngineClock};
+#[cfg(feature = "journal")]
+use crate::rules::{Rule, obeys};
 use crate::stats::Counters;
 use crate::sync::StdAtomicBool;
 use crate::window::Ticks;
@@ -273,7 +275,10 @@ impl Builder {
             let retention = crate::journal::sizing::retention(self.window, engine.window.tick(), horizon);
             // What is read must not be lost while memory is made ready for it.
             engine.window.grow_in_thread(false);
+            // Of an id that was accepted twice, since the window was shorter then, the last time counts.
+            engine.window.set_refresh_on_duplicate(obeys(Rule::LatestAcceptance));
             engine.journal = Some(journal.replay(&engine, seed, retention)?);
+            engine.window.set_refresh_on_duplicate(self.refresh_on_duplicate);
             engine.window.grow_in_thread(self.growth_thread);
         }
         Ok(Dedup::new(Arc::new(engine), digester))

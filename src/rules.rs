@@ -98,6 +98,8 @@ pub(crate) enum Rule {
     ClearFirst,
     /// Only one caller clears a generation.
     ClearOnce,
+    /// What is read again counts from its latest acceptance.
+    LatestAcceptance,
 }
 
 /// Whether the rule holds here: always, but for models.

@@ -150,6 +150,24 @@ fn a_duplicate_that_extends_its_ids_stay_does_so_across_restarts() {
     assert!(open().check("a").is_fresh());
 }
 
+/// Found by the sequences of `src/whole`: under the longer window the second acceptance looked like a duplicate.
+#[test]
+fn under_a_longer_window_an_id_counts_from_its_latest_acceptance() {
+    let (directory, clock) = (Directory::new("longer"), clock());
+    let open = |window| {
+        let builder = Dedup::builder().window(window).clock(clock.clone());
+        builder.journal(&directory.0, JournalOptions::new()).build().unwrap()
+    };
+    let dedup = open(10 * WINDOW);
+    assert!(dedup.check("a").is_fresh());
+    clock.advance(11 * WINDOW);
+    assert!(dedup.check("a").is_fresh());
+    drop(dedup);
+    clock.advance(9 * WINDOW);
+    let dedup = open(15 * WINDOW);
+    assert!(dedup.check("a").is_duplicate(), "accepted nine windows ago, remembered for ten");
+}
+
 #[test]
 fn a_history_is_remembered_for_its_horizon() {
     let (directory, clock) = (Directory::new("history"), clock());

@@ -170,6 +170,12 @@ impl Window {
         Window { refresh_on_duplicate, ..self }
     }
 
+    /// Makes duplicates extend their digests' stay, or not, from now on. Only before anybody else knows the window.
+    #[cfg(feature = "journal")]
+    pub(crate) fn set_refresh_on_duplicate(&mut self, refresh_on_duplicate: bool) {
+        self.refresh_on_duplicate = refresh_on_duplicate;
+    }
+
     /// Whether the digest was seen within the window; if not, it is from now on.
     #[inline]
     pub fn check(&self, digest: Digest, at: Timestamp) -> Outcome {
