@@ -108,7 +108,7 @@ mod verdict;
 mod clock;
 mod digest;
 mod key;
-#[cfg(any(feature = "bench", feature = "store", feature = "testing"))]
+#[cfg(any(test, feature = "bench", feature = "store", feature = "testing"))]
 mod random;
 
 #[cfg(any(feature = "postgres", feature = "stream"))]
@@ -151,6 +151,9 @@ mod sync;
 
 #[cfg(explore)]
 mod explore;
+
+#[cfg(all(test, feature = "journal", not(modelled)))]
+mod whole;
 
 #[cfg(all(
     any(doc, doctest),

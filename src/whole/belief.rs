@@ -1,0 +1,218 @@
+//! What the reference knows of one id: the states that it may be in, given all answers so far.
+//!
+//! Answers near an edge (an id may be remembered for two ticks longer, a crash may have lost what was not flushed)
+//! leave more than one; each answer that follows rules some of them out. An answer that rules out all of them is wrong.
+
+/// The time of a call: what ages are measured with, and what is noted of what is accepted now.
+///
+/// Two clocks, since no single one decides: an id must be a duplicate while less than a window has *really* passed,
+/// and may be one for as long as the *engine's* time, which may stand still (a machine that sleeps), has not passed it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Moment {
+    /// The time at most that has really come.
+    pub(super) real: u64,
+    /// The time at least that the engine knows of.
+    pub(super) engine: u64,
+    /// What is accepted now is accepted at this time of the first clock, at the earliest …
+    pub(super) earliest: u64,
+    /// … and at this one of the second, at the latest.
+    pub(super) latest: u64,
+}
+
+impl Moment {
+    pub(super) fn of(time: u64) -> Self {
+        Moment { real: time, engine: time, earliest: time, latest: time }
+    }
+}
+
+/// How long ids are remembered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rules {
+    pub(super) window: u64,
+    pub(super) tick: u64,
+    pub(super) refresh: bool,
+    pub(super) horizon: Option<u64>,
+    pub(super) unconfirmed_fresh: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Done {
+    earliest: u64,
+    latest: u64,
+    /// For how long it is remembered for certain: the shortest window since.
+    keep: u64,
+    fingerprint: Option<u8>,
+}
+
+/// A state that an id may be in. (Claims are known for certain, and apart from this.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) done: Option<Done>,
+    /// Until when the history knows it for certain; if never, it is a coincidence if it says so.
+    history: Option<u64>,
+}
+
+/// What was answered, as far as it can be foretold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Fresh,
+    FreshGuess,
+    Duplicate,
+    DuplicateGuess,
+    Claimed,
+    Mismatch,
+}
+
+impl State {
+    /// The state after it was accepted, by a check or the end of a claim.
+    pub(super) fn accepted(self, now: Moment, rules: &Rules, fingerprint: Option<u8>) -> Self {
+        let Moment { earliest, latest, .. } = now;
+        let history = rules.horizon.map(|horizon| earliest + horizon).max(self.history);
+        State { done: Some(Done { earliest, latest, keep: rules.window, fingerprint }), history }
+    }
+
+    /// The state after a duplicate that lets the window slide.
+    fn refreshed(self, now: Moment, rules: &Rules) -> Self {
+        let fingerprint = self.done.and_then(|done| done.fingerprint);
+        State { history: self.history, ..self.accepted(now, &Rules { horizon: None, ..*rules }, fingerprint) }
+    }
+
+    pub(super) fn forgotten(self) -> Self {
+        State { done: None, ..self }
+    }
+
+    fn expired(self) -> Self {
+        State { done: None, ..self }
+    }
+
+    /// Another engine goes on with what this one has left.
+    pub(super) fn restarted(self, rules: &Rules) -> Self {
+        let done = self.done.map(|done| Done { keep: done.keep.min(rules.window), ..done });
+        let history = rules.horizon.and(done.map(|done| done.earliest + rules.horizon.unwrap_or(0)));
+        // (That of another horizon may be gone.)
+        State { done, history: history.filter(|_| done.is_some()) }
+    }
+
+    /// Time was found to be uncertain by so much.
+    pub(super) fn blurred(self, by: u64) -> Self {
+        let blur = |done: Done| Done { earliest: done.earliest.saturating_sub(by), latest: done.latest + by, ..done };
+        State { done: self.done.map(blur), ..self }
+    }
+
+    /// Whether the window may know it, and whether it may not.
+    fn window(self, now: Moment, rules: &Rules) -> (bool, bool) {
+        let Some(done) = self.done else { return (false, true) };
+        let must = now.real.saturating_sub(done.earliest) < done.keep;
+        let may = now.engine.saturating_sub(done.latest) < rules.window + 2 * rules.tick;
+        (must || may, !must)
+    }
+
+    /// Whether the history may say "maybe", and whether it may not.
+    fn history(self, now: Moment, rules: &Rules) -> (bool, bool) {
+        match rules.horizon {
+            None => (false, true),
+            Some(_) => (true, self.history.is_none_or(|until| now.real > until)),
+        }
+    }
+
+    /// The answers that a check may give, each with the state after it.
+    pub(super) fn checks(self, now: Moment, rules: &Rules) -> Vec<(Answer, State)> {
+        let (in_window, not_in_window) = self.window(now, rules);
+        let (seen, not_seen) = self.history(now, rules);
+        let mut all = Vec::new();
+        if in_window {
+            all.push((Answer::Duplicate, if rules.refresh { self.refreshed(now, rules) } else { self }));
+        }
+        if not_in_window {
+            let gone = self.expired();
+            if not_seen {
+                all.push((Answer::Fresh, gone.accepted(now, rules, None)));
+            }
+            if seen && rules.unconfirmed_fresh {
+                all.push((Answer::FreshGuess, gone.accepted(now, rules, None)));
+            } else if seen {
+                let after = if rules.refresh { gone.accepted(now, rules, None) } else { gone };
+                all.push((Answer::DuplicateGuess, after));
+            }
+        }
+        all
+    }
+
+    /// The answers that a claim may get that nobody else's claim keeps off.
+    pub(super) fn claims(self, now: Moment, rules: &Rules, fingerprint: Option<u8>) -> Vec<(Answer, State)> {
+        let (in_window, not_in_window) = self.window(now, rules);
+        let (seen, not_seen) = self.history(now, rules);
+        let mut all = Vec::new();
+        if in_window {
+            let known = self.done.and_then(|done| done.fingerprint);
+            match known.zip(fingerprint) {
+                Some((one, other)) if one != other => all.push((Answer::Mismatch, self)),
+                _ => all.push((Answer::Duplicate, if rules.refresh { self.refreshed(now, rules) } else { self })),
+            }
+        }
+        if not_in_window {
+            let gone = self.expired();
+            if not_seen || rules.unconfirmed_fresh {
+                all.push((Answer::Claimed, gone));
+            }
+            if seen && !rules.unconfirmed_fresh {
+                let after = if rules.refresh { gone.accepted(now, rules, None) } else { gone };
+                all.push((Answer::DuplicateGuess, after));
+            }
+        }
+        all
+    }
+
+    /// The answers to whether it is there: by the window (`Some(true)`), by the history, or not at all.
+    pub(super) fn contains(self, now: Moment, rules: &Rules) -> Vec<Option<bool>> {
+        let (in_window, not_in_window) = self.window(now, rules);
+        let (seen, not_seen) = self.history(now, rules);
+        let all = [
+            (in_window, Some(true)),
+            (not_in_window && seen, Some(false)),
+            (not_in_window && not_seen, None),
+        ];
+        all.into_iter().filter_map(|(possible, answer)| possible.then_some(answer)).collect()
+    }
+}
+
+/// All states that an id may be in.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Belief(Vec<State>);
+
+impl Default for Belief {
+    fn default() -> Self {
+        Belief(vec![State::default()])
+    }
+}
+
+impl Belief {
+    pub(super) fn states(&self) -> &[State] {
+        &self.0
+    }
+
+    pub(super) fn of(states: impl IntoIterator<Item = State>) -> Self {
+        let mut belief = Belief(Vec::new());
+        states.into_iter().for_each(|state| {
+            if !belief.0.contains(&state) {
+                belief.0.push(state);
+            }
+        });
+        belief
+    }
+
+    pub(super) fn map(&self, change: impl Fn(State) -> State) -> Self {
+        Belief::of(self.0.iter().map(|state| change(*state)))
+    }
+
+    /// What is left after an answer; nothing, if it is wrong.
+    pub(super) fn after<A: PartialEq>(
+        &self,
+        answer: &A,
+        answers: impl Fn(State) -> Vec<(A, State)>,
+    ) -> Option<Belief> {
+        let all = self.0.iter().flat_map(|state| answers(*state));
+        let left = Belief::of(all.filter(|(possible, _)| possible == answer).map(|(_, state)| state));
+        (!left.0.is_empty()).then_some(left)
+    }
+}

@@ -1,0 +1,75 @@
+//! The engine that a sequence begins with.
+
+use crate::random::Random;
+use std::time::Duration;
+
+/// Where the engine's time comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// A clock that the builder was given.
+    Manual,
+    /// Events bring it; a clock that the builder was given is the wall clock.
+    Events,
+    /// The default clock, over a simulated system's: wall, monotonic and boot time.
+    System,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Config {
+    pub(super) kind: Kind,
+    pub(super) window_secs: u32,
+    pub(super) refresh: bool,
+    /// Checks are appended when the work is done.
+    pub(super) deferred: bool,
+    pub(super) history: Option<HistoryConfig>,
+    /// How much later than stream time an event may be, in thousandths of a window.
+    pub(super) lateness: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct HistoryConfig {
+    pub(super) horizon_windows: u8,
+    /// 1 to so many.
+    pub(super) one_in: u32,
+    /// Whether a guess is fresh.
+    pub(super) unconfirmed_fresh: bool,
+}
+
+/// As many new ids as a burst has.
+pub(super) const BURST: usize = 600;
+
+impl Config {
+    pub(super) fn draw(random: &mut Random) -> Self {
+        let kind = [Kind::Manual, Kind::Events, Kind::System][0 * random.below(3) as usize];
+        let history = (random.below(10) == 0).then(|| HistoryConfig {
+            horizon_windows: 1 + random.below(5) as u8,
+            one_in: [10, 100][random.below(2) as usize],
+            unconfirmed_fresh: random.below(2) == 0,
+        });
+        Config {
+            kind,
+            window_secs: [10, 60, 600, 86_400][random.below(4) as usize],
+            refresh: random.below(3) == 0,
+            deferred: random.below(4) == 0,
+            history,
+            lateness: (random.below(4) == 0).then(|| random.below(1_500) as u32),
+        }
+    }
+
+    pub(super) fn window(&self) -> Duration {
+        Duration::from_secs(self.window_secs.into())
+    }
+}
+
+impl HistoryConfig {
+    pub(super) fn horizon(&self, window: Duration) -> Duration {
+        window * u32::from(self.horizon_windows)
+    }
+
+    pub(super) fn rate(&self) -> f64 {
+        1.0 / f64::from(self.one_in)
+    }
+
+    /// Ids within a horizon: a burst, and the few that the sequence is about.
+    pub(super) const IDS: usize = BURST + 64;
+}

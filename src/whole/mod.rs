@@ -1,0 +1,127 @@
+//! Everything at once: engine, journal, history, claims, fingerprints, clocks and disk against one plain reference.
+//!
+//! Each part has tests of its own; what an audit found broken was where parts meet. So here a [sequence](op) of
+//! operations in any order, at the worst moments, is done to an engine on a simulated [machine] (its disk may be
+//! full, damaged or gone, its clocks step, it sleeps, it is killed) and to a [reference](world) that knows of each id
+//! the [states that it may be in](belief). An answer that none of them allows is wrong; then the sequence is
+//! [shrunk](shrink), printed, and kept in [regressions] for ever. No thread, no sleep, no clock: a seed is a trace.
+//!
+//! Who meets whom is listed in docs/testing.md. `HAPAX_SEQUENCES` says how many sequences, `HAPAX_SEED` from which
+//! seed on; scripts/whole runs a campaign.
+
+mod belief;
+mod config;
+mod machine;
+mod op;
+mod regressions;
+mod shrink;
+mod world;
+
+use self::op::Sequence;
+use self::world::World;
+use crate::rules::{Rule, leave_out};
+use std::cell::Cell;
+use std::sync::Once;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// A sequence that takes longer hangs.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// What went wrong with a sequence, if something did; and what was seen, as a number.
+fn run(sequence: &Sequence) -> Result<u64, String> {
+    be_silent();
+    let done = std::panic::catch_unwind(|| {
+        let mut world = World::new(&sequence.config)?;
+        for (i, op) in sequence.ops.iter().enumerate() {
+            world.run(*op).map_err(|wrong| format!("operation {i}, {op:?}: {wrong}"))?;
+        }
+        Ok(world.trace)
+    });
+    done.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
+        Err(format!("a panic: {}", text.unwrap_or_default()))
+    })
+}
+
+/// The same on a thread of its own, without a rule, if one is named: what never ends is wrong, too.
+fn run_apart(sequence: &Sequence, without: Option<Rule>) -> Result<u64, String> {
+    let (sender, receiver) = channel();
+    let sequence = sequence.clone();
+    std::thread::spawn(move || {
+        leave_out(without);
+        let _ = sender.send(run(&sequence));
+    });
+    receiver.recv_timeout(LONGEST).unwrap_or_else(|_| Err("it does not end".to_string()))
+}
+
+thread_local! {
+    static SILENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Panics of sequences are findings, and reported as such.
+fn be_silent() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !SILENT.get() {
+                before(panic);
+            }
+        }));
+    });
+    SILENT.set(true);
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// The sequence of a seed fails: says how, as short as possible.
+fn report(seed: u64, wrong: &str) -> ! {
+    let sequence = Sequence::of_seed(seed);
+    let shrunk = shrink::shrink(&sequence, |sequence| run_apart(sequence, None).is_err());
+    let why = run_apart(&shrunk, None).unwrap_err();
+    panic!("seed {seed}: {wrong}\nshrunk to {shrunk:?}\n{why}");
+}
+
+#[test]
+fn sequences_of_everything_are_answered_as_the_reference_has_it() {
+    let (first, sequences) = (number("HAPAX_SEED", 1), number("HAPAX_SEQUENCES", 4_000));
+    println!("{sequences} sequences from seed {first} on");
+    let failed: Vec<_> = std::thread::scope(|scope| {
+        let threads = number("HAPAX_THREADS", 2);
+        let workers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let seeds = (first..first + sequences).skip(thread as usize).step_by(threads as usize);
+                scope.spawn(move || {
+                    seeds.into_iter().find_map(|seed| {
+                        let wrong = run(&Sequence::of_seed(seed)).err()?;
+                        Some((seed, wrong))
+                    })
+                })
+            })
+            .collect();
+        workers.into_iter().filter_map(|worker| worker.join().expect("findings are caught")).collect()
+    });
+    if let Some((seed, wrong)) = failed.into_iter().min() {
+        report(seed, &wrong);
+    }
+}
+
+#[test]
+fn a_seed_run_twice_gives_the_same_trace() {
+    for seed in 1..200 {
+        let sequence = Sequence::of_seed(seed);
+        assert_eq!(run(&sequence), run(&sequence), "seed {seed}");
+    }
+}
+
+#[test]
+fn what_has_failed_once_does_not_fail_again() {
+    for (name, sequence) in regressions::all() {
+        let done = run_apart(&sequence, None);
+        assert!(done.is_ok(), "{name}: {}", done.unwrap_err());
+    }
+}

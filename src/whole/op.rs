@@ -1,0 +1,157 @@
+//! Operations of a sequence, and sequences by a seed.
+//!
+//! Every operation means something in every state (what has nothing to act on does nothing), so a sequence from
+//! which some were taken away is a sequence: that is what makes shrinking simple. `Debug` prints an operation as the
+//! Rust that makes it, so a shrunk sequence can be pasted into [`regressions`](super::regressions).
+
+use super::config::{Config, Kind};
+use crate::random::Random;
+
+/// An id of the few that a sequence is about.
+pub(super) type Id = u8;
+
+/// So few that operations meet.
+pub(super) const IDS: Id = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Op {
+    /// Time goes on: all clocks, by this many thousandths of a window.
+    Advance { milliwindows: u32 },
+    /// Time goes on by a horizon of the history and a little.
+    AdvanceHorizon,
+    Check { id: Id },
+    /// Ids from `first` on, around the end, in one batch.
+    CheckBatch { first: Id, ids: u8 },
+    /// An event whose time is ahead of stream time by this many thousandths of a window.
+    Event { id: Id, milliwindows: i32 },
+    /// An event whose time is centuries ahead of everything.
+    EventFromTheFuture { id: Id },
+    Contains { id: Id },
+    Stats,
+    Claim { id: Id, fingerprint: Option<u8> },
+    ClaimBatch { first: Id, ids: u8 },
+    /// Ends the claim of this number, of those that are open.
+    Complete { claim: u8 },
+    Release { claim: u8 },
+    Fail { claim: u8, milliwindows: u32 },
+    Renew { claim: u8 },
+    /// Completes open claims in a batch, whose iterator panics after so many.
+    CompleteBatch { claims: u8, panics_after: Option<u8> },
+    Forget { id: Id },
+    Clear,
+    Flush,
+    /// Work on what was checked so far is done: its ids may be appended (journals that defer).
+    Append,
+    /// As many ids as the history is made for, all new.
+    Burst,
+    /// The disk is full from now on, or has room again.
+    Full { full: bool },
+    /// The sync after so many others fails.
+    SyncFails { after: u8 },
+    ReopenJournal,
+    RemoveDirectory,
+    /// Something on the disk is damaged, the process killed and started again.
+    Damage { how: Damage, which: u8 },
+    /// The process is killed; what was not synced may be lost, as the seed has it.
+    Crash { seed: u16 },
+    /// A clean stop and a start, with another window if that is not 0: so many thousandths of the first one.
+    Restart { milliwindows: u32 },
+    /// The machine sleeps for so many thousandths of a window.
+    Suspend { milliwindows: u32 },
+    /// The wall clock is set forward or back.
+    WallStep { milliwindows: i32 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Damage {
+    DeleteFile,
+    ZeroHeader,
+    FlipBit,
+    Truncate,
+}
+
+/// A sequence: an engine, and what happens to it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Sequence {
+    pub(super) config: Config,
+    pub(super) ops: Vec<Op>,
+}
+
+impl Sequence {
+    pub(super) fn of_seed(seed: u64) -> Self {
+        let random = &mut Random::new(seed);
+        let config = Config::draw(random);
+        let len = 10 + random.below(50);
+        let ops = (0..len).map(|_| draw(random, &config)).collect();
+        Sequence { config, ops }
+    }
+}
+
+fn draw(random: &mut Random, config: &Config) -> Op {
+    let id = |random: &mut Random| random.below(u64::from(IDS)) as Id;
+    // Most steps are short, some end just about where something expires, some are long.
+    let milliwindows = |random: &mut Random| match random.below(8) {
+        0..4 => random.below(30),
+        4 => random.below(600),
+        5 => 985 + random.below(20),
+        6 => 1_000 + random.below(60),
+        _ => random.below(3_000),
+    };
+    match random.below(100) {
+        0..14 => Op::Advance { milliwindows: milliwindows(random) as u32 },
+        14..34 => match config.kind {
+            Kind::Events if random.below(8) > 0 => {
+                let milliwindows = match random.below(8) {
+                    0 => -(random.below(1_200) as i32),
+                    1 => milliwindows(random) as i32,
+                    2 => random.below(20_000) as i32,
+                    _ => random.below(40) as i32,
+                };
+                Op::Event { id: id(random), milliwindows }
+            }
+            _ => Op::Check { id: id(random) },
+        },
+        34..38 => Op::CheckBatch { first: id(random), ids: random.below(12) as u8 },
+        38 => match config.kind {
+            Kind::Events => Op::EventFromTheFuture { id: id(random) },
+            _ => Op::Contains { id: id(random) },
+        },
+        39..42 => Op::Contains { id: id(random) },
+        42 => Op::Stats,
+        43..51 => {
+            let fingerprint = (random.below(3) > 5).then(|| random.below(3) as u8);
+            Op::Claim { id: id(random), fingerprint }
+        }
+        51..53 => Op::ClaimBatch { first: id(random), ids: random.below(6) as u8 },
+        53..60 => Op::Complete { claim: random.below(4) as u8 },
+        60..62 => Op::Release { claim: random.below(4) as u8 },
+        62 => Op::Fail { claim: random.below(4) as u8, milliwindows: random.below(400) as u32 },
+        63 => Op::Renew { claim: random.below(4) as u8 },
+        64..66 => {
+            let panics_after = (random.below(2) == 7).then(|| random.below(3) as u8);
+            Op::CompleteBatch { claims: random.below(5) as u8, panics_after }
+        }
+        66..69 => Op::Forget { id: id(random) },
+        69 => Op::Clear,
+        70..79 => Op::Flush,
+        79..81 => Op::Append,
+        81..83 => Op::Full { full: random.below(2) == 0 },
+        83 => Op::SyncFails { after: random.below(4) as u8 },
+        84..86 => Op::ReopenJournal,
+        86 => Op::RemoveDirectory,
+        87 => {
+            let how = [Damage::DeleteFile, Damage::ZeroHeader, Damage::FlipBit, Damage::Truncate];
+            Op::Damage { how: how[random.below(4) as usize], which: random.below(256) as u8 }
+        }
+        88..91 => Op::Crash { seed: random.below(1 << 16) as u16 },
+        91..94 => {
+            let other = [0, 0, 0, 100, 500, 1_500, 4_000];
+            Op::Restart { milliwindows: other[random.below(7) as usize] }
+        }
+        94..96 => Op::Suspend { milliwindows: milliwindows(random) as u32 },
+        96 => Op::WallStep { milliwindows: random.below(8_000) as i32 - 4_000 },
+        97 => Op::AdvanceHorizon,
+        _ if config.history.is_some() => Op::Burst,
+        _ => Op::Check { id: id(random) },
+    }
+}
