@@ -98,6 +98,8 @@ pub(crate) enum Rule {
     ClearFirst,
     /// Only one caller clears a generation.
     ClearOnce,
+    /// Who inserts while a generation is cleared first puts off when that begins.
+    PutOff,
     /// What is read again counts from its latest acceptance.
     LatestAcceptance,
 }

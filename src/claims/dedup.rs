@@ -6,6 +6,7 @@ use super::claim::{Claim, LostLease, Once, OnceError};
 use super::engine::Tried;
 use crate::Dedup;
 use crate::digest::Digest;
+use crate::engine::Engine;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -118,33 +119,27 @@ impl Dedup {
     }
 
     /// Completes many claims; those of another engine one by one. `ended` is cleared, and then says of each claim, in order, what [`Claim::complete`] does.
+    ///
+    /// If `claims` panics, what it has given until then is completed, and in `ended`; the rest is dropped.
     pub fn complete_batch<'c, I>(&self, claims: I, ended: &mut Vec<Result<(), LostLease>>)
     where
         I: IntoIterator<Item = Claim<'c>>,
     {
         ended.clear();
-        let mut buffers = Buffers::default();
+        let mut completing = Completing { engine: &self.engine, buffers: Buffers::default(), ended };
         for mut claim in claims {
             if !Arc::ptr_eq(claim.engine(), &self.engine) {
-                self.complete_block(&mut buffers, ended);
-                ended.push(claim.complete());
+                completing.complete();
+                completing.ended.push(claim.complete());
                 continue;
             }
             let (id, token) = claim.close();
-            buffers.ids.push(id);
-            buffers.tokens.push(token);
-            if buffers.ids.len() == BLOCK {
-                self.complete_block(&mut buffers, ended);
+            completing.buffers.ids.push(id);
+            completing.buffers.tokens.push(token);
+            if completing.buffers.ids.len() == BLOCK {
+                completing.complete();
             }
         }
-        self.complete_block(&mut buffers, ended);
-    }
-
-    fn complete_block(&self, buffers: &mut Buffers, ended: &mut Vec<Result<(), LostLease>>) {
-        self.engine.complete_block(buffers);
-        ended.extend(buffers.tokens.iter().zip(&buffers.ended).map(|(&token, how)| how.result(token)));
-        buffers.ids.clear();
-        buffers.tokens.clear();
     }
 
     /// Claims an id, does the work, and completes the claim; releases it if the work fails or panics.
@@ -205,5 +200,28 @@ impl Dedup {
     fn digest_with(&self, id: impl AsRef<[u8]>, fingerprint: Option<&[u8]>) -> (Digest, Option<Digest>) {
         let id = self.digester.digest(id);
         (id, fingerprint.map(|fingerprint| self.digester.digest_with(id, fingerprint)))
+    }
+}
+
+/// Claims that were taken to be completed: their work is done, so they are completed also if what gives them panics.
+struct Completing<'b> {
+    engine: &'b Engine,
+    buffers: Buffers,
+    ended: &'b mut Vec<Result<(), LostLease>>,
+}
+
+impl Completing<'_> {
+    fn complete(&mut self) {
+        let Completing { engine, buffers, ended } = self;
+        engine.complete_block(buffers);
+        ended.extend(buffers.tokens.iter().zip(&buffers.ended).map(|(&token, how)| how.result(token)));
+        buffers.ids.clear();
+        buffers.tokens.clear();
+    }
+}
+
+impl Drop for Completing<'_> {
+    fn drop(&mut self) {
+        self.complete();
     }
 }

@@ -8,13 +8,13 @@ use crate::sync::Ordering;
 impl History {
     /// What another one must be like to take this one's words.
     pub(crate) fn geometry(&self) -> [u64; 4] {
-        [self.blocks.len() as u64, self.tick_nanos, self.shape.words as u64, u64::from(self.shape.bits)]
+        [self.blocks.len() as u64, self.horizon_ticks, self.shape.words as u64, u64::from(self.shape.bits)]
     }
 
     /// All its words: first those that say which generation is the current one.
     pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
         // Relaxed: as everywhere, bits are compared with bits only.
-        let turns = self.turns.iter().map(|turn| turn.load(Ordering::Relaxed) & !2);
+        let turns = self.turns.iter().map(|turn| self.settled(turn.load(Ordering::Relaxed)));
         let bits = self.blocks.iter().flat_map(|block| block.0.iter().flatten());
         turns.chain(bits.map(|word| word.load(Ordering::Relaxed)))
     }

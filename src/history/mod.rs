@@ -12,8 +12,6 @@ mod sizing;
 #[cfg(all(test, not(modelled)))]
 mod tests;
 
-#[cfg(feature = "plan")]
-pub(crate) use rotating::GENERATION_HORIZONS;
 pub(crate) use rotating::Look;
 pub use rotating::{History, HistoryStats};
 #[cfg(any(feature = "bench", feature = "plan"))]

@@ -3,7 +3,12 @@
 //!
 //! Each shard of blocks turns by itself, when it is used and its current generation is a horizon old. One caller clears the
 //! shard's old generation; the others go on with the current one until that is done, so nobody waits, and bits are only ever
-//! cleared where nobody sets any.
+//! cleared where nobody sets any but a caller who has stalled for a horizon.
+//!
+//! A generation takes what comes within less than a horizon, so never more than the ids that it was made for. What it takes must be
+//! remembered for a horizon, and is, because it is cleared only when the next generation has begun later and is over, too. Whoever
+//! inserts into it while the other one is being cleared is later than that: it first says in the shard's word that the next
+//! generation begins after it ([`Turn::put_off`]).
 
 use super::block::{Pattern, Shape, WORDS};
 use super::sizing::Size;
@@ -32,9 +37,11 @@ use std::time::Duration;
 /// # Guarantees
 ///
 /// - `Fresh` is certain: a digest inserted at t is found at every t' - t <= horizon, also while others insert and while
-///   generations turn. (As long as no caller stalls for a 64th of the horizon between reading its clock and inserting.)
+///   generations turn, however long a caller stalls anywhere.
 /// - `Duplicate` is a guess: wrong with at most the configured rate as long as no more than `ids` digests are inserted within any
 ///   horizon, however unevenly. With more, the horizon is kept and the rate rises; see [`HistoryStats::false_positive_rate`].
+///   (The horizon is rounded up to a multiple of 4 ns. Time is the largest that was given. What other threads insert while one
+///   makes a new generation ready, a few microseconds for each 64 KiB, goes into the one before.)
 /// - A digest may be remembered for two horizons; after traffic has paused, for one horizon from when it resumed.
 /// - Two threads that check one new digest at the same moment may both be told `Fresh`. (In an engine the window has decided
 ///   between them before.)
@@ -52,7 +59,8 @@ pub struct History {
     /// For each shard: when its current generation began, and which one that is.
     pub(super) turns: Box<[AtomicU64]>,
     pub(super) shape: Shape,
-    pub(super) tick_nanos: u64,
+    /// How long a generation is added to, and what is in it is found at least.
+    pub(super) horizon_ticks: u64,
 }
 
 /// What a [`History`] holds.
@@ -87,16 +95,16 @@ const _: () = assert!(cfg!(modelled) || size_of::<Block>() == LINE_BYTES);
 /// Blocks in a shard: 64 KiB of them.
 const SHARD_BLOCKS: usize = 1024;
 
-/// Ticks a horizon, and how many more a generation lasts, so that a caller may stall for as long.
-const HORIZON_TICKS: u64 = 256;
-const SLACK_TICKS: u64 = 4;
+/// Nanoseconds a tick: any time fits into a shard's word.
+pub(super) const TICK_NANOS: u64 = 4;
 
-/// How long a generation is added to, in horizons: until an id comes that finds it over.
-#[cfg(feature = "plan")]
-pub(crate) const GENERATION_HORIZONS: f64 = (HORIZON_TICKS + SLACK_TICKS + 1) as f64 / HORIZON_TICKS as f64;
-
-/// A shard's state: the tick at which its current generation began, whether somebody is clearing the other generation, and which
-/// one is current.
+/// A shard's state: when its current generation began, whether somebody is clearing the other one, and which one is current. While
+/// the other one is being cleared: when that will have begun.
+///
+/// ```text
+/// 63         2          1         0
+/// | tick 62  | clearing | current |
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Turn(u64);
 
@@ -107,6 +115,10 @@ impl Turn {
         Turn(began << 2 | current as u64)
     }
 
+    fn began(self) -> u64 {
+        self.0 >> 2
+    }
+
     fn current(self) -> usize {
         (self.0 & 1) as usize
     }
@@ -115,13 +127,24 @@ impl Turn {
         self.0 & 2 != 0
     }
 
-    fn clearing(self) -> Self {
-        Turn(self.0 | 2)
+    /// The other generation is being cleared, and will have begun at this tick.
+    fn clearing(self, begins: u64) -> Self {
+        Turn(begins << 2 | 2 | self.0 & 1)
     }
 
-    /// Whether the current generation is complete: older than a horizon, whatever rounding has done.
-    fn is_over(self, now: u64) -> bool {
-        now > (self.0 >> 2) + HORIZON_TICKS + SLACK_TICKS
+    /// That generation has been cleared, and is the current one.
+    fn cleared(self) -> Self {
+        Turn::new(self.began(), 1 - self.current())
+    }
+
+    /// The next generation begins after this tick, at which somebody still inserts into the one before; `None` if it does anyway.
+    fn put_off(self, now: u64) -> Option<Self> {
+        (now >= self.began()).then(|| self.clearing(now + 1))
+    }
+
+    /// Whether the current generation takes what comes at this tick.
+    fn takes(self, now: u64, horizon_ticks: u64) -> bool {
+        !self.is_clearing() && now < self.began() + horizon_ticks
     }
 }
 
@@ -156,7 +179,7 @@ impl History {
             blocks: Lines::new(size.blocks, "history")?,
             turns: (0..shards).map(|_| AtomicU64::new(Turn::UNUSED.0)).collect(),
             shape: size.shape,
-            tick_nanos: (horizon.as_nanos() as u64).div_ceil(HORIZON_TICKS),
+            horizon_ticks: (horizon.as_nanos() as u64).div_ceil(TICK_NANOS),
         })
     }
 
@@ -278,40 +301,75 @@ impl History {
     fn current(&self, shard: usize, now: u64) -> usize {
         // Acquire: partner of the release in `turn`. Whoever sees that a generation is current, sees it cleared.
         let turn = Turn(self.turns[shard].load(Ordering::Acquire));
-        if turn.is_over(now) && !turn.is_clearing() {
-            return self.turn(shard, turn, now);
-        }
-        turn.current()
+        if turn.takes(now, self.horizon_ticks) { turn.current() } else { self.turn(shard, turn, now) }
     }
 
-    /// Clears a shard's old generation and makes it the current one, unless another does. The generation to use.
+    /// The same when the current generation is over: makes the other one the current one, unless another caller does.
     #[cold]
-    fn turn(&self, shard: usize, turn: Turn, now: u64) -> usize {
-        // Acquire: partner of the release below, so that clearings happen one after the other. Nobody sets bits in the
-        // generation that is not current, but a caller that has stalled since it was.
-        let taken = self.turns[shard].compare_exchange(turn.0, turn.clearing().0, Ordering::Acquire, Ordering::Relaxed);
-        if taken.is_err() && obeys(Rule::ClearOnce) {
-            return turn.current();
+    fn turn(&self, shard: usize, mut seen: Turn, now: u64) -> usize {
+        let word = &self.turns[shard];
+        // Who fails here was overtaken by a caller who went on, so all of them together do.
+        while !seen.takes(now, self.horizon_ticks) {
+            let next = match seen.is_clearing() {
+                false => Some(seen.clearing(now)),
+                true if obeys(Rule::PutOff) => seen.put_off(now),
+                true => None,
+            };
+            let Some(next) = next else {
+                return seen.current();
+            };
+            // Acquire, also if it fails: as in `current`; and so that clearings happen one after the other. (This only goes on with what
+            // the release below has published, so whoever reads it has seen that.)
+            match word.compare_exchange(seen.0, next.0, Ordering::Acquire, Ordering::Acquire) {
+                // It is cleared when what begins there is over, so no earlier than a horizon after `now`.
+                Ok(_) if seen.is_clearing() => return seen.current(),
+                Ok(_) => return self.clear_other(shard, seen, next),
+                Err(_) if !obeys(Rule::ClearOnce) => return self.clear_other(shard, seen, next),
+                Err(other) => seen = Turn(other),
+            }
         }
-        let other = 1 - turn.current();
+        seen.current()
+    }
+
+    /// Clears a shard's old generation and makes it the current one. `before` is what the caller has changed to `clearing`.
+    fn clear_other(&self, shard: usize, before: Turn, clearing: Turn) -> usize {
+        let (word, other) = (&self.turns[shard], 1 - before.current());
         if !obeys(Rule::ClearFirst) {
-            self.turns[shard].store(Turn::new(now, other).0, Ordering::Release);
+            word.store(clearing.cleared().0, Ordering::Release);
         }
-        if turn != Turn::UNUSED {
+        if before != Turn::UNUSED {
+            // Nobody sets bits there, but a caller that has stalled since it was current: for more than a horizon.
             let end = ((shard + 1) * SHARD_BLOCKS).min(self.blocks.len());
             for block in &self.blocks[shard * SHARD_BLOCKS..end] {
                 block.0[other].iter().for_each(|word| word.store(0, Ordering::Relaxed));
             }
         }
-        // Release: partner of the acquire in `current`.
-        self.turns[shard].store(Turn::new(now, other).0, Ordering::Release);
+        let mut clearing = clearing;
+        // Release: partner of the acquire in `current`. It fails only if somebody has put off when the generation begins.
+        while clearing.is_clearing() {
+            match word.compare_exchange(clearing.0, clearing.cleared().0, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(put_off) => clearing = Turn(put_off),
+            }
+        }
         other
     }
 
     /// A time in ticks, counted from 1 (0 is for `UNUSED`).
     #[inline(always)]
     pub(crate) fn tick(&self, at: Timestamp) -> u64 {
-        at.as_nanos() / self.tick_nanos + 1
+        (at.as_nanos() / TICK_NANOS).max(1)
+    }
+
+    /// The word of a shard as it is to be kept for another process: whoever is clearing will never be done with it there.
+    #[cfg(feature = "journal")]
+    pub(super) fn settled(&self, turn: u64) -> u64 {
+        let turn = Turn(turn);
+        match turn.is_clearing() {
+            false => turn.0,
+            // It ends where the next one would have begun: after all that is in it.
+            true => Turn::new(turn.began().saturating_sub(self.horizon_ticks), turn.current()).0,
+        }
     }
 }
 

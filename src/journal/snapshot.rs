@@ -282,7 +282,11 @@ impl Snapshot {
         let ours = engine.history.as_ref().map(|history| history.geometry().to_vec());
         if theirs != ours {
             let say = |geometry: &Option<Vec<u64>>| geometry.as_ref().map_or("none".into(), |g| format!("{g:?}"));
-            return Err(self.not_ours("the history (blocks, ns a tick, words, bits)", say(&theirs), say(&ours)));
+            return Err(self.not_ours(
+                "the history (blocks, ticks of 4 ns a horizon, words, bits)",
+                say(&theirs),
+                say(&ours),
+            ));
         }
         if let Some(history) = &engine.history {
             let bits = self.sections.iter().filter(|section| section.kind == Kind::Bits);

@@ -2,7 +2,7 @@
 
 use super::memory::HistorySize;
 use super::{Demand, SECONDS_A_DAY};
-use crate::history::{GENERATION_HORIZONS, Size};
+use crate::history::Size;
 use std::time::Duration;
 
 /// The history of a [`Plan`](super::Plan).
@@ -29,7 +29,8 @@ impl HistoryPlan {
     pub(super) fn of(demand: &Demand, history: &HistorySize) -> Self {
         let horizon = demand.horizon.unwrap_or_default();
         let fresh = demand.fresh_per_second();
-        let mean = mean_rate(&history.size, fresh * horizon.as_secs_f64() * GENERATION_HORIZONS);
+        // A generation is added to for a horizon, until an id comes that finds it over.
+        let mean = mean_rate(&history.size, fresh * horizon.as_secs_f64());
         HistoryPlan {
             horizon,
             false_positive_rate: history.rate,

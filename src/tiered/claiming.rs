@@ -7,6 +7,7 @@ use super::engine::Name;
 use crate::Token;
 use crate::store::{Store, StoreError};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 /// What [`TieredDedup::once`] came to, if nothing went wrong.
@@ -137,11 +138,19 @@ impl<S: Store> TieredDedup<S> {
     }
 
     /// Completes many claims, in order.
+    ///
+    /// If `claims` panics, what it has given until then is completed first; the rest is dropped.
     pub async fn complete_batch(
         &self,
         claims: impl IntoIterator<Item = TieredClaim<S>>,
     ) -> Vec<Result<(), ClaimError>> {
-        self.engine.complete_batch(claims.into_iter().map(TieredClaim::holder).collect()).await
+        let mut holders = Vec::new();
+        // Their work is done: to release them, as dropping does, would have it done again.
+        let take = AssertUnwindSafe(|| claims.into_iter().for_each(|claim| holders.push(claim.holder())));
+        let taken = catch_unwind(take);
+        let ended = self.engine.complete_batch(holders).await;
+        taken.unwrap_or_else(|panic| resume_unwind(panic));
+        ended
     }
 
     /// Claims an id, does the work, and completes the claim; releases it if the work fails, panics or is dropped.

@@ -1,5 +1,6 @@
 //! What happens to claims in each case.
 
+mod batches;
 mod lifetimes;
 
 use hapax::{

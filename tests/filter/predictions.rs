@@ -107,12 +107,12 @@ fn a_history_and_its_false_positives() {
         let history = plan.history.as_ref().unwrap();
         let mut driven = Driven::new(plan.builder());
         let step = Duration::from_millis(10);
-        let generation = 1_020;
+        let generation = 1_000;
         (0..2 * generation).for_each(|_| driven.step(step, 200));
         let before = driven.dedup.stats();
         // Whole generations, since the rate grows within each. What the filter's bits say is known more exactly than
         // what can be counted.
-        let (generations, looks) = (3, 34);
+        let (generations, looks) = (3, 40);
         let mut mean = 0.0;
         for _ in 0..generations * looks {
             (0..generation / looks).for_each(|_| driven.step(step, 200));

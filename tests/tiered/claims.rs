@@ -241,3 +241,22 @@ async fn engines_share_claims_and_tokens_grow_when_ownership_changes() {
     let third = claim(&world.shared().await, "a").await.token();
     assert!(first < second && second < third, "{first:?} {second:?} {third:?}");
 }
+
+#[tokio::test]
+async fn what_was_taken_to_be_completed_is_completed_even_if_the_rest_panics() {
+    for (_, engine) in both().await {
+        let claims = vec![claim(&engine, "a").await, claim(&engine, "b").await, claim(&engine, "c").await];
+        let mut taken = 0;
+        let claims = claims.into_iter().inspect(move |_| {
+            taken += 1;
+            assert!(taken < 3, "claims that panic");
+        });
+        let completes = engine.clone();
+        let panicked = tokio::spawn(async move { completes.complete_batch(claims).await }).await;
+        assert!(panicked.unwrap_err().is_panic());
+        assert!(engine.claim("a").await.unwrap().is_duplicate());
+        assert!(engine.claim("b").await.unwrap().is_duplicate());
+        let attempt = engine.claim_wait("c", Duration::from_secs(5)).await.unwrap();
+        assert!(attempt.claimed().is_some(), "it was dropped with the rest");
+    }
+}
