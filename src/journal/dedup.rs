@@ -76,7 +76,7 @@ impl Dedup {
     /// Appends ids whose checks have said that they are to be handled, now that they were: with
     /// [`deferred`](crate::JournalOptions::deferred), what is not appended is fresh after a crash. `checked` are ids with their verdicts, at the time
     /// that was given to their checks; or, if events may come late, at the largest that any check had been given by then, which is what an
-    /// engine counts a late one from.
+    /// engine counts a late one from. What was refused is not appended.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-deferred-{}", std::process::id()));
@@ -102,7 +102,9 @@ impl Dedup {
     where
         I: IntoIterator<Item = (Prepared, Verdict)>,
     {
-        self.append(checked, self.engine.window.stamp_at(at.into()));
+        let window = &self.engine.window;
+        let at = self.engine.stream_time.taken(at, window.latest());
+        self.append(checked, window.stamp_at(at.into()));
     }
 
     /// Appends ids that were checked without a time; see [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
