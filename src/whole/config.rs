@@ -40,7 +40,7 @@ pub(super) const BURST: usize = 600;
 
 impl Config {
     pub(super) fn draw(random: &mut Random) -> Self {
-        let kind = [Kind::Manual, Kind::Events, Kind::System][0 * random.below(3) as usize];
+        let kind = [Kind::Manual, Kind::Events, Kind::Events][random.below(3) as usize];
         let history = (random.below(10) == 0).then(|| HistoryConfig {
             horizon_windows: 1 + random.below(5) as u8,
             one_in: [10, 100][random.below(2) as usize],

@@ -3,7 +3,7 @@
 use super::config::{Config, Kind};
 use super::op::Damage;
 use super::world::HISTORY_IDS;
-use crate::{Clock, Dedup, Error, JournalError, JournalOptions, ManualClock, Timestamp, Unconfirmed};
+use crate::{Clock, Dedup, Error, EventTime, JournalError, JournalOptions, ManualClock, Timestamp, Unconfirmed};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +39,10 @@ impl Machine {
         let mut builder = Dedup::builder().window(window).capacity(1).refresh_on_duplicate(config.refresh).growth_thread(false).seed(7).lease(config.window() / 5)
             .clock(self.manual.clone())
             .journal(&self.directory, JournalOptions::new().deferred(config.deferred));
+        if config.kind == Kind::Events && let Some(lateness) = config.lateness {
+            let lateness = config.window() / 1_000 * lateness;
+            builder = builder.event_time(EventTime::wall().allowed_lateness(lateness));
+        }
         if let Some(history) = config.history {
             builder = builder.history(history.horizon(config.window()), history.rate(), HISTORY_IDS).unconfirmed(match history.unconfirmed_fresh { true => Unconfirmed::Fresh, false => Unconfirmed::Duplicate });
         }

@@ -119,7 +119,7 @@ fn draw(random: &mut Random, config: &Config) -> Op {
         39..42 => Op::Contains { id: id(random) },
         42 => Op::Stats,
         43..51 => {
-            let fingerprint = (random.below(3) > 5).then(|| random.below(3) as u8);
+            let fingerprint = (random.below(3) > 7).then(|| random.below(3) as u8);
             Op::Claim { id: id(random), fingerprint }
         }
         51..53 => Op::ClaimBatch { first: id(random), ids: random.below(6) as u8 },
@@ -128,7 +128,7 @@ fn draw(random: &mut Random, config: &Config) -> Op {
         62 => Op::Fail { claim: random.below(4) as u8, milliwindows: random.below(400) as u32 },
         63 => Op::Renew { claim: random.below(4) as u8 },
         64..66 => {
-            let panics_after = (random.below(2) == 7).then(|| random.below(3) as u8);
+            let panics_after = (random.below(2) == 0).then(|| random.below(3) as u8);
             Op::CompleteBatch { claims: random.below(5) as u8, panics_after }
         }
         66..69 => Op::Forget { id: id(random) },

@@ -234,6 +234,7 @@ impl World {
             (Outcome::Fresh, _) => Answer::FreshGuess,
             (Outcome::Duplicate, Certainty::Exact) => Answer::Duplicate,
             (Outcome::Duplicate, _) => Answer::DuplicateGuess,
+            (other, _) => return Err(format!("id {id}: {other:?} at a time that nothing is wrong with")),
         };
         if let Some(claim) = self.in_flight[at]
             && clock < claim.until
@@ -296,6 +297,13 @@ impl World {
         });
         let verdict = self.dedup().check_at(name(id), Timestamp::from_nanos(at));
         let (may_be_late, may_be_in_time) = late.unwrap_or((false, true));
+        if let Outcome::Refused(refusal) = verdict.outcome() {
+            self.note(format_args!("event {id} {refusal:?}"));
+            return match refusal {
+                crate::Refusal::Late if may_be_late => Ok(()),
+                other => Err(format!("id {id} at {at} is refused as {other:?} ({:?})", self.stream)),
+            };
+        }
         if !may_be_in_time {
             return Err(format!("id {id} at {at} is not refused, late as it is ({:?})", self.stream));
         }
@@ -328,7 +336,10 @@ impl World {
         }
         let verdict = self.dedup().check_at(name(id), Timestamp::from_secs(180 * 365 * 24 * 3600));
         self.note(format_args!("future {id} {verdict:?}"));
-        Ok(())
+        match verdict.outcome() {
+            Outcome::Refused(crate::Refusal::Ahead) => Ok(()),
+            other => Err(format!("an event of another century is {other:?}")),
+        }
     }
 
     fn contains(&mut self, id: Id) -> Result<(), Wrong> {
@@ -632,8 +643,11 @@ impl World {
         let now = self.moment(false);
         let deferred = std::mem::take(&mut self.deferred);
         let checked = deferred.iter().map(|(_, id, verdict)| (*id, *verdict));
-        self.dedup().append_batch_prepared(checked);
-        self.note(format_args!("append {}", true));
+        let appended = self.dedup().append_batch_prepared(checked);
+        self.note(format_args!("append {}", appended.is_ok()));
+        if appended.is_err() && !self.journal.may_fail() {
+            return Err(format!("append: {appended:?}"));
+        }
         let rules = self.rules;
         for id in deferred.into_iter().filter_map(|(id, ..)| id) {
             let accepted = self.beliefs[id as usize].map(|state| {
@@ -642,7 +656,7 @@ impl World {
             let journal = &mut self.journal;
             journal.appended += 1;
             // As it was, if the journal had failed.
-            let all = Belief::of(match true {
+            let all = Belief::of(match appended.is_ok() {
                 true => accepted.states().to_vec(),
                 false => [accepted.states(), last(&journal.logs[id as usize]).states()].concat(),
             });
