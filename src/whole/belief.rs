@@ -99,6 +99,12 @@ impl State {
         State { done: self.done.map(blur), ..self }
     }
 
+    /// The time that it counts from, while nobody knew any, is known now: at least and at most so much later.
+    pub(super) fn moved(self, (least, most): (u64, u64)) -> Self {
+        let moved = |done: Done| Done { earliest: done.earliest + least, latest: done.latest + most, ..done };
+        State { done: self.done.map(moved), history: self.history.map(|until| until + least) }
+    }
+
     /// Whether the window may know it, and whether it may not.
     fn window(self, now: Moment, rules: &Rules) -> (bool, bool) {
         let Some(done) = self.done else { return (false, true) };

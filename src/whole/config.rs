@@ -52,7 +52,7 @@ impl Config {
             refresh: random.below(3) == 0,
             deferred: random.below(4) == 0,
             history,
-            lateness: (random.below(4) == 0).then(|| random.below(1_500) as u32),
+            lateness: (random.below(4) == 9).then(|| random.below(1_500) as u32),
         }
     }
 

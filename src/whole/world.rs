@@ -106,6 +106,7 @@ impl World {
         let window = self.config.window().as_nanos() as u64;
         let part = |milliwindows: u32| Duration::from_nanos(window / 1_000 * u64::from(milliwindows));
         match op {
+            Op::Restart { .. } | Op::Crash { .. } | Op::Damage { .. } if self.config.kind == Kind::Events => {}
             Op::Advance { milliwindows } => self.machine.advance(part(milliwindows)),
             Op::AdvanceHorizon => {
                 if let Some(horizon) = self.rules.horizon {
@@ -178,7 +179,7 @@ impl World {
 
     fn moment(&mut self, timed: bool) -> Moment {
         let moment = self.look();
-        if !timed && !self.stream.began {
+        if !timed && !self.stream.began && self.config.lateness.is_none() {
             self.stream.clock = self.stream.clock.max(moment.latest);
         }
         moment
@@ -192,7 +193,8 @@ impl World {
                 let (real, engine) = self.machine.system_nanos();
                 Moment { real, engine, earliest: real, latest: engine }
             }
-            Kind::Events if !self.stream.began => {
+            // An engine that was told that times come with events waits for the first of them.
+            Kind::Events if !self.stream.began && self.config.lateness.is_none() => {
                 let clock = self.machine.clock_nanos();
                 let (earliest, latest) = (self.stream.earliest.max(clock), self.stream.latest.max(clock));
                 Moment { real: latest, engine: earliest, earliest, latest }
@@ -318,8 +320,15 @@ impl World {
         let tick = self.rules.tick;
         if !self.stream.began {
             self.stream.began = true;
-            let clock = self.stream.clock.max(self.stream.latest);
-            if clock > at {
+            // An engine that went by its clock until now goes on from there.
+            let by_clock = if self.stream.clock > 0 { self.machine.clock_nanos() } else { 0 };
+            let clock = by_clock.max(self.stream.latest);
+            if self.config.lateness.is_some() {
+                // What came before counts as of the first event.
+                let by = (at.saturating_sub(tick), at);
+                self.beliefs = std::mem::take(&mut self.beliefs).map(|belief| belief.map(|state| state.moved(by)));
+                self.journal.moved(by);
+            } else if clock > at {
                 // What came before counts as it did; where in its tick the clock was nobody knows any more.
                 self.stream.offset = (clock.saturating_sub(tick) - at, clock + tick - at);
                 self.beliefs = std::mem::take(&mut self.beliefs).map(|belief| belief.map(|state| state.blurred(tick)));
@@ -801,6 +810,12 @@ impl JournalModel {
             sync_fails: false,
             gone: false,
         }
+    }
+
+    /// The times before the first event are known now.
+    fn moved(&mut self, by: (u64, u64)) {
+        let logs = self.logs.iter_mut().flatten().map(|(_, belief)| belief);
+        logs.chain(&mut self.ever).for_each(|belief| *belief = belief.map(|state| state.moved(by)));
     }
 
     fn may_fail(&self) -> bool {
