@@ -29,7 +29,6 @@ const CLOCK: i64 = i64::MIN + 1;
 const DECLARED: i64 = i64::MIN + 2;
 
 /// What an engine knows of its events' time.
-#[repr(align(128))]
 pub(crate) struct StreamTime {
     /// Events from here on are not taken without a further look: those from `limit` on, or whose time the window could not have. 0 if there
     /// is no offset yet, or each event has to be compared with the latest.
@@ -38,13 +37,30 @@ pub(crate) struct StreamTime {
     limit: AtomicU64,
     /// By how much the window's time is ahead of that of events, as an `i64`, or one of the constants.
     offset: AtomicU64,
-    /// The latest event that was taken, by the window's time, and 1; 0: there was none. Only if the policy compares with it.
-    latest: AtomicU64,
-    compares: bool,
+    /// The latest event that was taken, if the policy compares with it.
+    latest: Option<Box<Latest>>,
     policy: Policy,
     /// For decisions that are rare.
     rare: Mutex<Rare>,
     resets: AtomicU64,
+}
+
+/// The latest event, by the window's time, and 1; 0: there was none. Alone in its cache lines, as each later event writes to it.
+#[repr(align(128))]
+struct Latest(AtomicU64);
+
+impl Latest {
+    fn get(&self) -> Option<u64> {
+        // Relaxed, as below: of two events that are compared at the same time, either may be the first.
+        self.0.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    #[inline(always)]
+    fn raise(&self, at: u64) {
+        if self.0.load(Ordering::Relaxed) <= at {
+            self.0.fetch_max(at + 1, Ordering::Relaxed);
+        }
+    }
 }
 
 struct Rare {
@@ -81,8 +97,7 @@ impl StreamTime {
             plain: AtomicU64::new(0),
             limit: AtomicU64::new(0),
             offset: AtomicU64::new(if is_declared { DECLARED } else { UNUSED } as u64),
-            latest: AtomicU64::new(0),
-            compares: policy.compares(),
+            latest: policy.compares().then(|| Box::new(Latest(AtomicU64::new(0)))),
             rare: Mutex::new(Rare { agreement: Agreement::new(&policy), resumed: None }),
             policy,
             resets: AtomicU64::new(0),
@@ -103,7 +118,7 @@ impl StreamTime {
 
     /// Events up to here are not ahead, from now on.
     fn set_limit(&self, limit: u64, offset: i64) {
-        let plain = if self.compares { 0 } else { limit.min(END - offset.max(0) as u64) };
+        let plain = if self.latest.is_some() { 0 } else { limit.min(END - offset.max(0) as u64) };
         // Release: partner of the acquire in `admit` and in `decide`.
         self.limit.store(limit, Ordering::Release);
         self.plain.store(plain, Ordering::Release);
@@ -132,7 +147,7 @@ impl StreamTime {
             if let Some(offset) = self.offset() {
                 // Of two that have read the wall clock either may be the last: they differ by less than anybody could say.
                 self.set_limit(limit, offset);
-                if !self.compares {
+                if self.latest.is_none() {
                     return internal(at, offset).map(Timestamp::from_nanos).ok_or(Refusal::Ahead);
                 }
             }
@@ -143,19 +158,13 @@ impl StreamTime {
     /// Compares an event that is not ahead of the limit with the latest one; none if that does not decide.
     #[inline(always)]
     fn compare(&self, at: u64, limit: u64) -> Option<Result<Timestamp, Refusal>> {
-        if at >= limit || !self.compares {
-            return None;
-        }
+        let latest = self.latest.as_ref().filter(|_| at < limit)?;
         let internal = internal(at, self.offset()?)?;
-        let latest = self.latest.load(Ordering::Relaxed);
-        match self.policy.order(internal, latest.checked_sub(1)) {
+        match self.policy.order(internal, latest.get()) {
             Order::Jump => None,
             Order::Late => Some(Err(Refusal::Late)),
             Order::Near => {
-                if internal + 1 > latest {
-                    // Relaxed: an event that is compared meanwhile may have come before.
-                    self.latest.fetch_max(internal + 1, Ordering::Relaxed);
-                }
+                latest.raise(internal);
                 Some(Ok(Timestamp::from_nanos(internal)))
             }
         }
@@ -177,8 +186,8 @@ impl StreamTime {
             let is_first = offset_of(seen).is_none();
             let latest = match is_first {
                 // Nothing is known of how it compares, unless a journal has told.
-                true => rare.resumed.map(|resumed| resumed.latest).filter(|_| self.compares),
-                false => self.latest.load(Ordering::Relaxed).checked_sub(1),
+                true => rare.resumed.map(|resumed| resumed.latest),
+                false => self.latest.as_ref().and_then(|latest| latest.get()),
             };
             match self.policy.order(now, latest) {
                 Order::Late => return Err(Refusal::Late),
@@ -193,8 +202,8 @@ impl StreamTime {
                 }
                 around.moved(offset);
             }
-            if self.compares {
-                self.latest.fetch_max(now + 1, Ordering::Relaxed);
+            if let Some(latest) = &self.latest {
+                latest.raise(now);
             }
             self.set_limit(limit, offset);
             return Ok(Timestamp::from_nanos(now));
@@ -216,7 +225,7 @@ impl StreamTime {
         loop {
             let seen = self.offset.load(Ordering::Acquire) as i64;
             let clock = (seen == CLOCK).then(|| around.clock());
-            let latest = self.latest.load(Ordering::Relaxed).checked_sub(1);
+            let latest = self.latest.as_ref().and_then(|latest| latest.get());
             let now = around.latest().max(clock).max(latest).unwrap_or(0);
             // With less than a month to go on for, what comes next would soon be refused.
             if now >= END - (1 << 51) {
@@ -229,8 +238,8 @@ impl StreamTime {
             }
             around.moved(offset);
             rare.agreement.clear();
-            if self.compares {
-                self.latest.fetch_max(now + 1, Ordering::Relaxed);
+            if let Some(latest) = &self.latest {
+                latest.raise(now);
             }
             self.set_limit(limit, offset);
             self.resets.fetch_add(1, Ordering::Relaxed);
