@@ -1,5 +1,7 @@
 //! How claims and the tiers decide together.
 
+#[cfg(feature = "journal")]
+use super::fingerprints::Fingerprint;
 use super::map::{Begun, Ended, Request};
 use super::shards::Marks;
 use crate::clock::Reading;
@@ -53,12 +55,16 @@ impl Marks for At<'_> {
         self.0.window.evicted_live() != 0
     }
 
-    fn keep(&self, id: Digest, _with_fingerprint: Option<Digest>) {
+    fn keep(&self, id: Digest, with_fingerprint: Option<Digest>) {
         if let Some(history) = &self.0.history {
             history.insert(id, self.0.window.no_earlier(self.1.time));
         }
         if let Some(journal) = &self.0.journal {
-            journal.accepted(self.0.window.stamp(self.1), [id]);
+            let at = self.0.window.stamp(self.1);
+            match with_fingerprint {
+                Some(digest) => journal.fingerprinted(at, id, digest),
+                None => journal.accepted(at, [id]),
+            }
         }
     }
 
@@ -234,6 +240,19 @@ impl Engine {
     pub(crate) fn forget(&self, id: Digest) -> bool {
         let at = self.now();
         self.claims.forget(id, &At(self, at), self.clock.now().time)
+    }
+
+    /// An id was accepted with a fingerprint, at a time that has passed. (After that it was restored.)
+    #[cfg(feature = "journal")]
+    pub(crate) fn restore_fingerprint(&self, id: Digest, digest: Digest, at: Reading) {
+        let marks = At(self, at);
+        self.claims.restore_fingerprint(Fingerprint { id, digest, until: marks.until() }, marks.now());
+    }
+
+    /// An id was forgotten, at a time that has passed.
+    #[cfg(feature = "journal")]
+    pub(crate) fn forget_fingerprint(&self, id: Digest) {
+        self.claims.forget_fingerprint(id);
     }
 
     /// Waits until an id is not in flight any more, or for so long.

@@ -342,6 +342,17 @@ impl Claims {
         shard.publish(&map);
     }
 
+    /// What an id was done with is forgotten with the id.
+    #[cfg(feature = "journal")]
+    pub(crate) fn forget_fingerprint(&self, id: Digest) {
+        if self.are_used() {
+            let shard = self.shard(id);
+            let mut map = shard.lock();
+            map.fingerprints.remove(id, Timestamp::default);
+            shard.publish(&map);
+        }
+    }
+
     /// The fingerprints that there are, a shard at a time.
     #[cfg(feature = "journal")]
     pub(crate) fn fingerprints(&self) -> impl Iterator<Item = Vec<Fingerprint>> {

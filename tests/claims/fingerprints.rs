@@ -4,13 +4,13 @@ use super::*;
 use hapax::Outcome;
 
 /// A claim with a payload that is completed, if it can be had.
-fn pay(dedup: &Dedup, id: impl AsRef<[u8]>, payload: &str) -> bool {
+pub fn pay(dedup: &Dedup, id: impl AsRef<[u8]>, payload: &str) -> bool {
     let claim = dedup.claim_with(id, ClaimOptions::new().fingerprint(payload)).claimed();
     claim.is_some_and(|claim| claim.complete().is_ok())
 }
 
 /// What a claim with a payload comes to; it is released if it can be had.
-fn ask(dedup: &Dedup, id: impl AsRef<[u8]>, payload: &str) -> &'static str {
+pub fn ask(dedup: &Dedup, id: impl AsRef<[u8]>, payload: &str) -> &'static str {
     match dedup.claim_with(id, ClaimOptions::new().fingerprint(payload)) {
         Attempt::Claimed(_) => "claimed",
         Attempt::InProgress { .. } => "in progress",

@@ -4,6 +4,8 @@ mod batches;
 mod fingerprints;
 mod lifetimes;
 mod model;
+#[cfg(feature = "journal")]
+mod restarts;
 
 use hapax::{
     Attempt, ClaimOptions, Dedup, Forgotten, LostLease, ManualClock, Once, OnceError, Tier, Unconfirmed, Verdict,
