@@ -1,5 +1,7 @@
 //! The synchronous engine within: how the tiers decide together.
 
+#[cfg(any(feature = "journal", feature = "store"))]
+use crate::claims::At;
 use crate::claims::{Claims, Respected};
 use crate::clock::{Clock, MonotonicClock, Reading};
 use crate::config::Unconfirmed;
@@ -391,6 +393,7 @@ impl Engine {
     /// What was accepted at a time that has passed, or elsewhere.
     #[cfg(any(feature = "journal", feature = "store"))]
     pub(crate) fn restore(&self, digests: &[Digest], at: Reading) {
+        self.claims.restored(digests, &At(self, at));
         self.window.check_chunks(digests.iter().copied(), at, |_| 0, |_, _, _| ());
         if let Some(history) = &self.history {
             let now = history.tick(self.window.no_earlier(at.time));
@@ -428,7 +431,7 @@ impl Engine {
             refused_ahead: counts.refused(Refusal::Ahead),
             refused_late: counts.refused(Refusal::Late),
             stream_time_resets: self.stream_time.resets(),
-            claims: self.claims.stats(self.clock.now().time),
+            claims: self.claims.stats(self.clock.now().time, self.window.latest().max(at.time)),
             #[cfg(feature = "journal")]
             journal: self.journal.as_ref().map(Journal::stats),
             window,

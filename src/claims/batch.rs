@@ -1,7 +1,7 @@
 //! Many ids at once: they are sorted by shard, so that a lock serves all ids of its shard, and the window is asked for as many as in any batch.
 
 use super::engine::{At, Tried};
-use super::map::{Begun, Ended, Map, Request};
+use super::map::{Ended, Map, Request};
 use super::shards::{Claims, Marks, SHARDS, Shard};
 use crate::config::Unconfirmed;
 use crate::digest::Digest;
@@ -60,12 +60,8 @@ impl Engine {
                 // Here rather than beside the looks, which have no work to do while the memory is asked.
                 ahead.ask();
                 let (request, marks) = (request(i), At(self, at));
-                let done = || {
-                    marks.refresh(request.id);
-                    Begun::Done
-                };
-                let begun = map.attempt(&request, || marks.now(), || (seen >> k & 1 != 0).then(done));
-                map.refresh_kept(&request, begun, &marks);
+                let begun = map.attempt(&request, || marks.now(), || seen >> k & 1 != 0);
+                map.settle(&request, begun, &marks);
                 map.count(begun);
                 tried[i] = begun.into();
             });
@@ -91,10 +87,11 @@ impl Engine {
                     ended[i] = Ended::Held;
                 }
             });
+            let until = At(self, at).until();
             let news = self.window.check_chunk(chunk, held, at, || ahead.ask());
             locked.each(part, |k, i, map| {
                 if held >> k & 1 != 0 {
-                    map.done(ids[i], fingerprinted[k], news >> k & 1 != 0, &At(self, at));
+                    map.done(ids[i], fingerprinted[k], (news >> k & 1 != 0, until), &At(self, at));
                 }
             });
         });

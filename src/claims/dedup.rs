@@ -40,7 +40,7 @@ impl Dedup {
     ///
     /// A lock of one of 32 shards and a look at the window; completing, the lock again and an insertion: together two checks, in batches three. Up to
     /// a million ids can be in flight, in about 100 bytes each. Checks pay nothing until there has been a claim; from then on a look at their
-    /// shard, and, if that has an id in flight, its lock.
+    /// shard, and, if that has an id in flight, its lock. (What fingerprints cost: [`ClaimOptions::fingerprint`].)
     pub fn claim(&self, id: impl AsRef<[u8]>) -> Attempt<'_> {
         self.claim_with(id, ClaimOptions::new())
     }

@@ -1,5 +1,7 @@
 //! How claims and the tiers decide together.
 
+#[cfg(feature = "journal")]
+use super::fingerprints::Fingerprint;
 use super::map::{Begun, Ended, Request};
 use super::shards::Marks;
 use crate::clock::Reading;
@@ -50,12 +52,20 @@ impl Marks for At<'_> {
         self.0.refresh_on_duplicate
     }
 
-    fn keep(&self, id: Digest) {
+    fn forgets_early(&self) -> bool {
+        self.0.window.evicted_live() != 0
+    }
+
+    fn keep(&self, id: Digest, with_fingerprint: Option<Digest>) {
         if let Some(history) = &self.0.history {
             history.insert(id, self.0.window.no_earlier(self.1.time));
         }
         if let Some(journal) = &self.0.journal {
-            journal.accepted(self.0.window.stamp(self.1), [id]);
+            let at = self.0.window.stamp(self.1);
+            match with_fingerprint {
+                Some(digest) => journal.fingerprinted(at, id, digest),
+                None => journal.accepted(at, [id]),
+            }
         }
     }
 
@@ -153,27 +163,21 @@ impl Engine {
         if let Some(begun) = self.claims.look(request, &At(self, at)) {
             return begun.into();
         }
-        match request.with_fingerprint {
-            Some(other) if !self.window.contains(other, at.time) && !history.contains(other) => Tried::Mismatch,
+        match () {
             _ if self.refresh_on_duplicate => self.refresh_known(history, request, at),
             _ if self.window.contains(request.id, at.time) => Tried::Duplicate(DUPLICATE),
             _ => Tried::Duplicate(self.unconfirmed()),
         }
     }
 
-    /// The same as a check of it, and of what was claimed with it, so that the window slides for both.
+    /// The same as a check of it, so that the window slides.
     fn refresh_known(&self, history: &History, request: &Request, at: Reading) -> Tried {
-        let refresh = |id| {
-            let verdict = self.check_known(history, id, at);
-            if let Some(journal) = &self.journal
-                && self.extends(verdict)
-            {
-                journal.accepted(self.window.stamp(at), [id]);
-            }
-            verdict
-        };
-        request.with_fingerprint.map(refresh);
-        let verdict = refresh(request.id);
+        let verdict = self.check_known(history, request.id, at);
+        if let Some(journal) = &self.journal
+            && self.extends(verdict)
+        {
+            journal.accepted(self.window.stamp(at), [request.id]);
+        }
         match verdict.outcome() {
             // Somebody has claimed it just now.
             Outcome::InProgress => Tried::InProgress(Duration::ZERO),
@@ -254,7 +258,7 @@ impl Engine {
     #[inline(never)]
     fn confirm_chunk(&self, chunk: &Chunk, asked: u64, found: Respected, at: Reading) -> Respected {
         let all = bits(asked).take_while(|&i| i < chunk.len()).map(|i| (i, chunk.digest(i)));
-        let unconfirmed = self.claims.may_be_claimed(all);
+        let unconfirmed = self.claims.to_be_confirmed(all, found.fresh, &At(self, at));
         let mut respected = Respected { fresh: found.fresh & !unconfirmed, ..found };
         for i in bits(unconfirmed) {
             let answer = if found.fresh >> i & 1 != 0 { Outcome::Fresh } else { Outcome::Duplicate };
@@ -271,6 +275,19 @@ impl Engine {
     pub(crate) fn forget(&self, id: Digest) -> bool {
         let at = self.now_at_rest();
         self.claims.forget(id, &AtRest(At(self, at)), self.clock.now().time)
+    }
+
+    /// An id was accepted with a fingerprint, at a time that has passed. (After that it was restored.)
+    #[cfg(feature = "journal")]
+    pub(crate) fn restore_fingerprint(&self, id: Digest, digest: Digest, at: Reading) {
+        let marks = At(self, at);
+        self.claims.restore_fingerprint(Fingerprint { id, digest, until: marks.until() }, marks.now());
+    }
+
+    /// An id was forgotten, at a time that has passed.
+    #[cfg(feature = "journal")]
+    pub(crate) fn forget_fingerprint(&self, id: Digest) {
+        self.claims.forget_fingerprint(id);
     }
 
     /// Waits until an id is not in flight any more, or for so long.

@@ -1,6 +1,6 @@
 //! What checks on their way are to be told of ids that they have inserted, or seen, too early: in one shard, under its lock.
 
-use super::map::{Begun, Known, Name, Request, Uniform};
+use super::map::{Known, Name, Uniform};
 use crate::Timestamp;
 use crate::digest::Digest;
 use std::collections::HashMap;
@@ -26,7 +26,6 @@ struct Entry {
     until: Timestamp,
     /// Whether the window has it from a check that is on its way.
     is_inserted: bool,
-    with_fingerprint: Option<Box<Digest>>,
 }
 
 impl Kept {
@@ -52,36 +51,25 @@ impl Kept {
         }
     }
 
-    /// What an attempt comes to, if the id is done.
+    /// Whether an id is done.
     #[inline(always)]
-    pub(super) fn answer(&self, request: &Request, now: impl FnOnce() -> Timestamp) -> Option<Begun> {
-        if self.ids.is_empty() { None } else { self.answer_at(request, now()) }
+    pub(super) fn is_done(&self, id: Digest, now: impl FnOnce() -> Timestamp) -> bool {
+        !self.ids.is_empty() && self.is_done_at(id, now())
     }
 
     #[inline(never)]
-    fn answer_at(&self, request: &Request, now: Timestamp) -> Option<Begun> {
-        let entry = self.ids.get(&Name::of(request.id)).filter(|entry| now < entry.done_until)?;
-        Some(match (&entry.with_fingerprint, request.with_fingerprint) {
-            (Some(one), Some(other)) if **one != other => Begun::Mismatch,
-            _ => Begun::Done,
-        })
+    fn is_done_at(&self, id: Digest, now: Timestamp) -> bool {
+        self.ids.get(&Name::of(id)).is_some_and(|entry| now < entry.done_until)
     }
 
     /// Whoever has inserted the id will have it; or does, if somebody has claimed it meanwhile.
     pub(super) fn keep_free(&mut self, id: Digest, until: Timestamp) {
-        self.keep(id, Entry { done_until: Timestamp::default(), until, is_inserted: false, with_fingerprint: None });
+        self.keep(id, Entry { done_until: Timestamp::default(), until, is_inserted: false });
     }
 
     /// Whoever has inserted the id did not come first; `is_inserted`: and somebody has.
-    pub(super) fn keep_done(
-        &mut self,
-        id: Digest,
-        with_fingerprint: Option<Digest>,
-        until: Timestamp,
-        is_inserted: bool,
-    ) {
-        let with_fingerprint = with_fingerprint.map(Box::new);
-        self.keep(id, Entry { done_until: until, until, is_inserted, with_fingerprint });
+    pub(super) fn keep_done(&mut self, id: Digest, until: Timestamp, is_inserted: bool) {
+        self.keep(id, Entry { done_until: until, until, is_inserted });
     }
 
     /// A check has inserted an id that is done. Whether that is new to the window, and has to be taken back, or the window would

@@ -1,6 +1,7 @@
 //! What is known of the ids in flight, in one shard, and what a call does to it. No atomics, no clock: whoever calls holds the shard's lock, and
 //! says what time it is.
 
+use super::fingerprints::Fingerprints;
 use super::kept::Kept;
 use super::stats::ClaimStats;
 use crate::Timestamp;
@@ -35,6 +36,12 @@ impl Name {
     pub(super) fn of(id: Digest) -> Self {
         Name { tag: Tag::of(id.mark).as_mark(), place: id.place }
     }
+
+    /// A digest with this name.
+    #[cfg(feature = "journal")]
+    pub(super) fn digest(self) -> Digest {
+        Digest { place: self.place, mark: self.tag }
+    }
 }
 
 /// What is known of one id.
@@ -61,7 +68,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) id: Digest,
-    /// The id together with its fingerprint, as another id.
+    /// The digest of the id together with its fingerprint.
     pub(crate) with_fingerprint: Option<Digest>,
     pub(crate) now: Timestamp,
     /// When the lease ends.
@@ -76,6 +83,7 @@ pub(crate) enum Begun {
     InProgress(Duration),
     /// It is done: by what the window knows, or the map.
     Done,
+    /// It is in flight or done with another fingerprint, for certain.
     Mismatch,
     TooMany,
 }
@@ -102,6 +110,8 @@ pub(super) struct Map {
     entries: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
     /// Ids that are not in flight, or will soon not be.
     pub(super) kept: Kept,
+    /// What ids are done with.
+    pub(super) fingerprints: Fingerprints,
     last_token: u64,
     /// How many entries there may be until those that have expired are looked for …
     clean_at: usize,
@@ -118,6 +128,7 @@ impl Map {
         Map {
             entries,
             kept: Kept::default(),
+            fingerprints: Fingerprints::default(),
             last_token,
             clean_at: FEW_IDS,
             clean_from: Timestamp::default(),
@@ -131,25 +142,43 @@ impl Map {
     }
 
     /// What an attempt comes to, by the map alone; `None`: it is for the window to say, whose time is this.
-    pub(super) fn look(&self, request: &Request, windows: impl FnOnce() -> Timestamp) -> Option<Begun> {
+    pub(super) fn look(&self, request: &Request, windows: impl Fn() -> Timestamp) -> Option<Begun> {
         let in_flight = self.entries.get(&Name::of(request.id)).and_then(|entry| entry.answer(request));
-        in_flight.or_else(|| self.kept.answer(request, windows))
+        in_flight.or_else(|| match self.fingerprints.differ(request, &windows) {
+            true => Some(Begun::Mismatch),
+            false => self.kept.is_done(request.id, windows).then_some(Begun::Done),
+        })
     }
 
-    /// An attempt to claim an id. `done` is asked if nobody else has the id: what the attempt comes to if the id is done.
+    /// An attempt to claim an id. The window is asked if nobody else has the id: whether it is done.
     #[inline(always)]
     pub(super) fn attempt(
         &mut self,
         request: &Request,
+        windows: impl Fn() -> Timestamp,
+        is_done: impl FnOnce() -> bool,
+    ) -> Begun {
+        let begun = self.attempt_any(request, &windows, is_done);
+        match begun {
+            Begun::Done if self.fingerprints.differ(request, windows) => Begun::Mismatch,
+            begun => begun,
+        }
+    }
+
+    /// The same, whatever fingerprints those have who are done.
+    #[inline(always)]
+    fn attempt_any(
+        &mut self,
+        request: &Request,
         windows: impl FnOnce() -> Timestamp,
-        done: impl FnOnce() -> Option<Begun>,
+        is_done: impl FnOnce() -> bool,
     ) -> Begun {
         if self.entries.len() >= self.clean_at && request.now >= self.clean_from {
             self.clean(request.now);
         }
         // What is kept as done is not in flight.
-        if let Some(done) = self.kept.answer(request, windows) {
-            return done;
+        if self.kept.is_done(request.id, windows) {
+            return Begun::Done;
         }
         let is_full = self.entries.len() >= MAX_IDS;
         let mut place = self.entries.entry(Name::of(request.id));
@@ -159,11 +188,11 @@ impl Map {
             }
             self.stats.taken_over += u64::from(place.get().state == State::Claimed);
         }
-        if let Some(done) = done() {
+        if is_done() {
             if let Place::Occupied(place) = place {
                 place.remove();
             }
-            return done;
+            return Begun::Done;
         }
         if is_full && matches!(place, Place::Vacant(_)) {
             return Begun::TooMany;
@@ -240,6 +269,7 @@ impl Map {
     /// Forgets what is no claim that somebody holds.
     pub(super) fn clear(&mut self) {
         self.kept.free_all();
+        self.fingerprints.clear();
         self.entries.retain(|_, entry| entry.state == State::Claimed);
     }
 
@@ -249,7 +279,7 @@ impl Map {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<(Name, Entry)>() + self.kept.bytes()
+        self.entries.capacity() * size_of::<(Name, Entry)>() + self.kept.bytes() + self.fingerprints.bytes()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Claims: ids whose work is under way, beside the window, which learns of an id when its work is done.
 //!
-//! [`map`] is what is known of the ids in flight and what a call does to that, [`kept`] what late checks are to be told: no atomics, no time of
-//! its own. [`shards`] is the protocol: a map
+//! [`map`] is what is known of the ids in flight and what a call does to that, [`kept`] what late checks are to be told, [`fingerprints`] what
+//! messages the completed ones were for: no atomics, no time of its own. [`shards`] is the protocol: a map
 //! behind a lock in each shard, and how it and checks, which take no lock, respect each other. [`engine`] brings in window and history, [`batch`]
 //! locks a shard once for many ids. [`claim`] is what callers hold, [`dedup`] what they call.
 
@@ -10,6 +10,7 @@ mod batch;
 mod claim;
 mod dedup;
 mod engine;
+mod fingerprints;
 mod kept;
 mod map;
 #[cfg(all(test, any(loom, shuttle)))]
@@ -20,13 +21,17 @@ mod stats;
 pub use attempt::{Attempt, ClaimOptions};
 pub use claim::{Claim, LostLease, Once, OnceError, Token};
 pub(crate) use engine::Respected;
+#[cfg(feature = "journal")]
+pub(crate) use fingerprints::Fingerprint;
 pub(crate) use shards::Claims;
 #[cfg(feature = "plan")]
 pub(crate) use shards::planned;
 // An asynchronous engine of one process decides like a synchronous one.
+#[cfg(any(feature = "journal", feature = "store"))]
+pub(crate) use engine::At;
 pub use stats::ClaimStats;
 #[cfg(feature = "store")]
 pub(crate) use {
-    engine::{At, Tried},
+    engine::Tried,
     map::{Begun, Ended, Request},
 };

@@ -16,6 +16,7 @@
 //!
 //! What it takes that no check stalls for a whole window between its insertion and its look: ARCHITECTURE.md, "Claims".
 
+use super::fingerprints::Fingerprint;
 use super::map::{Begun, Ended, Known, Map, Request};
 use super::stats::ClaimStats;
 use crate::digest::Digest;
@@ -66,9 +67,13 @@ pub(crate) trait Marks {
     fn slides(&self) -> bool {
         false
     }
-    /// It is, for good: whoever else remembers ids may learn of it.
-    fn keep(&self, id: Digest) {
-        let _ = id;
+    /// Whether it may have forgotten some ids early.
+    fn forgets_early(&self) -> bool {
+        false
+    }
+    /// It is, for good, and perhaps with a fingerprint: whoever else remembers ids may learn of it.
+    fn keep(&self, id: Digest, with_fingerprint: Option<Digest>) {
+        let _ = (id, with_fingerprint);
     }
     /// It is about to be forgotten, for good: the same. (Before, since whoever accepts it again says so after that.)
     fn forgets(&self, id: Digest) {
@@ -76,7 +81,7 @@ pub(crate) trait Marks {
     }
 }
 
-/// Ids in flight.
+/// Ids in flight, and fingerprints of those that are done.
 pub(crate) struct Claims {
     shards: Box<[Shard; SHARDS]>,
     /// Whether there was ever a claim.
@@ -90,12 +95,16 @@ struct Used(AtomicU64);
 /// Two cache lines, since some processors fetch lines in pairs.
 #[repr(align(128))]
 pub(super) struct Shard {
-    /// How many entries the map has; or more, while an attempt is under way. Written under the lock.
+    /// How many entries the map has; or more, while an attempt is under way. Above them, times [`FINGERPRINT`]: how many fingerprints there
+    /// are. Written under the lock.
     announced: AtomicU64,
     map: Mutex<Map>,
     /// An entry has gone that somebody waits for.
     gone: Condvar,
 }
+
+/// A fingerprint in the word of its shard; the lower half are entries of the map.
+const FINGERPRINT: u64 = 1 << 32;
 
 impl Claims {
     pub(crate) fn new() -> Self {
@@ -146,17 +155,10 @@ impl Claims {
                 if !obeys(Rule::AnnounceFirst) {
                     shard.announce(1);
                 }
-                is_done.then(|| {
-                    let begun = done(request, marks);
-                    if begun == Begun::Done {
-                        marks.refresh(request.id);
-                        request.with_fingerprint.into_iter().for_each(|id| marks.refresh(id));
-                    }
-                    begun
-                })
+                is_done
             },
         );
-        map.refresh_kept(request, begun, marks);
+        map.settle(request, begun, marks);
         map.count(begun);
         shard.publish(&map);
         begun
@@ -181,7 +183,9 @@ impl Claims {
     ) -> Outcome {
         let shard = self.shard(id);
         let inserted = answer == Outcome::Fresh;
-        if !shard.may_hold_claims() || !obeys(if inserted { Rule::ConfirmFresh } else { Rule::ConfirmDuplicate }) {
+        if !shard.concerns(inserted, marks)
+            || !obeys(if inserted { Rule::ConfirmFresh } else { Rule::ConfirmDuplicate })
+        {
             return answer;
         }
         let mut map = shard.lock();
@@ -205,12 +209,17 @@ impl Claims {
             // It is for those who have inserted it: the first of them has it. If it is gone, nobody knows of one.
             Known::Free => match marks.insert(id) || inserted {
                 true => {
-                    map.kept.keep_done(id, None, marks.until(), false);
+                    map.kept.keep_done(id, marks.until(), false);
                     Outcome::Fresh
                 }
                 false => Outcome::Duplicate,
             },
         };
+        match answer {
+            Outcome::Fresh => map.was_forgotten(id, marks),
+            Outcome::Duplicate if marks.slides() => map.fingerprints.extend(id, marks.until(), || marks.now()),
+            _ => {}
+        }
         shard.publish(&map);
         answer
     }
@@ -219,6 +228,17 @@ impl Claims {
     #[inline(always)]
     pub(super) fn may_be_claimed(&self, ids: impl Iterator<Item = (usize, Digest)>) -> u64 {
         ids.fold(0, |set, (i, id)| set | u64::from(self.shard(id).may_hold_claims()) << i)
+    }
+
+    /// Of many ids, by number: those whose checks are to be confirmed, if some of them were inserted.
+    #[inline(always)]
+    pub(super) fn to_be_confirmed(
+        &self,
+        ids: impl Iterator<Item = (usize, Digest)>,
+        inserted: u64,
+        marks: &impl Marks,
+    ) -> u64 {
+        ids.fold(0, |set, (i, id)| set | u64::from(self.shard(id).concerns(inserted >> i & 1 != 0, marks)) << i)
     }
 
     /// Whether an id is claimed, or rests, and for how much longer; for an attempt that cannot get it.
@@ -237,8 +257,10 @@ impl Claims {
         let Some(with_fingerprint) = map.end(id, token) else {
             return Ended::Lost;
         };
+        // Before, so that a fingerprint is not kept for longer than its id.
+        let until = marks.until();
         let is_news = marks.insert(id);
-        map.done(id, with_fingerprint, is_news, marks);
+        map.done(id, with_fingerprint, (is_news, until), marks);
         shard.unlock(map);
         Ended::Held
     }
@@ -286,9 +308,55 @@ impl Claims {
         }
         marks.forgets(id);
         map.kept.free(id);
+        map.fingerprints.remove(id, || marks.now());
         marks.forget(id);
         shard.publish(&map);
         true
+    }
+
+    /// Ids were accepted elsewhere, or at a time that has passed; before the window learns of it.
+    #[cfg(any(feature = "journal", feature = "store"))]
+    pub(crate) fn restored(&self, ids: &[Digest], marks: &impl Marks) {
+        if !self.are_used() {
+            return;
+        }
+        for &id in ids {
+            let shard = self.shard(id);
+            let mut map = shard.lock();
+            // Where the window slides, that may be no more than that it was asked for again.
+            match marks.slides() && map.fingerprints.len() > 0 && marks.contains(id) {
+                true => map.fingerprints.extend(id, marks.until(), || marks.now()),
+                false => drop(map.fingerprints.remove(id, || marks.now())),
+            }
+            shard.publish(&map);
+        }
+    }
+
+    /// What an id is done with, as it was kept elsewhere.
+    #[cfg(feature = "journal")]
+    pub(crate) fn restore_fingerprint(&self, fingerprint: Fingerprint, now: Timestamp) {
+        self.note_use();
+        let shard = self.shard(fingerprint.id);
+        let mut map = shard.lock();
+        map.fingerprints.keep(fingerprint, now);
+        shard.publish(&map);
+    }
+
+    /// What an id was done with is forgotten with the id.
+    #[cfg(feature = "journal")]
+    pub(crate) fn forget_fingerprint(&self, id: Digest) {
+        if self.are_used() {
+            let shard = self.shard(id);
+            let mut map = shard.lock();
+            map.fingerprints.remove(id, Timestamp::default);
+            shard.publish(&map);
+        }
+    }
+
+    /// The fingerprints that there are, a shard at a time.
+    #[cfg(feature = "journal")]
+    pub(crate) fn fingerprints(&self) -> impl Iterator<Item = Vec<Fingerprint>> {
+        self.shards.iter().map(|shard| shard.lock().fingerprints.iter().collect())
     }
 
     /// Forgets which ids rest, or are done. What is claimed stays so.
@@ -300,11 +368,14 @@ impl Claims {
         }
     }
 
-    pub(crate) fn stats(&self, now: Timestamp) -> ClaimStats {
+    /// What there is now, by the clock of leases and by the window's time.
+    pub(crate) fn stats(&self, now: Timestamp, windows: Timestamp) -> ClaimStats {
         let mut sum = ClaimStats::default();
         for shard in self.shards.iter() {
             let map = shard.lock();
-            sum.add(&ClaimStats { live: map.live(now), ..map.stats });
+            let fingerprints = map.fingerprints.live(windows);
+            let fingerprints_dropped = map.fingerprints.dropped;
+            sum.add(&ClaimStats { live: map.live(now), fingerprints, fingerprints_dropped, ..map.stats });
         }
         sum
     }
@@ -318,9 +389,22 @@ impl Shard {
     /// Whether an id of it may be claimed.
     #[inline(always)]
     fn may_hold_claims(&self) -> bool {
+        self.announced() as u32 != 0
+    }
+
+    /// Whether a check has to look at it that has asked the window: an id of it may be claimed, or have a fingerprint that is to be extended,
+    /// since the window slides, or to be removed, since the id was forgotten before its time and is accepted again.
+    #[inline(always)]
+    fn concerns(&self, inserted: bool, marks: &impl Marks) -> bool {
+        let announced = self.announced();
+        announced as u32 != 0 || (announced != 0 && (marks.slides() || (inserted && marks.forgets_early())))
+    }
+
+    #[inline(always)]
+    fn announced(&self) -> u64 {
         // Sequentially consistent: partner of the fence in `after_announcing`. A claim that has looked too early to see our insertion is seen
         // here; so is one that some check is about to take an insertion back for which we have found.
-        self.announced.load(Ordering::SeqCst) != 0
+        self.announced.load(Ordering::SeqCst)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Map> {
@@ -344,17 +428,18 @@ impl Shard {
         }
     }
 
-    /// How many entries there are now. Under the lock.
+    /// How many entries and fingerprints there are now. Under the lock.
     #[inline(always)]
     pub(super) fn publish(&self, map: &Map) {
-        let entries = map.len() as u64;
-        if self.announced.load(Ordering::Relaxed) != entries {
+        let announced = map.len() as u64 + map.fingerprints.len() as u64 * FINGERPRINT;
+        if self.announced.load(Ordering::Relaxed) != announced {
             // Release: partner of the look in `confirm`. Who sees an entry gone sees what became of its id.
-            self.announced.store(entries, Ordering::Release);
+            self.announced.store(announced, Ordering::Release);
         }
     }
 
     /// After an entry has gone.
+    #[inline(always)]
     pub(super) fn unlock(&self, map: MutexGuard<'_, Map>) {
         self.publish(&map);
         let waiting = map.waiting;
@@ -365,41 +450,55 @@ impl Shard {
     }
 }
 
-/// What an attempt comes to whose id is done: with this fingerprint, or another.
-pub(super) fn done(request: &Request, marks: &impl Marks) -> Begun {
-    match request.with_fingerprint {
-        Some(with_fingerprint) if !marks.contains(with_fingerprint) => Begun::Mismatch,
-        _ => Begun::Done,
-    }
-}
-
 impl Map {
-    /// A claim has ended, and the window was told; whether that was news to it.
+    /// A claim has ended, and the window was told: whether that was news to it, and until when it remembers the id at least.
     #[inline(always)]
-    pub(super) fn done(&mut self, id: Digest, with_fingerprint: Option<Digest>, is_news: bool, marks: &impl Marks) {
+    pub(super) fn done(
+        &mut self,
+        id: Digest,
+        with_fingerprint: Option<Digest>,
+        (is_news, until): (bool, Timestamp),
+        marks: &impl Marks,
+    ) {
         if (!is_news && obeys(Rule::KeepContested)) || self.kept.contains(id) {
             self.kept.clean(marks.now());
-            self.kept.keep_done(id, with_fingerprint, marks.until(), !is_news);
+            self.kept.keep_done(id, marks.until(), !is_news);
         }
-        marks.keep(id);
-        if let Some(with_fingerprint) = with_fingerprint {
-            if !marks.insert(with_fingerprint) {
-                // It is there from before its id was forgotten, and must last as long as that does.
-                marks.forgets(with_fingerprint);
-                marks.forget(with_fingerprint);
-                marks.insert(with_fingerprint);
-            }
-            marks.keep(with_fingerprint);
+        match with_fingerprint {
+            Some(digest) => self.fingerprints.keep(Fingerprint { id, digest, until }, marks.now()),
+            None => drop(self.fingerprints.remove(id, || marks.now())),
         }
+        marks.keep(id, with_fingerprint);
         self.stats.completed += 1;
     }
 
-    /// What is kept as done was asked for again.
-    pub(super) fn refresh_kept(&mut self, request: &Request, begun: Begun, marks: &impl Marks) {
-        if begun == Begun::Done && marks.slides() && self.kept.answer(request, || marks.now()).is_some() {
-            self.kept.refresh(request.id, marks.until());
-            marks.keep(request.id);
+    /// What follows from an attempt.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, request: &Request, begun: Begun, marks: &impl Marks) {
+        match begun {
+            Begun::Done if marks.slides() => self.refresh(request, marks),
+            Begun::Claimed(_) => self.was_forgotten(request.id, marks),
+            _ => {}
         }
+    }
+
+    /// An id was free: whatever it was done with, it was forgotten since. If that was before its time, others who remember it are told.
+    #[inline(always)]
+    fn was_forgotten(&mut self, id: Digest, marks: &impl Marks) {
+        if self.fingerprints.remove(id, || marks.now()) {
+            marks.forgets(id);
+        }
+    }
+
+    /// What is done was asked for again, so it stays for longer.
+    fn refresh(&mut self, request: &Request, marks: &impl Marks) {
+        if self.kept.is_done(request.id, || marks.now()) {
+            self.kept.refresh(request.id, marks.until());
+            marks.keep(request.id, None);
+        } else {
+            marks.refresh(request.id);
+        }
+        self.fingerprints.extend(request.id, marks.until(), || marks.now());
     }
 
     pub(super) fn count(&mut self, begun: Begun) {

@@ -38,6 +38,10 @@ pub struct ClaimStats {
     pub expired: u64,
     /// Calls of holders who had lost their lease.
     pub lost: u64,
+    /// Fingerprints of completed claims that are kept now.
+    pub fingerprints: u64,
+    /// Fingerprints that had to go before their ids, for want of room: such an id is a duplicate whatever the fingerprint.
+    pub fingerprints_dropped: u64,
 }
 
 impl ClaimStats {
@@ -49,12 +53,15 @@ impl ClaimStats {
         self.duplicates += duplicates;
         self.mismatches += mismatches;
         self.refused += refused;
-        let ClaimStats { completed, released, failed, taken_over, expired, lost, .. } = *other;
+        let ClaimStats { completed, released, failed, taken_over, expired, .. } = *other;
         self.completed += completed;
         self.released += released;
         self.failed += failed;
         self.taken_over += taken_over;
         self.expired += expired;
+        let ClaimStats { lost, fingerprints, fingerprints_dropped, .. } = *other;
         self.lost += lost;
+        self.fingerprints += fingerprints;
+        self.fingerprints_dropped += fingerprints_dropped;
     }
 }

@@ -6,6 +6,7 @@
 //! block     32 bytes: magic 4 | payload bytes 4 | number 8 | latest time 8 | checksum 8, then the payload: run, run, …
 //! run       24 bytes: time 8 | lag 8 | count 4 | kind 1 | zero 3, then
 //!           ids accepted or forgotten: 16 bytes an id: place 8 | mark 8 (count is how many)
+//!           ids accepted with a fingerprint: 32 bytes an id: place 8 | mark 8 | digest with it 16 (count is twice as many)
 //!           a position: bytes of its source 4 | source | position (count is all these bytes)
 //!           nothing, if all ids were forgotten, or if it says what time it is
 //! ```
@@ -151,11 +152,13 @@ pub(super) enum Kind {
     Position = 3,
     /// Stream time has come to here.
     Time = 4,
+    /// Ids were accepted, each with a fingerprint.
+    Fingerprinted = 5,
 }
 
 impl Kind {
     fn of(number: u8) -> Option<Self> {
-        let all = [Kind::Accepted, Kind::Forgotten, Kind::Cleared, Kind::Position, Kind::Time];
+        let all = [Kind::Accepted, Kind::Forgotten, Kind::Cleared, Kind::Position, Kind::Time, Kind::Fingerprinted];
         all.get(usize::from(number)).copied()
     }
 
@@ -163,6 +166,8 @@ impl Kind {
     fn body_bytes(self, count: u32) -> Option<usize> {
         match self {
             Kind::Accepted | Kind::Forgotten => (count as usize).checked_mul(ID_BYTES),
+            Kind::Fingerprinted if count % 2 != 0 => None,
+            Kind::Fingerprinted => (count as usize).checked_mul(ID_BYTES),
             Kind::Position => Some(count as usize),
             Kind::Cleared | Kind::Time => (count == 0).then_some(0),
         }
@@ -183,9 +188,19 @@ impl<'p> Run<'p> {
         self.id_bytes().chunks_exact(ID_BYTES).map(|id| Digest { place: u64_at(id, 0), mark: u64_at(id, 8) })
     }
 
+    /// Of a run that has ids with fingerprints: each id, and its digest together with its fingerprint.
+    pub(super) fn fingerprinted(&self) -> impl Iterator<Item = (Digest, Digest)> + use<'p> {
+        let body = if self.kind == Kind::Fingerprinted { self.body } else { &[] };
+        let digest = |bytes: &[u8], at| Digest { place: u64_at(bytes, at), mark: u64_at(bytes, at + 8) };
+        body.chunks_exact(2 * ID_BYTES).map(move |pair| (digest(pair, 0), digest(pair, ID_BYTES)))
+    }
+
     /// How many ids it has.
     pub(super) fn len(&self) -> u64 {
-        (self.id_bytes().len() / ID_BYTES) as u64
+        match self.kind {
+            Kind::Fingerprinted => (self.body.len() / (2 * ID_BYTES)) as u64,
+            _ => (self.id_bytes().len() / ID_BYTES) as u64,
+        }
     }
 
     fn id_bytes(&self) -> &'p [u8] {
@@ -409,6 +424,18 @@ mod tests {
     }
 
     #[test]
+    fn an_id_and_what_it_was_accepted_with_are_one() {
+        let (mut payload, at) = (Payload::default(), Timestamp::from_secs(1).into());
+        payload.push(Kind::Accepted, at, [id(1)]);
+        payload.push(Kind::Fingerprinted, at, [id(2), id(12)]);
+        payload.push(Kind::Fingerprinted, at, [id(3), id(13)]);
+        let all: Vec<_> = runs(payload.bytes()).map(Option::unwrap).collect();
+        assert_eq!(all.iter().map(Run::len).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(all[1].fingerprinted().collect::<Vec<_>>(), [(id(2), id(12)), (id(3), id(13))]);
+        assert_eq!((all[0].fingerprinted().count(), all[1].ids().count()), (0, 0));
+    }
+
+    #[test]
     fn positions_are_runs_and_payloads_are_joined() {
         let (mut first, mut second) = (Payload::default(), Payload::default());
         first.push(Kind::Accepted, Timestamp::from_secs(1).into(), [id(1)]);
@@ -437,7 +464,9 @@ mod tests {
             assert!(matches!(all[..], [None]), "cut at {cut}");
         }
         let mut bytes = payload.bytes().to_vec();
-        bytes[20] = 5;
+        bytes[20] = 5; // which has two digests an id
+        assert!(runs(&bytes).next().unwrap().is_none());
+        bytes[20] = 6;
         assert!(runs(&bytes).next().unwrap().is_none());
     }
 

@@ -41,7 +41,7 @@ pub struct SegmentInfo {
 pub struct RunInfo {
     /// When, by the engine's clock.
     pub at: Timestamp,
-    /// What: `accepted`, `forgotten`, `cleared`, `position` or `time`.
+    /// What: `accepted`, `forgotten`, `cleared`, `position`, `time` or `fingerprinted` (accepted, with a fingerprint).
     pub what: &'static str,
     /// How many.
     pub ids: u64,
@@ -77,6 +77,7 @@ pub fn inspect(directory: impl AsRef<Path>) -> Result<Inspection, JournalError> 
                 Kind::Cleared => "cleared",
                 Kind::Position => "position",
                 Kind::Time => "time",
+                Kind::Fingerprinted => "fingerprinted",
             };
             match runs.last_mut() {
                 Some(last) if (last.at, last.what) == (run.at.time, what) => last.ids += run.len(),

@@ -79,10 +79,20 @@ impl Opened {
                 digests.extend(run.ids());
                 engine.restore(&digests, run.at);
             }
+            Kind::Fingerprinted => {
+                digests.clear();
+                digests.extend(run.fingerprinted().map(|(id, _)| id));
+                engine.restore(&digests, run.at);
+                run.fingerprinted().for_each(|(id, digest)| engine.restore_fingerprint(id, digest, run.at));
+            }
             Kind::Forgotten => run.ids().for_each(|id| {
                 engine.window.forget_at_rest(id);
+                engine.forget_fingerprint(id);
             }),
-            Kind::Cleared => engine.clear_tiers(),
+            Kind::Cleared => {
+                engine.clear_tiers();
+                engine.claims.clear();
+            }
             Kind::Time => engine.window.advance(run.at),
             Kind::Position => {}
         })?;
@@ -119,6 +129,11 @@ impl Journal {
     #[inline]
     pub(crate) fn accepted(&self, at: Reading, ids: impl IntoIterator<Item = Digest>) {
         self.shared.append(Kind::Accepted, at, ids);
+    }
+
+    /// The same of an id with its fingerprint.
+    pub(crate) fn fingerprinted(&self, at: Reading, id: Digest, digest: Digest) {
+        self.shared.append(Kind::Fingerprinted, at, [id, digest]);
     }
 
     pub(crate) fn forgotten(&self, at: Reading, id: Digest) {

@@ -3,7 +3,7 @@
 use super::append::Positions;
 use super::disk::private;
 use super::error::JournalError;
-use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Run, runs};
+use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Kind, Run, runs};
 use super::options::JournalOptions;
 use super::writer::{Segment, is_segment, unix_nanos};
 use crate::Timestamp;
@@ -251,7 +251,7 @@ pub(super) fn read_segment(
             }
         };
         runs(&payload).flatten().for_each(|run| {
-            read.ids += if run.kind == super::format::Kind::Accepted { run.len() } else { 0 };
+            read.ids += if matches!(run.kind, Kind::Accepted | Kind::Fingerprinted) { run.len() } else { 0 };
             each(&run);
         });
         read.blocks += 1;

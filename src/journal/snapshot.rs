@@ -10,6 +10,7 @@
 //! ids       a = tick they were stamped with; words: place, mark, place, mark, …
 //! history   a = how many words there are; words: what the other history must be like
 //! bits      words of the history
+//! prints    words: place, mark, 2 of the digest with its fingerprint, until when (ns), and so on
 //! end       a = ids, b = sections so far                  nothing is missing
 //! ```
 
@@ -17,6 +18,7 @@ use super::disk::private;
 use super::error::JournalError;
 use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, u32_at, u64_at};
 use super::writer::unix_nanos;
+use crate::claims::Fingerprint;
 use crate::digest::{Digest, Digester};
 use crate::engine::Engine;
 use crate::window::Dumped;
@@ -43,11 +45,12 @@ enum Kind {
     History,
     Bits,
     End,
+    Fingerprints,
 }
 
 impl Kind {
     fn of(number: u32) -> Option<Self> {
-        [Kind::Window, Kind::Table, Kind::Ids, Kind::History, Kind::Bits, Kind::End]
+        [Kind::Window, Kind::Table, Kind::Ids, Kind::History, Kind::Bits, Kind::End, Kind::Fingerprints]
             .into_iter()
             .find(|&k| k as u32 == number)
     }
@@ -74,7 +77,8 @@ impl Dedup {
     ///
     /// # Guarantees
     ///
-    /// - Every id that was accepted before the call is in it, unless it had to go early; of what is accepted meanwhile, some. Checks do not wait.
+    /// - Every id that was accepted before the call is in it, unless it had to go early, and with it its
+    ///   [fingerprint](crate::ClaimOptions::fingerprint); of what is accepted meanwhile, some. Checks do not wait.
     /// - What is claimed is not in it.
     /// - The file is private to the user, and has checksums: it is read as a whole or refused.
     ///
@@ -137,6 +141,7 @@ fn write(engine: &Engine, path: &Path) -> Result<u64, JournalError> {
             sections.push(Kind::Bits, 0, 0, &words)?;
         }
     }
+    write_fingerprints(engine, &mut sections)?;
     sections.push(Kind::End, ids, sections.sections, &[])?;
     sections.write()?;
     sections.file.sync_all().map_err(JournalError::io("sync", path))?;
@@ -178,6 +183,29 @@ fn write_window(engine: &Engine, sections: &mut Sections<'_>) -> Result<u64, Jou
     result?;
     flush(&mut by_stamp, sections)?;
     Ok(ids)
+}
+
+/// Writes what ids are done with, after the ids: so that what is forgotten meanwhile, and done with another one, is not written with the
+/// old one.
+fn write_fingerprints(engine: &Engine, sections: &mut Sections<'_>) -> Result<(), JournalError> {
+    for shard in engine.claims.fingerprints() {
+        for part in shard.chunks(WORDS_MAX / FINGERPRINT_WORDS) {
+            let words: Vec<u64> = part.iter().flat_map(words_of).collect();
+            sections.push(Kind::Fingerprints, 0, 0, &words)?;
+        }
+    }
+    Ok(())
+}
+
+const FINGERPRINT_WORDS: usize = 5;
+
+fn words_of(&Fingerprint { id, digest, until }: &Fingerprint) -> [u64; FINGERPRINT_WORDS] {
+    [id.place, id.mark, digest.place, digest.mark, until.as_nanos()]
+}
+
+fn fingerprint_of([place, mark, with_place, with_mark, until]: [u64; FINGERPRINT_WORDS]) -> Fingerprint {
+    let digest = Digest { place: with_place, mark: with_mark };
+    Fingerprint { id: Digest { place, mark }, digest, until: Timestamp::from_nanos(until) }
 }
 
 /// A file that is being written.
@@ -273,7 +301,18 @@ impl Snapshot {
             }
         }
         engine.window.look_after_tables(true);
+        self.restore_fingerprints(engine);
         self.restore_history(engine)
+    }
+
+    fn restore_fingerprints(&self, engine: &Engine) {
+        let now = engine.now().time;
+        for section in self.sections.iter().filter(|section| section.kind == Kind::Fingerprints) {
+            let words: Vec<u64> = self.words(section).collect();
+            let (all, _) = words.as_chunks::<FINGERPRINT_WORDS>();
+            let live = all.iter().copied().map(fingerprint_of).filter(|fingerprint| now < fingerprint.until);
+            live.for_each(|fingerprint| engine.claims.restore_fingerprint(fingerprint, now));
+        }
     }
 
     fn restore_history(&self, engine: &Engine) -> Result<(), Error> {

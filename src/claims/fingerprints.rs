@@ -1,0 +1,197 @@
+//! What messages the completed claims were for: of each id its fingerprint, for as long as the window remembers the id. In one shard, under
+//! its lock; no clock of its own.
+//!
+//! What is here is known, so that another fingerprint is a mismatch for certain. What is not here says nothing: the id may have been accepted
+//! without a fingerprint, or there was no room.
+
+use super::map::{Name, Request, Uniform};
+use crate::Timestamp;
+use crate::digest::Digest;
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+/// The most fingerprints in a shard: what a hash map of 2^15 places has room for, since one more would double it.
+pub(super) const MAX_FINGERPRINTS: usize = (1 << 15) / 8 * 7;
+/// With fewer, what is over may stay.
+const FEW: usize = 64;
+
+/// By id, the fingerprints of claims that were completed.
+#[derive(Debug, Default)]
+pub(super) struct Fingerprints {
+    ids: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
+    /// How many there may be until those that are over are looked for.
+    clean_at: usize,
+    /// When all are over.
+    over: Timestamp,
+    /// How many had to go before their time.
+    pub(super) dropped: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Of the id together with its fingerprint.
+    digest: Digest,
+    /// When the window forgets the id, as far as is known; by the window's time.
+    until: Timestamp,
+}
+
+/// A fingerprint as it is kept elsewhere: whose it is, what it is, until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    pub(crate) id: Digest,
+    pub(crate) digest: Digest,
+    pub(crate) until: Timestamp,
+}
+
+impl Fingerprints {
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether the id of an attempt is known with another fingerprint than that of the attempt.
+    #[inline(always)]
+    pub(super) fn differ(&self, request: &Request, now: impl FnOnce() -> Timestamp) -> bool {
+        match request.with_fingerprint {
+            Some(asked) if !self.ids.is_empty() => {
+                self.ids.get(&Name::of(request.id)).is_some_and(|known| known.digest != asked && now() < known.until)
+            }
+            _ => false,
+        }
+    }
+
+    /// An id is done, with this fingerprint.
+    pub(super) fn keep(&mut self, fingerprint: Fingerprint, now: Timestamp) {
+        let Fingerprint { id, digest, until } = fingerprint;
+        if self.ids.len() >= self.clean_at.max(FEW) {
+            self.clean(now);
+        }
+        self.over = self.over.max(until);
+        self.ids.insert(Name::of(id), Entry { digest, until });
+    }
+
+    /// An id that is done was asked for again, and the window slides.
+    #[inline(always)]
+    pub(super) fn extend(&mut self, id: Digest, until: Timestamp, now: impl FnOnce() -> Timestamp) {
+        if !self.ids.is_empty() {
+            self.extend_one(id, until, now());
+        }
+    }
+
+    #[inline(never)]
+    fn extend_one(&mut self, id: Digest, until: Timestamp, now: Timestamp) {
+        if self.over <= now {
+            self.ids.clear();
+        } else if let Some(entry) = self.ids.get_mut(&Name::of(id)).filter(|entry| now < entry.until) {
+            entry.until = entry.until.max(until);
+            self.over = self.over.max(until);
+        }
+    }
+
+    /// An id is forgotten, or was accepted without a fingerprint. Whether it had one that was not over.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, id: Digest, now: impl FnOnce() -> Timestamp) -> bool {
+        !self.ids.is_empty() && self.ids.remove(&Name::of(id)).is_some_and(|entry| now() < entry.until)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.ids.clear();
+    }
+
+    /// Makes room: what is over goes, and if that is not enough, the oldest eighth.
+    fn clean(&mut self, now: Timestamp) {
+        self.ids.retain(|_, entry| now < entry.until);
+        if self.ids.len() >= MAX_FINGERPRINTS {
+            let mut ends: Vec<_> = self.ids.values().map(|entry| entry.until).collect();
+            let mut rest = ends.len() / 8;
+            let (older, oldest_kept, _) = ends.select_nth_unstable(rest);
+            let oldest_kept = *oldest_kept;
+            rest -= older.iter().filter(|until| **until < oldest_kept).count();
+            let before = self.ids.len();
+            // Of those that go with it, as many as are too many.
+            self.ids.retain(|_, entry| {
+                let is_one_of_many = entry.until == oldest_kept && rest > 0;
+                rest -= usize::from(is_one_of_many);
+                entry.until >= oldest_kept && !is_one_of_many
+            });
+            self.dropped += (before - self.ids.len()) as u64;
+        }
+        self.clean_at = (2 * self.ids.len()).clamp(FEW, MAX_FINGERPRINTS);
+    }
+
+    /// How many are not over.
+    pub(super) fn live(&self, now: Timestamp) -> u64 {
+        self.ids.values().filter(|entry| now < entry.until).count() as u64
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.ids.capacity() * size_of::<(Name, Entry)>()
+    }
+
+    #[cfg(feature = "journal")]
+    pub(super) fn iter(&self) -> impl Iterator<Item = Fingerprint> {
+        self.ids.iter().map(|(name, &Entry { digest, until })| Fingerprint { id: name.digest(), digest, until })
+    }
+}
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+    use crate::Digester;
+
+    fn digest(n: u64) -> Digest {
+        Digester::with_seed(5).digest(n.to_le_bytes())
+    }
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_secs(secs)
+    }
+
+    fn differs(fingerprints: &Fingerprints, id: u64, with: u64, now: u64) -> bool {
+        let request = Request { id: digest(id), with_fingerprint: Some(digest(with)), now: at(0), until: at(0) };
+        fingerprints.differ(&request, || at(now))
+    }
+
+    #[test]
+    fn a_fingerprint_counts_until_the_id_is_forgotten() {
+        let mut fingerprints = Fingerprints::default();
+        fingerprints.keep(Fingerprint { id: digest(1), digest: digest(11), until: at(10) }, at(0));
+        assert!(!differs(&fingerprints, 1, 11, 9) && differs(&fingerprints, 1, 12, 9));
+        assert!(!differs(&fingerprints, 1, 12, 10) && !differs(&fingerprints, 2, 12, 9));
+        fingerprints.extend(digest(1), at(20), || at(9));
+        assert!(differs(&fingerprints, 1, 12, 19) && !differs(&fingerprints, 1, 12, 20));
+        // Not less, and not again.
+        fingerprints.extend(digest(1), at(15), || at(9));
+        assert!(differs(&fingerprints, 1, 12, 19));
+        fingerprints.keep(Fingerprint { id: digest(2), digest: digest(12), until: at(50) }, at(20));
+        fingerprints.extend(digest(1), at(60), || at(20));
+        assert!(!differs(&fingerprints, 1, 12, 21));
+        assert!(!fingerprints.remove(digest(1), || at(21)) && fingerprints.remove(digest(2), || at(21)));
+        assert!(!differs(&fingerprints, 2, 13, 21));
+    }
+
+    #[test]
+    fn what_is_over_goes_first_and_then_the_oldest_even_if_all_are_as_old() {
+        for same in [true, false] {
+            let mut fingerprints = Fingerprints::default();
+            let until = |n: u64| if same { at(10) } else { at(10 + n) };
+            let keep = |fingerprints: &mut Fingerprints, n| {
+                fingerprints.keep(Fingerprint { id: digest(n), digest: digest(n), until: until(n) }, at(0));
+            };
+            let count = 2 * MAX_FINGERPRINTS as u64;
+            (0..count).for_each(|n| keep(&mut fingerprints, n));
+            let kept = fingerprints.len() as u64;
+            assert_eq!(kept + fingerprints.dropped, count);
+            assert!((MAX_FINGERPRINTS * 7 / 8..=MAX_FINGERPRINTS).contains(&fingerprints.len()), "{kept}");
+            assert!(differs(&fingerprints, count - 1, 0, 9), "the last one is there");
+            let newest = (count - kept..count).filter(|&n| differs(&fingerprints, n, count, 9)).count() as u64;
+            assert!(same || newest == kept, "{newest} of {kept}");
+
+            let dropped = fingerprints.dropped;
+            let fresh = Fingerprint { id: digest(count), digest: digest(0), until: at(2 * count) };
+            (0..MAX_FINGERPRINTS as u64).for_each(|n| {
+                fingerprints.keep(Fingerprint { id: digest(count + n), ..fresh }, at(11 + count));
+            });
+            assert_eq!(fingerprints.dropped, dropped, "what was over has made room");
+        }
+    }
+}
