@@ -240,11 +240,13 @@ impl Dedup {
     /// Writes to all of the memory: about a second for 10 million ids. Others go on meanwhile.
     pub fn clear(&self) {
         let at = self.engine.now().time;
-        self.engine.clear_tiers(at);
-        self.engine.claims.clear();
+        // First: what is accepted from here on may survive in memory, and comes after this in the journal. (What was accepted before is
+        // cleared below: whoever appends has inserted before.)
         if let Some(journal) = &self.engine.journal {
             journal.cleared(at);
         }
+        self.engine.clear_tiers(at);
+        self.engine.claims.clear();
     }
 
     /// The grain of time: how much longer than the window it may remember an id, at most twice. At most a hundredth of the window.
