@@ -173,11 +173,7 @@ impl State {
     pub(super) fn contains(self, now: Moment, rules: &Rules) -> Vec<Option<bool>> {
         let (in_window, not_in_window) = self.window(now, rules);
         let (seen, not_seen) = self.history(now, rules);
-        let all = [
-            (in_window, Some(true)),
-            (not_in_window && seen, Some(false)),
-            (not_in_window && not_seen, None),
-        ];
+        let all = [(in_window, Some(true)), (not_in_window && seen, Some(false)), (not_in_window && not_seen, None)];
         all.into_iter().filter_map(|(possible, answer)| possible.then_some(answer)).collect()
     }
 }
@@ -212,11 +208,7 @@ impl Belief {
     }
 
     /// What is left after an answer; nothing, if it is wrong.
-    pub(super) fn after<A: PartialEq>(
-        &self,
-        answer: &A,
-        answers: impl Fn(State) -> Vec<(A, State)>,
-    ) -> Option<Belief> {
+    pub(super) fn after<A: PartialEq>(&self, answer: &A, answers: impl Fn(State) -> Vec<(A, State)>) -> Option<Belief> {
         let all = self.0.iter().flat_map(|state| answers(*state));
         let left = Belief::of(all.filter(|(possible, _)| possible == answer).map(|(_, state)| state));
         (!left.0.is_empty()).then_some(left)

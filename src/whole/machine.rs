@@ -1,12 +1,19 @@
-//! What an engine runs on: a disk, clocks.
+//! What an engine runs on: a disk in memory, and clocks.
 
 use super::config::{Config, Kind};
-use super::op::Damage;
+use super::op;
 use super::world::HISTORY_IDS;
-use crate::{Clock, Dedup, Error, EventTime, JournalError, JournalOptions, ManualClock, Timestamp, Unconfirmed};
-use std::path::PathBuf;
+use crate::clock::{Clocks, Machine as Host};
+use crate::journal::Surroundings;
+use crate::journal::simulated::{Call, Fault, Simulated};
+use crate::{
+    Clock, Damage, Dedup, Error, EventTime, JournalError, JournalOptions, ManualClock, Timestamp, Unconfirmed,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+/// What came of opening an engine.
 #[derive(Debug)]
 pub(super) enum Opened {
     Engine(Dedup),
@@ -15,11 +22,16 @@ pub(super) enum Opened {
 }
 
 pub(super) struct Machine {
+    disk: Simulated,
+    /// The clock that a builder is given, if it is.
     manual: ManualClock,
-    directory: PathBuf,
+    removals: u32,
 }
 
-impl Drop for Machine { fn drop(&mut self) { let _ = std::fs::remove_dir_all(&self.directory); } }
+const DIRECTORY: &str = "/journal";
+/// EIO.
+const INPUT_OUTPUT: i32 = 5;
+const HEADER_BYTES: u64 = 96;
 
 impl Machine {
     /// 2020-06-01.
@@ -28,40 +40,142 @@ impl Machine {
     const NOW: u64 = 1_795_305_600_000_000_000;
 
     pub(super) fn new(_config: &Config) -> Self {
-        static N: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        let n = N.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let manual = ManualClock::new();
         manual.set(Timestamp::from_nanos(Self::NOW));
-        Machine { manual, directory: format!("/dev/shm/whole-{}-{n}", std::process::id()).into() }
+        Machine { disk: Simulated::new(), manual, removals: 0 }
     }
 
-    pub(super) fn open(&mut self, config: &Config, window: Duration, _keep: bool) -> Opened {
-        let mut builder = Dedup::builder().window(window).capacity(1).refresh_on_duplicate(config.refresh).growth_thread(false).seed(7).lease(config.window() / 5)
-            .clock(self.manual.clone())
-            .journal(&self.directory, JournalOptions::new().deferred(config.deferred));
-        if config.kind == Kind::Events && let Some(lateness) = config.lateness {
-            let lateness = config.window() / 1_000 * lateness;
-            builder = builder.event_time(EventTime::wall().allowed_lateness(lateness));
+    pub(super) fn open(&mut self, config: &Config, window: Duration, keep: bool) -> Opened {
+        let damage = if keep { Damage::Keep } else { Damage::Refuse };
+        let options = JournalOptions::new().deferred(config.deferred).damage(damage);
+        let mut builder = Dedup::builder()
+            .window(window)
+            .capacity(1)
+            .growth_thread(false)
+            .seed(7)
+            .lease(config.window() / 5)
+            .refresh_on_duplicate(config.refresh)
+            .journal(DIRECTORY, options)
+            .clock(self.manual.clone());
+        if config.kind == Kind::Events
+            && let Some(lateness) = config.lateness
+        {
+            builder = builder.event_time(EventTime::wall().allowed_lateness(config.window() / 1_000 * lateness));
         }
         if let Some(history) = config.history {
-            builder = builder.history(history.horizon(config.window()), history.rate(), HISTORY_IDS).unconfirmed(match history.unconfirmed_fresh { true => Unconfirmed::Fresh, false => Unconfirmed::Duplicate });
+            let unconfirmed = if history.unconfirmed_fresh { Unconfirmed::Fresh } else { Unconfirmed::Duplicate };
+            let horizon = history.horizon(config.window());
+            builder = builder.history(horizon, history.rate(), HISTORY_IDS).unconfirmed(unconfirmed);
         }
-        match builder.build() { Ok(d) => Opened::Engine(d), Err(e) => Opened::Failed(e) }
+        match builder.surroundings(self.surroundings()).build() {
+            Ok(dedup) => Opened::Engine(dedup),
+            Err(error @ Error::Journal(JournalError::Damaged { .. })) => Opened::Damaged(error),
+            Err(error) => Opened::Failed(error),
+        }
     }
-    pub(super) fn advance(&mut self, by: Duration) { self.manual.advance(by) }
-    pub(super) fn suspend(&mut self, by: Duration) { let _ = by; }
+
+    fn surroundings(&self) -> Surroundings {
+        let manual = self.manual.clone();
+        let clocks = move || Clocks {
+            engine: manual.now(),
+            wall_nanos: manual.now().as_nanos(),
+            boot_nanos: manual.now().as_nanos(),
+        };
+        let machine = Host { clocks: Arc::new(clocks), boot: 1 };
+        Surroundings { disk: Arc::new(self.disk.clone()), machine, is_inline: true }
+    }
+
+    // Clocks
+
+    pub(super) fn advance(&mut self, by: Duration) {
+        self.manual.advance(by);
+    }
+
+    pub(super) fn suspend(&mut self, _by: Duration) {}
+
     pub(super) fn wall_step(&mut self, _by: i64) {}
-    pub(super) fn clock_nanos(&self) -> u64 { self.manual.now().as_nanos() }
-    pub(super) fn lag_nanos(&self) -> u64 { 0 }
-    pub(super) fn system_nanos(&self) -> (u64, u64) { (self.clock_nanos(), self.clock_nanos()) }
-    pub(super) fn full(&mut self, _full: bool) {}
-    pub(super) fn sync_fails(&mut self, _after: u8) {}
-    pub(super) fn sync_is_to_fail(&self) -> bool { false }
-    pub(super) fn remove_directory(&mut self) {}
-    pub(super) fn crash(&mut self, _seed: u64) {}
-    pub(super) fn kill(&mut self) {}
-    pub(super) fn stop(&mut self) {}
-    pub(super) fn damage(&mut self, _how: Damage, _which: u8) {}
-    pub(super) fn reopen(&mut self, _dedup: &Dedup) -> Result<(), JournalError> { Ok(()) }
-    pub(super) fn reports_loss(&self, _dedup: &Dedup) -> bool { false }
+
+    /// What the engine's clock shows.
+    pub(super) fn clock_nanos(&self) -> u64 {
+        self.manual.now().as_nanos()
+    }
+
+    /// How far that may lag.
+    pub(super) fn lag_nanos(&self) -> u64 {
+        0
+    }
+
+    /// The time that has really passed, and that of the engine.
+    pub(super) fn system_nanos(&self) -> (u64, u64) {
+        (self.clock_nanos(), self.clock_nanos())
+    }
+
+    // The disk
+
+    pub(super) fn full(&mut self, full: bool) {
+        self.disk.set_capacity(full.then(|| self.disk.used()));
+    }
+
+    pub(super) fn sync_fails(&mut self, after: u8) {
+        self.disk.plan(Some(Call::Sync), after.into(), Fault::Error(INPUT_OUTPUT));
+    }
+
+    /// No call fails any more, but for want of room.
+    pub(super) fn heal(&mut self) {
+        self.disk.heal();
+    }
+
+    /// Somebody deletes the directory, every other time to make it again.
+    pub(super) fn remove_directory(&mut self) {
+        self.removals += 1;
+        match self.removals % 2 {
+            0 => self.disk.replace_directory(Path::new(DIRECTORY)),
+            _ => self.disk.delete_directory(Path::new(DIRECTORY)),
+        }
+    }
+
+    /// Whatever the process does from now on does nothing.
+    pub(super) fn kill(&mut self) {
+        self.disk.heal();
+        self.disk.plan(None, 0, Fault::Dead);
+    }
+
+    /// The process has ended; of what was not synced some is left.
+    pub(super) fn crash(&mut self, seed: u64) {
+        self.disk.heal();
+        self.disk.crash(seed);
+    }
+
+    /// The process has ended by itself.
+    pub(super) fn stop(&mut self) {
+        self.disk.heal();
+        self.disk.kill();
+    }
+
+    pub(super) fn damage(&mut self, how: op::Damage, which: u8) {
+        let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "hapax");
+        let files: Vec<_> = self.disk.paths().into_iter().filter(is_segment).collect();
+        if files.is_empty() {
+            return;
+        }
+        let file = &files[usize::from(which) % files.len()];
+        let bytes = self.disk.read(file).map_or(0, |bytes| bytes.len() as u64);
+        match how {
+            op::Damage::DeleteFile => self.disk.delete(file),
+            op::Damage::ZeroHeader => self.disk.zero(file, 0, HEADER_BYTES.min(bytes)),
+            op::Damage::FlipBit if bytes > 0 => self.disk.flip(file, u64::from(which) * 7_919 % (8 * bytes)),
+            op::Damage::FlipBit => {}
+            op::Damage::Truncate => self.disk.cut(file, bytes * u64::from(which) / 256),
+        }
+    }
+
+    pub(super) fn reopen(&mut self, dedup: &Dedup) -> Result<(), JournalError> {
+        dedup.reopen_journal().map(drop)
+    }
+
+    /// Whether the engine says that something may be lost.
+    pub(super) fn reports_loss(&self, dedup: &Dedup) -> bool {
+        let recovery = dedup.stats().journal.map(|journal| journal.recovery).unwrap_or_default();
+        !(recovery.torn.is_empty() && recovery.damage.is_empty() && recovery.ids_lost.is_nothing())
+    }
 }

@@ -147,18 +147,18 @@ impl World {
             Op::ReopenJournal => self.reopen()?,
             Op::RemoveDirectory => {
                 self.machine.remove_directory();
-                self.journal.gone = false;
+                self.journal.gone = true;
             }
             Op::Crash { seed } => {
                 self.kill();
                 self.machine.crash(seed.into());
-                self.start(self.rules.window, Left::Stopped)?;
+                self.start(self.rules.window, Left::Crashed)?;
             }
             Op::Damage { how, which } => {
                 self.kill();
                 self.machine.crash(which.into());
                 self.machine.damage(how, which);
-                self.start(self.rules.window, Left::Stopped)?;
+                self.start(self.rules.window, Left::Damaged)?;
             }
             Op::Restart { milliwindows } => {
                 self.held.clear();
@@ -427,13 +427,7 @@ impl World {
         ids.into_iter().zip(attempts).try_for_each(|(id, attempt)| self.judge_claim(id, None, attempt, now))
     }
 
-    fn judge_claim(
-        &mut self,
-        id: Id,
-        fingerprint: Option<u8>,
-        attempt: Attempt<'_>,
-        now: Moment,
-    ) -> Result<(), Wrong> {
+    fn judge_claim(&mut self, id: Id, fingerprint: Option<u8>, attempt: Attempt<'_>, now: Moment) -> Result<(), Wrong> {
         let (clock, lag, at) = (self.machine.clock_nanos(), self.machine.lag_nanos(), id as usize);
         let (mut must, mut may) = (false, false);
         if let Some(claim) = self.in_flight[at] {
@@ -659,9 +653,8 @@ impl World {
         }
         let rules = self.rules;
         for id in deferred.into_iter().filter_map(|(id, ..)| id) {
-            let accepted = self.beliefs[id as usize].map(|state| {
-                state.accepted(Moment { earliest: 0.max(now.earliest), ..now }, &rules, None)
-            });
+            let accepted = self.beliefs[id as usize]
+                .map(|state| state.accepted(Moment { earliest: 0.max(now.earliest), ..now }, &rules, None));
             let journal = &mut self.journal;
             journal.appended += 1;
             // As it was, if the journal had failed.
@@ -696,6 +689,8 @@ impl World {
     }
 
     fn reopen(&mut self) -> Result<(), Wrong> {
+        self.machine.heal();
+        self.journal.sync_fails = false;
         let dedup = self.dedup().clone();
         let reopened = self.machine.reopen(&dedup);
         drop(dedup);
@@ -706,7 +701,6 @@ impl World {
                     self.journal.forget_disk();
                 }
                 self.journal.failed = false;
-                self.journal.sync_fails = self.machine.sync_is_to_fail();
                 Ok(())
             }
             Err(_) if self.journal.may_fail() => Ok(()),
@@ -727,7 +721,6 @@ impl World {
         self.in_flight = Default::default();
         let length = Duration::from_nanos(window);
         self.machine.full(false);
-        self.machine.sync_fails(u8::MAX);
         let was_gone = self.journal.gone;
         let (dedup, damaged) = match self.machine.open(&self.config, length, false) {
             Opened::Engine(dedup) => (dedup, false),
