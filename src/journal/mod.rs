@@ -9,6 +9,8 @@
 mod append;
 mod commit;
 mod damage;
+#[cfg(test)]
+mod damaged;
 mod dedup;
 mod disk;
 mod error;

@@ -39,15 +39,10 @@ struct Mender<'d> {
 }
 
 impl Mender<'_> {
+    /// (One that has nothing to be kept gets a header, by which it is known whose the directory is, until the mark says so.)
     fn mend(&self, file: &Judged) -> Result<PathBuf, JournalError> {
         let path = &file.path;
         let Keys { seed, salt } = self.keys;
-        if file.parts.is_empty() {
-            let aside = self.free_name(path)?;
-            self.disk.rename(path, &aside).map_err(JournalError::io("rename", path))?;
-            self.sync_directory()?;
-            return Ok(aside);
-        }
         let (number, ids) = (file.start(), file.first_ids);
         let header = file.header.map_or_else(
             || Header { seed, salt, number, created: self.rules.wall_nanos, ids, boot: 0, time: Default::default() },

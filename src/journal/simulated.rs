@@ -121,6 +121,15 @@ impl Simulated {
         Self::default()
     }
 
+    /// Another disk with the same on it.
+    pub(crate) fn copy(&self) -> Self {
+        let world = self.world();
+        let (files, entries, directories) = (world.files.clone(), world.entries.clone(), world.directories.clone());
+        let (synced, changes, next) = (world.synced.clone(), world.changes.clone(), world.next);
+        let copy = World { files, entries, directories, synced, changes, next, ..World::default() };
+        Simulated(Arc::new(Mutex::new(copy)))
+    }
+
     fn world(&self) -> MutexGuard<'_, World> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

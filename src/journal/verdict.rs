@@ -176,7 +176,9 @@ impl Judge<'_> {
             None => files.checked_sub(1).filter(|i| self.verdict.files[*i].is_damaged),
             Some(_) => files.checked_sub(1).filter(|i| is_in(&self.verdict.files[*i])),
         };
-        let before = files.checked_sub(2).filter(|i| next.is_some() && self.verdict.files[*i].is_damaged);
+        // A file that has no blocks, and another one after it, had some.
+        let had_more = |file: &Judged| file.is_damaged || file.parts.is_empty();
+        let before = files.checked_sub(2).filter(|i| next.is_some() && had_more(&self.verdict.files[*i]));
         match here.or(before) {
             Some(i) => self.gap_in(i, block, to - from, loss),
             None => {
@@ -190,18 +192,23 @@ impl Judge<'_> {
         }
     }
 
-    fn gap_in(&mut self, i: usize, block: BlockHeader, blocks: u64, loss: Loss) {
+    fn gap_in(&mut self, i: usize, block: BlockHeader, blocks_lost: u64, ids_lost: Loss) {
         let path = self.verdict.files[i].path.clone();
-        if i + 1 == self.verdict.files.len() && self.open.is_none() {
-            let offset = self.verdict.files[i].bytes;
-            self.defect(offset, "blocks are missing", Loss::default());
-        }
-        let known = self.verdict.defects.iter().rposition(|defect| defect.path == path);
-        if let Some(defect) = known.and_then(|known| self.verdict.defects.get_mut(known)) {
-            // What is exact now was only bounded before.
-            let bounded = matches!(defect.ids_lost, Loss::AtMost(_)) && defect.blocks_lost == 0;
-            defect.ids_lost = if bounded { loss } else { defect.ids_lost.and(loss) };
-            defect.blocks_lost += blocks;
+        let is_at_hand = i + 1 == self.verdict.files.len();
+        let of_it = self.verdict.defects.iter().rposition(|defect| defect.path == path);
+        match of_it.filter(|_| !is_at_hand || self.open.is_some()) {
+            Some(known) => {
+                let defect = &mut self.verdict.defects[known];
+                // What is exact now was only bounded before.
+                let bounded = matches!(defect.ids_lost, Loss::AtMost(_)) && defect.blocks_lost == 0;
+                defect.ids_lost = if bounded { ids_lost } else { defect.ids_lost.and(ids_lost) };
+                defect.blocks_lost += blocks_lost;
+            }
+            None => {
+                let (offset, what) = (self.verdict.files[i].bytes, "blocks are missing");
+                let file_is_missing = false;
+                self.verdict.defects.push(Defect { path, offset, what, file_is_missing, blocks_lost, ids_lost });
+            }
         }
         let file = &mut self.verdict.files[i];
         file.is_damaged = true;
@@ -217,7 +224,9 @@ impl Judge<'_> {
             mark::Found::Missing => "the mark is missing: whether there were files after the last one nobody knows",
             mark::Found::Damaged(_) => "the mark is damaged: whether there were files after the last one nobody knows",
         };
-        if survey.blocks > 0 || matches!(mark, mark::Found::Damaged(_)) {
+        // The first file of all, begun when the process died, has nothing yet.
+        let had_none_yet = survey.files.iter().all(|file| file.listed.number == 0 && file.pieces.is_empty());
+        if !had_none_yet || matches!(mark, mark::Found::Damaged(_)) {
             let (path, ids_lost) = (self.directory.join(mark::NAME), Loss::AtLeast(0));
             let (offset, file_is_missing, blocks_lost) = (0, false, 0);
             self.verdict.defects.push(Defect { path, offset, what: found, file_is_missing, blocks_lost, ids_lost });
