@@ -82,9 +82,10 @@ pub(super) fn list(disk: &dyn Disk, directory: &Path) -> Result<Listing, Journal
 }
 
 impl Listing {
-    /// Whether a file may be the first one ever, created when the process died.
-    fn is_the_first(&self, number: u64) -> bool {
-        number == 0 && self.keys.is_none() && matches!(self.mark, mark::Found::Missing)
+    /// Whether a file may be the first one of its directory, created when the process died or the disk was full. (In a
+    /// directory that was made again, an engine goes on with the number that it had.)
+    fn may_be_the_first(&self) -> bool {
+        self.keys.is_none() && matches!(self.mark, mark::Found::Missing)
     }
 
     fn add(
@@ -121,11 +122,9 @@ impl Listing {
         let has_header_only = size <= HEADER_BYTES as u64;
         match (is_marked, self.keys) {
             // Blocks are written to a file only when the mark names it.
-            (false, _) if has_header_only && (is_beyond || self.is_the_first(number)) => self.leftovers.push(path),
-            (true, Some(_)) => {
-                self.files.push(Listed { path, number, size, header: Err("the header is destroyed") });
-            }
-            (false, Some(_)) if !is_beyond => {
+            (false, _) if has_header_only && (is_beyond || self.may_be_the_first()) => self.leftovers.push(path),
+            // Also beyond the mark: a crash may have brought back what was removed.
+            (_, Some(_)) => {
                 self.files.push(Listed { path, number, size, header: Err("the header is destroyed") });
             }
             _ => return Err(not_ours(&path, &wrong)),

@@ -262,10 +262,11 @@ fn is_clean(mark: &mark::Found) -> bool {
     matches!(mark, mark::Found::Here(mark) if mark.is_clean)
 }
 
-/// Whether a crash may have torn the end of this file, if it is the last.
+/// Whether a crash may have torn the end of this file, if it is the last. (Also after a clean stop: what was begun after
+/// that and is empty is removed when the journal is opened, and another crash may bring it back.)
 fn may_be_torn(mark: &mark::Found, number: u64) -> bool {
     match mark {
-        mark::Found::Here(mark) => !mark.is_clean && mark.number <= number,
+        mark::Found::Here(mark) => mark.number <= number,
         _ => false,
     }
 }
