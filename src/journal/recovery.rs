@@ -193,7 +193,7 @@ impl Found {
             path: file.path.clone(),
             bytes: file.kept_bytes(),
             latest: file.latest,
-            first: file.start(),
+            first: file.start,
             first_ids: file.first_ids,
         });
         let stand_ins = verdict.stand_ins.iter().map(|block| salvage::segment_of(&self.directory, block));

@@ -43,7 +43,7 @@ impl Mender<'_> {
     fn mend(&self, file: &Judged) -> Result<PathBuf, JournalError> {
         let path = &file.path;
         let Keys { seed, salt } = self.keys;
-        let (number, ids) = (file.start(), file.first_ids);
+        let (number, ids) = (file.number, file.first_ids);
         let header = file.header.map_or_else(
             || Header { seed, salt, number, created: self.rules.wall_nanos, ids, boot: 0, time: Default::default() },
             |header| Header { number, ids, ..header },
@@ -207,13 +207,5 @@ impl Judged {
             Part::StandIn(_) => BLOCK_HEADER_BYTES as u64,
         });
         HEADER_BYTES as u64 + bytes.sum::<u64>()
-    }
-
-    /// The first block that is kept of it.
-    pub(super) fn start(&self) -> u64 {
-        match self.parts.first() {
-            Some(Part::StandIn(block)) => block.start().min(self.number),
-            _ => self.number,
-        }
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum Part {
 pub(super) struct Judged {
     pub(super) path: PathBuf,
     pub(super) number: u64,
+    /// The first block that is kept of it, or stood in for.
+    pub(super) start: u64,
     /// Whether it has anything that no crash leaves.
     pub(super) is_damaged: bool,
     pub(super) header: Option<Header>,
@@ -94,6 +96,7 @@ impl Judge<'_> {
         self.verdict.files.push(Judged {
             path: listed.path.clone(),
             number: listed.number,
+            start: listed.number,
             is_damaged: false,
             header: listed.header.ok(),
             parts: Vec::new(),
@@ -155,6 +158,9 @@ impl Judge<'_> {
         self.last = Some(stretch.last);
         let latest = self.latest;
         if let Some(file) = self.current() {
+            if file.parts.is_empty() {
+                file.start = stretch.first.start();
+            }
             file.parts.push(Part::Bytes { offset: stretch.offset, bytes: stretch.bytes });
             file.blocks += stretch.blocks;
             file.bytes += stretch.bytes;
@@ -170,14 +176,14 @@ impl Judge<'_> {
         let (number, skipped) = (to - 1, to - 1 - from);
         let block = BlockHeader { number, skipped, ids, first, first_ids, latest, clocks, ..BlockHeader::default() };
         let files = self.verdict.files.len();
+        // A file that has no blocks, and is not the last, had some.
+        let had_more = |file: &Judged| file.is_damaged || file.parts.is_empty();
         let is_in = |file: &Judged| file.number <= from || !file.parts.is_empty();
         let here = match next {
             // At the end of all, it may be of the last file or of one after it.
-            None => files.checked_sub(1).filter(|i| self.verdict.files[*i].is_damaged),
+            None => files.checked_sub(1).filter(|i| had_more(&self.verdict.files[*i])),
             Some(_) => files.checked_sub(1).filter(|i| is_in(&self.verdict.files[*i])),
         };
-        // A file that has no blocks, and another one after it, had some.
-        let had_more = |file: &Judged| file.is_damaged || file.parts.is_empty();
         let before = files.checked_sub(2).filter(|i| next.is_some() && had_more(&self.verdict.files[*i]));
         match here.or(before) {
             Some(i) => self.gap_in(i, block, to - from, loss),
@@ -212,6 +218,9 @@ impl Judge<'_> {
         }
         let file = &mut self.verdict.files[i];
         file.is_damaged = true;
+        if file.parts.is_empty() {
+            file.start = block.start();
+        }
         file.parts.push(Part::StandIn(block));
         file.blocks += 1;
         file.latest = file.latest.max(block.latest);
