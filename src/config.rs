@@ -295,7 +295,7 @@ impl Builder {
             let retention = crate::journal::sizing::retention(self.window, engine.window.tick(), horizon);
             // What is read must not be lost while memory is made ready for it.
             engine.window.grow_in_thread(false);
-            engine.journal = Some(journal.replay(&engine, seed, retention)?);
+            engine.journal = Some(Box::new(journal.replay(&engine, seed, retention)?));
             engine.window.grow_in_thread(self.growth_thread);
         }
         Ok(Dedup::new(Arc::new(engine), digester))

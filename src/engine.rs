@@ -10,6 +10,7 @@ use crate::stats::{Counters, Counts, Stats};
 use crate::stream_time::{Around, StreamTime};
 use crate::window::{CHUNK, Chunk, TableMemory, bits};
 use crate::{History, Outcome, Refusal, Tier, Timestamp, Verdict, Window};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What handles share.
@@ -25,27 +26,30 @@ pub(crate) struct Engine {
     /// What time is, if callers give it.
     pub(crate) stream_time: StreamTime,
     pub(crate) counters: Counters,
-    pub(crate) journal: Option<Journal>,
+    /// Apart, as most engines have none.
+    pub(crate) journal: Option<Box<Journal>>,
     pub(crate) unscoped: Digester,
 }
 
-/// Where the time is read.
+/// Where the time is read. Clones read the same.
+#[derive(Clone)]
 pub(crate) struct EngineClock {
     source: Source,
     lag_nanos: u64,
 }
 
 /// The default clock is known to the compiler.
+#[derive(Clone)]
 enum Source {
     Monotonic(MonotonicClock),
-    Custom(Box<dyn Clock>),
+    Custom(Arc<dyn Clock>),
 }
 
 impl EngineClock {
     /// The given clock, or the default one, for a window of this tick.
     pub(crate) fn new(clock: Option<Box<dyn Clock>>, tick: Duration) -> Self {
         let (lag, source) = match clock {
-            Some(clock) => (clock.lag(), Source::Custom(clock)),
+            Some(clock) => (clock.lag(), Source::Custom(clock.into())),
             None => {
                 // So that what outlives the process can be understood by the next one.
                 let clock = MonotonicClock::since_epoch(tick);
@@ -62,6 +66,14 @@ impl EngineClock {
             Source::Custom(clock) => clock.now(),
         };
         Reading { time, lag_nanos: self.lag_nanos }
+    }
+
+    /// The default clock goes on from here, now. One that the builder was given is its owner's.
+    #[cfg(feature = "journal")]
+    pub(crate) fn set(&mut self, now: Timestamp) {
+        if let Source::Monotonic(clock) = &mut self.source {
+            clock.set(now);
+        }
     }
 
     /// The wall clock: the one that the builder was given, or the system's.
@@ -234,7 +246,7 @@ impl Engine {
         self.window.advance(at);
         let mut counts = Counts::default();
         match &self.history {
-            _ if self.journal.as_ref().is_some_and(Journal::notes_checks) => {
+            _ if self.journal.as_ref().is_some_and(|journal| journal.notes_checks()) => {
                 self.check_batch_noting(digests, at, verdicts, &mut counts)
             }
             None => self.check_batch_without(digests, at, verdicts, &mut counts),
@@ -419,6 +431,7 @@ impl Engine {
             duplicates_by_history: counts.duplicates_by_history(),
             bytes: size_of_val(self)
                 + Counters::BYTES
+                + self.stream_time.bytes()
                 + self.claims.bytes()
                 + window.bytes
                 + history.as_ref().map_or(0, |h| h.bytes),
@@ -428,7 +441,7 @@ impl Engine {
             stream_time_resets: self.stream_time.resets(),
             claims: self.claims.stats(self.clock.now().time),
             #[cfg(feature = "journal")]
-            journal: self.journal.as_ref().map(Journal::stats),
+            journal: self.journal.as_ref().map(|journal| journal.stats()),
             window,
             history,
             at: self.stream_time.external(at.time),

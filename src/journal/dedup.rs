@@ -149,6 +149,6 @@ impl Dedup {
     }
 
     fn journal(&self) -> Result<&Journal, JournalError> {
-        self.engine.journal.as_ref().ok_or(JournalError::NotConfigured)
+        self.engine.journal.as_deref().ok_or(JournalError::NotConfigured)
     }
 }
