@@ -3,7 +3,8 @@
 use crate::claims::Claims;
 use crate::clock::Clock;
 use crate::digest::Digester;
-use crate::engine::{Engine, EngineClock};
+use crate::engine::Engine;
+use crate::engine_time::EngineClock;
 use crate::stats::Counters;
 use crate::stream_time::StreamTime;
 use crate::window::Ticks;
