@@ -5,6 +5,8 @@ use crate::clock::Clock;
 use crate::digest::Digester;
 use crate::engine::Engine;
 use crate::engine_time::EngineClock;
+#[cfg(all(test, feature = "journal"))]
+use crate::journal::Surroundings;
 use crate::stats::Counters;
 use crate::stream_time::StreamTime;
 use crate::window::Ticks;
@@ -62,6 +64,8 @@ pub struct Builder {
     scope: Option<String>,
     #[cfg(feature = "journal")]
     journal: Option<(PathBuf, JournalOptions)>,
+    #[cfg(all(test, feature = "journal"))]
+    surroundings: Option<Surroundings>,
     #[cfg(feature = "journal")]
     restore: Option<PathBuf>,
 }
@@ -83,6 +87,8 @@ impl Builder {
             scope: None,
             #[cfg(feature = "journal")]
             journal: None,
+            #[cfg(all(test, feature = "journal"))]
+            surroundings: None,
             #[cfg(feature = "journal")]
             restore: None,
         }
@@ -223,6 +229,12 @@ impl Builder {
         Builder { restore: Some(path.into()), ..self }
     }
 
+    /// Where the journal is kept, and by whose clocks, in a simulation.
+    #[cfg(all(test, feature = "journal"))]
+    pub(crate) fn surroundings(self, surroundings: Surroundings) -> Self {
+        Builder { surroundings: Some(surroundings), ..self }
+    }
+
     /// Builds the engine, with all the memory that it starts with.
     ///
     /// # Errors
@@ -249,8 +261,15 @@ impl Builder {
             ));
         }
         let policy = self.event_time.clone().unwrap_or_default().policy(self.window)?;
+        let clock = EngineClock::new(self.clock, ticks.tick());
         #[cfg(feature = "journal")]
-        let journal = self.journal.map(|(path, options)| Opened::new(&path, options)).transpose()?;
+        let journal = match self.journal {
+            #[cfg(test)]
+            Some((path, options)) if self.surroundings.is_some() => {
+                self.surroundings.map(|on| Opened::on(on, &path, options)).transpose()?
+            }
+            journal => journal.map(|(path, options)| Opened::new(&path, options, clock.machine())).transpose()?,
+        };
         #[cfg(feature = "journal")]
         let snapshot = self.restore.map(|path| Snapshot::read(&path)).transpose()?;
         #[cfg(feature = "journal")]
@@ -265,7 +284,6 @@ impl Builder {
         };
         #[cfg(not(feature = "journal"))]
         let seed = self.seed;
-        let clock = EngineClock::new(self.clock, ticks.tick());
         let window = Window::with_growth(self.window, self.capacity, self.max_memory_bytes, self.growth_thread)?
             .refresh_on_duplicate(self.refresh_on_duplicate);
         let history = self.history.map(|(horizon, rate, ids)| History::new(horizon, rate, ids)).transpose()?;
@@ -291,13 +309,27 @@ impl Builder {
             snapshot.restore(&engine)?;
         }
         #[cfg(feature = "journal")]
+        let mut resumed = snapshot.as_ref().map(Snapshot::resumed);
+        #[cfg(feature = "journal")]
+        let machine = journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
+        #[cfg(feature = "journal")]
         if let (Some(journal), Some(seed)) = (journal, seed) {
             let horizon = self.history.map(|(horizon, ..)| horizon);
             let retention = crate::journal::sizing::retention(self.window, engine.window.tick(), horizon);
             // What is read must not be lost while memory is made ready for it.
             engine.window.grow_in_thread(false);
-            engine.journal = Some(Box::new(journal.replay(&engine, seed, retention)?));
+            let journal = journal.replay(&engine, seed, retention)?;
+            resumed = Some(journal.resumed()).filter(|resumed| resumed.clocks.is_some()).or(resumed);
+            engine.journal = Some(Box::new(journal));
             engine.window.grow_in_thread(self.growth_thread);
+        }
+        #[cfg(feature = "journal")]
+        if let Some(resumed) = resumed {
+            let step = engine.go_on(resumed.into(), (machine.clocks)().into());
+            let base = engine.time_base();
+            if let Some(journal) = &mut engine.journal {
+                journal.goes_on(step, base);
+            }
         }
         Ok(Dedup::new(Arc::new(engine), digester))
     }

@@ -3,11 +3,13 @@
 use crate::Timestamp;
 use crate::clock::{Clock, MonotonicClock, Reading};
 #[cfg(feature = "journal")]
-use crate::clock::{ClockStep, Left, MachineTime, go_on};
+use crate::clock::{ClockStep, Left, Machine, MachineTime, TimeBase, go_on};
 use crate::engine::Engine;
 use crate::stream_time::Around;
 #[cfg(feature = "journal")]
 use crate::stream_time::Resumed;
+#[cfg(feature = "journal")]
+use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,6 +18,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(crate) struct EngineClock {
     source: Source,
     lag_nanos: u64,
+    /// By how much it was set since it was made; for those who have a clone from before.
+    #[cfg(feature = "journal")]
+    set_by: Arc<StdAtomicU64>,
 }
 
 /// The default clock is known to the compiler.
@@ -36,7 +41,12 @@ impl EngineClock {
                 (clock.lag(), Source::Monotonic(clock))
             }
         };
-        EngineClock { source, lag_nanos: lag.min(tick).as_nanos() as u64 }
+        EngineClock {
+            source,
+            lag_nanos: lag.min(tick).as_nanos() as u64,
+            #[cfg(feature = "journal")]
+            set_by: Arc::default(),
+        }
     }
 
     #[inline(always)]
@@ -53,11 +63,25 @@ impl EngineClock {
     fn set(&mut self, now: Timestamp) -> bool {
         match &mut self.source {
             Source::Monotonic(clock) => {
+                let by = (now.as_nanos() as i64).wrapping_sub(clock.now().as_nanos() as i64);
+                // Relaxed: it says no more than what time it is.
+                self.set_by.fetch_add(by as u64, Ordering::Relaxed);
                 clock.set(now);
                 true
             }
             Source::Custom(_) => false,
         }
+    }
+
+    /// The machine it runs on, with what it shows.
+    #[cfg(feature = "journal")]
+    pub(crate) fn machine(&self) -> Machine {
+        let (clock, before) = (self.clone(), self.set_by.load(Ordering::Relaxed));
+        Machine::this(move || {
+            let set_by = clock.set_by.load(Ordering::Relaxed).wrapping_sub(before) as i64;
+            let now = clock.now().time.as_nanos().saturating_add_signed(set_by);
+            Timestamp::from_nanos(now)
+        })
     }
 
     /// The wall clock: the one that the builder was given, or the system's.
@@ -83,7 +107,7 @@ impl Engine {
     /// The time, when a caller does not give it.
     #[inline(always)]
     pub(crate) fn now(&self) -> Reading {
-        if !self.stream_time.is_by_clock() && !self.stream_time.note_clock() {
+        if !self.stream_time.is_by_clock() && !self.note_clock() {
             return self.window.latest().into();
         }
         let reading = self.clock.now();
@@ -91,11 +115,29 @@ impl Engine {
         if self.stream_time.is_by_clock() { reading } else { self.window.latest().into() }
     }
 
+    /// The first call without a time: from here on the clock counts; false if events' times do.
+    #[inline(never)]
+    fn note_clock(&self) -> bool {
+        let noted = self.stream_time.note_clock();
+        #[cfg(feature = "journal")]
+        if let (true, Some(journal)) = (noted, &self.journal)
+            && journal.time_base().kind == BY_EVENTS
+        {
+            // It goes on from where events' time ended, so whoever reads the journal next must not take it for theirs.
+            journal.set_time_base(TimeBase::default());
+        }
+        noted
+    }
+
     /// The time, for whoever only reads: it does not decide by which time the engine goes.
     pub(crate) fn now_at_rest(&self) -> Reading {
         if self.stream_time.is_by_events() { self.window.latest().into() } else { self.clock.now() }
     }
 }
+
+/// Of a [`TimeBase`]: time comes with events, and the offset is that of [`StreamTime`](crate::stream_time::StreamTime).
+#[cfg(feature = "journal")]
+const BY_EVENTS: u64 = 1;
 
 /// The engine whose memory another one has, as far as that is known.
 #[cfg(feature = "journal")]
@@ -108,7 +150,32 @@ pub(crate) struct Predecessor {
 }
 
 #[cfg(feature = "journal")]
+impl From<crate::journal::Resumed> for Predecessor {
+    fn from(resumed: crate::journal::Resumed) -> Self {
+        let left = resumed.clocks.map(|clocks| Left {
+            engine: clocks.engine,
+            machine: clocks.into(),
+            same_boot: resumed.is_same_boot,
+        });
+        Predecessor { left, events: (resumed.base.kind == BY_EVENTS).then_some(resumed.base.offset_nanos) }
+    }
+}
+
+#[cfg(feature = "journal")]
 impl Engine {
+    /// The machine that what outlives the engine is written on.
+    pub(crate) fn machine(&self) -> Machine {
+        self.clock.machine()
+    }
+
+    /// How it counts time, for what outlives it.
+    pub(crate) fn time_base(&self) -> TimeBase {
+        match self.stream_time.base() {
+            Some(offset_nanos) => TimeBase { offset_nanos, kind: BY_EVENTS },
+            None => TimeBase::default(),
+        }
+    }
+
     /// Goes on where another engine has ended, whose memory is back. The step that the wall clock has made meanwhile, if it is worth a word.
     ///
     /// The default clock goes on from the latest time that the memory has, or later; so nothing freezes, however far ahead that is.
@@ -145,7 +212,14 @@ impl Around for Engine {
         self.window.tick().as_nanos() as u64
     }
 
-    fn moved(&self, _offset: i64) {}
+    fn moved(&self, offset: i64) {
+        #[cfg(feature = "journal")]
+        if let Some(journal) = &self.journal {
+            journal.set_time_base(TimeBase { offset_nanos: offset, kind: BY_EVENTS });
+        }
+        #[cfg(not(feature = "journal"))]
+        let _ = offset;
+    }
 }
 
 #[cfg(all(test, feature = "journal", not(modelled)))]

@@ -27,6 +27,12 @@ pub(crate) struct MachineTime {
     pub(crate) boot_nanos: u64,
 }
 
+impl From<super::Clocks> for MachineTime {
+    fn from(clocks: super::Clocks) -> Self {
+        MachineTime { wall_nanos: clocks.wall_nanos, boot_nanos: clocks.boot_nanos }
+    }
+}
+
 /// A difference between what the wall clock says has passed since the last engine wrote, and what is known to have passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

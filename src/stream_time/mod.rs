@@ -266,10 +266,13 @@ impl StreamTime {
         }
     }
 
-    /// By how much the window's time is ahead of the events', if it goes by them; for whoever writes that down.
-    #[cfg(feature = "journal")]
-    pub(crate) fn offset_now(&self) -> Option<i64> {
-        self.offset()
+    /// By how much the window's time is ahead of the events', if it goes by them, or will with the next event.
+    pub(crate) fn base(&self) -> Option<i64> {
+        let resumed = || match self.rare().resumed {
+            Some(Resumed::Events { offset, .. }) if !self.is_by_clock() => Some(offset),
+            _ => None,
+        };
+        self.offset().or_else(resumed)
     }
 
     /// Returns true if calls without a time go by the clock, and that was said.
@@ -297,7 +300,7 @@ impl StreamTime {
 
     /// A time of the window, as callers say it.
     pub(crate) fn external(&self, internally: Timestamp) -> Timestamp {
-        let offset = self.offset().unwrap_or(0);
+        let offset = self.base().unwrap_or(0);
         Timestamp::from_nanos(external(internally.as_nanos(), offset))
     }
 
