@@ -3,7 +3,8 @@
 use crate::claims::Claims;
 use crate::clock::Clock;
 use crate::digest::Digester;
-use crate::engine::{Engine, EngineClock};
+use crate::engine::Engine;
+use crate::engine_time::EngineClock;
 #[cfg(all(test, feature = "journal"))]
 use crate::journal::Surroundings;
 #[cfg(feature = "journal")]
@@ -210,7 +211,9 @@ impl Builder {
     /// - What was accepted without a flush is durable within [`commit_interval`](JournalOptions::commit_interval) and a sync, or not at all.
     /// - What is only claimed leaves no trace.
     ///
-    /// Times are those of the engine's clock, so that must have the same origin in the next process. That of the default clock is the Unix epoch.
+    /// Time goes on from what the journal knows: with the default clock by what has passed since, even if the system's clock was set meanwhile
+    /// (then [`Recovery::clock_step`](crate::Recovery::clock_step) says so); where it comes with [events](Dedup::check_at), from the latest of them. A
+    /// [`clock`](Builder::clock) of your own must have the same origin in the next process.
     ///
     /// # Cost
     ///
@@ -310,6 +313,10 @@ impl Builder {
             snapshot.restore(&engine)?;
         }
         #[cfg(feature = "journal")]
+        let mut resumed = snapshot.as_ref().map(Snapshot::resumed);
+        #[cfg(feature = "journal")]
+        let machine = journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
+        #[cfg(feature = "journal")]
         if let (Some(journal), Some(seed)) = (journal, seed) {
             let horizon = self.history.map(|(horizon, ..)| horizon);
             let retention = crate::journal::sizing::retention(self.window, engine.window.tick(), horizon);
@@ -317,9 +324,19 @@ impl Builder {
             engine.window.grow_in_thread(false);
             // Of an id that was accepted twice, since the window was shorter then, the last time counts.
             engine.window.set_refresh_on_duplicate(obeys(Rule::LatestAcceptance));
-            engine.journal = Some(journal.replay(&engine, seed, retention)?);
+            let journal = journal.replay(&engine, seed, retention)?;
             engine.window.set_refresh_on_duplicate(self.refresh_on_duplicate);
+            resumed = Some(journal.resumed()).filter(|resumed| resumed.clocks.is_some()).or(resumed);
+            engine.journal = Some(Box::new(journal));
             engine.window.grow_in_thread(self.growth_thread);
+        }
+        #[cfg(feature = "journal")]
+        if let Some(resumed) = resumed {
+            let step = engine.go_on(resumed.into(), (machine.clocks)().into());
+            let base = engine.time_base();
+            if let Some(journal) = &mut engine.journal {
+                journal.goes_on(step, base);
+            }
         }
         Ok(Dedup::new(Arc::new(engine), digester))
     }

@@ -102,15 +102,15 @@ impl Appending<'_> {
         }
     }
 
-    /// Says that stream time has come to here, although no id says so: a restart goes on from there.
+    /// Says that stream time has come to here, although no id says so: a restart goes on from there. It is a time that the engine was given, by a check
+    /// or a watermark; a later one counts as the latest that it was given.
     pub fn time(&mut self, at: Timestamp) {
         if self.has_room() {
-            let at = self.taken(at);
-            self.payload.push_event(Kind::Time, at);
+            self.payload.push_event(Kind::Time, self.taken(at));
         }
     }
 
-    /// The window's time of an event.
+    /// The window's time of what was checked at a time.
     fn taken(&self, at: Timestamp) -> Timestamp {
         self.engine.stream_time.taken(at, self.engine.window.latest())
     }
@@ -203,7 +203,7 @@ impl Dedup {
     /// Appends ids whose checks have said that they are to be handled, now that they were: with
     /// [`deferred`](crate::JournalOptions::deferred), what is not appended is fresh after a crash. `checked` are ids with their verdicts, at the time
     /// that was given to their checks; or, if events may come late, at the largest that any check had been given by then, which is what an
-    /// engine counts a late one from.
+    /// engine counts a late one from. What was refused is not appended.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-deferred-{}", std::process::id()));
