@@ -16,7 +16,6 @@
 //!
 //! What it takes that no check stalls for a whole window between its insertion and its look: ARCHITECTURE.md, "Claims".
 
-use super::fingerprints::Fingerprint;
 use super::map::{Begun, Ended, Known, Map, Request};
 use super::stats::ClaimStats;
 use crate::digest::Digest;
@@ -83,7 +82,7 @@ pub(crate) trait Marks {
 
 /// Ids in flight, and fingerprints of those that are done.
 pub(crate) struct Claims {
-    shards: Box<[Shard; SHARDS]>,
+    pub(super) shards: Box<[Shard; SHARDS]>,
     /// Whether there was ever a claim.
     used: Used,
 }
@@ -314,51 +313,6 @@ impl Claims {
         true
     }
 
-    /// Ids were accepted elsewhere, or at a time that has passed; before the window learns of it.
-    #[cfg(any(feature = "journal", feature = "store"))]
-    pub(crate) fn restored(&self, ids: &[Digest], marks: &impl Marks) {
-        if !self.are_used() {
-            return;
-        }
-        for &id in ids {
-            let shard = self.shard(id);
-            let mut map = shard.lock();
-            // Where the window slides, that may be no more than that it was asked for again.
-            match marks.slides() && map.fingerprints.len() > 0 && marks.contains(id) {
-                true => map.fingerprints.extend(id, marks.until(), || marks.now()),
-                false => drop(map.fingerprints.remove(id, || marks.now())),
-            }
-            shard.publish(&map);
-        }
-    }
-
-    /// What an id is done with, as it was kept elsewhere.
-    #[cfg(feature = "journal")]
-    pub(crate) fn restore_fingerprint(&self, fingerprint: Fingerprint, now: Timestamp) {
-        self.note_use();
-        let shard = self.shard(fingerprint.id);
-        let mut map = shard.lock();
-        map.fingerprints.keep(fingerprint, now);
-        shard.publish(&map);
-    }
-
-    /// What an id was done with is forgotten with the id.
-    #[cfg(feature = "journal")]
-    pub(crate) fn forget_fingerprint(&self, id: Digest) {
-        if self.are_used() {
-            let shard = self.shard(id);
-            let mut map = shard.lock();
-            map.fingerprints.remove(id, Timestamp::default);
-            shard.publish(&map);
-        }
-    }
-
-    /// The fingerprints that there are, a shard at a time.
-    #[cfg(feature = "journal")]
-    pub(crate) fn fingerprints(&self) -> impl Iterator<Item = Vec<Fingerprint>> {
-        self.shards.iter().map(|shard| shard.lock().fingerprints.iter().collect())
-    }
-
     /// Forgets which ids rest, or are done. What is claimed stays so.
     pub(crate) fn clear(&self) {
         for shard in self.shards.iter() {
@@ -446,68 +400,6 @@ impl Shard {
         drop(map);
         if waiting > 0 {
             self.gone.notify_all();
-        }
-    }
-}
-
-impl Map {
-    /// A claim has ended, and the window was told: whether that was news to it, and until when it remembers the id at least.
-    #[inline(always)]
-    pub(super) fn done(
-        &mut self,
-        id: Digest,
-        with_fingerprint: Option<Digest>,
-        (is_news, until): (bool, Timestamp),
-        marks: &impl Marks,
-    ) {
-        if (!is_news && obeys(Rule::KeepContested)) || self.kept.contains(id) {
-            self.kept.clean(marks.now());
-            self.kept.keep_done(id, marks.until(), !is_news);
-        }
-        match with_fingerprint {
-            Some(digest) => self.fingerprints.keep(Fingerprint { id, digest, until }, marks.now()),
-            None => drop(self.fingerprints.remove(id, || marks.now())),
-        }
-        marks.keep(id, with_fingerprint);
-        self.stats.completed += 1;
-    }
-
-    /// What follows from an attempt.
-    #[inline(always)]
-    pub(super) fn settle(&mut self, request: &Request, begun: Begun, marks: &impl Marks) {
-        match begun {
-            Begun::Done if marks.slides() => self.refresh(request, marks),
-            Begun::Claimed(_) => self.was_forgotten(request.id, marks),
-            _ => {}
-        }
-    }
-
-    /// An id was free: whatever it was done with, it was forgotten since. If that was before its time, others who remember it are told.
-    #[inline(always)]
-    fn was_forgotten(&mut self, id: Digest, marks: &impl Marks) {
-        if self.fingerprints.remove(id, || marks.now()) {
-            marks.forgets(id);
-        }
-    }
-
-    /// What is done was asked for again, so it stays for longer.
-    fn refresh(&mut self, request: &Request, marks: &impl Marks) {
-        if self.kept.is_done(request.id, || marks.now()) {
-            self.kept.refresh(request.id, marks.until());
-            marks.keep(request.id, None);
-        } else {
-            marks.refresh(request.id);
-        }
-        self.fingerprints.extend(request.id, marks.until(), || marks.now());
-    }
-
-    pub(super) fn count(&mut self, begun: Begun) {
-        match begun {
-            Begun::Claimed(_) => self.stats.claimed += 1,
-            Begun::InProgress(_) => self.stats.in_progress += 1,
-            Begun::Done => self.stats.duplicates += 1,
-            Begun::Mismatch => self.stats.mismatches += 1,
-            Begun::TooMany => self.stats.refused += 1,
         }
     }
 }

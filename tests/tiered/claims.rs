@@ -1,7 +1,7 @@
 //! Claims: the lines of "Claims" in what hapax does, as far as they are the engine's.
 
 use super::*;
-use hapax::store::ErrorKind;
+use hapax::store::{ErrorKind, RecordKey, Scope, Store as _};
 use hapax::testing::store::Fault;
 use hapax::{ClaimError, Ownership, TieredAttempt, TieredClaimOptions, TieredOnce, TieredOnceError};
 use std::convert::Infallible;
@@ -258,5 +258,39 @@ async fn what_was_taken_to_be_completed_is_completed_even_if_the_rest_panics() {
         assert!(engine.claim("b").await.unwrap().is_duplicate());
         let attempt = engine.claim_wait("c", Duration::from_secs(5)).await.unwrap();
         assert!(attempt.claimed().is_some(), "it was dropped with the rest");
+    }
+}
+
+#[tokio::test]
+async fn what_was_forgotten_was_for_another_message_and_so_is_a_mismatch() {
+    for (_, engine) in both().await {
+        let [ten, other] = ["amount=10", "amount=99"].map(|what| TieredClaimOptions::new().fingerprint(what));
+        for (now, before) in [(ten, other), (other, ten)] {
+            let held = engine.claim_with("a", now).await.unwrap().claimed().unwrap();
+            held.complete().await.unwrap();
+            assert!(matches!(engine.claim_with("a", before).await.unwrap(), TieredAttempt::Mismatch));
+            assert!(engine.claim_with("a", now).await.unwrap().is_duplicate());
+            engine.forget("a").await.unwrap();
+        }
+    }
+}
+
+/// The store's record is what counts: where it has gone, what memory has seen must not become a mismatch of the same message.
+#[tokio::test]
+async fn what_the_store_does_not_know_any_more_is_no_mismatch_of_the_same_message() {
+    for (world, engine) in both().await {
+        let ten = TieredClaimOptions::new().fingerprint("amount=10");
+        assert!(is_fresh(&engine, "checked").await);
+        claim(&engine, "claimed").await.complete().await.unwrap();
+        let held = engine.claim_with("with", ten).await.unwrap().claimed().unwrap();
+        held.complete().await.unwrap();
+        engine.flush().await.unwrap();
+        // Behind the engine's back.
+        let keys = ["checked", "claimed", "with"].map(|id| RecordKey::new(&Scope::default(), id));
+        assert!(world.store.inner().forget(&keys).await.unwrap().into_iter().all(|known| known.unwrap()));
+        for id in ["checked", "claimed", "with"] {
+            let attempt = engine.claim_with(id, ten).await.unwrap();
+            assert!(attempt.is_duplicate() || attempt.claimed().is_some(), "{id}");
+        }
     }
 }

@@ -1,0 +1,52 @@
+//! What is kept elsewhere of completed claims, in a journal, a snapshot or a store: how it comes back, and how it gets there.
+
+use super::shards::{Claims, Marks};
+use crate::digest::Digest;
+#[cfg(feature = "journal")]
+use {super::fingerprints::Fingerprint, crate::Timestamp};
+
+impl Claims {
+    /// Ids were accepted elsewhere, or at a time that has passed; before the window learns of it.
+    pub(crate) fn restored(&self, ids: &[Digest], marks: &impl Marks) {
+        if !self.are_used() {
+            return;
+        }
+        for &id in ids {
+            let shard = self.shard(id);
+            let mut map = shard.lock();
+            // Where the window slides, that may be no more than that it was asked for again.
+            match marks.slides() && map.fingerprints.len() > 0 && marks.contains(id) {
+                true => map.fingerprints.extend(id, marks.until(), || marks.now()),
+                false => drop(map.fingerprints.remove(id, || marks.now())),
+            }
+            shard.publish(&map);
+        }
+    }
+
+    /// What an id is done with, as it was kept elsewhere.
+    #[cfg(feature = "journal")]
+    pub(crate) fn restore_fingerprint(&self, fingerprint: Fingerprint, now: Timestamp) {
+        self.note_use();
+        let shard = self.shard(fingerprint.id);
+        let mut map = shard.lock();
+        map.fingerprints.keep(fingerprint, now);
+        shard.publish(&map);
+    }
+
+    /// What an id was done with is forgotten with the id.
+    #[cfg(feature = "journal")]
+    pub(crate) fn forget_fingerprint(&self, id: Digest) {
+        if self.are_used() {
+            let shard = self.shard(id);
+            let mut map = shard.lock();
+            map.fingerprints.remove(id, Timestamp::default);
+            shard.publish(&map);
+        }
+    }
+
+    /// The fingerprints that there are, a shard at a time.
+    #[cfg(feature = "journal")]
+    pub(crate) fn fingerprints(&self) -> impl Iterator<Item = Vec<Fingerprint>> {
+        self.shards.iter().map(|shard| shard.lock().fingerprints.iter().collect())
+    }
+}
