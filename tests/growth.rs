@@ -227,6 +227,35 @@ fn a_thread_does_the_same_in_the_background() {
     }
 }
 
+/// A rush, as after a restart: so many new ids as fast as threads can, from room for 1,000, with the options that an engine has by itself;
+/// all of them twice. How many were lost early, and how many of the second round passed.
+fn rush(threads: u64, ids: u64, in_batches: bool, refresh: bool) -> (u64, u64) {
+    let builder = Dedup::builder().window(Duration::from_secs(3_600)).capacity(1_000);
+    let dedup = &builder.refresh_on_duplicate(refresh).build().unwrap();
+    let round = |in_batches: bool| {
+        let share = |thread: u64| thread * ids / threads..(thread + 1) * ids / threads;
+        let one_by_one =
+            |mine: std::ops::Range<u64>| mine.filter(|id| dedup.check(Int::from(*id)).is_fresh()).count() as u64;
+        std::thread::scope(|scope| {
+            let rush = |mine| scope.spawn(move || if in_batches { fresh(dedup, mine) } else { one_by_one(mine) });
+            let threads: Vec<_> = (0..threads).map(|thread| rush(share(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+        })
+    };
+    assert_eq!(round(in_batches), ids, "of ids that never came before");
+    let lost = window(dedup).evicted_live;
+    (lost, round(true))
+}
+
+#[test]
+fn a_rush_from_a_small_window_loses_nothing() {
+    for (threads, in_batches) in [(1, true), (1, false), (2, true), (2, false), (4, true), (4, false)] {
+        let lost = rush(threads, 2_000_000, in_batches, false);
+        assert_eq!(lost, (0, 0), "{threads} threads, {}", if in_batches { "batches" } else { "one by one" });
+    }
+    assert_eq!(rush(2, 500_000, true, true), (0, 0), "with refresh");
+}
+
 #[test]
 fn the_limit_must_have_room_for_the_capacity() {
     let error = Dedup::builder().capacity(1_000_000).max_memory_bytes(MIB).build().unwrap_err();
