@@ -339,6 +339,11 @@ impl Engine {
 
     pub(crate) fn stats(&self) -> Stats {
         let at = self.now();
+        // Time goes on while nobody checks, so that memory goes back that nobody needs. (Stream time is the events' alone, also if none has
+        // come yet.)
+        if !self.keeps_stream_time.load(Ordering::Relaxed) && self.window.has_begun() {
+            self.window.advance(at);
+        }
         let window = self.window.stats(at.time);
         let history = self.history.as_ref().map(History::stats);
         let counts = self.counters.sum();

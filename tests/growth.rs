@@ -108,6 +108,43 @@ fn after_a_peak_memory_goes_back_within_two_windows_on_a_trickle() {
     }
 }
 
+#[test]
+fn after_a_peak_without_any_traffic_stats_give_memory_back() {
+    let (dedup, clock) = engine(1024 * MIB);
+    let at_rest = dedup.stats().bytes;
+    fresh(&dedup, 0..2_000_000);
+    let at_peak = dedup.stats();
+    assert!(at_peak.bytes > 36 * MIB && at_peak.window.live >= 2_000_000, "{at_peak:?}");
+    // Nobody sends anything any more. As a scrape does, a few times a window.
+    for _ in 0..9 {
+        clock.advance(WINDOW / 4);
+        dedup.stats();
+    }
+    let stats = dedup.stats();
+    assert_eq!((stats.window.live, stats.window.evicted_live, stats.bytes), (0, 0, at_rest), "{stats:?}");
+    // And if nobody has asked for long: one call for the old tables, and one, when a window has passed, for the last one.
+    fresh(&dedup, 0..2_000_000);
+    clock.advance(5 * WINDOW);
+    assert_eq!(dedup.stats().window.live, 0);
+    assert!(dedup.stats().window.tables.len() <= 2);
+    clock.advance(WINDOW + WINDOW / 10);
+    dedup.stats();
+    assert_eq!(dedup.stats().bytes, at_rest);
+}
+
+#[test]
+fn stats_do_not_move_the_time_of_events() {
+    let (dedup, clock) = engine(1024 * MIB);
+    let at = |seconds| hapax::Timestamp::from_secs(seconds);
+    clock.advance(100 * WINDOW);
+    dedup.stats(); // before the first event
+    assert!(dedup.check_at("a", at(5_000)).is_fresh());
+    clock.advance(100 * WINDOW);
+    assert_eq!(dedup.stats().window.live, 1);
+    assert!(dedup.check_at("a", at(5_050)).is_duplicate());
+    assert!(dedup.check_at("b", at(5_050)).is_fresh() && dedup.check_at("b", at(5_149)).is_duplicate());
+}
+
 /// What this process has in memory, where the system tells. (Other tests run at the same time, so the margins are wide, and the
 /// figures only count in a process of its own.)
 fn resident_bytes() -> Option<usize> {

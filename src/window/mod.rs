@@ -236,6 +236,11 @@ impl Window {
         );
     }
 
+    /// Whether anybody has given it a time.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.tables().common.latest() > 0
+    }
+
     /// It is no earlier than this.
     #[inline(always)]
     pub(crate) fn advance(&self, at: Reading) {
