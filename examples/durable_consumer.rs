@@ -1,8 +1,39 @@
-//! A consumer that loses no message and, but for the moment between the work and its mark, handles each once: claim, work, complete, flush, acknowledge. Then
-//! it crashes, and the broker delivers everything again that it was not told about.
+//! A consumer that loses no message and, but for the moment between the work and its mark, handles each once: claim, work, complete, flush, acknowledge. What
+//! fails comes again. Then it crashes, and the broker delivers everything again that it was not told about.
 
 use hapax::{Attempt, Dedup, JournalOptions};
 use std::collections::VecDeque;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Handles what is new of a batch. Returns what may be acknowledged: only what is done, and on disk.
+pub fn consume<'m>(
+    dedup: &Dedup,
+    batch: &[&'m str],
+    mut handle: impl FnMut(&str) -> Result<(), Failure>,
+) -> Result<Vec<&'m str>, Failure> {
+    let (mut attempts, mut claims, mut ended) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut handled, mut done) = (Vec::new(), Vec::new());
+    dedup.claim_batch(batch, &mut attempts);
+    for (&id, attempt) in batch.iter().zip(attempts) {
+        match attempt {
+            Attempt::Claimed(claim) => match handle(id) {
+                Ok(()) => {
+                    claims.push(claim);
+                    handled.push(id);
+                }
+                Err(error) => eprintln!("{id} comes again: {error}"), // its claim is dropped here, which releases it
+            },
+            Attempt::Duplicate(_) => done.push(id),
+            _ => {} // somebody is at it, perhaps this very batch: it comes again
+        }
+    }
+    dedup.complete_batch(claims, &mut ended);
+    // Whose lease was lost, somebody else is at.
+    done.extend(handled.into_iter().zip(&ended).filter(|(_, ended)| ended.is_ok()).map(|(id, _)| id));
+    dedup.flush()?; // now it survives kill -9 and power cuts
+    Ok(done)
+}
 
 /// Delivers what was not acknowledged until it is.
 struct Broker {
@@ -19,51 +50,33 @@ impl Broker {
     }
 }
 
-fn consume(
-    dedup: &Dedup,
-    broker: &mut Broker,
-    handled: &mut Vec<&'static str>,
-    crash: bool,
-) -> Result<(), Box<dyn std::error::Error>> {
-    let (mut attempts, mut ended) = (Vec::new(), Vec::new());
-    loop {
-        let batch = broker.batch();
-        if batch.is_empty() {
-            return Ok(());
-        }
-        dedup.claim_batch(&batch, &mut attempts);
-        let (mut done, mut acknowledge) = (Vec::new(), Vec::new());
-        for (message, attempt) in batch.into_iter().zip(attempts.drain(..)) {
-            match attempt {
-                Attempt::Claimed(claim) => {
-                    handled.push(message);
-                    done.push(claim);
-                    acknowledge.push(message);
-                }
-                Attempt::Duplicate(_) => acknowledge.push(message),
-                // By this very batch, or another instance: it comes again.
-                _ => {}
-            }
-        }
-        dedup.complete_batch(done, &mut ended);
-        dedup.flush()?;
-        if crash {
-            return Ok(()); // before the broker has heard of it
-        }
-        acknowledge.into_iter().for_each(|message| broker.acknowledge(message));
-    }
-}
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Failure> {
     let directory = std::env::temp_dir().join(format!("hapax-durable-consumer-{}", std::process::id()));
     let open = || Dedup::builder().journal(&directory, JournalOptions::new()).build();
     let mut broker = Broker { unacknowledged: ["m-1", "m-2", "m-1", "m-3", "m-4", "m-2", "m-5"].into() };
-    let mut handled = Vec::new();
-    consume(&open()?, &mut broker, &mut handled, true)?;
-    println!("crashed after {handled:?}; {} messages come again", broker.unacknowledged.len());
-    consume(&open()?, &mut broker, &mut handled, false)?;
+    let (mut handled, mut failures) = (Vec::new(), 1);
+    let mut handle = |id: &str| {
+        if id == "m-2" && failures > 0 {
+            failures -= 1;
+            return Err("the other side is down".into());
+        }
+        handled.push(id.to_owned());
+        Ok(())
+    };
+
+    let batch = broker.batch();
+    let done = consume(&open()?, &batch, &mut handle)?;
+    println!("crashes when {done:?} are done, before the broker has heard of it");
+
+    let dedup = open()?;
+    while !broker.unacknowledged.is_empty() {
+        let batch = broker.batch();
+        for done in consume(&dedup, &batch, &mut handle)? {
+            broker.acknowledge(done);
+        }
+    }
     println!("handled {handled:?}");
-    assert_eq!(handled, ["m-1", "m-2", "m-3", "m-4", "m-5"]);
+    assert_eq!(handled, ["m-1", "m-3", "m-2", "m-4", "m-5"]);
     std::fs::remove_dir_all(directory)?;
     Ok(())
 }

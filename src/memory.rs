@@ -4,6 +4,8 @@
 
 use crate::Error;
 #[cfg(not(modelled))]
+use crate::sync::{Ordering, StdAtomicU64};
+#[cfg(not(modelled))]
 use std::io;
 
 /// A fixed number of `T`s, all zero to begin with.
@@ -25,7 +27,7 @@ pub(crate) struct Lines<T> {
 ///
 /// # Safety
 ///
-/// All-zero bytes are a value of the type, it needs no drop, and sharing it between threads is sound (it holds atomics).
+/// All-zero bytes are a value of the type, it needs no drop, and sharing it between threads is sound (it holds atomics, of 64 bits).
 pub(crate) unsafe trait Zeroed: Default + Sync {}
 
 /// One cache line.
@@ -45,31 +47,76 @@ unsafe impl Zeroed for Line {}
 #[cfg(not(modelled))]
 const HUGE_PAGE: usize = 2 << 20;
 
+/// What is populated at once.
+pub(crate) const PART_BYTES: usize = 2 << 20;
+
 #[cfg(not(modelled))]
 impl<T: Zeroed> Lines<T> {
     /// Memory for `len` items, present (not merely promised) when this returns.
     pub(crate) fn new(len: usize, tier: &'static str) -> Result<Self, Error> {
+        let lines = Self::reserve(len, tier)?;
+        (0..lines.parts()).try_for_each(|part| lines.populate(part, tier))?;
+        Ok(lines)
+    }
+
+    /// The same, but the memory is only promised: no page of it is there before it is [populated](Lines::populate) or touched.
+    pub(crate) fn reserve(len: usize, tier: &'static str) -> Result<Self, Error> {
         assert!(align_of::<T>() <= HUGE_PAGE);
         let oom = |bytes, source| Error::OutOfMemory { tier, bytes, source };
         // As many bytes again as make an aligned start possible: address space only, never touched.
         let bytes = len.saturating_mul(size_of::<T>());
         let reserve = bytes.saturating_add(HUGE_PAGE);
         refuse_too_much(bytes).map_err(|e| oom(bytes, e))?;
-        let mut map = memmap2::MmapMut::map_anon(reserve).map_err(|e| oom(bytes, e))?;
+        let map = memmap2::MmapMut::map_anon(reserve).map_err(|e| oom(bytes, e))?;
         let offset = map.as_ptr().align_offset(HUGE_PAGE);
         // Only whole huge pages: a tail on one would take memory that nobody asked for.
         let huge = bytes - bytes % HUGE_PAGE;
         advise_huge_pages(&map, offset, huge);
-        populate(&mut map, offset, bytes).map_err(|e| oom(bytes, e))?;
         let map = memmap2::MmapRaw::from(map);
         // SAFETY: the map is `reserve` bytes long, and the first multiple of HUGE_PAGE in it is at most HUGE_PAGE in.
         let items = unsafe { map.as_mut_ptr().add(offset) }.cast::<T>().cast_const();
         Ok(Lines { items, len, map, offset })
     }
 
+    /// In how many parts the memory is populated: others that map memory have to wait for such a system call.
+    pub(crate) fn parts(&self) -> usize {
+        self.bytes().div_ceil(HUGE_PAGE)
+    }
+
+    /// The items of a part.
+    pub(crate) fn part(&self, part: usize) -> std::ops::Range<usize> {
+        let each = HUGE_PAGE / size_of::<T>();
+        (part * each).min(self.len)..((part + 1) * each).min(self.len)
+    }
+
+    /// Makes the pages of a part present now, so that no check pays for one and lack of memory shows here. Changes nothing in them.
+    pub(crate) fn populate(&self, part: usize, tier: &'static str) -> Result<(), Error> {
+        let start = part * HUGE_PAGE;
+        let bytes = HUGE_PAGE.min(self.bytes().saturating_sub(start));
+        self.populate_bytes(start, bytes).map_err(|source| Error::OutOfMemory { tier, bytes: self.bytes(), source })
+    }
+
+    fn populate_bytes(&self, start: usize, bytes: usize) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        match self.map.advise_range(memmap2::Advice::PopulateWrite, self.offset + start, bytes) {
+            // A kernel older than 5.14 doesn't know the advice.
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+            done => return done,
+        }
+        const PAGE: usize = 4096;
+        for at in (start..start + bytes).step_by(PAGE) {
+            let word = self.items.cast_mut().cast::<u8>().wrapping_add(at).cast::<u64>();
+            // SAFETY: it is within the map, and aligned; whoever else uses it does so atomically (trait Zeroed).
+            let word = unsafe { StdAtomicU64::from_ptr(word) };
+            // A write that changes nothing. Relaxed: it publishes nothing.
+            word.fetch_or(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     #[inline(always)]
     fn as_slice(&self) -> &[T] {
-        // SAFETY: `new` made `items` point to `len` aligned items inside the map, which lives as long as `self` and which
+        // SAFETY: `reserve` made `items` point to `len` aligned items inside the map, which lives as long as `self` and which
         // nothing else refers to; it was zero at first, which is a value of T, and T is Sync (trait Zeroed), so shared
         // references to it may be used from any thread.
         unsafe { std::slice::from_raw_parts(self.items, self.len) }
@@ -116,6 +163,22 @@ unsafe impl<T: Zeroed> Sync for Lines<T> {}
 impl<T: Zeroed> Lines<T> {
     pub(crate) fn new(len: usize, _tier: &'static str) -> Result<Self, Error> {
         Ok(Lines { items: (0..len).map(|_| T::default()).collect() })
+    }
+
+    pub(crate) fn reserve(len: usize, tier: &'static str) -> Result<Self, Error> {
+        Self::new(len, tier)
+    }
+
+    pub(crate) fn parts(&self) -> usize {
+        1
+    }
+
+    pub(crate) fn part(&self, _part: usize) -> std::ops::Range<usize> {
+        0..self.items.len()
+    }
+
+    pub(crate) fn populate(&self, _part: usize, _tier: &'static str) -> Result<(), Error> {
+        Ok(())
     }
 
     fn as_slice(&self) -> &[T] {
@@ -165,33 +228,6 @@ fn advise_huge_pages(map: &memmap2::MmapMut, offset: usize, bytes: usize) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (map, offset, bytes);
-}
-
-/// Makes the pages present now, so that no check pays for one and lack of memory shows here.
-#[cfg(not(modelled))]
-fn populate(map: &mut memmap2::MmapMut, offset: usize, bytes: usize) -> io::Result<()> {
-    // One at a time: others that map memory have to wait for a system call like this.
-    for start in (0..bytes).step_by(HUGE_PAGE) {
-        populate_at_once(map, offset + start, HUGE_PAGE.min(bytes - start))?;
-    }
-    Ok(())
-}
-
-#[cfg(not(modelled))]
-fn populate_at_once(map: &mut memmap2::MmapMut, offset: usize, bytes: usize) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    match map.advise_range(memmap2::Advice::PopulateWrite, offset, bytes) {
-        // A kernel older than 5.14 doesn't know the advice.
-        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
-        done => return done,
-    }
-    const PAGE: usize = 4096;
-    for page in map[offset..offset + bytes].chunks_mut(PAGE) {
-        // Volatile, or the compiler may know that the page is zero already.
-        // SAFETY: `page` is a slice that we borrow mutably and that is not empty.
-        unsafe { page.as_mut_ptr().write_volatile(0) };
-    }
-    Ok(())
 }
 
 /// An error if so much cannot be had.

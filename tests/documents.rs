@@ -166,3 +166,18 @@ fn wrong_links_are_noticed() {
     assert_eq!(lost, ["src/none.rs"]);
     assert_eq!(anchor("`hapax filter`: lines, in and out"), "hapax-filter-lines-in-and-out");
 }
+
+#[test]
+fn what_is_installed_is_what_was_tested() {
+    let texts = ["md", "rs", "sh", "yml"].iter().flat_map(|extension| files(extension));
+    let mut found = 0;
+    for path in texts.chain(["scripts/fuzz", "scripts/mutants", ".ci/run"].map(PathBuf::from)) {
+        let text = fs::read_to_string(root().join(&path)).expect("it is text");
+        // (What this very test looks for is no command.)
+        for line in text.lines().filter(|line| line.contains("cargo install ") && !line.contains("contains(\"")) {
+            found += 1;
+            assert!(line.contains("--locked"), "{}: without --locked it takes later versions: {line}", path.display());
+        }
+    }
+    assert!(found > 4, "there are such commands: {found}");
+}

@@ -108,6 +108,43 @@ fn after_a_peak_memory_goes_back_within_two_windows_on_a_trickle() {
     }
 }
 
+#[test]
+fn after_a_peak_without_any_traffic_stats_give_memory_back() {
+    let (dedup, clock) = engine(1024 * MIB);
+    let at_rest = dedup.stats().bytes;
+    fresh(&dedup, 0..2_000_000);
+    let at_peak = dedup.stats();
+    assert!(at_peak.bytes > 36 * MIB && at_peak.window.live >= 2_000_000, "{at_peak:?}");
+    // Nobody sends anything any more. As a scrape does, a few times a window.
+    for _ in 0..9 {
+        clock.advance(WINDOW / 4);
+        dedup.stats();
+    }
+    let stats = dedup.stats();
+    assert_eq!((stats.window.live, stats.window.evicted_live, stats.bytes), (0, 0, at_rest), "{stats:?}");
+    // And if nobody has asked for long: one call for the old tables, and one, when a window has passed, for the last one.
+    fresh(&dedup, 0..2_000_000);
+    clock.advance(5 * WINDOW);
+    assert_eq!(dedup.stats().window.live, 0);
+    assert!(dedup.stats().window.tables.len() <= 2);
+    clock.advance(WINDOW + WINDOW / 10);
+    dedup.stats();
+    assert_eq!(dedup.stats().bytes, at_rest);
+}
+
+#[test]
+fn stats_do_not_move_the_time_of_events() {
+    let (dedup, clock) = engine(1024 * MIB);
+    let at = |seconds| hapax::Timestamp::from_secs(seconds);
+    clock.advance(100 * WINDOW);
+    dedup.stats(); // before the first event
+    assert!(dedup.check_at("a", at(5_000)).is_fresh());
+    clock.advance(100 * WINDOW);
+    assert_eq!(dedup.stats().window.live, 1);
+    assert!(dedup.check_at("a", at(5_050)).is_duplicate());
+    assert!(dedup.check_at("b", at(5_050)).is_fresh() && dedup.check_at("b", at(5_149)).is_duplicate());
+}
+
 /// What this process has in memory, where the system tells. (Other tests run at the same time, so the margins are wide, and the
 /// figures only count in a process of its own.)
 fn resident_bytes() -> Option<usize> {
@@ -225,6 +262,35 @@ fn a_thread_does_the_same_in_the_background() {
         assert!(trickle < 1 << 24, "memory never goes back");
         std::thread::yield_now();
     }
+}
+
+/// A rush, as after a restart: so many new ids as fast as threads can, from room for 1,000, with the options that an engine has by itself;
+/// all of them twice. How many were lost early, and how many of the second round passed.
+fn rush(threads: u64, ids: u64, in_batches: bool, refresh: bool) -> (u64, u64) {
+    let builder = Dedup::builder().window(Duration::from_secs(3_600)).capacity(1_000);
+    let dedup = &builder.refresh_on_duplicate(refresh).build().unwrap();
+    let round = |in_batches: bool| {
+        let share = |thread: u64| thread * ids / threads..(thread + 1) * ids / threads;
+        let one_by_one =
+            |mine: std::ops::Range<u64>| mine.filter(|id| dedup.check(Int::from(*id)).is_fresh()).count() as u64;
+        std::thread::scope(|scope| {
+            let rush = |mine| scope.spawn(move || if in_batches { fresh(dedup, mine) } else { one_by_one(mine) });
+            let threads: Vec<_> = (0..threads).map(|thread| rush(share(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+        })
+    };
+    assert_eq!(round(in_batches), ids, "of ids that never came before");
+    let lost = window(dedup).evicted_live;
+    (lost, round(true))
+}
+
+#[test]
+fn a_rush_from_a_small_window_loses_nothing() {
+    for (threads, in_batches) in [(1, true), (1, false), (2, true), (2, false), (4, true), (4, false)] {
+        let lost = rush(threads, 2_000_000, in_batches, false);
+        assert_eq!(lost, (0, 0), "{threads} threads, {}", if in_batches { "batches" } else { "one by one" });
+    }
+    assert_eq!(rush(2, 500_000, true, true), (0, 0), "with refresh");
 }
 
 #[test]

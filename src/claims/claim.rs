@@ -11,19 +11,23 @@ use std::time::Duration;
 /// An id that is the caller's to handle. Dropping it releases it.
 ///
 /// ```
-/// use hapax::Dedup;
+/// use hapax::{Attempt, Dedup};
 ///
-/// fn handle(dedup: &Dedup, id: &str) -> Result<(), Box<dyn std::error::Error>> {
-///     if let Some(claim) = dedup.claim(id).claimed() {
-///         let _number: u64 = id.parse()?; // fails: the claim is dropped, and the next delivery is handled
-///         claim.complete()?;
+/// // Whether it is done, so that its message can be acknowledged.
+/// fn handle(dedup: &Dedup, id: &str) -> Result<bool, Box<dyn std::error::Error>> {
+///     match dedup.claim(id) {
+///         Attempt::Claimed(claim) => {
+///             let _number: u64 = id.parse()?; // fails: the claim is dropped, and the next delivery is handled
+///             claim.complete()?;
+///             Ok(true)
+///         }
+///         other => Ok(other.is_duplicate()),
 ///     }
-///     Ok(())
 /// }
 ///
 /// let dedup = Dedup::builder().build()?;
 /// assert!(handle(&dedup, "seventeen").is_err());
-/// assert!(handle(&dedup, "17").is_ok());
+/// assert!(handle(&dedup, "17")?);
 /// assert!(dedup.claim("17").is_duplicate());
 /// assert!(dedup.claim("seventeen").claimed().is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -45,16 +45,21 @@ impl Dedup {
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-async-{}", std::process::id()));
-    /// # use hapax::{Dedup, JournalOptions};
+    /// # use hapax::{Attempt, Dedup, JournalOptions};
     /// # let dedup = Dedup::builder().journal(&directory, JournalOptions::new()).build()?;
     /// # async fn acknowledge() {}
     /// let handle = async {
-    ///     if dedup.check("m-17").is_fresh() {
-    ///         // … handle the message …
+    ///     match dedup.claim("m-17") {
+    ///         Attempt::Claimed(claim) => {
+    ///             // … handle the message …
+    ///             claim.complete()?;
+    ///         }
+    ///         Attempt::Duplicate(_) => {}
+    ///         _ => return Ok(()), // somebody is at it: it comes again
     ///     }
     ///     dedup.flush_async().await?;
     ///     acknowledge().await;
-    ///     Ok::<(), hapax::JournalError>(())
+    ///     Ok::<(), Box<dyn std::error::Error>>(())
     /// };
     /// # struct Unpark(std::thread::Thread);
     /// # impl std::task::Wake for Unpark { fn wake(self: std::sync::Arc<Self>) { self.0.unpark() } }

@@ -20,6 +20,8 @@ pub(crate) struct Common {
 /// for something that was put off.
 pub(crate) struct Bell {
     displaced: StdAtomicU64,
+    /// Those count that were displaced in one of so many lines.
+    sample: StdAtomicU64,
     /// Rings when so many are displaced in the sample of lines …
     displaced_max: StdAtomicU64,
     /// … and from this tick on.
@@ -28,12 +30,16 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// Displacements are counted in one of so many lines: often enough, and no counter that all callers want.
-    pub(crate) const LINES_A_SAMPLE: usize = 16;
+    /// In a table of so many lines, displacements are counted in one of so many, a power of two: often enough, and no counter that all callers
+    /// want. In a small table, where few are displaced before it is full, in more of them.
+    pub(crate) fn sample(lines: usize) -> usize {
+        if lines < 1 << 15 { 4 } else { 16 }
+    }
 
     fn new() -> Self {
         let never = || StdAtomicU64::new(u64::MAX);
-        Bell { displaced: StdAtomicU64::new(0), displaced_max: never(), due: never(), answer: OnceLock::new() }
+        let zero = || StdAtomicU64::new(0);
+        Bell { displaced: zero(), sample: zero(), displaced_max: never(), due: never(), answer: OnceLock::new() }
     }
 
     /// Who answers, from now on.
@@ -42,10 +48,17 @@ impl Bell {
     }
 
     /// When to ring next.
-    pub(crate) fn set(&self, displaced_max: u64, due: u64) {
+    pub(crate) fn set(&self, sample: usize, displaced_max: u64, due: u64) {
         self.displaced.store(0, Ordering::Relaxed);
+        self.sample.store(sample as u64, Ordering::Relaxed);
         self.displaced_max.store(displaced_max, Ordering::Relaxed);
         self.due.store(due, Ordering::Relaxed);
+    }
+
+    /// Whether as many again were displaced since it rang.
+    pub(crate) fn is_urgent(&self) -> bool {
+        let displaced = self.displaced.load(Ordering::Relaxed);
+        displaced >= self.displaced_max.load(Ordering::Relaxed).saturating_mul(2)
     }
 
     #[cold]
@@ -132,7 +145,7 @@ impl Common {
 
     /// An entry that must be kept was displaced in a line.
     pub(crate) fn displaced(&self, line: usize) {
-        if line.is_multiple_of(Bell::LINES_A_SAMPLE) {
+        if line as u64 & (self.bell.sample.load(Ordering::Relaxed).wrapping_sub(1)) == 0 {
             let displaced = self.bell.displaced.fetch_add(1, Ordering::Relaxed);
             if displaced >= self.bell.displaced_max.load(Ordering::Relaxed) {
                 self.bell.ring();

@@ -26,6 +26,9 @@ impl Window {
     /// Entries move between lines meanwhile, always to their new place before they go from the old one. So an entry can be missed only by reading
     /// its new line too early and its old one too late: lines that have changed since they were read are read again in the end.
     ///
+    /// Entries that live in their alternate lines come last. Brought back while lines are still filling, they would be the oldest there, and lost:
+    /// ten times as many as when they came for the first time.
+    ///
     /// Sets no time.
     pub(crate) fn dump(&self, mut each: impl FnMut(Dumped)) {
         let tables = self.tables();
@@ -34,14 +37,21 @@ impl Window {
             let memory = tables.memory(berth);
             each(Dumped::Table { lines: memory.lines() });
             let mut read = vec![0; memory.lines()];
-            for _again in [false, true] {
-                (0..memory.lines()).for_each(|line| self.dump_line(&memory, line, &mut read[line], &mut each));
+            for again in [false, true] {
+                let mut dump_line = |line| self.dump_line(&memory, (line, again), &mut read[line], &mut each);
+                (0..memory.lines()).for_each(&mut dump_line);
             }
         }
     }
 
-    /// Reads a line unless it is as it was read before.
-    fn dump_line(&self, memory: &TableMemory<'_>, line: usize, read: &mut u32, each: &mut impl FnMut(Dumped)) {
+    /// Reads those entries of a line that live at home; when it is read again, the others, and all if it has changed.
+    fn dump_line(
+        &self,
+        memory: &TableMemory<'_>,
+        (line, again): (usize, bool),
+        read: &mut u32,
+        each: &mut impl FnMut(Dumped),
+    ) {
         let moment = memory.moment(self.tables().common.agreed());
         memory.ready(line, &moment);
         let slots: [Slot; SLOTS] = std::array::from_fn(|slot| memory.load(line, slot));
@@ -49,13 +59,15 @@ impl Window {
         bytes.chunks_exact_mut(8).zip(slots).for_each(|(bytes, slot)| bytes.copy_from_slice(&slot.0.to_le_bytes()));
         // Never 0, so that no line counts as read that was not.
         let content = xxh3_64(&bytes) as u32 | 1;
-        if std::mem::replace(read, content) == content {
-            return;
-        }
+        let is_known = std::mem::replace(read, content) == content;
         for slot in slots {
             let Some(tag) = slot.tag().filter(|_| moment.is_live(slot.0)) else {
                 continue;
             };
+            let is_for_another_time = if slot.is_away() { !again } else { is_known };
+            if is_for_another_time {
+                continue;
+            }
             let home = if slot.is_away() { tag.alternate(line, memory.lines()) } else { line };
             let id = Digest { place: place_in(home, memory.lines()), mark: tag.as_mark() };
             each(Dumped::Entry { id, stamp: moment.stamp_of(slot.0) });
@@ -143,5 +155,27 @@ mod tests {
         }
         assert!((60_000..70_000).all(|n| !restored.contains(digest(n), at)));
         assert_eq!(restored.stats(at).evicted_live, 0);
+    }
+
+    #[test]
+    fn coming_back_costs_no_ids_in_a_table_that_is_full() {
+        let mut lost = 0;
+        for seed in 0..20 {
+            let digest = |n: u64| crate::Digester::with_seed(seed).digest(n.to_le_bytes());
+            let new = || Window::with_growth(Duration::from_secs(100), 50_000, Some(1 << 20), false).unwrap();
+            let (window, restored) = (new(), new());
+            let at = Timestamp::from_secs(100);
+            assert!((0..50_000).all(|n| window.check(digest(n), at) == crate::Outcome::Fresh));
+            restored.look_after_tables(false);
+            window.dump(at.into(), |what| match what {
+                Dumped::Table { lines } => restored.restore_table(lines, true).unwrap(),
+                Dumped::Entry { id, stamp } => {
+                    restored.check_at(id, restored.reading_of_stamp(stamp));
+                }
+            });
+            lost += restored.evicted_live();
+        }
+        // (It was 16 when ids came back line by line.) Of a million, as many as when they come for the first time.
+        assert!(lost <= 2, "{lost} of a million");
     }
 }

@@ -20,6 +20,7 @@ mod line;
 mod models;
 #[cfg(explore)]
 pub(crate) mod parts;
+mod preparation;
 mod roster;
 mod sizes;
 mod slot;

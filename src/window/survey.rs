@@ -5,25 +5,29 @@ use super::sizes::{RATED_LOAD, Sizes, capacity_of};
 /// The share of its capacity at which a table has had enough if nothing may be lost until there is another one.
 pub(crate) const LOSSLESS_SHARE: f64 = 0.75;
 
-/// When a table has had enough.
+/// When a table has had enough, unless there is a rush.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full {
     /// The share of its slots that live entries take.
     load: f64,
     /// A sign that it is worth a look: entries a line that were displaced since the last one.
     pub(crate) displaced_a_line: f64,
-    /// The least sign that counts, of the sample of lines.
-    pub(crate) displaced_min: u64,
 }
 
 impl Full {
     /// Just beyond what it is rated for: losses grow fast from here on, and a window whose capacity was chosen well keeps its table.
-    /// (At the rated load a window brings six times these displacements.)
-    pub(crate) const RATED: Full = Full { load: RATED_LOAD + 0.03, displaced_a_line: 1.0 / 64.0, displaced_min: 4 };
+    /// (At the rated load a window displaces twelve times as many.)
+    pub(crate) const RATED: Full = Full { load: RATED_LOAD + 0.03, displaced_a_line: 1.0 / 128.0 };
     /// Three quarters of what it is rated for: of ids that fill it for the first time, 3 in 10^9 have been lost by then.
-    pub(crate) const LOSSLESS: Full =
-        Full { load: RATED_LOAD * LOSSLESS_SHARE, displaced_a_line: 1.0 / 256.0, displaced_min: 1 };
+    pub(crate) const LOSSLESS: Full = Full { load: RATED_LOAD * LOSSLESS_SHARE, displaced_a_line: 1.0 / 512.0 };
 }
+
+/// The share of the window within which a table has had enough in a rush: at more than twice the rate that it is rated for.
+pub(crate) const RUSH: f64 = 1.0 / 3.0;
+
+/// The same sign if there may be a rush: what fills a table for the first time has displaced so many when it is at two thirds of what it is
+/// rated for.
+pub(crate) const DISPLACED_IN_A_RUSH: f64 = 1.0 / 2048.0;
 
 /// The share of the window that the rate of ids is measured over, to decide whether less memory would do. (What was started
 /// after so much of a window has died before two have passed.)
@@ -38,14 +42,32 @@ pub(crate) struct Survey {
     pub(crate) load: f64,
     /// The share of its slots that were written within the last [`RECENTLY`] of the window.
     pub(crate) recent: f64,
+    /// The share of its slots that were written within the last [`RUSH`] of the window.
+    pub(crate) rushed: f64,
     /// The share of a window that has passed since it was started.
     pub(crate) age: f64,
 }
 
 impl Survey {
+    /// Whether ids may be coming faster than the table is rated for.
+    pub(crate) fn may_become_rush(&self) -> bool {
+        self.rushed > RATED_LOAD * 0.5
+    }
+
+    /// Whether it is time to make the next table ready, in case of a rush.
+    pub(crate) fn is_rush_ahead(&self) -> bool {
+        self.rushed > RATED_LOAD * 0.65
+    }
+
+    /// Whether ids come so fast that the table will be overfull long before the first of them expire. Then there is no point in waiting
+    /// until it loses some.
+    pub(crate) fn is_rush(&self) -> bool {
+        self.rushed > Full::LOSSLESS.load
+    }
+
     /// The size of the table to start now, if any.
     pub(crate) fn wants(&self, sizes: &Sizes, full: Full) -> Option<usize> {
-        if self.load > full.load {
+        if self.load > full.load || self.is_rush() {
             return (self.size + 1 < sizes.len()).then_some(self.size + 1);
         }
         // As many as will be live if they go on to come as they did; and half of the table empty, to begin with.
@@ -63,7 +85,8 @@ mod tests {
     #[test]
     fn tables_grow_when_full_and_shrink_when_little_has_come_for_a_while() {
         let sizes = Sizes::new(lines_for(1_000_000).unwrap(), 1 << 30);
-        let wants = |size, load, recent, age| Survey { size, load, recent, age }.wants(&sizes, Full::RATED);
+        let wants =
+            |size, load, recent, age| Survey { size, load, recent, rushed: 0.2, age }.wants(&sizes, Full::RATED);
         assert_eq!(wants(0, RATED_LOAD, RATED_LOAD * RECENTLY, 5.0), None);
         assert_eq!(wants(0, 0.47, 0.3, 5.0), Some(1));
         assert_eq!(wants(3, 0.47, 0.3, 0.01), Some(4));
@@ -71,6 +94,9 @@ mod tests {
         assert_eq!(wants(4, 0.3, 0.001, 0.5), None, "too early to tell");
         assert_eq!(wants(4, 0.3, 0.0, 0.75), Some(0));
         assert_eq!(wants(4, 0.4, 0.4, 9.0), None);
+        let rushed =
+            |size, rushed| Survey { size, load: rushed, recent: rushed, rushed, age: 0.1 }.wants(&sizes, Full::RATED);
+        assert_eq!([rushed(0, 0.3), rushed(0, 0.33), rushed(4, 0.9)], [None, Some(1), None]);
         // A steady rate for which a size is large enough is not one for which it is too large, nor the next one too small.
         for size in 1..sizes.len() {
             for load in 1..47 {

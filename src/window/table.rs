@@ -36,18 +36,45 @@ pub(crate) struct Table<const SLOTS: usize = { self::SLOTS }, const LAP_BITS: u3
 impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
     /// A table of `lines` lines, an even number.
     pub(crate) fn new(lines: usize) -> Result<Self, Error> {
+        let table = Self::reserve(lines)?;
+        (0..table.parts()).try_for_each(|part| table.prepare(part, None))?;
+        Ok(table)
+    }
+
+    /// The same, but its memory is only promised until all of its parts are [prepared](Table::prepare).
+    pub(crate) fn reserve(lines: usize) -> Result<Self, Error> {
         assert!(lines.is_multiple_of(2) && SLOTS <= self::SLOTS && LAP_BITS <= self::LAP_BITS);
-        Ok(Table { lines: Lines::new(lines, "window")?, sweeps: Sweeps::new(lines) })
+        Ok(Table { lines: Lines::reserve(lines, "window")?, sweeps: Sweeps::new(lines) })
+    }
+
+    /// The number of parts that its memory is prepared in.
+    pub(crate) fn parts(&self) -> usize {
+        self.lines.parts()
+    }
+
+    /// Makes a part of the memory ready for use, for the `life`th time; for the first time: `None`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`].
+    pub(crate) fn prepare(&self, part: usize, life: Option<u64>) -> Result<(), Error> {
+        let Some(life) = life else {
+            return self.lines.populate(part, "window");
+        };
+        let lap = life & TableMemory::<SLOTS, LAP_BITS>::LAP_MASK;
+        let content = if obeys(Rule::LapOfLife) { Slot::default().with_lap(lap) } else { Slot::default() };
+        fill(&self.lines[self.lines.part(part)], content);
+        Ok(())
     }
 
     /// Returns the memory of a table that was retired. Who still looks at it sees vacancies.
     pub(crate) fn release(&self) {
         self.lines.release();
         #[cfg(modelled)]
-        self.fill(Slot::default());
+        fill(&self.lines, Slot::default());
     }
 
-    /// Makes a table that was retired ready for use, for the `life`th time (the first is 0).
+    /// Takes up a table that was retired; then its parts are to be [prepared](Table::prepare) for its next life.
     ///
     /// Its slots start at a lap of their own, so that a caller who has stalled since it was retired and means to overwrite a
     /// slot that it saw unused cannot: unless it stalls through as many lives as there are laps.
@@ -55,19 +82,11 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
     /// # Errors
     ///
     /// [`Error::OutOfMemory`], before anything is touched.
-    pub(crate) fn revive(&self, life: u64) -> Result<(), Error> {
+    pub(crate) fn revive(&self) -> Result<(), Error> {
         self.lines.is_available("window")?;
         // As if it had never been used: what sweeps knew of its ticks is long past.
         self.sweeps.restart();
-        let lap = life & TableMemory::<SLOTS, LAP_BITS>::LAP_MASK;
-        self.fill(if obeys(Rule::LapOfLife) { Slot::default().with_lap(lap) } else { Slot::default() });
         Ok(())
-    }
-
-    fn fill(&self, content: Slot) {
-        // Release: partner of the acquire fence in `view`. Whoever sees a slot filled sees that its table was retired before.
-        let slots = self.lines.iter().flat_map(|line| &line.0);
-        slots.for_each(|slot| slot.store(content.0, Ordering::Release));
     }
 
     /// The table as the protocol sees it.
@@ -109,6 +128,12 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
     pub(crate) fn bytes(&self) -> usize {
         self.lines.bytes() + self.sweeps.bytes() + size_of_val(self)
     }
+}
+
+fn fill<const SLOTS: usize>(lines: &[Line<SLOTS>], content: Slot) {
+    // Release: partner of the acquire fence in `view`. Whoever sees a slot filled sees that its table was retired before.
+    let slots = lines.iter().flat_map(|line| &line.0);
+    slots.for_each(|slot| slot.store(content.0, Ordering::Release));
 }
 
 /// A table's lines, and what they have in common with others': what the protocol of a line runs on.

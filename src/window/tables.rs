@@ -273,18 +273,26 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         }
     }
 
-    /// Puts a table into a berth that is not in use: a new one, or the one that is there already.
+    /// Puts a table into a berth that is not in use, all of it ready.
+    #[cfg(any(test, fuzzing, modelled))]
+    pub(crate) fn prepare(&self, berth: usize, lines: usize) -> Result<(), Error> {
+        let life = self.reserve(berth, lines)?;
+        let table = self.table(berth);
+        (0..table.parts()).try_for_each(|part| table.prepare(part, life))
+    }
+
+    /// Puts a table into a berth that is not in use: a new one, or the one that is there already. Which of its lives begins, if not the first: all of
+    /// its parts must be [prepared](Table::prepare) for it, by anybody.
     ///
     /// Only whoever looks after the tables may call this and what follows, and only one at a time.
-    pub(crate) fn prepare(&self, berth: usize, lines: usize) -> Result<(), Error> {
+    pub(crate) fn reserve(&self, berth: usize, lines: usize) -> Result<Option<u64>, Error> {
         let Berth { table, life, .. } = &self.berths[berth];
         if berth != 0 && table.get().is_none() {
-            let _ = table.set(Table::new(lines)?);
-        } else {
-            let lives = life.fetch_add(1, Ordering::Relaxed) + 1;
-            self.table(berth).revive(lives)?;
+            let _ = table.set(Table::reserve(lines)?);
+            return Ok(None);
         }
-        Ok(())
+        self.table(berth).revive()?;
+        Ok(Some(life.fetch_add(1, Ordering::Relaxed) + 1))
     }
 
     /// Makes a table that was prepared the newest; false if there are too many.

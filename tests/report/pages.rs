@@ -193,6 +193,22 @@ fn hapax_loses_where_it_loses() {
     assert!(page.contains("hapax loses none of 1 comparison"), "{page}");
 }
 
+#[test]
+fn of_too_few_runs_it_says_both_counts_and_that_either_may_be_chance() {
+    for nanos in [50, 200] {
+        let mut report = fixture::small();
+        for row in &mut report.rows {
+            row.runs.truncate(2);
+            let is_ours = row.strategy == "hapax window";
+            row.runs.iter_mut().for_each(|run| run.nanos = run.checks * if is_ours { nanos } else { 100 });
+        }
+        let page = render::table(&report).replace('\n', " ").replace("  ", " ");
+        let counts = if nanos == 50 { "faster in 1, and slower in 0" } else { "faster in 0, and slower in 1" };
+        assert!(page.contains(&format!("hapax is as fast or {counts}: either may be chance")), "{page}");
+        assert!(!page.contains("hapax loses none") && !page.contains("hapax loses 1"), "{page}");
+    }
+}
+
 /// It is well-formed XML, asks for nothing, and each picture has words and figures.
 #[test]
 fn the_page_is_well_formed_and_self_contained() {

@@ -4,6 +4,7 @@ use super::numbers::{bytes, count, digits, large, round, share, time};
 use super::view::{Group, Line, View, Wrong};
 use super::words::{self, list, plural};
 use crate::measure::Sort;
+use crate::measure::compare::RUNS_MIN;
 
 /// What one would say if one had a minute: who is fastest, what that costs, who was wrong, and where hapax loses.
 pub fn sentences(view: &View) -> Vec<String> {
@@ -40,7 +41,11 @@ fn fastest(main: &Group, sort: Sort, what: &str) -> Option<String> {
             ", {} × as fast as {}, the fastest that isn't hapax{}",
             digits(versus.times),
             versus.rival,
-            if versus.clear { "" } else { " (no clear difference)" }
+            match versus.clear {
+                true => "",
+                false if versus.runs < RUNS_MIN => " (of so few runs: it may be chance)",
+                false => " (no clear difference)",
+            }
         )),
         (false, _) => {
             let ours = main.of_sort(sort).find(|line| line.ours).and_then(|line| Some((line, line.speed?)));
@@ -117,28 +122,46 @@ fn of_kind(view: &View, what: &str, of: fn(&Line) -> Wrong) -> Option<String> {
 
 /// Where a rival is better beyond the spread of the runs, in speed, latency or memory.
 fn losses(view: &View) -> Vec<String> {
-    let mut sentences = Vec::new();
-    let compared = |line: &&Line| line.ours && line.versus.is_some();
-    let all = view.lines().filter(compared).count();
-    let slower: Vec<&Line> = view.lines().filter(compared).filter(|line| loses(line)).collect();
-    if all > 0 {
-        let places = plural(all, "comparison", "comparisons");
-        sentences.push(match slower.iter().min_by(|a, b| times(a).total_cmp(&times(b))) {
-            None => format!("In speed hapax loses none of {places} with the fastest rival of its sort."),
-            Some(worst) => format!(
-                "In speed hapax loses {} of {places} with the fastest rival of its sort; worst: {}, {} × as fast as {} at {} on {}.",
-                slower.len(),
-                worst.name,
-                digits(times(worst)),
-                worst.versus.as_ref().map_or("", |versus| &versus.rival),
-                words::live(&worst.row.setting),
-                words::threads(worst.row.setting.threads),
-            ),
-        });
-    }
+    let compared: Vec<&Line> = view.lines().filter(|line| line.ours && line.versus.is_some()).collect();
+    let (told, untold): (Vec<&Line>, Vec<&Line>) = compared.into_iter().partition(|line| has_enough_runs(line));
+    let mut sentences: Vec<String> = speed_losses(&told).into_iter().chain(by_chance(&untold)).collect();
     sentences.extend(view.groups.iter().rev().find_map(latency_loss));
     sentences.extend(view.main().and_then(memory_loss));
     sentences
+}
+
+fn speed_losses(compared: &[&Line]) -> Option<String> {
+    let slower: Vec<&Line> = compared.iter().copied().filter(|line| loses(line)).collect();
+    let places = plural(compared.len(), "comparison", "comparisons");
+    let sentence = match slower.iter().min_by(|a, b| times(a).total_cmp(&times(b))) {
+        None => format!("In speed hapax loses none of {places} with the fastest rival of its sort."),
+        Some(worst) => format!(
+            "In speed hapax loses {} of {places} with the fastest rival of its sort; worst: {}, {} × as fast as {} at {} on {}.",
+            slower.len(),
+            worst.name,
+            digits(times(worst)),
+            worst.versus.as_ref().map_or("", |versus| &versus.rival),
+            words::live(&worst.row.setting),
+            words::threads(worst.row.setting.threads),
+        ),
+    };
+    (!compared.is_empty()).then_some(sentence)
+}
+
+/// Of what cannot be told for lack of runs: both counts.
+fn by_chance(compared: &[&Line]) -> Option<String> {
+    let slower = compared.iter().filter(|line| times(line) < 1.0).count();
+    let sentence = format!(
+        "In {} with the fastest rival of its sort, of fewer than {RUNS_MIN} runs a side, hapax is as fast or faster in {}, and slower in {slower}: \
+         either may be chance.",
+        plural(compared.len(), "comparison", "comparisons"),
+        compared.len() - slower,
+    );
+    (!compared.is_empty()).then_some(sentence)
+}
+
+fn has_enough_runs(line: &Line) -> bool {
+    line.versus.as_ref().is_some_and(|versus| versus.runs >= RUNS_MIN)
 }
 
 fn loses(line: &Line) -> bool {
@@ -161,9 +184,10 @@ fn latency_loss(group: &Group) -> Option<String> {
         let ((ours, our), (rival, its)) = (best(sort, true)?, best(sort, false)?);
         (our.median > its.median && our.is_apart_from(&its)).then(|| {
             format!(
-                "In latency it loses at {} ids/s on {}: p99.9 of {} is {}, that of {} {}.",
+                "In latency it loses at {} ids/s on {}{}: p99.9 of {} is {}, that of {} {}.",
                 round(group.setting.rate.unwrap_or(0.0)),
                 words::threads(group.setting.threads),
+                if our.runs.min(its.runs) < RUNS_MIN { ", unless that is chance with so few runs" } else { "" },
                 ours.name,
                 time(our.median),
                 rival.name,
