@@ -266,6 +266,11 @@ impl Builder {
         }
         let policy = self.event_time.clone().unwrap_or_default().policy(self.window)?;
         let clock = EngineClock::new(self.clock, ticks.tick());
+        #[cfg(all(test, feature = "journal"))]
+        let clock = match self.surroundings.as_ref().and_then(|on| on.clock.clone()) {
+            Some(simulated) => EngineClock::simulated(simulated),
+            None => clock,
+        };
         #[cfg(feature = "journal")]
         let journal = match self.journal {
             #[cfg(test)]

@@ -5,6 +5,9 @@ use crate::clock::{Clock, MonotonicClock, Reading};
 #[cfg(feature = "journal")]
 use crate::clock::{ClockStep, Left, Machine, MachineTime, TimeBase, go_on};
 use crate::engine::Engine;
+#[cfg(feature = "journal")]
+use crate::rules::{Rule, obeys};
+#[cfg(feature = "journal")]
 use crate::stream_time::Around;
 #[cfg(feature = "journal")]
 use crate::stream_time::Resumed;
@@ -27,14 +30,38 @@ pub(crate) struct EngineClock {
 #[derive(Clone)]
 enum Source {
     Monotonic(MonotonicClock),
-    Custom(Arc<dyn Clock>),
+    /// With what is added to its nanoseconds.
+    Custom(Arc<dyn Clock>, i64),
+    #[cfg(all(test, feature = "journal"))]
+    Simulated(SimulatedClock),
+}
+
+/// A default clock over a simulated system's monotonic one.
+#[cfg(all(test, feature = "journal"))]
+#[derive(Clone)]
+pub(crate) struct SimulatedClock {
+    pub(crate) monotonic: crate::ManualClock,
+    pub(crate) ahead_nanos: Arc<StdAtomicU64>,
+}
+
+#[cfg(all(test, feature = "journal"))]
+impl SimulatedClock {
+    pub(crate) fn now(&self) -> Timestamp {
+        let ahead = self.ahead_nanos.load(Ordering::Relaxed);
+        Timestamp::from_nanos(self.monotonic.now().as_nanos().wrapping_add(ahead))
+    }
+
+    pub(crate) fn set(&self, now: Timestamp) {
+        let ahead = now.as_nanos().wrapping_sub(self.monotonic.now().as_nanos());
+        self.ahead_nanos.store(ahead, Ordering::Relaxed);
+    }
 }
 
 impl EngineClock {
     /// The given clock, or the default one, for a window of this tick.
     pub(crate) fn new(clock: Option<Box<dyn Clock>>, tick: Duration) -> Self {
         let (lag, source) = match clock {
-            Some(clock) => (clock.lag(), Source::Custom(clock.into())),
+            Some(clock) => (clock.lag(), Source::Custom(clock.into(), 0)),
             None => {
                 // So that what outlives the process can be understood by the next one.
                 let clock = MonotonicClock::since_epoch(tick);
@@ -49,13 +76,31 @@ impl EngineClock {
         }
     }
 
+    #[cfg(all(test, feature = "journal"))]
+    pub(crate) fn simulated(clock: SimulatedClock) -> Self {
+        EngineClock { source: Source::Simulated(clock), lag_nanos: 0, set_by: Arc::default() }
+    }
+
     #[inline(always)]
     pub(crate) fn now(&self) -> Reading {
         let time = match &self.source {
             Source::Monotonic(clock) => clock.now(),
-            Source::Custom(clock) => clock.now(),
+            Source::Custom(clock, ahead) => Timestamp::from_nanos(clock.now().as_nanos().saturating_add_signed(*ahead)),
+            #[cfg(all(test, feature = "journal"))]
+            Source::Simulated(clock) => clock.now(),
         };
         Reading { time, lag_nanos: self.lag_nanos }
+    }
+
+    /// A clock that the builder was given, too, goes on from here, now: where it was read last says nothing of the events that the
+    /// engine went by.
+    #[cfg(feature = "journal")]
+    fn set_by_events(&mut self, now: Timestamp) {
+        if let Source::Custom(clock, ahead) = &mut self.source {
+            *ahead = (now.as_nanos() as i64).wrapping_sub(clock.now().as_nanos() as i64);
+        } else {
+            self.set(now);
+        }
     }
 
     /// The default clock goes on from here, now. One that the builder was given is its owner's: then false.
@@ -69,7 +114,12 @@ impl EngineClock {
                 clock.set(now);
                 true
             }
-            Source::Custom(_) => false,
+            Source::Custom(..) => false,
+            #[cfg(test)]
+            Source::Simulated(clock) => {
+                clock.set(now);
+                true
+            }
         }
     }
 
@@ -90,7 +140,9 @@ impl EngineClock {
             Source::Monotonic(_) => {
                 Timestamp::default() + SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
             }
-            Source::Custom(clock) => clock.now(),
+            Source::Custom(clock, _) => clock.now(),
+            #[cfg(all(test, feature = "journal"))]
+            Source::Simulated(clock) => clock.now(),
         }
     }
 
@@ -98,7 +150,9 @@ impl EngineClock {
     pub(crate) fn glance(&self, unknown: Duration) -> Duration {
         match &self.source {
             Source::Monotonic(_) => Duration::MAX,
-            Source::Custom(_) => unknown,
+            Source::Custom(..) => unknown,
+            #[cfg(all(test, feature = "journal"))]
+            Source::Simulated(_) => unknown,
         }
     }
 }
@@ -181,15 +235,17 @@ impl Engine {
     /// The default clock goes on from the latest time that the memory has, or later; so nothing freezes, however far ahead that is.
     pub(crate) fn go_on(&mut self, from: Predecessor, now: MachineTime) -> Option<ClockStep> {
         let latest = self.window.latest_start().unwrap_or_default();
-        let (resumed, start, step) = match from.events {
+        if let Some(offset) = from.events {
             // What the clock said of time means nothing for the events.
-            Some(offset) => (Resumed::Events { offset, latest: latest.as_nanos() }, latest, None),
-            None => {
-                let (start, step) = go_on(from.left, latest, now, self.window.tick());
-                (Resumed::Clock, start, step)
-            }
+            self.stream_time.resume(Resumed::Events { offset, latest: latest.as_nanos() });
+            self.clock.set_by_events(latest);
+            return None;
+        }
+        let (start, step) = match obeys(Rule::GoOn) {
+            true => go_on(from.left, latest, now, self.window.tick()),
+            false => (self.clock.now().time, None),
         };
-        self.stream_time.resume(resumed);
+        self.stream_time.resume(Resumed::Clock);
         let is_ours = self.clock.set(start);
         step.filter(|_| is_ours)
     }

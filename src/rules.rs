@@ -102,6 +102,8 @@ pub(crate) enum Rule {
     PutOff,
     /// What is read again counts from its latest acceptance.
     LatestAcceptance,
+    /// The clock goes on from what a journal knows, by what has passed since.
+    GoOn,
 }
 
 /// Whether the rule holds here: always, but for models.

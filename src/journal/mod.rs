@@ -81,6 +81,9 @@ pub(crate) struct Surroundings {
     pub(crate) machine: Machine,
     /// Whether callers write what they flush, rather than a thread; for simulations.
     pub(crate) is_inline: bool,
+    /// What the default clock is there.
+    #[cfg(test)]
+    pub(crate) clock: Option<crate::engine_time::SimulatedClock>,
 }
 
 /// A journal whose directory is locked, and which is not read yet.
@@ -95,12 +98,19 @@ impl Opened {
     pub(crate) fn new(directory: &Path, options: JournalOptions, machine: Machine) -> Result<Self, Error> {
         options.validate()?;
         let disk = Arc::new(System { file_mode: options.file_mode });
-        Self::on(Surroundings { disk, machine, is_inline: false }, directory, options)
+        let surroundings = Surroundings {
+            disk,
+            machine,
+            is_inline: false,
+            #[cfg(test)]
+            clock: None,
+        };
+        Self::on(surroundings, directory, options)
     }
 
     pub(crate) fn on(surroundings: Surroundings, directory: &Path, options: JournalOptions) -> Result<Self, Error> {
         options.validate()?;
-        let Surroundings { disk, machine, is_inline } = surroundings;
+        let Surroundings { disk, machine, is_inline, .. } = surroundings;
         Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline })
     }
 

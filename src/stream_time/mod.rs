@@ -17,7 +17,7 @@ mod policy;
 
 pub(crate) use self::policy::{Bound, END, Policy, Resumed};
 
-use self::policy::{Agreement, Before, Order, difference, external, internal};
+use self::policy::{Agreement, Before, Order, difference, external, internal, signed};
 use crate::digest::Digest;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::{Refusal, Timestamp};
@@ -160,8 +160,9 @@ impl StreamTime {
     #[inline(always)]
     fn compare(&self, at: u64, limit: u64) -> Option<Result<Timestamp, Refusal>> {
         let latest = self.latest.as_ref().filter(|_| at < limit)?;
-        let internal = internal(at, self.offset()?)?;
-        match self.policy.order(internal, latest.get()) {
+        let offset = self.offset()?;
+        let internal = internal(at, offset)?;
+        match self.policy.order(signed(at, offset), latest.get()) {
             Order::Jump => None,
             Order::Late => Some(Err(Refusal::Late)),
             Order::Near => {
@@ -216,7 +217,7 @@ impl StreamTime {
             _ if is_first => None,
             _ => self.latest.as_ref().and_then(|latest| latest.get()),
         };
-        match self.policy.order(now, latest) {
+        match self.policy.order(signed(at, offset), latest) {
             Order::Near => Ok(now),
             Order::Late => Err(Refusal::Late),
             Order::Jump => {

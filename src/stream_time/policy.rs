@@ -46,15 +46,17 @@ impl Policy {
         self.allowed_lateness.is_some() || matches!(self.bound, Bound::Jump { .. })
     }
 
-    /// Compares an event with the latest, if there was one; both in the window's time.
+    /// Compares an event with the latest, if there was one; both in the window's time, in which an event from before its beginning is
+    /// negative.
     #[inline(always)]
-    pub(super) fn order(&self, at: u64, latest: Option<u64>) -> Order {
-        let Some(latest) = latest else {
+    pub(super) fn order(&self, at: i64, latest: Option<u64>) -> Order {
+        let Some(latest) = latest.map(u64::cast_signed) else {
             return Order::Near;
         };
+        let is_late = |allowed: u64| at.saturating_add_unsigned(allowed) < latest;
         match self.bound {
-            _ if self.allowed_lateness.is_some_and(|allowed| at.saturating_add(allowed) < latest) => Order::Late,
-            Bound::Jump { max, .. } if at > latest.saturating_add(max) => Order::Jump,
+            _ if self.allowed_lateness.is_some_and(is_late) => Order::Late,
+            Bound::Jump { max, .. } if at > latest.saturating_add_unsigned(max) => Order::Jump,
             _ => Order::Near,
         }
     }
@@ -148,9 +150,9 @@ impl Before {
         }
         let present_is_known = self.clock.is_some() || self.resumed == Some(Resumed::Clock);
         match self.latest.max(self.clock) {
-            Some(now) if present_is_known => difference(now, first).max(0),
             // Time has stood still at its origin, waiting for this event. In whole ticks, so that it makes no difference for what follows.
-            Some(now) if now < self.tick => -difference(first - first % self.tick, 0),
+            Some(now) if now < self.tick && self.clock.is_none() => -difference(first - first % self.tick, 0),
+            Some(now) if present_is_known => difference(now, first).max(0),
             // Nobody was there; or somebody of whom nobody knows how he counted.
             _ => 0,
         }
@@ -168,6 +170,12 @@ pub(super) fn internal(at: u64, offset: i64) -> Option<u64> {
     // An event from before the window's time began counts as of its beginning.
     let at = at.checked_add_signed(offset).unwrap_or(if offset < 0 { 0 } else { END });
     (at < END).then_some(at)
+}
+
+/// The same for comparisons: negative before the window's time began.
+#[inline(always)]
+pub(super) fn signed(at: u64, offset: i64) -> i64 {
+    at.cast_signed().saturating_add(offset)
 }
 
 /// The time of an event, as its caller would say it.

@@ -25,11 +25,11 @@ fn the_wall_bounds_the_future_and_2116_does() {
 fn events_are_late_or_far_ahead_by_more_than_is_allowed() {
     let policy = Policy { allowed_lateness: Some(100), ..jumping(10, 3) };
     let order = |at| policy.order(at, Some(1_000));
-    assert_eq!([order(900), order(899), order(0)], [Order::Near, Order::Late, Order::Late]);
-    assert_eq!([order(1_010), order(1_011), order(END - 1)], [Order::Near, Order::Jump, Order::Jump]);
-    assert_eq!(policy.order(END - 1, None), Order::Near);
+    assert_eq!([order(900), order(899), order(-1)], [Order::Near, Order::Late, Order::Late]);
+    assert_eq!([order(1_010), order(1_011), order(END.cast_signed() - 1)], [Order::Near, Order::Jump, Order::Jump]);
+    assert_eq!(policy.order(END.cast_signed() - 1, None), Order::Near);
     let allowed = Policy { allowed_lateness: Some(u64::MAX), ..jumping(u64::MAX, 1) };
-    assert_eq!([allowed.order(0, Some(END)), allowed.order(END, Some(0))], [Order::Near, Order::Near]);
+    assert_eq!([allowed.order(0, Some(END)), allowed.order(END.cast_signed(), Some(0))], [Order::Near, Order::Near]);
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(super) const BURST: usize = 600;
 
 impl Config {
     pub(super) fn draw(random: &mut Random) -> Self {
-        let kind = [Kind::Manual, Kind::Events, Kind::Events][random.below(3) as usize];
+        let kind = [Kind::Manual, Kind::Events, Kind::System][random.below(3) as usize];
         let history = (random.below(10) == 0).then(|| HistoryConfig {
             horizon_windows: 1 + random.below(5) as u8,
             one_in: [10, 100][random.below(2) as usize],
@@ -52,7 +52,7 @@ impl Config {
             refresh: random.below(3) == 0,
             deferred: random.below(4) == 0,
             history,
-            lateness: (random.below(4) == 9).then(|| random.below(1_500) as u32),
+            lateness: (random.below(4) == 0).then(|| random.below(1_500) as u32),
         }
     }
 

@@ -4,6 +4,7 @@ use super::config::{Config, Kind};
 use super::op;
 use super::world::HISTORY_IDS;
 use crate::clock::{Clocks, Machine as Host};
+use crate::engine_time::SimulatedClock;
 use crate::journal::Surroundings;
 use crate::journal::simulated::{Call, Fault, Simulated};
 use crate::{
@@ -23,8 +24,14 @@ pub(super) enum Opened {
 
 pub(super) struct Machine {
     disk: Simulated,
-    /// The clock that a builder is given, if it is.
+    kind: Kind,
+    /// The clock that a builder is given, or the system's monotonic one.
     manual: ManualClock,
+    /// The wall clock, and that since boot.
+    wall: ManualClock,
+    boot: ManualClock,
+    /// The default clock of the engine that runs.
+    clock: SimulatedClock,
     removals: u32,
 }
 
@@ -39,10 +46,17 @@ impl Machine {
     /// 2026-11-22.
     const NOW: u64 = 1_795_305_600_000_000_000;
 
-    pub(super) fn new(_config: &Config) -> Self {
-        let manual = ManualClock::new();
-        manual.set(Timestamp::from_nanos(Self::NOW));
-        Machine { disk: Simulated::new(), manual, removals: 0 }
+    pub(super) fn new(config: &Config) -> Self {
+        let [manual, wall, boot] = [Self::NOW, Self::NOW, 1_000_000_000_000].map(|nanos| {
+            let clock = ManualClock::new();
+            clock.set(Timestamp::from_nanos(nanos));
+            clock
+        });
+        if config.kind == Kind::System {
+            manual.set(Timestamp::from_secs(1_000));
+        }
+        let clock = SimulatedClock { monotonic: manual.clone(), ahead_nanos: Arc::default() };
+        Machine { disk: Simulated::new(), kind: config.kind, manual, wall, boot, clock, removals: 0 }
     }
 
     pub(super) fn open(&mut self, config: &Config, window: Duration, keep: bool) -> Opened {
@@ -55,8 +69,10 @@ impl Machine {
             .seed(7)
             .lease(config.window() / 5)
             .refresh_on_duplicate(config.refresh)
-            .journal(DIRECTORY, options)
-            .clock(self.manual.clone());
+            .journal(DIRECTORY, options);
+        if config.kind != Kind::System {
+            builder = builder.clock(self.manual.clone());
+        }
         if config.kind == Kind::Events
             && let Some(lateness) = config.lateness
         {
@@ -75,25 +91,36 @@ impl Machine {
     }
 
     fn surroundings(&self) -> Surroundings {
-        let manual = self.manual.clone();
+        let is_system = self.kind == Kind::System;
+        // A process begins with what the wall clock says.
+        self.clock.set(self.wall.now());
+        let (manual, wall, boot, clock) =
+            (self.manual.clone(), self.wall.clone(), self.boot.clone(), self.clock.clone());
         let clocks = move || Clocks {
-            engine: manual.now(),
-            wall_nanos: manual.now().as_nanos(),
-            boot_nanos: manual.now().as_nanos(),
+            engine: if is_system { clock.now() } else { manual.now() },
+            wall_nanos: wall.now().as_nanos(),
+            boot_nanos: boot.now().as_nanos(),
         };
         let machine = Host { clocks: Arc::new(clocks), boot: 1 };
-        Surroundings { disk: Arc::new(self.disk.clone()), machine, is_inline: true }
+        let clock = is_system.then(|| self.clock.clone());
+        Surroundings { disk: Arc::new(self.disk.clone()), machine, is_inline: true, clock }
     }
 
     // Clocks
 
     pub(super) fn advance(&mut self, by: Duration) {
-        self.manual.advance(by);
+        [&self.manual, &self.wall, &self.boot].into_iter().for_each(|clock| clock.advance(by));
     }
 
-    pub(super) fn suspend(&mut self, _by: Duration) {}
+    /// The monotonic clock stands still.
+    pub(super) fn suspend(&mut self, by: Duration) {
+        [&self.wall, &self.boot].into_iter().for_each(|clock| clock.advance(by));
+    }
 
-    pub(super) fn wall_step(&mut self, _by: i64) {}
+    pub(super) fn wall_step(&mut self, by: i64) {
+        let wall = self.wall.now().as_nanos().saturating_add_signed(by);
+        self.wall.set(Timestamp::from_nanos(wall));
+    }
 
     /// What the engine's clock shows.
     pub(super) fn clock_nanos(&self) -> u64 {
@@ -105,9 +132,9 @@ impl Machine {
         0
     }
 
-    /// The time that has really passed, and that of the engine.
+    /// The time that has really passed, and that of a clock that stands still while the machine sleeps.
     pub(super) fn system_nanos(&self) -> (u64, u64) {
-        (self.clock_nanos(), self.clock_nanos())
+        (self.boot.now().as_nanos(), self.manual.now().as_nanos())
     }
 
     // The disk

@@ -41,7 +41,7 @@ fn run(sequence: &Sequence) -> Result<u64, String> {
     done.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
-        Err(format!("a panic: {}", text.unwrap_or_default()))
+        Err(format!("a panic at {}: {}", PLACE.take(), text.unwrap_or_default()))
     })
 }
 
@@ -58,6 +58,8 @@ fn run_apart(sequence: &Sequence, without: Option<Rule>) -> Result<u64, String> 
 
 thread_local! {
     static SILENT: Cell<bool> = const { Cell::new(false) };
+    /// Where the last panic was.
+    static PLACE: Cell<String> = const { Cell::new(String::new()) };
 }
 
 /// Panics of sequences are findings, and reported as such.
@@ -66,8 +68,9 @@ fn be_silent() {
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if !SILENT.get() {
-                before(panic);
+            match SILENT.get() {
+                true => PLACE.set(panic.location().map(ToString::to_string).unwrap_or_default()),
+                false => before(panic),
             }
         }));
     });

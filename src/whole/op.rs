@@ -119,6 +119,28 @@ pub(super) enum Damage {
     Truncate,
 }
 
+impl Op {
+    /// Whether it is a call that carries a time, or one that sets none; or none at all.
+    pub(super) fn is_timed_or_reads(self) -> bool {
+        !matches!(
+            self,
+            Op::Check { .. }
+                | Op::CheckBatch { .. }
+                | Op::Claim { .. }
+                | Op::ClaimBatch { .. }
+                | Op::Complete { .. }
+                | Op::CompleteBatch { .. }
+                | Op::Renew { .. }
+                | Op::Append
+                | Op::Burst
+        )
+    }
+
+    pub(super) fn ends_the_process(self) -> bool {
+        matches!(self, Op::Crash { .. } | Op::Damage { .. } | Op::Restart { .. })
+    }
+}
+
 /// A sequence: an engine, and what happens to it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sequence {

@@ -69,6 +69,13 @@ struct Stream {
     offset: (u64, u64),
     /// The latest time of a call that carried none.
     clock: u64,
+    /// The journal certainly knows how it is counted.
+    is_durable: bool,
+    /// The engine was started again, and has not got an event yet: when by the clock.
+    rests: bool,
+    rests_since: u64,
+    /// Damage has taken it away.
+    is_lost: bool,
 }
 
 impl World {
@@ -103,10 +110,21 @@ impl World {
 
     /// Does an operation; what is wrong with its answer.
     pub(super) fn run(&mut self, op: Op) -> Result<(), Wrong> {
+        if self.stream.is_lost || (self.stream.rests && !op.is_timed_or_reads()) {
+            return Ok(());
+        }
+        let waits_for_events = self.config.kind == Kind::Events && self.config.lateness.is_some() && !self.stream.began;
+        if op.ends_the_process() && waits_for_events {
+            // When its ids were accepted, by the events' time, is not known to the journal either.
+            return Ok(());
+        }
+        if op.ends_the_process() && self.stream.began && !self.stream.is_durable && self.flush_if_it_can().is_err() {
+            // Whether the journal knows how its events' time is counted nobody can say.
+            return Ok(());
+        }
         let window = self.config.window().as_nanos() as u64;
         let part = |milliwindows: u32| Duration::from_nanos(window / 1_000 * u64::from(milliwindows));
         match op {
-            Op::Restart { .. } | Op::Crash { .. } | Op::Damage { .. } if self.config.kind == Kind::Events => {}
             Op::Advance { milliwindows } => self.machine.advance(part(milliwindows)),
             Op::AdvanceHorizon => {
                 if let Some(horizon) = self.rules.horizon {
@@ -197,6 +215,11 @@ impl World {
             Kind::Events if !self.stream.began && self.config.lateness.is_none() => {
                 let clock = self.machine.clock_nanos();
                 let (earliest, latest) = (self.stream.earliest.max(clock), self.stream.latest.max(clock));
+                Moment { real: latest, engine: earliest, earliest, latest }
+            }
+            Kind::Events if self.stream.rests => {
+                let passed = self.machine.clock_nanos() - self.stream.rests_since;
+                let (earliest, latest) = (self.stream.earliest, self.stream.latest + self.rules.tick + passed);
                 Moment { real: latest, engine: earliest, earliest, latest }
             }
             Kind::Events => {
@@ -318,6 +341,7 @@ impl World {
     /// An event has come.
     fn stream_goes_on(&mut self, at: u64) {
         let tick = self.rules.tick;
+        self.stream.rests = false;
         if !self.stream.began {
             self.stream.began = true;
             // An engine that went by its clock until now goes on from there.
@@ -678,6 +702,7 @@ impl World {
             Ok(()) if journal.failed => Err("flushed, although the journal had failed".to_string()),
             Ok(()) => {
                 journal.durable = journal.appended;
+                self.stream.is_durable = self.stream.began;
                 Ok(())
             }
             Err(_) if journal.may_fail() => {
@@ -685,6 +710,14 @@ impl World {
                 Ok(())
             }
             Err(error) => Err(format!("flush failed without cause: {error}")),
+        }
+    }
+
+    /// Flushes, if nothing keeps it from that.
+    fn flush_if_it_can(&mut self) -> Result<(), Wrong> {
+        match self.journal.may_fail() {
+            true => Err("the journal has failed, or may".to_string()),
+            false => self.flush(),
         }
     }
 
@@ -755,7 +788,8 @@ impl World {
         }
         if self.config.kind == Kind::Events && self.stream.began {
             // It goes on from the latest time that the journal has, whichever that is.
-            self.stream.earliest = 0;
+            self.stream = Stream { earliest: 0, rests: true, rests_since: self.machine.clock_nanos(), ..self.stream };
+            self.stream.is_lost = unknown;
         }
         (self.journal.appended, self.journal.durable) = (0, 0);
         (self.journal.failed, self.journal.gone) = (false, false);

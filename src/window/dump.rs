@@ -167,7 +167,7 @@ mod tests {
             let at = Timestamp::from_secs(100);
             assert!((0..50_000).all(|n| window.check(digest(n), at) == crate::Outcome::Fresh));
             restored.look_after_tables(false);
-            window.dump(at.into(), |what| match what {
+            window.dump(|what| match what {
                 Dumped::Table { lines } => restored.restore_table(lines, true).unwrap(),
                 Dumped::Entry { id, stamp } => {
                     restored.check_at(id, restored.reading_of_stamp(stamp));
