@@ -129,6 +129,12 @@ impl Engine {
         noted
     }
 
+    /// The window's time of a watermark, or why it is refused.
+    #[cfg(feature = "journal")]
+    pub(crate) fn event_time(&self, at: Timestamp) -> Result<Timestamp, crate::Refusal> {
+        self.stream_time.admit(at).map_or_else(|| self.stream_time.decide(at, || None, self), Ok)
+    }
+
     /// The time, for whoever only reads: it does not decide by which time the engine goes.
     pub(crate) fn now_at_rest(&self) -> Reading {
         if self.stream_time.is_by_events() { self.window.latest().into() } else { self.clock.now() }

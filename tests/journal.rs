@@ -504,9 +504,14 @@ fn stream_time_goes_on_from_where_it_was_said_to_be() {
     let (directory, clock) = (Directory::new("time"), clock());
     let dedup = directory.open(&clock);
     let at = Timestamp::from_secs(2_000_000);
-    dedup.check_at("a", at);
+    clock.set(at + 2 * WINDOW);
+    assert!(dedup.check_at("a", at).is_fresh());
     dedup.append(|appending| appending.time(at + 2 * WINDOW)).unwrap();
+    // Such a time cannot be right, and changes nothing.
+    dedup.append(|appending| appending.time(at + 1_000 * WINDOW)).unwrap();
     drop(dedup);
+    assert!(directory.open(&clock).check_at("b", at + 2 * WINDOW).is_fresh());
+    assert!(directory.open(&clock).check_at("b", at + 5 * WINDOW / 2).is_duplicate());
     assert!(directory.open(&clock).check_at("a", at).is_fresh(), "it is later than that");
 }
 
