@@ -1,7 +1,7 @@
 //! The synchronous engine within: how the tiers decide together.
 
 use crate::claims::{Claims, Respected};
-use crate::clock::{Clock, MonotonicClock, Reading};
+use crate::clock::{Clock, MonotonicClock, Reading, Stamp};
 #[cfg(feature = "journal")]
 use crate::clock::{Machine, TimeBase};
 use crate::config::Unconfirmed;
@@ -104,7 +104,7 @@ impl Engine {
             && journal.notes_checks()
             && self.extends(verdict)
         {
-            journal.accepted(self.window.stamp(at), [digest]);
+            journal.accepted(self.stamp(at), [digest]);
         }
         verdict
     }
@@ -309,7 +309,7 @@ impl Engine {
             }
             let extended = part.iter().zip(&verdicts[start..]).filter(|(_, verdict)| self.extends(**verdict));
             if let Some(journal) = &self.journal {
-                journal.accepted(self.window.stamp(at), extended.map(|(digest, _)| *digest));
+                journal.accepted(self.stamp(at), extended.map(|(digest, _)| *digest));
             }
         }
     }
@@ -391,6 +391,16 @@ impl Engine {
     pub(crate) fn now(&self) -> Reading {
         // Relaxed: of two simultaneous calls, either may be the first.
         if self.keeps_stream_time.load(Ordering::Relaxed) { self.window.latest().into() } else { self.clock.now() }
+    }
+
+    /// When it is that something was accepted, as the journal has it.
+    #[inline]
+    pub(crate) fn stamp(&self, at: Reading) -> Stamp {
+        // Relaxed: as above. Clocks run forward; events come late.
+        match self.keeps_stream_time.load(Ordering::Relaxed) {
+            true => self.window.stamp_late(at),
+            false => self.window.stamp(at),
+        }
     }
 
     /// From now on time is what callers give.
