@@ -79,7 +79,7 @@ pub struct Appending<'e> {
 impl Appending<'_> {
     /// Appends ids that were checked, with their verdicts, now. Of those only what is to be remembered is appended.
     pub fn accepted(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>) {
-        self.ids(checked, self.engine.window.stamp(self.engine.now()));
+        self.ids(checked, self.engine.stamp(self.engine.now()));
     }
 
     /// Appends ids that were checked, with their verdicts, at the time that their checks were given; see
