@@ -50,9 +50,10 @@ fn how_time_was_counted_and_what_time_it_was_is_known_after_a_restart() {
     let resumed = |dedup: &Dedup| dedup.engine.journal.as_ref().unwrap().resumed();
     let dedup = open();
     assert_eq!((resumed(&dedup).clocks, resumed(&dedup).base), (None, TimeBase::default()));
-    let base = TimeBase { offset_nanos: -7, kind: 1 };
-    dedup.engine.journal.as_ref().unwrap().set_time_base(base);
+    // By the clock; then by events that are behind it.
     dedup.check("a");
+    let base = TimeBase { offset_nanos: 7, kind: 1 };
+    dedup.check_at("b", Timestamp::from_nanos(clock.now().as_nanos() - 7));
     dedup.flush().unwrap();
     drop(dedup);
     let now = clock.now();
@@ -67,7 +68,7 @@ fn how_time_was_counted_and_what_time_it_was_is_known_after_a_restart() {
     // A later file says it in its header.
     let dedup = open();
     clock.advance(Duration::from_secs(1));
-    dedup.check("b");
+    dedup.check_at("c", clock.now());
     drop(dedup);
     assert_eq!(resumed(&open()).base, base);
     assert_eq!(resumed(&open()).clocks.unwrap().engine, clock.now());
