@@ -43,7 +43,7 @@ impl Marks for At<'_> {
         if self.0.refresh_on_duplicate {
             self.0.window.check_at(id, self.1);
             if let Some(journal) = &self.0.journal {
-                journal.accepted(self.0.window.stamp(self.1), [id]);
+                journal.accepted(self.0.stamp(self.1), [id]);
             }
         }
     }
@@ -61,7 +61,7 @@ impl Marks for At<'_> {
             history.insert(id, self.0.window.no_earlier(self.1.time));
         }
         if let Some(journal) = &self.0.journal {
-            let at = self.0.window.stamp(self.1);
+            let at = self.0.stamp(self.1);
             match with_fingerprint {
                 Some(digest) => journal.fingerprinted(at, id, digest),
                 None => journal.accepted(at, [id]),
@@ -71,7 +71,7 @@ impl Marks for At<'_> {
 
     fn forgets(&self, id: Digest) {
         if let Some(journal) = &self.0.journal {
-            journal.forgotten(self.0.window.stamp(self.1), id);
+            journal.forgotten(self.0.stamp(self.1), id);
         }
     }
 }
@@ -176,7 +176,7 @@ impl Engine {
         if let Some(journal) = &self.journal
             && self.extends(verdict)
         {
-            journal.accepted(self.window.stamp(at), [request.id]);
+            journal.accepted(self.stamp(at), [request.id]);
         }
         match verdict.outcome() {
             // Somebody has claimed it just now.

@@ -60,7 +60,7 @@ fn reopening(damage: Damage) -> Reopening {
 
 /// Opens what there is; the ids in it.
 pub(super) fn open(disk: &Simulated, damage: Damage) -> Result<(Found, Recovered, Vec<u64>), JournalError> {
-    let found = Found::open(Arc::new(disk.clone()), directory(), &machine())?;
+    let found = Found::open(Arc::new(disk.of_this_boot()), directory(), &machine())?;
     let mut ids = Vec::new();
     let recovered = found.replay(&reopening(damage), |run| ids.extend(run.ids().map(|id| id.place)))?;
     Ok((found, recovered, ids))

@@ -25,6 +25,8 @@ mod options;
 mod payload;
 mod recovery;
 mod reopen;
+#[cfg(test)]
+mod restarts;
 mod salvage;
 mod scan;
 #[cfg(test)]

@@ -201,7 +201,7 @@ impl Found {
             first: file.start,
             first_ids: file.first_ids,
         });
-        let stand_ins = verdict.stand_ins.iter().map(|block| salvage::segment_of(&self.directory, block));
+        let stand_ins = verdict.stand_ins.iter().map(|missing| salvage::segment_of(&self.directory, missing));
         let mut old: Vec<_> = kept.chain(stand_ins).collect();
         old.sort_by_key(|segment| segment.first);
         Ok(Start { old, number, ids, positions: Positions::default(), is_clean })

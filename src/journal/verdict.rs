@@ -19,6 +19,15 @@ pub(super) enum Part {
     StandIn(BlockHeader),
 }
 
+/// A file that is missing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missing {
+    /// What stands for its blocks.
+    pub(super) block: BlockHeader,
+    /// Accepted before it.
+    pub(super) first_ids: u64,
+}
+
 /// What is to become of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
@@ -45,7 +54,7 @@ pub(super) struct Verdict {
     /// Files that have expired, and were about to be deleted.
     pub(super) expired: Vec<PathBuf>,
     /// What is to be made in the place of files that are missing.
-    pub(super) stand_ins: Vec<BlockHeader>,
+    pub(super) stand_ins: Vec<Missing>,
     pub(super) defects: Vec<Defect>,
     /// The end of the last file, as a crash leaves it.
     pub(super) torn: Option<Bad>,
@@ -145,9 +154,9 @@ impl Judge<'_> {
         if to > from {
             let ids = stretch.first.ids.saturating_sub(self.verdict.ids);
             // Of what is behind a block that stands for others, some was known.
-            let loss = if stretch.first.skipped > 0 { Loss::AtMost(ids) } else { Loss::Exactly(ids) };
+            let loss = if stretch.first.is_stand_in() { Loss::AtMost(ids) } else { Loss::Exactly(ids) };
             self.gap(from, to, loss, stretch.first.ids, Some(stretch));
-        } else if stretch.first.skipped > 0 {
+        } else if stretch.first.is_stand_in() {
             self.verdict.ids_lost_before += stretch.first.ids.saturating_sub(self.verdict.ids);
         }
         self.verdict.ids_lost_before += stretch.lost_before;
@@ -193,7 +202,7 @@ impl Judge<'_> {
                 let (blocks_lost, file_is_missing) = (to - from, true);
                 let defect = Defect { path, offset: 0, what, file_is_missing, blocks_lost, ids_lost: loss };
                 self.verdict.defects.push(defect);
-                self.verdict.stand_ins.push(block);
+                self.verdict.stand_ins.push(Missing { block, first_ids: self.verdict.ids });
             }
         }
     }
