@@ -50,3 +50,19 @@ impl Claims {
         self.shards.iter().map(|shard| shard.lock().fingerprints.iter().collect())
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use crate::clock::ManualClock;
+    use crate::{Attempt, ClaimOptions, Dedup, Digester};
+
+    #[test]
+    fn what_was_accepted_elsewhere_has_no_fingerprint_here() {
+        let dedup = Dedup::builder().seed(5).clock(ManualClock::new()).build().unwrap();
+        let [one, other] = ["one", "other"].map(|payload| ClaimOptions::new().fingerprint(payload));
+        dedup.claim_with("id", one).claimed().unwrap().complete().unwrap();
+        assert!(matches!(dedup.claim_with("id", other), Attempt::Mismatch));
+        dedup.engine.restore(&[Digester::with_seed(5).digest("id")], dedup.engine.now());
+        assert!(dedup.claim_with("id", other).is_duplicate());
+    }
+}

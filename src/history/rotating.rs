@@ -299,7 +299,7 @@ impl History {
     /// The generation into which a shard's insertions go now.
     #[inline(always)]
     fn current(&self, shard: usize, now: u64) -> usize {
-        // Acquire: partner of the release in `turn`. Whoever sees that a generation is current, sees it cleared.
+        // Acquire: partner of the release in `clear_other`. Whoever sees that a generation is current, sees it cleared.
         let turn = Turn(self.turns[shard].load(Ordering::Acquire));
         if turn.takes(now, self.horizon_ticks) { turn.current() } else { self.turn(shard, turn, now) }
     }
@@ -308,7 +308,7 @@ impl History {
     #[cold]
     fn turn(&self, shard: usize, mut seen: Turn, now: u64) -> usize {
         let word = &self.turns[shard];
-        // Who fails here was overtaken by a caller who went on, so all of them together do.
+        // Whoever fails here was overtaken by somebody who has got further, so all of them together get on.
         while !seen.takes(now, self.horizon_ticks) {
             let next = match seen.is_clearing() {
                 false => Some(seen.clearing(now)),

@@ -44,3 +44,18 @@ fn the_first_moment_is_one_like_any_other() {
     assert_eq!(history.check(digest, Timestamp::from_nanos(1)), Outcome::Duplicate);
     assert!(format!("{history:?}").contains("blocks"));
 }
+
+#[test]
+fn the_last_moments_are_too() {
+    let history = History::new(HOUR, 1e-6, 1_000).unwrap();
+    let digest = |id: u64| Digester::with_seed(4).digest(id.to_le_bytes());
+    let horizon = HOUR.as_nanos() as u64;
+    let times: Vec<_> =
+        (0..6).rev().map(|horizons| Timestamp::from_nanos(u64::MAX).as_nanos() - horizons * horizon).collect();
+    for (id, nanos) in (0..).zip(&times) {
+        assert_eq!(history.check(digest(id), Timestamp::from_nanos(*nanos)), Outcome::Fresh);
+        let within = (0..=id).filter(|known| *nanos - times[*known as usize] <= horizon);
+        within.for_each(|known| assert!(history.contains(digest(known)), "{known} at {id}"));
+    }
+    assert!(!history.contains(digest(0)), "it is more than two horizons old");
+}

@@ -97,11 +97,13 @@ fn a_clearing_takes_fingerprints_with_it_also_after_a_restart() {
     for (name, restart) in WAYS {
         let (directory, clock) = (Directory::new(&format!("clear-{name}")), clock());
         let dedup = builder(&clock, false).journal(directory.journal(), JournalOptions::new()).build().unwrap();
-        assert!(pay(&dedup, "id", "one"));
+        assert!(pay(&dedup, "id", "one") && pay(&dedup, "another", "one"));
         dedup.clear();
         dedup.check("id");
         let dedup = restart(&directory, dedup, builder(&clock, false));
         assert_eq!(ask(&dedup, "id", "other"), "duplicate", "{name}");
+        assert!(dedup.check("another").is_fresh());
+        assert_eq!(ask(&dedup, "another", "other"), "duplicate", "{name}");
     }
 }
 
