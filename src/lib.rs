@@ -97,11 +97,11 @@
 //! - Of any number of threads that check one id within the window, exactly one is told that it is fresh.
 //! - An id accepted at t is a duplicate at every t' with t' - t < W, in the engine's time: an event that comes late counts as of the latest.
 //!   The window remembers it for at most two ticks longer, with a tick of at most W / 100.
-//! - Exceptions are rare, stated and counted: at the rated capacity one or two ids in a million are forgotten before their time
-//!   ([`WindowStats::evicted_live`]); two ids are taken for one another once in 2 x 10^13 checks.
+//! - Exceptions are rare, stated and counted: at the rated capacity one or two ids in a million are forgotten before their time, at the byte budget as
+//!   many as do not fit ([`WindowStats::evicted_live`]); two ids are taken for one another once in 2 x 10^13 checks.
 //! - Nothing is shared between processes, and nothing is remembered across restarts, unless there is a journal (feature `journal`) or a store (feature `store`).
 //! - Once an engine is built, no check fails, and without claims and a journal none waits, and none allocates, but for the buffers that a caller passes in, and for what it
-//!   takes to start the thread that makes the window grow.
+//!   takes to start the thread that makes the window grow. In a rush, checks [help it](Builder::growth_thread).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

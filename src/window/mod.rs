@@ -90,15 +90,15 @@ use std::time::Duration;
 /// - A digest accepted at t is a duplicate whenever t' - t < W, and never once t' - t >= W + 2 [ticks](WindowStats::tick).
 ///   Time does not run backwards: an earlier time than one already given counts as the latest given.
 /// - Unless it had to go before its time, which is counted ([`WindowStats::evicted_live`]): about 1.5 digests in a million at
-///   the rated capacity; more when the window may not grow any more, or cannot as fast as digests come.
+///   the rated capacity; more when the window may not grow any more.
 /// - Two different digests are taken for one with a probability of 5e-14 a check.
 ///
 /// # Growth
 ///
 /// `capacity` is where the window starts. When its table is full it starts a larger one, and looks at the old one until everything
 /// in it has expired; when much less has come for three quarters of a window, a smaller one, so that memory goes back to the system
-/// within two windows. [`with_max_memory_bytes`](Window::with_max_memory_bytes) says where it ends. Nobody waits for that: a thread that
-/// lives as long as it takes gets the memory ready.
+/// within two windows, if there are calls that give it the time. [`with_max_memory_bytes`](Window::with_max_memory_bytes) says where it ends. A
+/// thread that lives as long as it takes gets the memory ready; in a rush, callers [help](crate::Builder::growth_thread).
 ///
 /// # Cost
 ///

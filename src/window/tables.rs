@@ -274,7 +274,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     }
 
     /// Puts a table into a berth that is not in use, all of it ready.
-    #[cfg(any(test, fuzzing, modelled))]
+    #[cfg(any(test, fuzzing, explore))]
     pub(crate) fn prepare(&self, berth: usize, lines: usize) -> Result<(), Error> {
         let life = self.reserve(berth, lines)?;
         let table = self.table(berth);
