@@ -13,7 +13,7 @@ fn builder(disk: &Simulated, clock: &ManualClock, options: JournalOptions) -> Bu
     let of_machine = clock.clone();
     let clocks = move || Clocks { engine: of_machine.now(), wall_nanos: of_machine.now().as_nanos(), boot_nanos: 1 };
     let machine = Machine { clocks: Arc::new(clocks), boot: 1 };
-    let surroundings = Surroundings { disk: Arc::new(disk.of_this_boot()), machine, is_inline: true };
+    let surroundings = Surroundings { disk: Arc::new(disk.of_this_boot()), machine, is_inline: true, clock: None };
     let builder = Dedup::builder().capacity(1_000).growth_thread(false).clock(clock.clone());
     builder.journal(directory(), options).surroundings(surroundings)
 }

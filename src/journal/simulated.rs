@@ -170,6 +170,13 @@ impl Simulated {
         self.world().planned.push(Planned { call, after, fault });
     }
 
+    /// No call goes wrong any more, but for want of room.
+    pub(crate) fn heal(&self) {
+        let mut world = self.world();
+        world.planned.clear();
+        world.is_dead = false;
+    }
+
     /// How many calls there were that may have changed something.
     pub(crate) fn calls(&self) -> u64 {
         self.world().calls

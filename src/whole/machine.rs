@@ -103,7 +103,7 @@ impl Machine {
         };
         let machine = Host { clocks: Arc::new(clocks), boot: 1 };
         let clock = is_system.then(|| self.clock.clone());
-        Surroundings { disk: Arc::new(self.disk.clone()), machine, is_inline: true, clock }
+        Surroundings { disk: Arc::new(self.disk.of_this_boot()), machine, is_inline: true, clock }
     }
 
     // Clocks
