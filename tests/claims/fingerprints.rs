@@ -168,13 +168,13 @@ fn what_is_forgotten_takes_its_payload_with_it() {
 #[test]
 fn payloads_of_batches_are_remembered() {
     let (dedup, clock) = engine();
-    let with = |id: u32| ClaimOptions::new().fingerprint(if id % 2 == 0 { "even" } else { "odd" });
+    let with = |id: u32| ClaimOptions::new().fingerprint(if id.is_multiple_of(2) { "even" } else { "odd" });
     let claims: Vec<_> =
         (0..3_000_u32).filter_map(|id| dedup.claim_with(id.to_be_bytes(), with(id)).claimed()).collect();
     let mut ended = Vec::new();
     dedup.complete_batch(claims, &mut ended);
     for id in 0..3_000_u32 {
-        let answers = if id % 2 == 0 { ("duplicate", "mismatch") } else { ("mismatch", "duplicate") };
+        let answers = if id.is_multiple_of(2) { ("duplicate", "mismatch") } else { ("mismatch", "duplicate") };
         assert_eq!((ask(&dedup, id.to_be_bytes(), "even"), ask(&dedup, id.to_be_bytes(), "odd")), answers, "{id}");
     }
     assert_eq!(dedup.stats().claims.fingerprints, 3_000);
@@ -188,7 +188,7 @@ fn of_more_payloads_than_there_is_room_for_the_oldest_go_and_are_counted() {
     let dedup = Dedup::builder().window(WINDOW).capacity(2_000_000).clock(clock.clone()).seed(9).build().unwrap();
     let before = dedup.stats().bytes;
     for id in 0..1_200_000_u32 {
-        if id % 100_000 == 0 {
+        if id.is_multiple_of(100_000) {
             clock.advance(WINDOW / 100);
         }
         assert!(pay(&dedup, id.to_be_bytes(), "one"));
@@ -244,7 +244,7 @@ fn with_one_payload_an_id_there_is_no_mismatch_whatever_threads_do() {
                                     }
                                 }
                             }
-                            if step % 64 == 0 {
+                            if step.is_multiple_of(64) {
                                 clock.advance(WINDOW / 400);
                             }
                         }
