@@ -59,9 +59,9 @@ fn one_event_of_the_year_2200_changes_nothing() {
 /// What decided by which time an engine goes, though it carries none.
 #[test]
 fn a_replay_of_2020_is_right_whatever_was_called_before() {
-    let none = |_: &Dedup| ();
-    let calls: [(&str, fn(&Dedup)); 9] = [
-        ("nothing", none),
+    type Call = fn(&Dedup);
+    let calls: [(&str, Call); 9] = [
+        ("nothing", |_| ()),
         ("contains", |dedup| assert_eq!(dedup.contains("x"), None)),
         ("stats", |dedup| drop(dedup.stats())),
         ("forget", |dedup| assert_eq!(dedup.forget("x"), hapax::Forgotten::Entirely)),

@@ -313,7 +313,7 @@ impl StreamTime {
     pub(crate) fn note_clock(&self) -> bool {
         // Release: the first event sees that, or we see it.
         let noted = self.offset.compare_exchange(UNUSED as u64, CLOCK as u64, Ordering::AcqRel, Ordering::Acquire);
-        noted.is_ok() || noted == Err(CLOCK as u64)
+        noted.is_ok() || self.is_by_clock()
     }
 
     /// Returns true if time comes with events.
