@@ -85,9 +85,10 @@ impl State {
         State { done: None, ..self }
     }
 
-    /// Another engine goes on with what this one has left.
-    pub(super) fn restarted(self, rules: &Rules) -> Self {
-        let done = self.done.map(|done| Done { keep: done.keep.min(rules.window), ..done });
+    /// Another engine goes on with what this one has left, whose journal told times to so much.
+    pub(super) fn restarted(self, rules: &Rules, told_to: u64) -> Self {
+        let restarted = |done: Done| Done { keep: done.keep.min(rules.window), latest: done.latest + told_to, ..done };
+        let done = self.done.map(restarted);
         let history = rules.horizon.and(done.map(|done| done.earliest + rules.horizon.unwrap_or(0)));
         // (That of another horizon may be gone.)
         State { done, history: history.filter(|_| done.is_some()) }
@@ -103,6 +104,12 @@ impl State {
     pub(super) fn moved(self, (least, most): (u64, u64)) -> Self {
         let moved = |done: Done| Done { earliest: done.earliest + least, latest: done.latest + most, ..done };
         State { done: self.done.map(moved), history: self.history.map(|until| until + least) }
+    }
+
+    /// How much time has passed nobody can say any more.
+    pub(super) fn adrift(self, now: Moment) -> Self {
+        let done = self.done.map(|done| Done { keep: 0, latest: done.latest.max(now.latest), ..done });
+        State { done, history: None }
     }
 
     /// Whether the window may know it, and whether it may not.

@@ -770,6 +770,8 @@ impl World {
         let unknown = damaged || was_gone || (left == Left::Damaged && reports);
         let before = self.journal.durable;
         let rules = rules(&self.config, length, &dedup);
+        // Of events, which may come late, it has the tick.
+        let told_to = if self.config.kind == Kind::Events { self.rules.tick } else { 0 };
         for id in 0..IDS as usize {
             let log = &self.journal.logs[id];
             let belief = match left {
@@ -780,10 +782,16 @@ impl World {
                     Belief::of(log[from..].iter().flat_map(|(_, belief)| belief.states().iter().copied()))
                 }
             };
-            let belief = belief.map(|state| state.restarted(&rules));
+            // Which boot it was of is in the headers, too: without it, the wall clock counts, wherever that was set.
+            let is_adrift = damaged && self.config.kind == Kind::System;
+            let now = self.look();
+            let belief = belief.map(|state| {
+                let state = state.restarted(&rules, told_to);
+                if is_adrift { state.adrift(now) } else { state }
+            });
             self.journal.logs[id] = vec![(0, belief.clone())];
             self.journal.ever[id] =
-                Belief::of(self.journal.ever[id].states().iter().map(|state| state.restarted(&rules)));
+                Belief::of(self.journal.ever[id].states().iter().map(|state| state.restarted(&rules, told_to)));
             self.beliefs[id] = belief;
         }
         if self.config.kind == Kind::Events && self.stream.began {
