@@ -258,12 +258,10 @@ impl Window {
         Stamp { reading, tick: tick.pack() }
     }
 
-    /// The same, but it sets no time.
-    pub(crate) fn stamp_at_rest(&self, at: Reading) -> Stamp {
-        let mine = self.ticks.at(at);
-        let tick = self.tables().common.agree_at_rest(mine);
-        let reading = if tick == mine { at } else { self.ticks.reading_of(tick) };
-        Stamp { reading, tick: tick.pack() }
+    /// That of the latest time that anybody has given.
+    pub(crate) fn stamp_at_rest(&self) -> Stamp {
+        let tick = self.tables().common.agreed();
+        Stamp { reading: self.ticks.reading_of(tick), tick: tick.pack() }
     }
 
     /// The same for one that may be late: others may have been given any time in its tick.
