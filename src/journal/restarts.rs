@@ -116,7 +116,8 @@ fn accept(dedup: &Dedup, clock: &ManualClock, events: bool, random: &mut u64, ac
     accepted.push((id, if events { at.max(latest) } else { clock.now() }));
 }
 
-/// Another window over the same journal forgets nothing early, and remembers nothing for much longer.
+/// Another window over the same journal forgets nothing early, and remembers nothing for much
+/// longer.
 fn another_window(seed: u64) {
     let mut random = seed;
     let (disk, clock) = (Simulated::new(), clock());
