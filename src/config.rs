@@ -7,7 +7,7 @@ use crate::engine::{Engine, EngineClock};
 #[cfg(all(test, feature = "journal"))]
 use crate::journal::Surroundings;
 use crate::stats::Counters;
-use crate::sync::StdAtomicBool;
+use crate::sync::{StdAtomicBool, StdAtomicU64};
 use crate::window::Ticks;
 use crate::{Dedup, Error, History, Window};
 #[cfg(feature = "journal")]
@@ -276,6 +276,7 @@ impl Builder {
             lease: self.lease,
             clock,
             keeps_stream_time: StdAtomicBool::new(false),
+            latest_event: StdAtomicU64::new(0),
             counters: Counters::new(),
             journal: None,
             unscoped,

@@ -9,7 +9,7 @@ use crate::digest::{Digest, Digester};
 use crate::history::Look;
 use crate::journal::Journal;
 use crate::stats::{Counters, Counts, Stats};
-use crate::sync::{Ordering, StdAtomicBool};
+use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
 use crate::window::{CHUNK, Chunk, TableMemory, bits};
 use crate::{History, Outcome, Tier, Timestamp, Verdict, Window};
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub(crate) struct Engine {
     pub(crate) clock: EngineClock,
     /// Whether time is what `check_at` is given, from the first such call on.
     pub(crate) keeps_stream_time: StdAtomicBool,
+    /// The latest time of an event, in nanoseconds, if there is a journal to tell.
+    pub(crate) latest_event: StdAtomicU64,
     pub(crate) counters: Counters,
     pub(crate) journal: Option<Journal>,
     pub(crate) unscoped: Digester,
@@ -95,6 +97,7 @@ impl Engine {
     /// Checks one id.
     #[inline]
     pub(crate) fn check(&self, digest: Digest, at: Reading) -> Verdict {
+        self.note_event(at.time);
         let verdict = match &self.history {
             None => verdict(self.decide(digest, at), FRESH_BY_WINDOW),
             Some(history) => self.check_with(history, digest, at),
@@ -173,6 +176,7 @@ impl Engine {
         verdicts.clear();
         verdicts.reserve(digests.size_hint().0);
         // Even if there is nothing to check, the caller has said what time it is.
+        self.note_event(at.time);
         self.window.advance(at);
         let mut counts = Counts::default();
         match &self.history {
@@ -396,10 +400,22 @@ impl Engine {
     /// When it is that something was accepted, as the journal has it.
     #[inline]
     pub(crate) fn stamp(&self, at: Reading) -> Stamp {
-        // Relaxed: as above. Clocks run forward; events come late.
+        // Relaxed: as above. Clocks run forward; events come late, and then count as the latest of all.
         match self.keeps_stream_time.load(Ordering::Relaxed) {
-            true => self.window.stamp_late(at),
+            true => self.window.stamp(Timestamp::from_nanos(self.latest_event.load(Ordering::Relaxed)).into()),
             false => self.window.stamp(at),
+        }
+    }
+
+    /// An event has this time. The window knows the latest by its ticks only, and a later window over the same journal has others.
+    #[inline(always)]
+    pub(crate) fn note_event(&self, at: Timestamp) {
+        // Relaxed: a maximum, which orders nothing but itself.
+        if self.journal.is_some()
+            && self.keeps_stream_time.load(Ordering::Relaxed)
+            && self.latest_event.load(Ordering::Relaxed) < at.as_nanos()
+        {
+            self.latest_event.fetch_max(at.as_nanos(), Ordering::Relaxed);
         }
     }
 

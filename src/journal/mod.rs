@@ -63,6 +63,7 @@ use self::writer::{Rules, Writer};
 use crate::clock::{Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::Digest;
 use crate::engine::Engine;
+use crate::sync::Ordering;
 use crate::{Error, Timestamp};
 use std::path::Path;
 use std::sync::Arc;
@@ -121,6 +122,8 @@ impl Opened {
         let reopening = Reopening { damage: options.damage, sync: options.sync, seed, boot: machine.boot, wall_nanos };
         let recovered = found.replay(&reopening, |run| {
             let at = engine.window.within_a_tick(run.at);
+            // Relaxed: nobody else knows the engine yet.
+            engine.latest_event.fetch_max(at.time.as_nanos(), Ordering::Relaxed);
             match run.kind {
                 Kind::Accepted => {
                     digests.clear();
