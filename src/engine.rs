@@ -61,16 +61,22 @@ impl Engine {
     #[inline]
     pub(crate) fn check_event(&self, digest: Digest, at: Timestamp) -> Verdict {
         match self.stream_time.admit(at) {
-            Some(at) => self.check(digest, at.into()),
+            Some(at) => self.check_admitted(digest, at),
             None => self.check_doubtful(digest, at),
         }
+    }
+
+    #[inline(always)]
+    fn check_admitted(&self, digest: Digest, at: Timestamp) -> Verdict {
+        self.note_event(at);
+        self.check(digest, at.into())
     }
 
     /// The same for an event that has to be looked at.
     #[inline(never)]
     fn check_doubtful(&self, digest: Digest, at: Timestamp) -> Verdict {
         match self.stream_time.decide(at, || Some(digest), self) {
-            Ok(at) => self.check(digest, at.into()),
+            Ok(at) => self.check_admitted(digest, at),
             Err(refusal) => {
                 let verdict = Verdict::refused(refusal);
                 self.counters.add_one(verdict);
@@ -150,7 +156,10 @@ impl Engine {
         verdicts: &mut Vec<Verdict>,
     ) {
         match self.stream_time.admit(at) {
-            Some(at) => self.check_batch(digests, at.into(), verdicts),
+            Some(at) => {
+                self.note_event(at);
+                self.check_batch(digests, at.into(), verdicts);
+            }
             None => self.check_doubtful_batch(digests, at, verdicts),
         }
     }
@@ -166,7 +175,10 @@ impl Engine {
         let first = digests.next();
         let digests = first.into_iter().chain(digests);
         match self.stream_time.decide(at, || first, self) {
-            Ok(at) => self.check_batch(digests, at.into(), verdicts),
+            Ok(at) => {
+                self.note_event(at);
+                self.check_batch(digests, at.into(), verdicts);
+            }
             Err(refusal) => {
                 verdicts.clear();
                 verdicts.extend(digests.map(|_| Verdict::refused(refusal)));

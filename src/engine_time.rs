@@ -186,10 +186,18 @@ impl Engine {
     /// When it is that something was accepted, as the journal has it.
     #[inline]
     pub(crate) fn stamp(&self, at: Reading) -> Stamp {
-        // Clocks run forward; events come late.
-        match self.stream_time.is_by_events() {
-            true => self.window.stamp_late(at),
-            false => self.window.stamp(at),
+        match &self.journal {
+            // Clocks run forward; events come late, and then count as the latest of all.
+            Some(journal) if self.stream_time.is_by_events() => self.window.stamp(journal.latest_event().into()),
+            _ => self.window.stamp(at),
+        }
+    }
+
+    /// An event has come. The window knows the latest by its ticks only, and a later window over the same journal has others.
+    #[inline(always)]
+    pub(crate) fn note_event(&self, at: Timestamp) {
+        if let Some(journal) = &self.journal {
+            journal.note_event(at);
         }
     }
 

@@ -1,10 +1,12 @@
-//! The window's own durability: a log of what was accepted, in files that each cover a slice of time.
+//! The window's own durability: a log of what was accepted, in files that each cover a slice of
+//! time.
 //!
-//! In the order of the data: [`append`] and [`commit`] gather what callers append ([`payload`]) and make it durable in groups, through
-//! [`writer`] and [`disk`]; [`format`] is what is on the disk, with a [`mark`] that says how far it has come. [`recovery`] reads it
-//! again: [`listing`] finds the files, [`scan`] their blocks, [`survey`] all that there is, [`verdict`] what is missing of it, and
-//! [`salvage`] keeps what is whole. [`reopen`] goes on after a failure. [`snapshot`] is all of the memory in one file. [`dedup`] is what
-//! users see.
+//! In the order of the data: [`append`] and [`commit`] gather what callers append ([`payload`]) and
+//! make it durable in groups, through [`writer`] and [`disk`]; [`format`] is what is on the disk,
+//! with a [`mark`] that says how far it has come. [`recovery`] reads it again: [`listing`] finds
+//! the files, [`scan`] their blocks, [`survey`] all that there is, [`verdict`] what is missing of
+//! it, and [`salvage`] keeps what is whole. [`reopen`] goes on after a failure. [`snapshot`] is all
+//! of the memory in one file. [`dedup`] is what users see.
 
 mod append;
 mod commit;
@@ -61,6 +63,7 @@ use self::writer::{Rules, Writer};
 use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::Digest;
 use crate::engine::Engine;
+use crate::sync::{Ordering, StdAtomicU64};
 use crate::{Error, Timestamp};
 use std::path::Path;
 use std::sync::Arc;
@@ -75,6 +78,8 @@ pub(crate) struct Journal {
     resumed: Resumed,
     time: Arc<SharedTimeBase>,
     deferred: bool,
+    /// The latest event, by the window's time, in nanoseconds.
+    latest_event: StdAtomicU64,
 }
 
 /// What a journal is kept on.
@@ -132,8 +137,10 @@ impl Opened {
         let mut digests = Vec::new();
         let wall_nanos = (machine.clocks)().wall_nanos;
         let reopening = Reopening { damage: options.damage, sync: options.sync, seed, boot: machine.boot, wall_nanos };
+        let mut latest_event = 0;
         let recovered = found.replay(&reopening, |run| {
             let at = engine.window.within_a_tick(run.at);
+            latest_event = latest_event.max(at.time.as_nanos());
             match run.kind {
                 Kind::Accepted => {
                     digests.clear();
@@ -176,7 +183,8 @@ impl Opened {
         let shared = Arc::new(Shared::new(&options, writer, is_inline));
         let thread = shared.start().map_err(JournalError::io("start the thread of", &directory))?;
         let (recovery, resumed, deferred) = (recovered.recovery, recovered.resumed, options.deferred);
-        Ok(Journal { shared, thread, recovery, resumed, time, deferred })
+        let latest_event = StdAtomicU64::new(latest_event);
+        Ok(Journal { shared, thread, recovery, resumed, time, deferred, latest_event })
     }
 }
 
@@ -185,6 +193,20 @@ impl Journal {
     #[inline(always)]
     pub(crate) fn notes_checks(&self) -> bool {
         !self.deferred
+    }
+
+    /// An event has come.
+    #[inline(always)]
+    pub(crate) fn note_event(&self, at: Timestamp) {
+        // Relaxed: a maximum, which orders nothing but itself.
+        if self.latest_event.load(Ordering::Relaxed) < at.as_nanos() {
+            self.latest_event.fetch_max(at.as_nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// The latest event, by the window's time.
+    pub(crate) fn latest_event(&self) -> Timestamp {
+        Timestamp::from_nanos(self.latest_event.load(Ordering::Relaxed))
     }
 
     /// Ids were accepted; from now on `flush` is about them, too.

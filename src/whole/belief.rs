@@ -85,9 +85,9 @@ impl State {
         State { done: None, ..self }
     }
 
-    /// Another engine goes on with what this one has left, whose journal told times to so much.
-    pub(super) fn restarted(self, rules: &Rules, told_to: u64) -> Self {
-        let restarted = |done: Done| Done { keep: done.keep.min(rules.window), latest: done.latest + told_to, ..done };
+    /// Another engine goes on with what this one has left.
+    pub(super) fn restarted(self, rules: &Rules) -> Self {
+        let restarted = |done: Done| Done { keep: done.keep.min(rules.window), ..done };
         let done = self.done.map(restarted);
         let history = rules.horizon.and(done.map(|done| done.earliest + rules.horizon.unwrap_or(0)));
         // (That of another horizon may be gone.)

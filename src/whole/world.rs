@@ -770,8 +770,6 @@ impl World {
         let unknown = damaged || was_gone || (left == Left::Damaged && reports);
         let before = self.journal.durable;
         let rules = rules(&self.config, length, &dedup);
-        // Of events, which may come late, it has the tick.
-        let told_to = if self.config.kind == Kind::Events { self.rules.tick } else { 0 };
         for id in 0..IDS as usize {
             let log = &self.journal.logs[id];
             let belief = match left {
@@ -786,12 +784,12 @@ impl World {
             let is_adrift = damaged && self.config.kind == Kind::System;
             let now = self.look();
             let belief = belief.map(|state| {
-                let state = state.restarted(&rules, told_to);
+                let state = state.restarted(&rules);
                 if is_adrift { state.adrift(now) } else { state }
             });
             self.journal.logs[id] = vec![(0, belief.clone())];
             self.journal.ever[id] =
-                Belief::of(self.journal.ever[id].states().iter().map(|state| state.restarted(&rules, told_to)));
+                Belief::of(self.journal.ever[id].states().iter().map(|state| state.restarted(&rules)));
             self.beliefs[id] = belief;
         }
         if self.config.kind == Kind::Events && self.stream.began {
