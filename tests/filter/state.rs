@@ -126,7 +126,7 @@ fn inspection() {
     assert!(text.contains("hapax: a block is cut off at offset 96; 1 blocks, 2 ids lost"), "{text}");
     std::fs::write(&file, [b'?'; 100]).unwrap();
     let text = String::from_utf8(inspect().stdout).unwrap();
-    assert!(text.contains("hapax: the header is destroyed at offset 0; 1 blocks, 2 ids lost"), "{text}");
+    assert!(text.contains("hapax: the header is destroyed at offset 0;"), "{text}");
     // Without the mark nothing says that it is ours.
     std::fs::remove_file(state.0.join("mark")).unwrap();
     let output = inspect();
