@@ -117,14 +117,18 @@ fn inspection() {
         Command::new(hapax).args(["journal", "inspect", "--runs"]).arg(&state.0).output().unwrap()
     };
     let text = String::from_utf8(inspect().stdout).unwrap();
-    assert!(text.starts_with("00000000000000000000.hapax: 152 bytes, 1 blocks from 0"), "{text}");
+    assert!(text.starts_with("00000000000000000000.hapax: 240 bytes, 1 blocks from 0"), "{text}");
     assert!(text.ends_with("1 files: ids 2 accepted, 0 forgotten; 0 times cleared\n"), "{text}");
     let file = state.0.join("00000000000000000000.hapax");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
     let text = String::from_utf8(inspect().stdout).unwrap();
-    assert!(text.contains("torn at offset 64: a block is cut off; 87 bytes are not valid"), "{text}");
+    assert!(text.contains("hapax: a block is cut off at offset 96; 1 blocks, 2 ids lost"), "{text}");
     std::fs::write(&file, [b'?'; 100]).unwrap();
+    let text = String::from_utf8(inspect().stdout).unwrap();
+    assert!(text.contains("hapax: the header is destroyed at offset 0;"), "{text}");
+    // Without the mark nothing says that it is ours.
+    std::fs::remove_file(state.0.join("mark")).unwrap();
     let output = inspect();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("magic is ????????, expected HAPAXJNL"));
