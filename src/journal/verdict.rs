@@ -190,8 +190,12 @@ impl Judge<'_> {
         let had_more = |file: &Judged| file.is_damaged || file.parts.is_empty();
         let is_in = |file: &Judged| file.number <= from || !file.parts.is_empty();
         let here = match next {
-            // At the end of all, it may be of the last file or of one after it.
-            None => files.checked_sub(1).filter(|i| had_more(&self.verdict.files[*i])),
+            // At the end of all, it may be of the last file, of one after it, or, if that was begun after what is missing, of the
+            // one before.
+            None => (0..files).rev().take(2).find(|&i| {
+                let file = &self.verdict.files[i];
+                had_more(file) && file.number <= from
+            }),
             Some(_) => files.checked_sub(1).filter(|i| is_in(&self.verdict.files[*i])),
         };
         let before = files.checked_sub(2).filter(|i| next.is_some() && had_more(&self.verdict.files[*i]));

@@ -25,6 +25,8 @@ pub(super) struct World {
     /// Ids that bursts have used, and when the last of them was.
     burst_ids: u64,
     last_burst: Option<u64>,
+    /// The journal does not know any more which boot it is of.
+    is_adrift: bool,
     /// What was seen, so that a seed can be shown to repeat itself.
     pub(super) trace: u64,
 }
@@ -100,6 +102,7 @@ impl World {
             stream: Stream::default(),
             burst_ids: 0,
             last_burst: None,
+            is_adrift: false,
             trace: 0,
         })
     }
@@ -781,7 +784,8 @@ impl World {
                 }
             };
             // Which boot it was of is in the headers, too: without it, the wall clock counts, wherever that was set.
-            let is_adrift = damaged && self.config.kind == Kind::System;
+            self.is_adrift |= damaged && self.config.kind == Kind::System;
+            let is_adrift = self.is_adrift;
             let now = self.look();
             let belief = belief.map(|state| {
                 let state = state.restarted(&rules);
