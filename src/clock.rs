@@ -99,6 +99,7 @@ impl Reading {
 
 /// How a window stamps what is accepted at a reading: readings with the same tick are all the same to it.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "journal"), allow(dead_code, reason = "only a journal asks"))]
 pub(crate) struct Stamp {
     pub(crate) reading: Reading,
     pub(crate) tick: u64,

@@ -9,6 +9,7 @@ use crate::engine_time::EngineClock;
 use crate::journal::Surroundings;
 use crate::stats::Counters;
 use crate::stream_time::StreamTime;
+use crate::sync::StdAtomicU64;
 use crate::window::Ticks;
 use crate::{Dedup, Error, EventTime, History, Window};
 #[cfg(feature = "journal")]
@@ -301,6 +302,7 @@ impl Builder {
             lease: self.lease,
             clock,
             stream_time: StreamTime::new(policy, self.event_time.is_some()),
+            latest_event: StdAtomicU64::new(0),
             counters: Counters::new(),
             journal: None,
             unscoped,

@@ -9,6 +9,7 @@ use crate::history::Look;
 use crate::journal::Journal;
 use crate::stats::{Counters, Counts, Stats};
 use crate::stream_time::StreamTime;
+use crate::sync::StdAtomicU64;
 use crate::window::{CHUNK, Chunk, TableMemory, bits};
 use crate::{History, Outcome, Refusal, Tier, Timestamp, Verdict, Window};
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub(crate) struct Engine {
     pub(crate) clock: EngineClock,
     /// What time is, if callers give it.
     pub(crate) stream_time: StreamTime,
+    /// The latest time of an event, by the window's time, in nanoseconds, if there is a journal to tell.
+    pub(crate) latest_event: StdAtomicU64,
     pub(crate) counters: Counters,
     /// Apart, as most engines have none.
     pub(crate) journal: Option<Box<Journal>>,
@@ -41,6 +44,7 @@ impl Engine {
     /// Checks one id.
     #[inline]
     pub(crate) fn check(&self, digest: Digest, at: Reading) -> Verdict {
+        self.note_event(at.time);
         let verdict = match &self.history {
             None => verdict(self.decide(digest, at), FRESH_BY_WINDOW),
             Some(history) => self.check_with(history, digest, at),
@@ -179,6 +183,7 @@ impl Engine {
         verdicts.clear();
         verdicts.reserve(digests.size_hint().0);
         // Even if there is nothing to check, the caller has said what time it is.
+        self.note_event(at.time);
         self.window.advance(at);
         let mut counts = Counts::default();
         match &self.history {

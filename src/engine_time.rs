@@ -8,8 +8,9 @@ use crate::engine::Engine;
 use crate::stream_time::Around;
 #[cfg(feature = "journal")]
 use crate::stream_time::Resumed;
+use crate::sync::Ordering;
 #[cfg(feature = "journal")]
-use crate::sync::{Ordering, StdAtomicU64};
+use crate::sync::StdAtomicU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -132,10 +133,22 @@ impl Engine {
     /// When it is that something was accepted, as the journal has it.
     #[inline]
     pub(crate) fn stamp(&self, at: Reading) -> Stamp {
-        // Clocks run forward; events come late.
+        // Relaxed: as below. Clocks run forward; events come late, and then count as the latest of all.
         match self.stream_time.is_by_events() {
-            true => self.window.stamp_late(at),
+            true => self.window.stamp(Timestamp::from_nanos(self.latest_event.load(Ordering::Relaxed)).into()),
             false => self.window.stamp(at),
+        }
+    }
+
+    /// An event has this time, by the window's. That knows the latest by its ticks only, and a later window over the same journal has others.
+    #[inline(always)]
+    pub(crate) fn note_event(&self, at: Timestamp) {
+        // Relaxed: a maximum, which orders nothing but itself.
+        if self.journal.is_some()
+            && self.stream_time.is_by_events()
+            && self.latest_event.load(Ordering::Relaxed) < at.as_nanos()
+        {
+            self.latest_event.fetch_max(at.as_nanos(), Ordering::Relaxed);
         }
     }
 

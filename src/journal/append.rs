@@ -77,20 +77,21 @@ pub struct Appending<'e> {
 }
 
 impl Appending<'_> {
-    /// Appends ids that were checked, with their verdicts, now. Of those only what is to be remembered is appended.
+    /// Appends ids that were checked, with their verdicts, now. Of those only what is to be
+    /// remembered is appended.
     pub fn accepted(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>) {
         self.ids(checked, self.engine.stamp(self.engine.now()));
     }
 
-    /// Appends ids that were checked, with their verdicts, at the time that their checks were given; see
-    /// [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
+    /// Appends ids that were checked, with their verdicts, at the time that their checks were
+    /// given; see [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
     pub fn accepted_at(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>, at: Timestamp) {
         let at = self.taken(at);
         self.ids(checked, self.engine.window.stamp_at(at.into()));
     }
 
-    /// Says how far a source has come, in whatever way it counts: an offset of a partition, of a file. The latest one that is said
-    /// counts; [`positions`](Dedup::positions) returns it.
+    /// Says how far a source has come, in whatever way it counts: an offset of a partition, of a
+    /// file. The latest one that is said counts; [`positions`](Dedup::positions) returns it.
     pub fn position(&mut self, source: impl AsRef<[u8]>, position: impl AsRef<[u8]>) {
         let (source, position) = (source.as_ref(), position.as_ref());
         let fits = too_large("bytes of the source of a position", source.len(), SOURCE_BYTES_MAX)
@@ -147,9 +148,11 @@ impl std::fmt::Debug for Appending<'_> {
 }
 
 impl Dedup {
-    /// Appends ids, positions of their sources, and times, as one: after a crash all of it is there, or nothing.
+    /// Appends ids, positions of their sources, and times, as one: after a crash all of it is
+    /// there, or nothing.
     ///
-    /// For consumers that keep how far they have come beside what they have seen, and [`deferred`](crate::JournalOptions::deferred):
+    /// For consumers that keep how far they have come beside what they have seen, and
+    /// [`deferred`](crate::JournalOptions::deferred):
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-append-{}", std::process::id()));
@@ -173,13 +176,15 @@ impl Dedup {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// It is durable when a [`flush`](Dedup::flush) that is called later has returned. A panic of `fill` appends nothing.
+    /// It is durable when a [`flush`](Dedup::flush) that is called later has returned. A panic of
+    /// `fill` appends nothing.
     ///
     /// # Errors
     ///
-    /// Then nothing of it was appended. [`JournalError::NotConfigured`] without a journal; [`JournalError::TooLarge`] beyond 64 MiB
-    /// for all of it, 65,536 sources, 1 KiB for the name of one, 64 KiB for a position, and 32 MiB for all positions; and, when the
-    /// journal has failed, why.
+    /// Then nothing of it was appended. [`JournalError::NotConfigured`] without a journal;
+    /// [`JournalError::TooLarge`] beyond 64 MiB for all of it, 65,536 sources, 1 KiB for the name
+    /// of one, 64 KiB for a position, and 32 MiB for all positions; and, when the journal has
+    /// failed, why.
     ///
     /// # Cost
     ///
@@ -196,8 +201,8 @@ impl Dedup {
         }
     }
 
-    /// Returns the latest position of each source that was [appended](Dedup::append): as recovered, and as appended since. In the
-    /// order of the sources' names; none without a journal.
+    /// Returns the latest position of each source that was [appended](Dedup::append): as recovered,
+    /// and as appended since. In the order of the sources' names; none without a journal.
     pub fn positions(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.engine.journal.as_ref().map_or_else(Vec::new, |journal| journal.shared.positions())
     }
@@ -226,7 +231,8 @@ impl Dedup {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Does nothing without a journal. Large batches are not appended as one; [`append`](Dedup::append) does that.
+    /// Does nothing without a journal. Large batches are not appended as one;
+    /// [`append`](Dedup::append) does that.
     ///
     /// # Errors
     ///
@@ -238,7 +244,8 @@ impl Dedup {
         self.append_parts(checked, |appending, part| appending.accepted_at(part, at))
     }
 
-    /// Appends ids that were checked without a time; see [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
+    /// Appends ids that were checked without a time; see
+    /// [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
     ///
     /// # Errors
     ///

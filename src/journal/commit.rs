@@ -1,11 +1,12 @@
-//! Group commit: callers append to a payload in memory, a thread writes and syncs what has come together, and wakes those who wait for
-//! it. Or, for simulations, whoever flushes does that.
+//! Group commit: callers append to a payload in memory, a thread writes and syncs what has come
+//! together, and wakes those who wait for it. Or, for simulations, whoever flushes does that.
 
 use super::error::JournalError;
 use super::options::{JournalOptions, MAX_PENDING_BYTES};
 use super::payload::{Kind, Payload};
+use super::reopen::Lost;
 use super::state::{State, Written};
-use super::writer::{Lost, Writer};
+use super::writer::Writer;
 use crate::Timestamp;
 use crate::clock::{Stamp, TimeBase};
 use crate::digest::Digest;
@@ -109,7 +110,8 @@ impl Shared {
         self.append_by(Timestamp::default(), |payload| payload.push_time_base(base));
     }
 
-    /// Whoever asks is told of a failure. What comes after it is kept as far as there is room; what is not, is counted.
+    /// Whoever asks is told of a failure. What comes after it is kept as far as there is room; what
+    /// is not, is counted.
     #[inline]
     fn append_by(&self, at: Timestamp, push: impl FnOnce(&mut Payload)) {
         let mut state = self.lock_with_room();
@@ -197,7 +199,8 @@ impl Shared {
         }
     }
 
-    /// Whether what is durable can be found again: its directory and the newest file have their names.
+    /// Whether what is durable can be found again: its directory and the newest file have their
+    /// names.
     pub(super) fn verify(&self) -> Result<(), JournalError> {
         loop {
             let (disk, watch) = self.lock().watched();
@@ -252,7 +255,8 @@ impl Shared {
         }
     }
 
-    /// After the thread has ended: says on the disk that this is all, if it is, and gives the directory up.
+    /// After the thread has ended: says on the disk that this is all, if it is, and gives the
+    /// directory up.
     pub(super) fn finish(&self) {
         let mut writer = self.lock_writer();
         let is_all_there = self.lock().is_all_there();

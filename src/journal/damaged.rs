@@ -1,5 +1,6 @@
-//! Journals that somebody has damaged: every id that is lost is reported, nothing is invented, what is whole is kept, and the next open
-//! finds no new damage. `HAPAX_DAMAGED` says how many, `HAPAX_DAMAGED_SEED` which; see `scripts/damage`.
+//! Journals that somebody has damaged: every id that is lost is reported, nothing is invented, what
+//! is whole is kept, and the next open finds no new damage. `HAPAX_DAMAGED` says how many,
+//! `HAPAX_DAMAGED_SEED` which; see `scripts/damage`.
 
 use super::damage::Loss;
 use super::error::JournalError;
@@ -56,7 +57,8 @@ fn written(random: &mut u64) -> Written {
     Written { disk, accepted: next, is_clean, is_whole }
 }
 
-/// The files that may be damaged, and how much of each: after a crash the end of the last one is anybody's guess anyway.
+/// The files that may be damaged, and how much of each: after a crash the end of the last one is
+/// anybody's guess anyway.
 fn targets(written: &Written) -> Vec<(PathBuf, u64)> {
     let disk = written.disk.copy();
     let listing = list(&disk, directory()).unwrap();

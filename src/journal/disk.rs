@@ -1,4 +1,5 @@
-//! Everything that the journal does to a disk, so that tests can put another one there: one in memory, any call to which fails.
+//! Everything that the journal does to a disk, so that tests can put another one there: one in
+//! memory, any call to which fails.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -6,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// What a journal needs. An error ends what was being done: nothing is tried twice.
 pub(crate) trait Disk: Send + Sync + 'static {
-    /// Makes a directory, and those above it, which are there for good then. One that is there is no error.
+    /// Makes a directory, and those above it, which are there for good then. One that is there is
+    /// no error.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
     /// Keeps others out of a directory, by a file in it that says who does.
     fn lock(&self, path: &Path, holder: &str) -> Result<Box<dyn Held>, NotLocked>;
@@ -214,7 +216,8 @@ impl Held for Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing it is not enough: a child that was forked just now has it open as well, until its own program begins.
+        // Closing it is not enough: a child that was forked just now has it open as well, until its
+        // own program begins.
         let _ = self.0.unlock();
     }
 }

@@ -13,9 +13,10 @@ use std::{fmt, io};
 /// # Ok::<(), hapax::Error>(())
 /// ```
 ///
-/// After an error while writing nothing is acknowledged as durable any more: everybody who waits and every later
-/// [`flush`](crate::Dedup::flush) gets that error, until [`reopen_journal`](crate::Dedup::reopen_journal) has succeeded, or the engine
-/// is built again. A journal that is over its budget goes on by itself when files have expired.
+/// After an error while writing nothing is acknowledged as durable any more: everybody who waits
+/// and every later [`flush`](crate::Dedup::flush) gets that error, until
+/// [`reopen_journal`](crate::Dedup::reopen_journal) has succeeded, or the engine is built again. A
+/// journal that is over its budget goes on by itself when files have expired.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum JournalError {
@@ -57,8 +58,8 @@ pub enum JournalError {
         /// What it may.
         max_disk_bytes: u64,
     },
-    /// The directory, or the file that is being written, was deleted or replaced: what is written there is lost.
-    /// [`reopen_journal`](crate::Dedup::reopen_journal) begins again.
+    /// The directory, or the file that is being written, was deleted or replaced: what is written
+    /// there is lost. [`reopen_journal`](crate::Dedup::reopen_journal) begins again.
     Gone {
         /// Which of them.
         path: PathBuf,

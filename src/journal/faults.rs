@@ -1,5 +1,5 @@
-//! Everything that can go wrong with the disk: each call fails in turn, the process dies or the power is cut at each, files are cut off
-//! and flipped everywhere, and deleted.
+//! Everything that can go wrong with the disk: each call fails in turn, the process dies or the
+//! power is cut at each, files are cut off and flipped everywhere, and deleted.
 
 use super::commit::Shared;
 use super::error::JournalError;
@@ -36,7 +36,8 @@ pub(super) fn second(n: u64) -> Stamp {
     Stamp { reading: Timestamp::from_secs(n).into(), tick: n }
 }
 
-/// How many ids a run of the test appends, each a second after the one before and flushed by itself.
+/// How many ids a run of the test appends, each a second after the one before and flushed by
+/// itself.
 const IDS: u64 = 30;
 const RETENTION: Duration = Duration::from_secs(12);
 
@@ -106,7 +107,8 @@ fn append_all(disk: &Simulated) -> (Vec<u64>, Option<JournalError>) {
     (acknowledged, failed)
 }
 
-/// Every id that was acknowledged and has not expired when the last was is there, and none that was not accepted.
+/// Every id that was acknowledged and has not expired when the last was is there, and none that was
+/// not accepted.
 fn verify(ids: &[u64], acknowledged: &[u64], what: &str) {
     // The one that failed may be there, and files may have expired by its time.
     let latest = acknowledged.last().map_or(0, |last| last + 1);

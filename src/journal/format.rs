@@ -15,15 +15,18 @@
 //!           | ids before the first 8 | checksum 8
 //! ```
 //!
-//! A block is what is written and synced at once. Its checksum covers its header and payload under the journal's salt, so that nothing
-//! that another journal has left on the disk passes for a block; all files of a journal have the same salt, so that blocks can be told
-//! from other bytes also if their file's header is gone. Blocks are numbered without gaps through all segments, and each says how many
-//! ids were accepted before it in the journal's life: so what is missing is known, and how much. A block that stands for others, which
-//! are known to be lost, says how many numbers before its own it stands for; its own payload is empty then, and its ids include theirs.
+//! A block is what is written and synced at once. Its checksum covers its header and payload under
+//! the journal's salt, so that nothing that another journal has left on the disk passes for a
+//! block; all files of a journal have the same salt, so that blocks can be told from other bytes
+//! also if their file's header is gone. Blocks are numbered without gaps through all segments, and
+//! each says how many ids were accepted before it in the journal's life: so what is missing is
+//! known, and how much. A block that stands for others, which are known to be lost, says how many
+//! numbers before its own it stands for; its own payload is empty then, and its ids include theirs.
 //!
-//! The mark is a small file that is replaced as a whole. It says which file was begun last, which is there from then on, and that all
-//! before it is complete; or, after a clean stop, up to which block everything is. So a file that is missing at the end, or a tail, is
-//! told from what a crash leaves.
+//! The mark is a small file that is replaced as a whole. It says which file was begun last, which
+//! is there from then on, and that all before it is complete; or, after a clean stop, up to which
+//! block everything is. So a file that is missing at the end, or a tail, is told from what a crash
+//! leaves.
 
 use crate::Timestamp;
 use crate::clock::{Clocks, TimeBase};
@@ -97,7 +100,8 @@ impl Header {
 pub(super) struct Mark {
     pub(super) seed: u64,
     pub(super) salt: u64,
-    /// Whether all before `number` is there, and nothing was written from it on. Otherwise a file was begun with it.
+    /// Whether all before `number` is there, and nothing was written from it on. Otherwise a file
+    /// was begun with it.
     pub(super) is_clean: bool,
     pub(super) number: u64,
     /// Ids accepted before it.

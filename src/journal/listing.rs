@@ -1,4 +1,5 @@
-//! The files of a journal's directory, by what their headers say, or, where those are destroyed, their names.
+//! The files of a journal's directory, by what their headers say, or, where those are destroyed,
+//! their names.
 
 use super::disk::{Disk, read_full};
 use super::error::JournalError;

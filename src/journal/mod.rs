@@ -1,10 +1,12 @@
-//! The window's own durability: a log of what was accepted, in files that each cover a slice of time.
+//! The window's own durability: a log of what was accepted, in files that each cover a slice of
+//! time.
 //!
-//! In the order of the data: [`append`] and [`commit`] gather what callers append ([`payload`]) and make it durable in groups, through
-//! [`writer`] and [`disk`]; [`format`] is what is on the disk, with a [`mark`] that says how far it has come. [`recovery`] reads it
-//! again: [`listing`] finds the files, [`scan`] their blocks, [`survey`] all that there is, [`verdict`] what is missing of it, and
-//! [`salvage`] keeps what is whole. [`reopen`] goes on after a failure. [`snapshot`] is all of the memory in one file. [`dedup`] is what
-//! users see.
+//! In the order of the data: [`append`] and [`commit`] gather what callers append ([`payload`]) and
+//! make it durable in groups, through [`writer`] and [`disk`]; [`format`] is what is on the disk,
+//! with a [`mark`] that says how far it has come. [`recovery`] reads it again: [`listing`] finds
+//! the files, [`scan`] their blocks, [`survey`] all that there is, [`verdict`] what is missing of
+//! it, and [`salvage`] keeps what is whole. [`reopen`] goes on after a failure. [`snapshot`] is all
+//! of the memory in one file. [`dedup`] is what users see.
 
 mod append;
 mod commit;
@@ -61,6 +63,7 @@ use self::writer::{Rules, Writer};
 use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::Digest;
 use crate::engine::Engine;
+use crate::sync::Ordering;
 use crate::{Error, Timestamp};
 use std::path::Path;
 use std::sync::Arc;
@@ -124,6 +127,8 @@ impl Opened {
         let reopening = Reopening { damage: options.damage, sync: options.sync, seed, boot: machine.boot, wall_nanos };
         let recovered = found.replay(&reopening, |run| {
             let at = engine.window.within_a_tick(run.at);
+            // Relaxed: nobody else knows the engine yet.
+            engine.latest_event.fetch_max(at.time.as_nanos(), Ordering::Relaxed);
             match run.kind {
                 Kind::Accepted => {
                     digests.clear();

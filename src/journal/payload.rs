@@ -114,8 +114,8 @@ pub(super) struct Payload {
     has_positions: bool,
 }
 
-/// Ids that a window stamps alike are one run, at the latest time of any of them: so a window with a finer tick
-/// forgets none of them early.
+/// Ids that a window stamps alike are one run, at the latest time of any of them: so a window with
+/// a finer tick forgets none of them early.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     start: usize,

@@ -122,7 +122,8 @@ impl Found {
         }
     }
 
-    /// Reads what is valid of each file, in order. Then, and not if damage is refused, what a crash has left is cleaned up.
+    /// Reads what is valid of each file, in order. Then, and not if damage is refused, what a crash
+    /// has left is cleaned up.
     pub(super) fn replay(&self, rules: &Reopening, mut each: impl FnMut(&Run<'_>)) -> Result<Recovered, JournalError> {
         let began = Instant::now();
         let disk = &*self.disk;
@@ -181,7 +182,8 @@ impl Found {
         let has_nothing = |file: &&Judged| file.blocks == 0;
         let empty: Vec<_> = verdict.files.iter().filter(has_nothing).collect();
         if !verdict.defects.is_empty() || (!empty.is_empty() && !is_clean) {
-            // Nobody looks for an empty file that is about to be deleted, nor for what is known to be lost.
+            // Nobody looks for an empty file that is about to be deleted, nor for what is known to
+            // be lost.
             mark::write(disk, &self.directory, &mark, rules.sync)?;
             is_clean = true;
         }

@@ -1,8 +1,14 @@
 //! Going on after a failure, without building the engine again.
 
 use super::commit::Shared;
+use super::disk::Identity;
 use super::error::JournalError;
+use super::options::SyncMode;
+use super::writer::{LOCK, Segment, Watch, Writer, lock};
 use crate::Dedup;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What became of what was accepted while a journal had failed.
@@ -22,8 +28,9 @@ pub struct Reopened {
 }
 
 impl Dedup {
-    /// Goes on with a journal that has failed, when what was wrong is mended: writes what was accepted meanwhile, up to 64 MiB of it, and says
-    /// what was not kept. A directory that was deleted is made again. What is in doubt after the failure is cut off and written again.
+    /// Goes on with a journal that has failed, when what was wrong is mended: writes what was
+    /// accepted meanwhile, up to 64 MiB of it, and says what was not kept. A directory that was
+    /// deleted is made again. What is in doubt after the failure is cut off and written again.
     ///
     /// Without a failure it does nothing but look whether the directory still is what it was.
     ///
@@ -48,7 +55,8 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// Why it cannot go on; then it is as it was, and can be tried again. [`JournalError::NotConfigured`] without a journal.
+    /// Why it cannot go on; then it is as it was, and can be tried again.
+    /// [`JournalError::NotConfigured`] without a journal.
     pub fn reopen_journal(&self) -> Result<Reopened, JournalError> {
         self.journal()?.shared.reopen()
     }
@@ -80,5 +88,91 @@ impl Shared {
             files_lost: lost.files,
             ids_lost: lost.ids,
         })
+    }
+}
+
+/// What was lost of what was durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lost {
+    pub(super) files: u64,
+    pub(super) ids: u64,
+}
+
+impl Writer {
+    /// Makes it fit to be written again after something has failed. What is gone of what was
+    /// durable.
+    pub(super) fn reopen(&mut self) -> Result<Lost, JournalError> {
+        let lost = self.find_directory()?;
+        if let Some(current) = self.current.take() {
+            let segment = current.segment;
+            if self.is_broken {
+                self.cut(&segment)?;
+            }
+            match segment.first == self.number {
+                true => self.discard(&segment.path)?,
+                false => self.old.push_back(segment),
+            }
+        }
+        self.watch = Arc::new(Watch { directory: self.watch.directory.clone(), file: None });
+        self.is_broken = false;
+        Ok(lost)
+    }
+
+    /// Cuts off what may have been written and is not known to be durable: it is written again,
+    /// elsewhere.
+    fn cut(&self, segment: &Segment) -> Result<(), JournalError> {
+        let path = &segment.path;
+        let mut file = self.disk.open_to_append(path).map_err(JournalError::io("open", path))?;
+        file.truncate(segment.bytes).map_err(JournalError::io("truncate", path))?;
+        match self.rules.sync {
+            SyncMode::Disk => file.sync().map_err(JournalError::io("sync", path)),
+            SyncMode::System => Ok(()),
+        }
+    }
+
+    /// Makes and locks the directory again if it is not what it was, and looks which files are
+    /// still there.
+    fn find_directory(&mut self) -> Result<Lost, JournalError> {
+        let directory = self.rules.directory.clone();
+        self.disk.create_directory(&directory).map_err(JournalError::io("create", &directory))?;
+        let lock_path = directory.join(LOCK);
+        let held = self.lock.as_ref().and_then(|lock| lock.identity().ok());
+        if held.is_none() || held != self.disk.identity(&lock_path).ok() {
+            self.lock = Some(lock(&*self.disk, &directory, &self.rules.machine)?);
+        }
+        let identity = self.disk.identity(&directory).map_err(JournalError::io("look at", &directory))?;
+        self.watch = Arc::new(Watch { directory: (directory, identity), file: None });
+
+        let mut lost = Lost::default();
+        let mut upto = self.ids;
+        if let Some(current) = self.current.take() {
+            match self.exists(&current.segment.path, Some(current.identity))? {
+                true => {
+                    upto = current.segment.first_ids;
+                    self.current = Some(current);
+                }
+                false => {
+                    lost = Lost { files: 1, ids: upto - current.segment.first_ids };
+                    upto = current.segment.first_ids;
+                }
+            }
+        }
+        for segment in std::mem::take(&mut self.old).into_iter().rev() {
+            let ids = upto - segment.first_ids;
+            upto = segment.first_ids;
+            match self.exists(&segment.path, None)? {
+                true => self.old.push_front(segment),
+                false => lost = Lost { files: lost.files + 1, ids: lost.ids + ids },
+            }
+        }
+        Ok(lost)
+    }
+
+    fn exists(&self, path: &Path, expected: Option<Identity>) -> Result<bool, JournalError> {
+        match self.disk.identity(path) {
+            Ok(identity) => Ok(expected.is_none_or(|expected| expected == identity)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(JournalError::io("look at", path)(error)),
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! Keeps what is whole of damaged files: writes it to new ones, moves the damaged ones aside, and lets the new ones take their place.
-//! Whenever it is broken off, every block that was whole is still in a file that the next one reads.
+//! Keeps what is whole of damaged files: writes it to new ones, moves the damaged ones aside, and
+//! lets the new ones take their place. Whenever it is broken off, every block that was whole is
+//! still in a file that the next one reads.
 
 use super::disk::{Disk, DiskFile, read_full, write_all};
 use super::error::JournalError;
@@ -39,7 +40,8 @@ struct Mender<'d> {
 }
 
 impl Mender<'_> {
-    /// (One that has nothing to be kept gets a header, by which it is known whose the directory is, until the mark says so.)
+    /// (One that has nothing to be kept gets a header, by which it is known whose the directory is,
+    /// until the mark says so.)
     fn mend(&self, file: &Judged) -> Result<PathBuf, JournalError> {
         let path = &file.path;
         let Keys { seed, salt } = self.keys;

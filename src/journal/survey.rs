@@ -1,5 +1,5 @@
-//! Reads all of a journal, changes nothing, and says what there is: which stretches of which files are blocks. What is missing,
-//! [`verdict`](super::verdict) says.
+//! Reads all of a journal, changes nothing, and says what there is: which stretches of which files
+//! are blocks. What is missing, [`verdict`](super::verdict) says.
 
 use super::append::Positions;
 use super::disk::Disk;

@@ -1,8 +1,8 @@
-//! What is missing of a journal, or damaged, and what is to be kept of each file. Pure: it computes from what was
-//! [surveyed](super::survey).
+//! What is missing of a journal, or damaged, and what is to be kept of each file. Pure: it computes
+//! from what was [surveyed](super::survey).
 //!
-//! Who can have left what: a crash leaves the end of the last file torn, or a file that the mark does not name, in which nothing was
-//! acknowledged. Everything else was done by others.
+//! Who can have left what: a crash leaves the end of the last file torn, or a file that the mark
+//! does not name, in which nothing was acknowledged. Everything else was done by others.
 
 use super::damage::{Defect, Loss};
 use super::format::{BlockHeader, HEADER_BYTES, Header, ID_BYTES, Mark};
@@ -177,7 +177,8 @@ impl Judge<'_> {
         }
     }
 
-    /// These blocks are missing. What stands for them comes into the file that they were in, if that is still there.
+    /// These blocks are missing. What stands for them comes into the file that they were in, if
+    /// that is still there.
     fn gap(&mut self, from: u64, to: u64, loss: Loss, ids: u64, next: Option<&Stretch>) {
         let neighbour = self.last.or(next.map(|next| next.first)).unwrap_or_default();
         let (latest, clocks) = (self.latest.max(neighbour.latest), neighbour.clocks);
@@ -269,7 +270,8 @@ impl Judge<'_> {
             self.verdict.defects.push(Defect { path, offset, what, file_is_missing, blocks_lost, ids_lost });
         }
         if self.verdict.defects.len() > before {
-            // Which block is the oldest that is kept the last block says; another one may have said otherwise.
+            // Which block is the oldest that is kept the last block says; another one may have said
+            // otherwise.
             let exact = self.verdict.defects[..before].iter_mut().filter(|defect| defect.file_is_missing);
             exact.for_each(|defect| defect.ids_lost = defect.ids_lost.and(Loss::AtMost(0)));
         }

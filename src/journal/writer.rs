@@ -1,4 +1,5 @@
-//! Writes blocks, one after the other, into files that each cover a slice of time, and deletes those that have expired.
+//! Writes blocks, one after the other, into files that each cover a slice of time, and deletes
+//! those that have expired.
 
 use super::append::Positions;
 use super::disk::{Disk, DiskFile, Held, Identity, NotLocked, write_all};
@@ -61,39 +62,39 @@ pub(super) struct Start {
 }
 
 pub(super) struct Writer {
-    disk: Arc<dyn Disk>,
-    rules: Rules,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) rules: Rules,
     /// Those that are complete, oldest first.
-    old: VecDeque<Segment>,
+    pub(super) old: VecDeque<Segment>,
     /// Those of which nothing matters any more.
-    expired: Vec<Segment>,
-    current: Option<Current>,
+    pub(super) expired: Vec<Segment>,
+    pub(super) current: Option<Current>,
     /// Of the next block.
-    number: u64,
+    pub(super) number: u64,
     /// Accepted before it, ever.
-    ids: u64,
-    latest: Timestamp,
+    pub(super) ids: u64,
+    pub(super) latest: Timestamp,
     /// As written.
-    positions: Positions,
-    is_clean: bool,
+    pub(super) positions: Positions,
+    pub(super) is_clean: bool,
     /// What its last write has left nobody knows.
-    is_broken: bool,
-    lock: Option<Box<dyn Held>>,
-    watch: Arc<Watch>,
+    pub(super) is_broken: bool,
+    pub(super) lock: Option<Box<dyn Held>>,
+    pub(super) watch: Arc<Watch>,
 }
 
 /// The file that is being written.
-struct Current {
-    file: Box<dyn DiskFile>,
-    segment: Segment,
-    identity: Identity,
-    began: Timestamp,
+pub(super) struct Current {
+    pub(super) file: Box<dyn DiskFile>,
+    pub(super) segment: Segment,
+    pub(super) identity: Identity,
+    pub(super) began: Timestamp,
 }
 
 /// What must still be there for what is written to be found again.
 pub(super) struct Watch {
-    directory: (PathBuf, Identity),
-    file: Option<(PathBuf, Identity)>,
+    pub(super) directory: (PathBuf, Identity),
+    pub(super) file: Option<(PathBuf, Identity)>,
 }
 
 impl Watch {
@@ -109,13 +110,6 @@ impl Watch {
         }
         Ok(())
     }
-}
-
-/// What was lost of what was durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lost {
-    pub(super) files: u64,
-    pub(super) ids: u64,
 }
 
 impl Writer {
@@ -153,7 +147,8 @@ impl Writer {
     /// Makes a payload durable, as one block. It is this time, at least.
     pub(super) fn commit(&mut self, payload: &Payload, time: Timestamp) -> Result<(), JournalError> {
         self.latest = self.latest.max(payload.latest()).max(time);
-        // What could not be deleted before. Nothing is written meanwhile, and so nothing is in doubt.
+        // What could not be deleted before. Nothing is written meanwhile, and so nothing is in
+        // doubt.
         self.delete_expired()?;
         if self.current.as_ref().is_some_and(|current| self.is_over(current, payload)) {
             self.old.extend(self.current.take().map(|current| current.segment));
@@ -177,7 +172,8 @@ impl Writer {
         self.is_broken = false;
         self.number += 1;
         self.ids += payload.accepted();
-        // The block that says that they are not needed is durable. If it fails, the next commit says so.
+        // The block that says that they are not needed is durable. If it fails, the next commit
+        // says so.
         let _ = self.delete_expired();
         // They were within the limits when they were appended.
         self.positions.set_all(payload)
@@ -220,7 +216,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Starts a new file. It is there for good, and the mark says so, before anything is written to it that counts.
+    /// Starts a new file. It is there for good, and the mark says so, before anything is written to
+    /// it that counts.
     fn begin(&mut self) -> Result<Current, JournalError> {
         let path = self.rules.directory.join(name(self.number));
         let mut file = match self.disk.create(&path) {
@@ -249,8 +246,9 @@ impl Writer {
         Ok(Current { file, segment, identity, began: self.latest })
     }
 
-    /// Deletes a file that has nothing yet but, perhaps, a header. First the mark must not say any more that it is there.
-    fn discard(&mut self, path: &Path) -> Result<(), JournalError> {
+    /// Deletes a file that has nothing yet but, perhaps, a header. First the mark must not say any
+    /// more that it is there.
+    pub(super) fn discard(&mut self, path: &Path) -> Result<(), JournalError> {
         self.write_mark(true)?;
         self.disk.remove(path).map_err(JournalError::io("delete", path))
     }
@@ -271,7 +269,8 @@ impl Writer {
         oldest.map_or((self.number, self.ids), |segment| (segment.first, segment.first_ids))
     }
 
-    /// Sets aside files of which nothing matters any more. They are deleted when a block that says so is durable.
+    /// Sets aside files of which nothing matters any more. They are deleted when a block that says
+    /// so is durable.
     fn expire(&mut self) {
         let retention = self.rules.retention;
         while self.old.front().is_some_and(|oldest| oldest.latest + retention < self.latest) {
@@ -307,80 +306,6 @@ impl Writer {
         let of = |segment: &Segment| segment.latest + self.rules.retention;
         let of_current = |current: &Current| of(&current.segment).max(current.began + self.rules.segment_length);
         self.old.front().map(of).or(self.current.as_ref().map(of_current))
-    }
-
-    /// Makes it fit to be written again after something has failed. What is gone of what was durable.
-    pub(super) fn reopen(&mut self) -> Result<Lost, JournalError> {
-        let lost = self.find_directory()?;
-        if let Some(current) = self.current.take() {
-            let segment = current.segment;
-            if self.is_broken {
-                self.cut(&segment)?;
-            }
-            match segment.first == self.number {
-                true => self.discard(&segment.path)?,
-                false => self.old.push_back(segment),
-            }
-        }
-        self.watch = Arc::new(Watch { directory: self.watch.directory.clone(), file: None });
-        self.is_broken = false;
-        Ok(lost)
-    }
-
-    /// Cuts off what may have been written and is not known to be durable: it is written again, elsewhere.
-    fn cut(&self, segment: &Segment) -> Result<(), JournalError> {
-        let path = &segment.path;
-        let mut file = self.disk.open_to_append(path).map_err(JournalError::io("open", path))?;
-        file.truncate(segment.bytes).map_err(JournalError::io("truncate", path))?;
-        match self.rules.sync {
-            SyncMode::Disk => file.sync().map_err(JournalError::io("sync", path)),
-            SyncMode::System => Ok(()),
-        }
-    }
-
-    /// Makes and locks the directory again if it is not what it was, and looks which files are still there.
-    fn find_directory(&mut self) -> Result<Lost, JournalError> {
-        let directory = self.rules.directory.clone();
-        self.disk.create_directory(&directory).map_err(JournalError::io("create", &directory))?;
-        let lock_path = directory.join(LOCK);
-        let held = self.lock.as_ref().and_then(|lock| lock.identity().ok());
-        if held.is_none() || held != self.disk.identity(&lock_path).ok() {
-            self.lock = Some(lock(&*self.disk, &directory, &self.rules.machine)?);
-        }
-        let identity = self.disk.identity(&directory).map_err(JournalError::io("look at", &directory))?;
-        self.watch = Arc::new(Watch { directory: (directory, identity), file: None });
-
-        let mut lost = Lost::default();
-        let mut upto = self.ids;
-        if let Some(current) = self.current.take() {
-            match self.exists(&current.segment.path, Some(current.identity))? {
-                true => {
-                    upto = current.segment.first_ids;
-                    self.current = Some(current);
-                }
-                false => {
-                    lost = Lost { files: 1, ids: upto - current.segment.first_ids };
-                    upto = current.segment.first_ids;
-                }
-            }
-        }
-        for segment in std::mem::take(&mut self.old).into_iter().rev() {
-            let ids = upto - segment.first_ids;
-            upto = segment.first_ids;
-            match self.exists(&segment.path, None)? {
-                true => self.old.push_front(segment),
-                false => lost = Lost { files: lost.files + 1, ids: lost.ids + ids },
-            }
-        }
-        Ok(lost)
-    }
-
-    fn exists(&self, path: &Path, expected: Option<Identity>) -> Result<bool, JournalError> {
-        match self.disk.identity(path) {
-            Ok(identity) => Ok(expected.is_none_or(|expected| expected == identity)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(JournalError::io("look at", path)(error)),
-        }
     }
 
     /// It is done: says so on the disk, if all is there, and gives up the directory.
@@ -425,7 +350,7 @@ impl Writer {
 }
 
 /// The file in a directory that is locked.
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
 
 /// Keeps others out of a directory.
 pub(super) fn lock(disk: &dyn Disk, directory: &Path, machine: &Machine) -> Result<Box<dyn Held>, JournalError> {
