@@ -11,8 +11,9 @@ use crate::rules::{Rule, obeys};
 use crate::stream_time::Around;
 #[cfg(feature = "journal")]
 use crate::stream_time::Resumed;
+use crate::sync::Ordering;
 #[cfg(feature = "journal")]
-use crate::sync::{Ordering, StdAtomicU64};
+use crate::sync::StdAtomicU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

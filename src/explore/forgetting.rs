@@ -17,7 +17,7 @@ scenarios! {
         Scenario::new(vec![check(1, 1)], vec![vec![forget(1, 0), contains(1, 0)], vec![check(1, 1)], vec![check(1, 2)]]);
     forgetting_at_rest_while_displaced: [long, short, refresh]
         Scenario::new(vec![check(1, 1), check(6, 1)], vec![vec![check(2, 2)], vec![forget(1, 0), check(1, 1)]]);
-    forgetting_at_rest_while_time_goes_on: [long, refresh]
+    forgetting_at_rest_while_time_goes_on: [long]
         Scenario::new(
             vec![check(1, 1), check(6, 1)],
             vec![vec![forget(1, 0), contains(1, 0)], vec![check(2, 490)], vec![check(1, 2)]],

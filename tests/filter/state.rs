@@ -117,7 +117,7 @@ fn inspection() {
         Command::new(hapax).args(["journal", "inspect", "--runs"]).arg(&state.0).output().unwrap()
     };
     let text = String::from_utf8(inspect().stdout).unwrap();
-    assert!(text.starts_with("00000000000000000000.hapax: 240 bytes, 1 blocks from 0"), "{text}");
+    assert!(text.starts_with("00000000000000000000.hapax: 280 bytes, 1 blocks from 0"), "{text}");
     assert!(text.ends_with("1 files: ids 2 accepted, 0 forgotten; 0 times cleared\n"), "{text}");
     let file = state.0.join("00000000000000000000.hapax");
     let bytes = std::fs::read(&file).unwrap();

@@ -25,7 +25,10 @@ fn describe(page: &mut impl Write, inspection: &Inspection, runs: bool) -> std::
             segment.bytes, segment.blocks, segment.first_block
         )?;
         writeln!(page, ", ids {} accepted, {} forgotten; {} times cleared", counts[0], counts[1], counts[2])?;
-        if let (Some(first), Some(last)) = (segment.runs.first(), segment.runs.last()) {
+        // How time is counted has none.
+        let mut timed = segment.runs.iter().filter(|run| run.what != "time base");
+        if let Some(first) = timed.next() {
+            let last = timed.next_back().unwrap_or(first);
             writeln!(page, "  times {} to {} ns", first.at.as_nanos(), last.at.as_nanos())?;
         }
         for run in segment.runs.iter().filter(|_| runs) {
