@@ -3,7 +3,7 @@
 use crate::{filter, printed, run};
 use std::io::Write;
 
-fn gzip(text: &[u8]) -> Vec<u8> {
+pub fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(text).and_then(|()| encoder.finish()).expect("memory takes everything")
 }

@@ -7,6 +7,7 @@ mod common;
 mod bench;
 mod bytes;
 mod ends;
+mod inputs;
 mod planning;
 mod predictions;
 mod state;

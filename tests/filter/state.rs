@@ -129,3 +129,15 @@ fn inspection() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("magic is ????????, expected HAPAXJNL"));
 }
+
+#[test]
+fn the_seed_is_the_first_runs_and_another_one_is_an_error_that_says_so() {
+    let state = State::new("seed");
+    assert_eq!(state.lines(&["--seed", "5"], "a\n"), "a\n");
+    assert_eq!(state.lines(&[], "b\na\n"), "b\n");
+    assert_eq!(state.lines(&["--seed", "5"], "c\nb\n"), "c\n");
+    let output = run(state.filter(&["--seed", "6"]), b"d\n");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{message}");
+    assert!(message.contains("seed") && message.contains('5') && message.contains('6'), "{message}");
+}

@@ -4,7 +4,7 @@ use crate::args::{BadLineArgs, LineArgs, Missing};
 use crate::failure::Failure;
 use crate::filter::extract::Extractor;
 use crate::filter::input::{Block, Blocks, sources};
-use crate::filter::lines::{Line, Lines, Unchecked, each_line};
+use crate::filter::lines::{Line, Lines, Unchecked, each_record};
 use hapax::Timestamp;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -36,20 +36,22 @@ pub fn read(
     }
     let mut lines = Lines::new(lines, bad, Extractor::new(lines)?);
     let mut counts = Counts::default();
-    let mut block = Vec::new();
+    let (mut block, mut ends) = (Vec::new(), Vec::new());
     for source in sources(files) {
-        let mut blocks = Blocks::new(source.read(Arc::default())?, lines.line_bytes_max());
+        let mut blocks = Blocks::new(source.read(Arc::default())?, lines.cutter(), lines.line_bytes_max());
         lines.begin_file();
         loop {
-            match blocks.next(&mut block).map_err(|error| Failure::input(source.name(), error))? {
+            let next = blocks.next(&mut block, &mut ends).map_err(|error| Failure::input(source.name(), error))?;
+            lines.skipped(blocks.take_skipped());
+            match next {
                 Block::End => break,
                 Block::TooLong => {
                     lines.too_long().map_err(|bad| bad.of(&source))?;
                     counts.lines += 1;
                     counts.bad += 1;
                 }
-                Block::Lines => {
-                    let ended = each_line(&block, |line, _| {
+                Block::Records => {
+                    let ended = each_record(&block, &ends, |line| {
                         counts.lines += 1;
                         match lines.next(line).map_err(|bad| Some(bad.of(&source)))? {
                             Line::Event { id, at } => {

@@ -1,7 +1,10 @@
-//! Input as blocks of whole lines, decompressed.
+//! Input as blocks of whole records, decompressed.
 
+use super::cut::Cutter;
+use super::gzip::Members;
+use crate::closed;
 use crate::failure::Failure;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +35,7 @@ impl Source {
     }
 
     pub fn is_stdin(&self) -> bool {
-        self.path == Path::new("-")
+        ["-", "/dev/stdin", "/dev/fd/0"].iter().any(|name| self.path == Path::new(name))
     }
 
     /// Whether it is an ordinary file, which can be opened twice. A named pipe's writer takes a first reader's going for the end.
@@ -40,8 +43,25 @@ impl Source {
         self.is_stdin() || self.path.is_file()
     }
 
+    /// An error if nothing may be read of it at all: a closed descriptor, or what is written to.
+    pub fn check(&self, output: &File) -> Result<(), Failure> {
+        if self.is_stdin() {
+            closed::input()?;
+        }
+        let input = if self.is_stdin() { stdin().and_then(|input| input.metadata()) } else { self.path.metadata() };
+        // What cannot be looked at, cannot be read either, which will say why.
+        let (Ok(input), Ok(output)) = (input, output.metadata()) else { return Ok(()) };
+        match identity(&input).is_some_and(|input| Some(input) == identity(&output)) {
+            true => Err(Failure::input(self.name(), "input file is output file")),
+            false => Ok(()),
+        }
+    }
+
     /// Opens the file as it is, without decompressing.
     pub fn open(&self) -> Result<File, Failure> {
+        if self.is_stdin() {
+            closed::input()?;
+        }
         let file = if self.is_stdin() { stdin() } else { File::open(&self.path) };
         let file = file.map_err(|e| Failure::input(self.name(), e))?;
         if file.metadata().is_ok_and(|meta| meta.is_dir()) {
@@ -53,8 +73,22 @@ impl Source {
 
     /// Opens the file, and counts what is read of it before decompressing.
     pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, Failure> {
-        decompress(Counted { file: self.open()?, bytes_read }).map_err(|e| Failure::input(self.name(), e))
+        decompress(Counted { file: self.open()?, bytes_read }, Some(self.name()))
+            .map_err(|e| Failure::input(self.name(), e))
     }
+}
+
+/// Which file it is, by device and inode, if it is an ordinary one.
+#[cfg(unix)]
+pub fn identity(meta: &Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    meta.is_file().then(|| (meta.dev(), meta.ino()))
+}
+
+/// Not to be had here.
+#[cfg(not(unix))]
+pub fn identity(_: &Metadata) -> Option<(u64, u64)> {
+    None
 }
 
 /// The files of a command line, or standard input if there are none.
@@ -129,8 +163,8 @@ impl Compression {
     }
 }
 
-/// Decompresses what is compressed, by content.
-pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read + Send>> {
+/// Decompresses what is compressed, by content. If it has a name, odd ends of it are worth a warning.
+pub fn decompress<R: Read + Send + 'static>(input: R, name: Option<&Path>) -> io::Result<Box<dyn Read + Send>> {
     let mut input = input;
     let mut beginning = Vec::new();
     // No more than it takes to tell: the first line of a pipe is not to wait for the second.
@@ -147,7 +181,7 @@ pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read
     let whole = io::Cursor::new(beginning).chain(input);
     Ok(match compression {
         Compression::None => Box::new(whole),
-        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(buffered(whole))),
+        Compression::Gzip => Box::new(Members::new(buffered(whole), name.map(Path::to_path_buf))),
         Compression::Zstd => Box::new(zstd::Decoder::with_buffer(buffered(whole))?),
     })
 }
@@ -156,23 +190,27 @@ fn buffered<R: Read>(input: R) -> impl BufRead {
     BufReader::with_capacity(256 << 10, input)
 }
 
-/// Cuts input into blocks of whole lines.
+/// Cuts input into blocks of whole records.
 pub struct Blocks {
     input: Box<dyn Read + Send>,
-    /// The beginning of a line whose end was not read yet.
+    cutter: Cutter,
+    /// The beginning of a record whose end was not read yet.
     rest: Vec<u8>,
     line_bytes_max: usize,
-    /// Whether the rest of a line that is too long is still to be skipped.
+    /// The rest of a record that is too long is still to be skipped.
     skipping: bool,
+    /// Lines that were skipped since this was asked for, and those of a record that was only just found to be too long.
+    skipped: u64,
+    skipped_just: u64,
     ended: bool,
 }
 
 /// What the next block is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Block {
-    /// Whole lines, each with its end.
-    Lines,
-    /// A line that is longer than allowed, and was skipped.
+    /// Whole records, each with its end.
+    Records,
+    /// A record that is longer than allowed, and was skipped.
     TooLong,
     End,
 }
@@ -181,35 +219,54 @@ pub enum Block {
 const BLOCK_BYTES: usize = 256 << 10;
 
 impl Blocks {
-    pub fn new(input: Box<dyn Read + Send>, line_bytes_max: usize) -> Self {
-        Blocks { input, rest: Vec::new(), line_bytes_max, skipping: false, ended: false }
+    pub fn new(input: Box<dyn Read + Send>, cutter: Cutter, line_bytes_max: usize) -> Self {
+        Blocks {
+            input,
+            cutter,
+            rest: Vec::new(),
+            line_bytes_max,
+            skipping: false,
+            skipped: 0,
+            skipped_just: 0,
+            ended: false,
+        }
     }
 
-    /// Reads the next block into a buffer, whose memory is reused. The last line gets an end if it has none.
-    pub fn next(&mut self, block: &mut Vec<u8>) -> io::Result<Block> {
+    /// How many lines were skipped since the last call.
+    pub fn take_skipped(&mut self) -> u64 {
+        std::mem::take(&mut self.skipped)
+    }
+
+    /// Reads the next block, and where its records end, into buffers whose memory is reused. The last record gets an end if it
+    /// has none.
+    pub fn next(&mut self, block: &mut Vec<u8>, ends: &mut Vec<u32>) -> io::Result<Block> {
         block.clear();
+        ends.clear();
         std::mem::swap(block, &mut self.rest);
-        // Where no end of a line was looked for yet.
-        let mut looked = 0;
+        self.skipped += std::mem::take(&mut self.skipped_just);
         while !self.ended {
-            let before = block.len();
-            let room = BLOCK_BYTES.saturating_sub(before).max(BLOCK_BYTES / 4);
-            block.resize(before + room, 0);
-            let n = read_some(&mut self.input, &mut block[before..])?;
-            block.truncate(before + n);
+            // Up to here the cutter knows it.
+            let mut known = block.len();
+            let room = BLOCK_BYTES.saturating_sub(known).max(BLOCK_BYTES / 4);
+            block.resize(known + room, 0);
+            let n = read_some(&mut self.input, &mut block[known..])?;
+            block.truncate(known + n);
             self.ended = n == 0;
-            if self.skipping {
-                self.skip(block);
+            if self.skipping && !self.skip(block) {
                 continue;
             }
-            if let Some(end) = memchr::memrchr(b'\n', &block[looked..]) {
-                self.rest.extend_from_slice(&block[looked + end + 1..]);
-                block.truncate(looked + end + 1);
-                return Ok(Block::Lines);
+            while let Some(end) = self.cutter.end(&block[known..]) {
+                known += end;
+                ends.push(known as u32);
             }
-            looked = block.len();
-            if looked > self.line_bytes_max {
+            if let Some(&end) = ends.last() {
+                self.rest.extend_from_slice(&block[end as usize..]);
+                block.truncate(end as usize);
+                return Ok(Block::Records);
+            }
+            if block.len() > self.line_bytes_max {
                 self.skipping = true;
+                self.skipped_just = lines_in(block);
                 block.clear();
                 return Ok(Block::TooLong);
             }
@@ -217,23 +274,27 @@ impl Blocks {
         if block.is_empty() {
             return Ok(Block::End);
         }
-        // More whole lines may be in the rest of the block before.
         if !block.ends_with(b"\n") {
             block.push(b'\n');
         }
-        Ok(Block::Lines)
+        ends.push(block.len() as u32);
+        Ok(Block::Records)
     }
 
-    /// Drops what belongs to the line that is too long.
-    fn skip(&mut self, block: &mut Vec<u8>) {
-        match memchr::memchr(b'\n', block) {
-            Some(end) => {
-                block.drain(..=end);
-                self.skipping = false;
-            }
-            None => block.clear(),
-        }
+    /// Drops what belongs to the record that is too long; true if it has ended.
+    fn skip(&mut self, block: &mut Vec<u8>) -> bool {
+        let end = self.cutter.end(block);
+        self.skipped += lines_in(&block[..end.unwrap_or(block.len())]);
+        block.drain(..end.unwrap_or(block.len()));
+        self.skipping = end.is_none();
+        // The record without an end is the last one.
+        self.skipped += u64::from(self.skipping && self.ended);
+        !self.skipping
     }
+}
+
+fn lines_in(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
@@ -262,12 +323,12 @@ mod tests {
 
     fn blocks(input: &[u8], at_once: usize, line_bytes_max: usize) -> (Vec<u8>, usize) {
         let input = Box::new(Trickle(io::Cursor::new(input.to_vec()), at_once));
-        let mut blocks = Blocks::new(input, line_bytes_max);
-        let (mut block, mut all, mut too_long) = (Vec::new(), Vec::new(), 0);
+        let mut blocks = Blocks::new(input, Cutter::new(None), line_bytes_max);
+        let (mut block, mut ends, mut all, mut too_long) = (Vec::new(), Vec::new(), Vec::new(), 0);
         loop {
-            match blocks.next(&mut block).unwrap() {
-                Block::Lines => {
-                    assert!(block.ends_with(b"\n"));
+            match blocks.next(&mut block, &mut ends).unwrap() {
+                Block::Records => {
+                    assert!(block.ends_with(b"\n") && ends.last() == Some(&(block.len() as u32)));
                     all.extend_from_slice(&block);
                 }
                 Block::TooLong => too_long += 1,
@@ -322,15 +383,18 @@ mod tests {
         ] {
             for at_once in [1, 1 << 20] {
                 let mut output = Vec::new();
-                decompress(Trickle(io::Cursor::new(input.clone()), at_once)).unwrap().read_to_end(&mut output).unwrap();
+                decompress(Trickle(io::Cursor::new(input.clone()), at_once), None)
+                    .unwrap()
+                    .read_to_end(&mut output)
+                    .unwrap();
                 assert!(output == text);
             }
         }
         for cut in [gzip(&text), zstd(&text)] {
             let input = io::Cursor::new(cut[..cut.len() - 10].to_vec());
-            assert!(decompress(input).unwrap().read_to_end(&mut Vec::new()).is_err(), "cut off");
+            assert!(decompress(input, None).unwrap().read_to_end(&mut Vec::new()).is_err(), "cut off");
         }
-        assert!(decompress(&b"\xfd7zXZ\0..."[..]).err().unwrap().to_string().contains("xz"));
-        assert!(decompress(&b"\x1f"[..]).is_ok() && decompress(&b""[..]).is_ok());
+        assert!(decompress(&b"\xfd7zXZ\0..."[..], None).err().unwrap().to_string().contains("xz"));
+        assert!(decompress(&b"\x1f"[..], None).is_ok() && decompress(&b""[..], None).is_ok());
     }
 }

@@ -4,8 +4,10 @@
 //! writes, and hands the empty batch back. There are a few batches in all, so memory stays the same however long the input is.
 
 mod check;
+pub mod cut;
 pub mod extract;
 mod fields;
+mod gzip;
 pub mod input;
 mod json;
 pub mod lines;
@@ -41,6 +43,8 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
     let start = Instant::now();
     let extractor = Extractor::new(&args.lines)?;
     let sources = input::sources(&args.files);
+    let output = print::stdout().map_err(Failure::output)?;
+    sources.iter().try_for_each(|source| source.check(&output))?;
     let size = plan::size_of(&sources);
     let plan = Plan::new(&args, size)?;
     let time = check::time_of(args.window, extractor.has_time());
@@ -48,7 +52,6 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
     let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
     let parser = Parser::new(Lines::new(&args.lines, &args.bad, extractor), plan.dedup.clone());
     let checker = Checker::new(plan.dedup.clone(), time);
-    let output = print::stdout().map_err(Failure::output)?;
     input::enlarge_pipe(&output);
     let mut printer = Printer::new(output, wanted(&args));
     let mut counts = Counts::default();

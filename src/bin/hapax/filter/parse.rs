@@ -1,7 +1,7 @@
 //! First stage, in a thread of its own: from files to batches of lines whose ids are digested.
 
 use super::input::{Block, Blocks, Source};
-use super::lines::{BadLine, Line, Lines, Unchecked, each_line};
+use super::lines::{BadLine, Line, Lines, Unchecked, each_record};
 use crate::failure::Failure;
 use hapax::{Dedup, Prepared, Timestamp, Verdict};
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Parser {
     }
 
     fn read(&mut self, source: &Source, bytes_read: Arc<AtomicU64>, channels: &Channels) -> Result<(), Stop> {
-        let mut blocks = Blocks::new(source.read(bytes_read)?, self.lines.line_bytes_max());
+        let mut blocks = Blocks::new(source.read(bytes_read)?, self.lines.cutter(), self.lines.line_bytes_max());
         self.lines.begin_file();
         loop {
             let mut batch = match self.spare.take() {
@@ -104,12 +104,14 @@ impl Parser {
                 None => channels.empty.recv().map_err(|_| Gone)?,
             };
             batch.clear();
-            let parsed = match blocks.next(&mut batch.bytes).map_err(|e| Failure::input(source.name(), e))? {
+            let next = blocks.next(&mut batch.bytes, &mut batch.ends).map_err(|e| Failure::input(source.name(), e))?;
+            self.lines.skipped(blocks.take_skipped());
+            let parsed = match next {
                 Block::End => {
                     self.spare = Some(batch);
                     return Ok(());
                 }
-                Block::Lines => self.parse(&mut batch),
+                Block::Records => self.parse(&mut batch),
                 Block::TooLong => self.lines.too_long().map(|()| batch.too_long += 1),
             };
             // What comes before a bad line is still done.
@@ -121,17 +123,21 @@ impl Parser {
     /// Finds the lines of a batch, and digests their ids. If a line is bad and that is an error, what comes before it stays.
     fn parse(&mut self, batch: &mut Batch) -> Result<(), BadLine> {
         let bytes = std::mem::take(&mut batch.bytes);
-        let parsed = each_line(&bytes, |line, end| {
-            match self.lines.next(line)? {
+        let mut ends = std::mem::take(&mut batch.ends);
+        let mut records = 0;
+        let parsed = each_record(&bytes, &ends, |record| {
+            match self.lines.next(record)? {
                 Line::Event { id, at } => {
                     batch.ids.push(self.dedup.digest(id));
                     batch.times.extend(at);
                 }
-                Line::Unchecked(unchecked) => batch.unchecked.push((batch.ends.len() as u32, unchecked)),
+                Line::Unchecked(unchecked) => batch.unchecked.push((records as u32, unchecked)),
             }
-            batch.ends.push(end as u32);
+            records += 1;
             Ok(())
         });
+        ends.truncate(records);
+        batch.ends = ends;
         batch.bytes = bytes;
         parsed
     }

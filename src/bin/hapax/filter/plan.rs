@@ -85,6 +85,9 @@ impl Plan {
                 },
             );
         }
+        if let Some(seed) = args.seed {
+            builder = builder.seed(seed);
+        }
         if let Some(state) = &args.state {
             // Lines that are checked and not yet printed must not be remembered by the next run.
             builder = builder.journal(state, JournalOptions::new().deferred(true));
@@ -131,7 +134,7 @@ fn compressed_lines(file: &File, bytes: u64) -> Option<u64> {
     let compressed = beginning.len() as u64;
     let mut content = Vec::new();
     // What is cut off at the end is an error, and no matter. Content that is all alike is not decompressed for ever.
-    let _ = decompress(std::io::Cursor::new(beginning)).ok()?.take(64 << 20).read_to_end(&mut content);
+    let _ = decompress(std::io::Cursor::new(beginning), None).ok()?.take(64 << 20).read_to_end(&mut content);
     Some(extrapolate([(lines_in(&content), compressed)].into_iter(), bytes))
 }
 
