@@ -184,8 +184,8 @@ pub use error::Error;
 pub use history::{History, HistoryStats};
 #[cfg(feature = "journal")]
 pub use journal::{
-    Flush, Inspection, JournalError, JournalOptions, JournalStats, Position, Recovery, RunInfo, SegmentInfo, SyncMode,
-    Torn, inspect,
+    Appending, Flush, Inspection, JournalError, JournalOptions, JournalStats, Position, Recovery, RunInfo, SegmentInfo,
+    SyncMode, Torn, inspect,
 };
 pub use key::{Int, Key};
 pub use stats::Stats;

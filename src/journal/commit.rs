@@ -1,10 +1,12 @@
 //! Group commit: callers append to a payload in memory, a thread writes and syncs what has come together, and wakes those who wait for it.
 
+use super::append::Positions;
 use super::disk::Disk;
 use super::error::JournalError;
 use super::format::{Kind, Payload};
 use super::options::{JournalOptions, MAX_PENDING_BYTES};
 use super::writer::Writer;
+use crate::Timestamp;
 use crate::clock::Reading;
 use crate::digest::Digest;
 use std::collections::HashMap;
@@ -63,6 +65,8 @@ struct State {
     wakers: HashMap<u64, Waker>,
     next_waker: u64,
     written: Written,
+    /// As appended.
+    positions: Positions,
 }
 
 /// What the thread has done.
@@ -101,22 +105,58 @@ impl Shared {
     /// Appends ids to what is to be written. If the thread is too far behind, waits for it.
     #[inline]
     pub(super) fn append(&self, kind: Kind, at: Reading, ids: impl IntoIterator<Item = Digest>) {
+        let mut ids = ids.into_iter().peekable();
+        if ids.peek().is_some() {
+            self.append_by(|payload| payload.push(kind, at, ids));
+        }
+    }
+
+    pub(super) fn append_event(&self, kind: Kind, at: Timestamp) {
+        self.append_by(|payload| payload.push_event(kind, at));
+    }
+
+    #[inline]
+    fn append_by(&self, push: impl FnOnce(&mut Payload)) {
+        // Whoever asks is told of a failure. What is kept in memory for nobody would only grow.
+        if let Ok(mut state) = self.lock_with_room() {
+            self.push(&mut state, push);
+        }
+    }
+
+    /// Appends a payload as a whole, so that it is in one block; or nothing of it.
+    pub(super) fn append_whole(&self, payload: &Payload) -> Result<(), JournalError> {
+        let mut state = self.lock_with_room()?;
+        state.positions.set_all(payload)?;
+        if payload.events() > 0 {
+            self.push(&mut state, |pending| pending.append(payload));
+        }
+        Ok(())
+    }
+
+    pub(super) fn positions(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.lock().positions.to_vec()
+    }
+
+    #[inline(always)]
+    fn push(&self, state: &mut State, push: impl FnOnce(&mut Payload)) {
+        let (before, events) = (state.pending.bytes().len(), state.pending.events());
+        push(&mut state.pending);
+        state.appended.0 += state.pending.events() - events;
+        let after = state.pending.bytes().len();
+        if before == 0 || (before < self.commit_bytes && after >= self.commit_bytes) {
+            self.work.notify_one();
+        }
+    }
+
+    #[inline]
+    fn lock_with_room(&self) -> Result<MutexGuard<'_, State>, JournalError> {
         let mut state = self.lock();
         if state.pending.bytes().len() >= MAX_PENDING_BYTES {
             state = self.wait_for_room(state);
         }
-        if state.failed.is_some() {
-            // Whoever asks is told. What is kept in memory for nobody would only grow.
-            return;
-        }
-        let before = state.pending.bytes().len();
-        let ids = state.pending.push(kind, at, ids);
-        // Something without ids has happened, too.
-        state.appended.0 += u64::from(ids.max(u32::from(kind == Kind::Cleared)));
-        let after = state.pending.bytes().len();
-        drop(state);
-        if before == 0 || (before < self.commit_bytes && after >= self.commit_bytes) {
-            self.work.notify_one();
+        match &state.failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(state),
         }
     }
 
@@ -173,7 +213,10 @@ impl Shared {
 
     pub(super) fn start<D: Disk>(self: &Arc<Self>, writer: Writer<D>) -> std::io::Result<JoinHandle<()>> {
         let shared = Arc::clone(self);
-        self.lock().written = Written::of(&writer, 0);
+        let mut state = self.lock();
+        state.written = Written::of(&writer, 0);
+        state.positions = writer.positions().clone();
+        drop(state);
         std::thread::Builder::new().name("hapax-journal".into()).spawn(move || shared.run(writer))
     }
 

@@ -2,8 +2,7 @@
 
 use super::commit::{Flush, Position};
 use super::{Journal, JournalError};
-use crate::clock::Reading;
-use crate::{Dedup, Prepared, Timestamp, Verdict};
+use crate::Dedup;
 
 impl Dedup {
     /// Returns when everything that was accepted before the call, by any thread, is durable: it is a duplicate after a crash, too.
@@ -73,59 +72,6 @@ impl Dedup {
         }
     }
 
-    /// Appends ids whose checks have said that they are to be handled, now that they were: with
-    /// [`deferred`](crate::JournalOptions::deferred), what is not appended is fresh after a crash. `checked` are ids with their verdicts, at the time
-    /// that was given to their checks; or, if events may come late, at the largest that any check had been given by then, which is what an
-    /// engine counts a late one from.
-    ///
-    /// ```
-    /// # let directory = std::env::temp_dir().join(format!("hapax-doc-deferred-{}", std::process::id()));
-    /// use hapax::{Dedup, JournalOptions, Timestamp};
-    ///
-    /// let open = || Dedup::builder().journal(&directory, JournalOptions::new().deferred(true)).build();
-    /// let dedup = open()?;
-    /// let (ids, at, mut verdicts) = (["a", "b"].map(|id| dedup.digest(id)), Timestamp::from_secs(1), Vec::new());
-    /// dedup.check_batch_prepared_at(ids, at, &mut verdicts);
-    /// // … handle the first, then crash …
-    /// dedup.append_batch_prepared_at(ids.into_iter().zip(verdicts).take(1), at);
-    /// # drop(dedup);
-    /// let dedup = open()?;
-    /// assert!(dedup.check_at("a", at).is_duplicate());
-    /// assert!(dedup.check_at("b", at).is_fresh());
-    /// # drop(dedup);
-    /// # std::fs::remove_dir_all(directory)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// Does nothing without a journal.
-    pub fn append_batch_prepared_at<I>(&self, checked: I, at: Timestamp)
-    where
-        I: IntoIterator<Item = (Prepared, Verdict)>,
-    {
-        self.append(checked, self.engine.window.stamp_at(at.into()));
-    }
-
-    /// Appends ids that were checked without a time; see [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
-    pub fn append_batch_prepared<I>(&self, checked: I)
-    where
-        I: IntoIterator<Item = (Prepared, Verdict)>,
-    {
-        self.append(checked, self.engine.window.stamp(self.engine.now()));
-    }
-
-    /// A part at a time, so that what waits to be written stays within its limit.
-    fn append(&self, checked: impl IntoIterator<Item = (Prepared, Verdict)>, at: Reading) {
-        const PART: usize = 1_024;
-        let Some(journal) = &self.engine.journal else {
-            return;
-        };
-        let extended = checked.into_iter().filter(|(_, verdict)| self.engine.extends(*verdict));
-        let mut ids = extended.map(|(id, _)| id.0).peekable();
-        while ids.peek().is_some() {
-            journal.accepted(at, ids.by_ref().take(PART));
-        }
-    }
-
     /// Up to where what was accepted is durable.
     ///
     /// # Errors
@@ -146,7 +92,7 @@ impl Dedup {
         Ok(self.journal()?.shared.status().appended)
     }
 
-    fn journal(&self) -> Result<&Journal, JournalError> {
+    pub(super) fn journal(&self) -> Result<&Journal, JournalError> {
         self.engine.journal.as_ref().ok_or(JournalError::NotConfigured)
     }
 }

@@ -55,6 +55,15 @@ pub enum JournalError {
         /// What it may.
         max_disk_bytes: u64,
     },
+    /// What was to be appended is too large; nothing of it was appended.
+    TooLarge {
+        /// What of it.
+        what: &'static str,
+        /// How much that is.
+        got: u64,
+        /// How much it may be.
+        max: u64,
+    },
 }
 
 impl JournalError {
@@ -79,6 +88,9 @@ impl fmt::Display for JournalError {
                 "the journal {} would take {bytes} bytes, option `journal.max_disk_bytes` is {max_disk_bytes}",
                 path.display()
             ),
+            JournalError::TooLarge { what, got, max } => {
+                write!(f, "{what}: {got}, expected at most {max}; nothing of it was appended")
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Everything that can go wrong with the disk: each call fails in turn, and files are cut off and flipped everywhere.
 
+use super::append::Positions;
 use super::commit::Shared;
 use super::disk::{Disk, System};
 use super::error::JournalError;
@@ -123,7 +124,7 @@ fn append_all<D: Disk>(directory: &Path, disk: D) -> (Vec<u64>, Option<JournalEr
         retention: RETENTION,
     };
     let shared = Arc::new(Shared::new(&JournalOptions::new()));
-    let thread = shared.start(Writer::new(disk, rules, Vec::new(), 0)).unwrap();
+    let thread = shared.start(Writer::new(disk, rules, Vec::new(), 0, Positions::default())).unwrap();
     let (mut acknowledged, mut failed) = (Vec::new(), None);
     for n in 0..IDS {
         shared.append(Kind::Accepted, Timestamp::from_secs(n).into(), [id(n)]);
@@ -190,7 +191,8 @@ fn append_after(directory: &Path) -> usize {
         retention: 100 * RETENTION,
     };
     let shared = Arc::new(Shared::new(&JournalOptions::new()));
-    let thread = shared.start(Writer::new(System { file_mode: 0o600 }, rules, old.segments, old.number)).unwrap();
+    let thread =
+        shared.start(Writer::new(System { file_mode: 0o600 }, rules, old.segments, old.number, old.positions)).unwrap();
     shared.append(Kind::Accepted, Timestamp::from_secs(IDS).into(), [id(IDS)]);
     shared.flush().unwrap();
     shared.close();
@@ -211,7 +213,8 @@ fn reference() -> (Vec<u8>, Vec<u64>) {
         retention: Duration::MAX,
     };
     let shared = Arc::new(Shared::new(&JournalOptions::new()));
-    let thread = shared.start(Writer::new(System { file_mode: 0o600 }, rules, Vec::new(), 0)).unwrap();
+    let thread =
+        shared.start(Writer::new(System { file_mode: 0o600 }, rules, Vec::new(), 0, Positions::default())).unwrap();
     for n in 0..8 {
         let ids = [id(3 * n), id(3 * n + 1), id(3 * n + 2)];
         shared.append(Kind::Accepted, Timestamp::from_secs(n).into(), ids);

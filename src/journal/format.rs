@@ -4,7 +4,10 @@
 //! segment   header, block, block, …
 //! header    64 bytes: magic 8 | byte order 4 | version 4 | seed 8 | salt 8 | number 8 | created 8 | zero 8 | checksum 8
 //! block     32 bytes: magic 4 | payload bytes 4 | number 8 | latest time 8 | checksum 8, then the payload: run, run, …
-//! run       24 bytes: time 8 | lag 8 | ids 4 | kind 1 | zero 3, then 16 bytes an id: place 8 | mark 8
+//! run       24 bytes: time 8 | lag 8 | count 4 | kind 1 | zero 3, then
+//!           ids accepted or forgotten: 16 bytes an id: place 8 | mark 8 (count is how many)
+//!           a position: bytes of its source 4 | source | position (count is all these bytes)
+//!           nothing, if all ids were forgotten, or if it says what time it is
 //! ```
 //!
 //! A block is what is written and synced at once. Its checksum covers its header and payload under the segment's salt, so that nothing that an
@@ -144,23 +147,58 @@ pub(super) enum Kind {
     Forgotten = 1,
     /// All ids were. The run has none.
     Cleared = 2,
+    /// How far a source of events has come.
+    Position = 3,
+    /// Stream time has come to here.
+    Time = 4,
 }
 
-/// Ids to which the same happened at the same time.
+impl Kind {
+    fn of(number: u8) -> Option<Self> {
+        let all = [Kind::Accepted, Kind::Forgotten, Kind::Cleared, Kind::Position, Kind::Time];
+        all.get(usize::from(number)).copied()
+    }
+
+    /// What follows the header of a run.
+    fn body_bytes(self, count: u32) -> Option<usize> {
+        match self {
+            Kind::Accepted | Kind::Forgotten => (count as usize).checked_mul(ID_BYTES),
+            Kind::Position => Some(count as usize),
+            Kind::Cleared | Kind::Time => (count == 0).then_some(0),
+        }
+    }
+}
+
+/// Ids to which the same happened at the same time, or something else that happened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run<'p> {
     pub(super) kind: Kind,
     pub(super) at: Reading,
-    ids: &'p [u8],
+    body: &'p [u8],
 }
 
 impl<'p> Run<'p> {
+    /// Of a run that has ids.
     pub(super) fn ids(&self) -> impl Iterator<Item = Digest> + use<'p> {
-        self.ids.chunks_exact(ID_BYTES).map(|id| Digest { place: u64_at(id, 0), mark: u64_at(id, 8) })
+        self.id_bytes().chunks_exact(ID_BYTES).map(|id| Digest { place: u64_at(id, 0), mark: u64_at(id, 8) })
     }
 
+    /// How many ids it has.
     pub(super) fn len(&self) -> u64 {
-        (self.ids.len() / ID_BYTES) as u64
+        (self.id_bytes().len() / ID_BYTES) as u64
+    }
+
+    fn id_bytes(&self) -> &'p [u8] {
+        if matches!(self.kind, Kind::Accepted | Kind::Forgotten) { self.body } else { &[] }
+    }
+
+    /// Of a run that has one: a source, and how far it has come.
+    pub(super) fn position(&self) -> Option<(&'p [u8], &'p [u8])> {
+        if self.kind != Kind::Position {
+            return None;
+        }
+        let (source_bytes, rest) = self.body.split_at_checked(4)?;
+        rest.split_at_checked(u32_at(source_bytes, 0) as usize)
     }
 }
 
@@ -180,16 +218,12 @@ pub(super) fn runs(mut payload: &[u8]) -> impl Iterator<Item = Option<Run<'_>>> 
 
 fn take_run<'p>(payload: &mut &'p [u8]) -> Option<Run<'p>> {
     let (header, rest) = payload.split_at_checked(RUN_HEADER_BYTES)?;
-    let kind = match header[20] {
-        0 => Kind::Accepted,
-        1 => Kind::Forgotten,
-        2 => Kind::Cleared,
-        _ => return None,
-    };
-    let (ids, rest) = rest.split_at_checked(u32_at(header, 16) as usize * ID_BYTES)?;
+    let kind = Kind::of(header[20])?;
+    let (body, rest) = rest.split_at_checked(kind.body_bytes(u32_at(header, 16))?)?;
     *payload = rest;
     let at = Reading { time: Timestamp::from_nanos(u64_at(header, 0)), lag_nanos: u64_at(header, 8) };
-    Some(Run { kind, at, ids })
+    let run = Run { kind, at, body };
+    (kind != Kind::Position || run.position().is_some()).then_some(run)
 }
 
 /// A payload that is being made: runs that are alike become one.
@@ -199,13 +233,21 @@ pub(super) struct Payload {
     /// Where the last run begins, and what it is.
     last: Option<(usize, Kind, Timestamp, u64)>,
     latest: Timestamp,
+    /// How much has happened: ids, and runs without ids.
+    events: u64,
+    has_positions: bool,
 }
 
 impl Payload {
-    pub(super) fn push(&mut self, kind: Kind, at: Reading, ids: impl IntoIterator<Item = Digest>) -> u32 {
+    /// Adds ids that were accepted or forgotten. No ids are no run.
+    pub(super) fn push(&mut self, kind: Kind, at: Reading, ids: impl IntoIterator<Item = Digest>) {
+        let mut ids = ids.into_iter().peekable();
+        if ids.peek().is_none() {
+            return;
+        }
         let this = (kind, at.time, at.lag_nanos);
         let start = match self.last {
-            Some((start, kind, time, lag)) if (kind, time, lag) == this && kind != Kind::Cleared => start,
+            Some((start, kind, time, lag)) if (kind, time, lag) == this => start,
             _ => self.begin(kind, at),
         };
         let before = self.bytes.len();
@@ -218,7 +260,35 @@ impl Payload {
         let pushed = ((self.bytes.len() - before) / ID_BYTES) as u32;
         let ids = u32_at(&self.bytes, start + 16) + pushed;
         put(&mut self.bytes, start + 16, &ids.to_le_bytes());
-        pushed
+        self.events += u64::from(pushed);
+    }
+
+    /// Adds what happened without ids: all were forgotten, or time went on.
+    pub(super) fn push_event(&mut self, kind: Kind, at: Timestamp) {
+        self.begin(kind, at.into());
+        self.events += 1;
+    }
+
+    /// Adds how far a source has come. (Lengths are checked by then.)
+    pub(super) fn push_position(&mut self, source: &[u8], position: &[u8]) {
+        let start = self.begin(Kind::Position, Timestamp::default().into());
+        let count = (4 + source.len() + position.len()) as u32;
+        put(&mut self.bytes, start + 16, &count.to_le_bytes());
+        self.bytes.extend_from_slice(&(source.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(source);
+        self.bytes.extend_from_slice(position);
+        self.events += 1;
+        self.has_positions = true;
+    }
+
+    /// Adds another one, as a whole.
+    pub(super) fn append(&mut self, other: &Payload) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.last = other.last.map(|(at, kind, time, lag)| (start + at, kind, time, lag)).or(self.last);
+        self.latest = self.latest.max(other.latest);
+        self.events += other.events;
+        self.has_positions |= other.has_positions;
     }
 
     fn begin(&mut self, kind: Kind, at: Reading) -> usize {
@@ -241,6 +311,16 @@ impl Payload {
         self.latest
     }
 
+    pub(super) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The positions in it, in order.
+    pub(super) fn positions(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let bytes: &[u8] = if self.has_positions { &self.bytes } else { &[] };
+        runs(bytes).flatten().filter_map(|run| run.position())
+    }
+
     /// Empties it, and gives memory back beyond so many bytes.
     pub(super) fn reset(&mut self, keep_bytes: usize) {
         self.clear();
@@ -251,6 +331,8 @@ impl Payload {
         self.bytes.clear();
         self.last = None;
         self.latest = Timestamp::default();
+        self.events = 0;
+        self.has_positions = false;
     }
 }
 
@@ -302,12 +384,14 @@ mod tests {
     fn runs_that_are_alike_are_one() {
         let at = |secs, lag_nanos| Reading { time: Timestamp::from_secs(secs), lag_nanos };
         let mut payload = Payload::default();
-        assert_eq!(payload.push(Kind::Accepted, at(1, 0), [id(1), id(2)]), 2);
+        payload.push(Kind::Accepted, at(1, 0), [id(1), id(2)]);
+        payload.push(Kind::Accepted, at(2, 0), []);
+        assert_eq!(payload.events(), 2);
         payload.push(Kind::Accepted, at(1, 0), [id(3)]);
         payload.push(Kind::Accepted, at(1, 9), [id(4)]);
         payload.push(Kind::Forgotten, at(2, 9), [id(4)]);
-        payload.push(Kind::Cleared, at(1, 0), []);
-        payload.push(Kind::Cleared, at(1, 0), []);
+        payload.push_event(Kind::Cleared, at(1, 0).time);
+        payload.push_event(Kind::Cleared, at(1, 0).time);
         let all: Vec<_> = runs(payload.bytes()).map(Option::unwrap).collect();
         let kinds =
             all.iter().map(|run| (run.kind, run.at.time, run.at.lag_nanos, run.ids().map(|id| id.place).collect()));
@@ -325,6 +409,26 @@ mod tests {
     }
 
     #[test]
+    fn positions_are_runs_and_payloads_are_joined() {
+        let (mut first, mut second) = (Payload::default(), Payload::default());
+        first.push(Kind::Accepted, Timestamp::from_secs(1).into(), [id(1)]);
+        second.push_position(b"source", b"17");
+        second.push_position(b"", b"");
+        second.push_event(Kind::Time, Timestamp::from_secs(9));
+        second.push(Kind::Accepted, Timestamp::from_secs(2).into(), [id(2)]);
+        first.append(&second);
+        first.push(Kind::Accepted, Timestamp::from_secs(2).into(), [id(3)]);
+        let all: Vec<_> = runs(first.bytes()).map(Option::unwrap).collect();
+        assert_eq!(all.iter().map(Run::len).collect::<Vec<_>>(), [1, 0, 0, 0, 2]);
+        assert_eq!((first.events(), first.latest()), (6, Timestamp::from_secs(9)));
+        let positions: Vec<_> = first.positions().collect();
+        assert_eq!(positions, [(&b"source"[..], &b"17"[..]), (b"", b"")]);
+        let mut bytes = second.bytes().to_vec();
+        put(&mut bytes, RUN_HEADER_BYTES, &9_u32.to_le_bytes());
+        assert!(runs(&bytes).next().unwrap().is_none(), "its source is longer than the run");
+    }
+
+    #[test]
     fn what_is_no_run_ends_them() {
         let mut payload = Payload::default();
         payload.push(Kind::Accepted, Timestamp::from_secs(1).into(), [id(1)]);
@@ -333,7 +437,7 @@ mod tests {
             assert!(matches!(all[..], [None]), "cut at {cut}");
         }
         let mut bytes = payload.bytes().to_vec();
-        bytes[20] = 3;
+        bytes[20] = 5;
         assert!(runs(&bytes).next().unwrap().is_none());
     }
 

@@ -41,7 +41,7 @@ pub struct SegmentInfo {
 pub struct RunInfo {
     /// When, by the engine's clock.
     pub at: Timestamp,
-    /// What: `accepted`, `forgotten` or `cleared`.
+    /// What: `accepted`, `forgotten`, `cleared`, `position` or `time`.
     pub what: &'static str,
     /// How many.
     pub ids: u64,
@@ -75,6 +75,8 @@ pub fn inspect(directory: impl AsRef<Path>) -> Result<Inspection, JournalError> 
                 Kind::Accepted => "accepted",
                 Kind::Forgotten => "forgotten",
                 Kind::Cleared => "cleared",
+                Kind::Position => "position",
+                Kind::Time => "time",
             };
             match runs.last_mut() {
                 Some(last) if (last.at, last.what) == (run.at.time, what) => last.ids += run.len(),

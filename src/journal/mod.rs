@@ -3,6 +3,7 @@
 //! [`format`] is what is on the disk; [`commit`] gathers what callers append and makes it durable in groups, through [`writer`] and [`disk`];
 //! [`recovery`] reads it again. [`snapshot`] is all of the memory in one file. [`dedup`] is what users see of it.
 
+mod append;
 mod commit;
 mod dedup;
 mod disk;
@@ -18,6 +19,7 @@ mod snapshot;
 mod stats;
 mod writer;
 
+pub use append::Appending;
 pub use commit::{Flush, Position};
 pub use error::JournalError;
 pub use inspect::{Inspection, RunInfo, SegmentInfo, inspect};
@@ -81,6 +83,8 @@ impl Opened {
                 engine.window.forget(id, run.at.time);
             }),
             Kind::Cleared => engine.clear_tiers(run.at.time),
+            Kind::Time => engine.window.advance(run.at),
+            Kind::Position => {}
         })?;
         let rules = Rules {
             directory: found.directory.clone(),
@@ -91,7 +95,7 @@ impl Opened {
             retention,
         };
         let disk = System { file_mode: options.file_mode };
-        let writer = Writer::new(disk, rules, recovered.segments, recovered.number);
+        let writer = Writer::new(disk, rules, recovered.segments, recovered.number, recovered.positions);
         let shared = Arc::new(Shared::new(&options));
         let thread = shared.start(writer).map_err(JournalError::io("start the thread of", &found.directory))?;
         Ok(Journal {
@@ -122,7 +126,7 @@ impl Journal {
     }
 
     pub(crate) fn cleared(&self, at: Timestamp) {
-        self.shared.append(Kind::Cleared, at.into(), []);
+        self.shared.append_event(Kind::Cleared, at);
     }
 }
 

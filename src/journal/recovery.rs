@@ -1,5 +1,6 @@
 //! Opens a journal's directory, and reads what is valid of its files.
 
+use super::append::Positions;
 use super::disk::private;
 use super::error::JournalError;
 use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Run, runs};
@@ -69,6 +70,7 @@ pub(super) struct Recovered {
     pub(super) segments: Vec<Segment>,
     /// Of the next block.
     pub(super) number: u64,
+    pub(super) positions: Positions,
 }
 
 impl Found {
@@ -105,7 +107,13 @@ impl Found {
     pub(super) fn replay(&self, mut each: impl FnMut(&Run<'_>)) -> Result<Recovered, JournalError> {
         let began = Instant::now();
         let (mut recovery, mut segments, mut number) = (Recovery::default(), Vec::new(), 0);
-        let mut latest = Timestamp::default();
+        let (mut latest, mut positions) = (Timestamp::default(), Positions::default());
+        let mut each = |run: &Run<'_>| {
+            if let Some((source, position)) = run.position() {
+                positions.set(source, position);
+            }
+            each(run);
+        };
         for (i, (path, header)) in self.segments.iter().enumerate() {
             let is_last = i + 1 == self.segments.len();
             let read = read_segment(path, header, &mut each)?;
@@ -131,7 +139,7 @@ impl Found {
             }
         }
         recovery.took = began.elapsed();
-        Ok(Recovered { recovery, segments, number })
+        Ok(Recovered { recovery, segments, number, positions })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Writes blocks, one after the other, into files that each cover a slice of time, and deletes those that have expired.
 
+use super::append::Positions;
 use super::disk::Disk;
 use super::error::JournalError;
 use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Payload};
@@ -45,6 +46,8 @@ pub(super) struct Writer<D> {
     /// Of the next block.
     number: u64,
     latest: Timestamp,
+    /// As written.
+    positions: Positions,
 }
 
 /// The file that is being written.
@@ -57,15 +60,15 @@ struct Current {
 
 impl<D: Disk> Writer<D> {
     /// Goes on after these files, in a new one.
-    pub(super) fn new(disk: D, rules: Rules, old: Vec<Segment>, number: u64) -> Self {
+    pub(super) fn new(disk: D, rules: Rules, old: Vec<Segment>, number: u64, positions: Positions) -> Self {
         let latest = old.iter().map(|segment| segment.latest).max().unwrap_or_default();
-        Writer { disk, rules, old: old.into(), current: None, number, latest }
+        Writer { disk, rules, old: old.into(), current: None, number, latest, positions }
     }
 
     /// Makes a payload durable, as one block.
     pub(super) fn commit(&mut self, payload: &Payload) -> Result<(), JournalError> {
         self.latest = self.latest.max(payload.latest());
-        let block_bytes = (BLOCK_HEADER_BYTES + payload.bytes().len()) as u64;
+        let mut block_bytes = (BLOCK_HEADER_BYTES + payload.bytes().len()) as u64;
         let is_over = |current: &Current| {
             current.began + self.rules.segment_length <= self.latest
                 || current.segment.bytes + block_bytes > MAX_SEGMENT_BYTES
@@ -74,14 +77,27 @@ impl<D: Disk> Writer<D> {
             self.old.push_back(current.segment);
         }
         self.expire()?;
+        // Files expire: what was said of positions is said again in each.
+        let mut with_positions = Payload::default();
+        if self.current.is_none() {
+            self.positions.iter().for_each(|(source, position)| with_positions.push_position(source, position));
+        }
+        let bytes = match with_positions.bytes() {
+            [] => payload.bytes(),
+            _ => {
+                block_bytes += with_positions.bytes().len() as u64;
+                with_positions.append(payload);
+                with_positions.bytes()
+            }
+        };
         self.keep_budget(block_bytes)?;
         let mut current = match self.current.take() {
             Some(current) => current,
             None => self.start()?,
         };
-        let header = BlockHeader::of(payload.bytes(), self.number, payload.latest(), current.salt).encode();
+        let header = BlockHeader::of(bytes, self.number, payload.latest(), current.salt).encode();
         let path = &current.segment.path;
-        for bytes in [&header[..], payload.bytes()] {
+        for bytes in [&header[..], bytes] {
             self.disk.write_all(&mut current.file, bytes).map_err(JournalError::io("write", path))?;
         }
         if self.rules.sync == SyncMode::Disk {
@@ -91,7 +107,12 @@ impl<D: Disk> Writer<D> {
         current.segment.latest = self.latest;
         self.current = Some(current);
         self.number += 1;
-        Ok(())
+        // They were within the limits when they were appended.
+        self.positions.set_all(payload)
+    }
+
+    pub(super) fn positions(&self) -> &Positions {
+        &self.positions
     }
 
     /// Starts a new file. It is there for good before anything is written to it that counts.

@@ -53,7 +53,8 @@ fn counts(segment: &SegmentInfo) -> [u64; 3] {
         match run.what {
             "accepted" => counts[0] += run.ids,
             "forgotten" => counts[1] += run.ids,
-            _ => counts[2] += 1,
+            "cleared" => counts[2] += 1,
+            _ => {}
         }
     }
     counts

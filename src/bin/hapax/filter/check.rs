@@ -50,12 +50,12 @@ impl Checker {
     pub fn printed(dedup: &Dedup, time: Time, batch: &Batch) -> Result<(), JournalError> {
         let mut checked = batch.ids.iter().copied().zip(batch.verdicts.iter().copied());
         match time {
-            Time::Still => dedup.append_batch_prepared_at(checked, Timestamp::default()),
-            Time::Arrival => dedup.append_batch_prepared(checked),
+            Time::Still => dedup.append_batch_prepared_at(checked, Timestamp::default())?,
+            Time::Arrival => dedup.append_batch_prepared(checked)?,
             Time::Event => {
                 let mut start = 0;
                 for &(end, at) in &batch.runs {
-                    dedup.append_batch_prepared_at(checked.by_ref().take(end - start), at);
+                    dedup.append_batch_prepared_at(checked.by_ref().take(end - start), at)?;
                     start = end;
                 }
             }

@@ -1,0 +1,266 @@
+//! Appending what belongs together: ids, and how far their sources have come.
+
+use super::JournalError;
+use super::format::{Kind, Payload};
+use super::options::MAX_PENDING_BYTES;
+use crate::clock::Reading;
+use crate::engine::Engine;
+use crate::{Dedup, Prepared, Timestamp, Verdict};
+use std::collections::BTreeMap;
+
+const SOURCES_MAX: usize = 65_536;
+const SOURCE_BYTES_MAX: usize = 1 << 10;
+const POSITION_BYTES_MAX: usize = 64 << 10;
+/// Of all sources and positions: each file begins with them.
+const POSITIONS_BYTES_MAX: usize = 32 << 20;
+
+/// The latest position of each source.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Positions {
+    by_source: BTreeMap<Vec<u8>, Vec<u8>>,
+    bytes: usize,
+}
+
+impl Positions {
+    pub(super) fn set(&mut self, source: &[u8], position: &[u8]) {
+        let more = source.len() + position.len();
+        match self.by_source.get_mut(source) {
+            Some(known) => {
+                self.bytes -= source.len() + known.len();
+                known.clear();
+                known.extend_from_slice(position);
+            }
+            None => drop(self.by_source.insert(source.into(), position.into())),
+        }
+        self.bytes += more;
+    }
+
+    /// Those of a payload: all, or none if they are too many.
+    pub(super) fn set_all(&mut self, payload: &Payload) -> Result<(), JournalError> {
+        let (count, more) = payload
+            .positions()
+            .fold((0, 0), |(n, bytes), (source, position)| (n + 1, bytes + source.len() + position.len()));
+        let (mut sources, mut bytes) = (self.by_source.len() + count, self.bytes + more);
+        if sources > SOURCES_MAX || bytes > POSITIONS_BYTES_MAX {
+            // Perhaps only because some are counted twice.
+            let mut all = self.clone();
+            payload.positions().for_each(|(source, position)| all.set(source, position));
+            (sources, bytes) = (all.by_source.len(), all.bytes);
+        }
+        too_large("sources of positions", sources, SOURCES_MAX)?;
+        too_large("bytes of all positions and their sources", bytes, POSITIONS_BYTES_MAX)?;
+        payload.positions().for_each(|(source, position)| self.set(source, position));
+        Ok(())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.by_source.iter().map(|(source, position)| (&source[..], &position[..]))
+    }
+
+    pub(super) fn to_vec(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.iter().map(|(source, position)| (source.into(), position.into())).collect()
+    }
+}
+
+fn too_large(what: &'static str, got: usize, max: usize) -> Result<(), JournalError> {
+    match got <= max {
+        true => Ok(()),
+        false => Err(JournalError::TooLarge { what, got: got as u64, max: max as u64 }),
+    }
+}
+
+/// What is being appended as one; see [`Dedup::append`].
+pub struct Appending<'e> {
+    engine: &'e Engine,
+    payload: Payload,
+    refused: Option<JournalError>,
+}
+
+impl Appending<'_> {
+    /// Appends ids that were checked, with their verdicts, now. Of those only what is to be remembered is appended.
+    pub fn accepted(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>) {
+        self.ids(checked, self.engine.window.stamp(self.engine.now()));
+    }
+
+    /// Appends ids that were checked, with their verdicts, at the time that their checks were given; see
+    /// [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
+    pub fn accepted_at(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>, at: Timestamp) {
+        self.ids(checked, self.engine.window.stamp_at(at.into()));
+    }
+
+    /// Says how far a source has come, in whatever way it counts: an offset of a partition, of a file. The latest one that is said
+    /// counts; [`positions`](Dedup::positions) returns it.
+    pub fn position(&mut self, source: impl AsRef<[u8]>, position: impl AsRef<[u8]>) {
+        let (source, position) = (source.as_ref(), position.as_ref());
+        let fits = too_large("bytes of the source of a position", source.len(), SOURCE_BYTES_MAX)
+            .and_then(|()| too_large("bytes of a position", position.len(), POSITION_BYTES_MAX));
+        match fits {
+            Ok(()) if self.has_room() => self.payload.push_position(source, position),
+            Ok(()) => {}
+            Err(error) => self.refuse(error),
+        }
+    }
+
+    /// Says that stream time has come to here, although no id says so: a restart goes on from there.
+    pub fn time(&mut self, at: Timestamp) {
+        if self.has_room() {
+            self.payload.push_event(Kind::Time, at);
+        }
+    }
+
+    fn ids(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>, at: Reading) {
+        const PART: usize = 1_024;
+        let engine = self.engine;
+        let extended = checked.into_iter().filter(|(_, verdict)| engine.extends(*verdict));
+        let mut ids = extended.map(|(id, _)| id.0).peekable();
+        while ids.peek().is_some() && self.has_room() {
+            self.payload.push(Kind::Accepted, at, ids.by_ref().take(PART));
+        }
+    }
+
+    /// Whether there is room for more; that there is none is told in the end.
+    fn has_room(&mut self) -> bool {
+        if let Err(error) = too_large("bytes appended as one", self.payload.bytes().len(), MAX_PENDING_BYTES) {
+            self.refuse(error);
+        }
+        self.refused.is_none()
+    }
+
+    fn refuse(&mut self, error: JournalError) {
+        self.refused.get_or_insert(error);
+    }
+}
+
+impl std::fmt::Debug for Appending<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Appending").field("events", &self.payload.events()).finish_non_exhaustive()
+    }
+}
+
+impl Dedup {
+    /// Appends ids, positions of their sources, and times, as one: after a crash all of it is there, or nothing.
+    ///
+    /// For consumers that keep how far they have come beside what they have seen, and [`deferred`](crate::JournalOptions::deferred):
+    ///
+    /// ```
+    /// # let directory = std::env::temp_dir().join(format!("hapax-doc-append-{}", std::process::id()));
+    /// use hapax::{Dedup, JournalOptions, Timestamp};
+    ///
+    /// let open = || Dedup::builder().journal(&directory, JournalOptions::new().deferred(true)).build();
+    /// let dedup = open()?;
+    /// let (id, at) = (dedup.digest("a"), Timestamp::from_secs(17));
+    /// let verdict = dedup.check_prepared_at(id, at);
+    /// // … handle it …
+    /// dedup.append(|appending| {
+    ///     appending.accepted_at([(id, verdict)], at);
+    ///     appending.position("topic/3", 4_711_u64.to_be_bytes());
+    /// })?;
+    /// # drop(dedup);
+    /// let dedup = open()?;
+    /// assert!(dedup.check_at("a", at).is_duplicate());
+    /// assert_eq!(dedup.positions(), [(b"topic/3".to_vec(), 4_711_u64.to_be_bytes().to_vec())]);
+    /// # drop(dedup);
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// It is durable when a [`flush`](Dedup::flush) that is called later has returned. A panic of `fill` appends nothing.
+    ///
+    /// # Errors
+    ///
+    /// Then nothing of it was appended. [`JournalError::NotConfigured`] without a journal; [`JournalError::TooLarge`] beyond 64 MiB
+    /// for all of it, 65,536 sources, 1 KiB for the name of one, 64 KiB for a position, and 32 MiB for all positions; and, when the
+    /// journal has failed, why.
+    ///
+    /// # Cost
+    ///
+    /// What is appended is copied once. Waits while 64 MiB wait to be written.
+    pub fn append(&self, fill: impl FnOnce(&mut Appending<'_>)) -> Result<(), JournalError> {
+        let journal = self.journal()?;
+        let mut appending = Appending { engine: &self.engine, payload: Payload::default(), refused: None };
+        fill(&mut appending);
+        // What the last of it was may have been too much.
+        appending.has_room();
+        match appending.refused {
+            Some(refused) => Err(refused),
+            None => journal.shared.append_whole(&appending.payload),
+        }
+    }
+
+    /// Returns the latest position of each source that was [appended](Dedup::append): as recovered, and as appended since. In the
+    /// order of the sources' names; none without a journal.
+    pub fn positions(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.engine.journal.as_ref().map_or_else(Vec::new, |journal| journal.shared.positions())
+    }
+
+    /// Appends ids whose checks have said that they are to be handled, now that they were: with
+    /// [`deferred`](crate::JournalOptions::deferred), what is not appended is fresh after a crash. `checked` are ids with their verdicts, at the time
+    /// that was given to their checks; or, if events may come late, at the largest that any check had been given by then, which is what an
+    /// engine counts a late one from.
+    ///
+    /// ```
+    /// # let directory = std::env::temp_dir().join(format!("hapax-doc-deferred-{}", std::process::id()));
+    /// use hapax::{Dedup, JournalOptions, Timestamp};
+    ///
+    /// let open = || Dedup::builder().journal(&directory, JournalOptions::new().deferred(true)).build();
+    /// let dedup = open()?;
+    /// let (ids, at, mut verdicts) = (["a", "b"].map(|id| dedup.digest(id)), Timestamp::from_secs(1), Vec::new());
+    /// dedup.check_batch_prepared_at(ids, at, &mut verdicts);
+    /// // … handle the first, then crash …
+    /// dedup.append_batch_prepared_at(ids.into_iter().zip(verdicts).take(1), at)?;
+    /// # drop(dedup);
+    /// let dedup = open()?;
+    /// assert!(dedup.check_at("a", at).is_duplicate());
+    /// assert!(dedup.check_at("b", at).is_fresh());
+    /// # drop(dedup);
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Does nothing without a journal. Large batches are not appended as one; [`append`](Dedup::append) does that.
+    ///
+    /// # Errors
+    ///
+    /// Why the journal has failed, if it has; see [`flush`](Dedup::flush).
+    pub fn append_batch_prepared_at<I>(&self, checked: I, at: Timestamp) -> Result<(), JournalError>
+    where
+        I: IntoIterator<Item = (Prepared, Verdict)>,
+    {
+        self.append_parts(checked, |appending, part| appending.accepted_at(part, at))
+    }
+
+    /// Appends ids that were checked without a time; see [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
+    ///
+    /// # Errors
+    ///
+    /// As for that.
+    pub fn append_batch_prepared<I>(&self, checked: I) -> Result<(), JournalError>
+    where
+        I: IntoIterator<Item = (Prepared, Verdict)>,
+    {
+        self.append_parts(checked, |appending, part| appending.accepted(part))
+    }
+
+    /// A part at a time, so that what waits to be written stays within its limit.
+    fn append_parts<I>(
+        &self,
+        checked: I,
+        fill: impl Fn(&mut Appending<'_>, &mut dyn Iterator<Item = (Prepared, Verdict)>),
+    ) -> Result<(), JournalError>
+    where
+        I: IntoIterator<Item = (Prepared, Verdict)>,
+    {
+        const PART: usize = 65_536;
+        if self.engine.journal.is_none() {
+            return Ok(());
+        }
+        let mut checked = checked.into_iter().peekable();
+        // Also for no ids at all: that the journal has failed is said at once.
+        loop {
+            self.append(|appending| fill(appending, &mut checked.by_ref().take(PART)))?;
+            if checked.peek().is_none() {
+                return Ok(());
+            }
+        }
+    }
+}
