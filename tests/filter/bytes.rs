@@ -8,7 +8,7 @@ pub fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.write_all(text).and_then(|()| encoder.finish()).expect("memory takes everything")
 }
 
-fn zstd(text: &[u8]) -> Vec<u8> {
+pub fn zstd(text: &[u8]) -> Vec<u8> {
     zstd::encode_all(text, 1).expect("memory takes everything")
 }
 

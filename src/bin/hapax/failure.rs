@@ -22,6 +22,8 @@ pub enum Failure {
     /// All that was finished is written.
     #[cfg(feature = "bench")]
     Interrupted,
+    /// A signal has asked for an end.
+    Signal(i32),
     /// Whoever read our output has had enough of it.
     ClosedPipe,
 }
@@ -54,7 +56,7 @@ impl Failure {
             Failure::Wrong(text) => Some(text),
             #[cfg(feature = "bench")]
             Failure::Interrupted => Some("interrupted: what was finished is kept"),
-            Failure::ClosedPipe => None,
+            Failure::ClosedPipe | Failure::Signal(_) => None,
         }
     }
 
@@ -68,8 +70,14 @@ impl Failure {
             Failure::Wrong(_) => ExitCode::from(Self::WRONG),
             #[cfg(feature = "bench")]
             Failure::Interrupted => ExitCode::from(Self::INTERRUPTED),
+            Failure::Signal(signal) => ExitCode::from(Self::of_signal(*signal)),
             Failure::ClosedPipe => ExitCode::SUCCESS,
         }
+    }
+
+    /// The exit code after a signal, as shells have it.
+    pub fn of_signal(signal: i32) -> u8 {
+        128 | signal as u8
     }
 }
 

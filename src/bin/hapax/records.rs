@@ -2,8 +2,9 @@
 
 use crate::args::{BadLineArgs, LineArgs, Missing};
 use crate::failure::Failure;
+use crate::filter::blocks::{Block, Blocks};
 use crate::filter::extract::Extractor;
-use crate::filter::input::{Block, Blocks, sources};
+use crate::filter::input::sources;
 use crate::filter::lines::{Line, Lines, Unchecked, each_record};
 use hapax::Timestamp;
 use std::ops::ControlFlow;

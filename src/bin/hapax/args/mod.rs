@@ -86,7 +86,8 @@ pub struct FilterArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "What is remembered")]
     pub window: Option<Duration>,
 
-    /// How many ids to have room for to begin with; without it, as many as the input can have, up to 1 GiB of memory
+    /// How many ids to have room for to begin with; without it, a million, or as many as the input can have if that is less.
+    /// Memory grows with the number of ids in any case; room for all of them from the beginning is a little faster
     #[arg(long, value_name = "IDS", value_parser = capacity, help_heading = "What is remembered")]
     pub capacity: Option<usize>,
 

@@ -1,7 +1,6 @@
 //! Second stage: verdicts for the ids of a batch.
 
 use super::parse::Batch;
-use hapax::JournalError;
 use hapax::{Dedup, Timestamp, Verdict};
 use std::time::Duration;
 
@@ -27,9 +26,10 @@ pub struct Checker {
 }
 
 impl Checker {
-    pub fn new(dedup: Dedup, time: Time) -> Self {
+    /// `latest` is the latest time that earlier runs have seen.
+    pub fn new(dedup: Dedup, time: Time, latest: Timestamp) -> Self {
         let tick_nanos = dedup.tick().as_nanos() as u64;
-        Checker { dedup, time, tick_nanos, stream_time: Timestamp::default(), verdicts: Vec::new() }
+        Checker { dedup, time, tick_nanos, stream_time: latest, verdicts: Vec::new() }
     }
 
     /// Fills in the verdicts of a batch.
@@ -44,24 +44,6 @@ impl Checker {
                 self.check_events(batch);
             }
         }
-    }
-
-    /// The batch was printed: from now on the next run may know its ids, if there is a state.
-    pub fn printed(dedup: &Dedup, time: Time, batch: &Batch) -> Result<(), JournalError> {
-        let mut checked = batch.ids.iter().copied().zip(batch.verdicts.iter().copied());
-        match time {
-            Time::Still => dedup.append_batch_prepared_at(checked, Timestamp::default())?,
-            Time::Arrival => dedup.append_batch_prepared(checked)?,
-            Time::Event => {
-                let mut start = 0;
-                for &(end, at) in &batch.runs {
-                    dedup.append_batch_prepared_at(checked.by_ref().take(end - start), at)?;
-                    start = end;
-                }
-            }
-        }
-        // Whether it goes on is not to be learnt at the end only.
-        dedup.durable_up_to().map(|_| ())
     }
 
     /// Checks runs of events whose times the engine cannot tell apart at one of these times.
@@ -118,7 +100,7 @@ mod tests {
             let ids = events.iter().map(|(id, _)| batched.digest(id.to_le_bytes())).collect();
             let times = events.iter().map(|(_, ms)| Timestamp::from_millis(*ms)).collect();
             let mut batch = Batch { ids, times, ..Batch::default() };
-            let mut checker = Checker::new(batched.clone(), Time::Event);
+            let mut checker = Checker::new(batched.clone(), Time::Event, Timestamp::default());
             checker.check(&mut batch);
             let one_by_one: Vec<_> =
                 events.iter().map(|(id, ms)| single.check_at(id.to_le_bytes(), Timestamp::from_millis(*ms))).collect();

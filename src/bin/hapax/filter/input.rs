@@ -1,6 +1,5 @@
-//! Input as blocks of whole records, decompressed.
+//! Inputs, decompressed.
 
-use super::cut::Cutter;
 use super::gzip::Members;
 use crate::closed;
 use crate::failure::Failure;
@@ -117,9 +116,9 @@ fn stdin() -> io::Result<File> {
 }
 
 /// Counts bytes as they are read.
-struct Counted {
-    file: File,
-    bytes_read: Arc<AtomicU64>,
+pub struct Counted {
+    pub file: File,
+    pub bytes_read: Arc<AtomicU64>,
 }
 
 impl Read for Counted {
@@ -128,6 +127,25 @@ impl Read for Counted {
         self.bytes_read.fetch_add(n as u64, Relaxed);
         Ok(n)
     }
+}
+
+/// Up to `len` bytes at a place, without moving the file's position, which standard input shares with its owner.
+pub fn read_at(file: &File, at: u64, len: usize) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; len];
+    let mut filled = 0;
+    while filled < len {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(file, &mut buffer[filled..], at + filled as u64);
+        #[cfg(windows)]
+        let read = std::os::windows::fs::FileExt::seek_read(file, &mut buffer[filled..], at + filled as u64);
+        match read {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(_) => return None,
+        }
+    }
+    buffer.truncate(filled);
+    Some(buffer)
 }
 
 /// How content begins: the least and the greatest value of each byte.
@@ -190,178 +208,18 @@ fn buffered<R: Read>(input: R) -> impl BufRead {
     BufReader::with_capacity(256 << 10, input)
 }
 
-/// Cuts input into blocks of whole records.
-pub struct Blocks {
-    input: Box<dyn Read + Send>,
-    cutter: Cutter,
-    /// The beginning of a record whose end was not read yet.
-    rest: Vec<u8>,
-    line_bytes_max: usize,
-    /// The rest of a record that is too long is still to be skipped.
-    skipping: bool,
-    /// Lines that were skipped since this was asked for, and those of a record that was only just found to be too long.
-    skipped: u64,
-    skipped_just: u64,
-    ended: bool,
-}
-
-/// What the next block is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Block {
-    /// Whole records, each with its end.
-    Records,
-    /// A record that is longer than allowed, and was skipped.
-    TooLong,
-    End,
-}
-
-/// Enough to make a system call cheap, and little enough to stay in a core's cache.
-const BLOCK_BYTES: usize = 256 << 10;
-
-impl Blocks {
-    pub fn new(input: Box<dyn Read + Send>, cutter: Cutter, line_bytes_max: usize) -> Self {
-        Blocks {
-            input,
-            cutter,
-            rest: Vec::new(),
-            line_bytes_max,
-            skipping: false,
-            skipped: 0,
-            skipped_just: 0,
-            ended: false,
-        }
-    }
-
-    /// How many lines were skipped since the last call.
-    pub fn take_skipped(&mut self) -> u64 {
-        std::mem::take(&mut self.skipped)
-    }
-
-    /// Reads the next block, and where its records end, into buffers whose memory is reused. The last record gets an end if it
-    /// has none.
-    pub fn next(&mut self, block: &mut Vec<u8>, ends: &mut Vec<u32>) -> io::Result<Block> {
-        block.clear();
-        ends.clear();
-        std::mem::swap(block, &mut self.rest);
-        self.skipped += std::mem::take(&mut self.skipped_just);
-        while !self.ended {
-            // Up to here the cutter knows it.
-            let mut known = block.len();
-            let room = BLOCK_BYTES.saturating_sub(known).max(BLOCK_BYTES / 4);
-            block.resize(known + room, 0);
-            let n = read_some(&mut self.input, &mut block[known..])?;
-            block.truncate(known + n);
-            self.ended = n == 0;
-            if self.skipping && !self.skip(block) {
-                continue;
-            }
-            while let Some(end) = self.cutter.end(&block[known..]) {
-                known += end;
-                ends.push(known as u32);
-            }
-            if let Some(&end) = ends.last() {
-                self.rest.extend_from_slice(&block[end as usize..]);
-                block.truncate(end as usize);
-                return Ok(Block::Records);
-            }
-            if block.len() > self.line_bytes_max {
-                self.skipping = true;
-                self.skipped_just = lines_in(block);
-                block.clear();
-                return Ok(Block::TooLong);
-            }
-        }
-        if block.is_empty() {
-            return Ok(Block::End);
-        }
-        if !block.ends_with(b"\n") {
-            block.push(b'\n');
-        }
-        ends.push(block.len() as u32);
-        Ok(Block::Records)
-    }
-
-    /// Drops what belongs to the record that is too long; true if it has ended.
-    fn skip(&mut self, block: &mut Vec<u8>) -> bool {
-        let end = self.cutter.end(block);
-        self.skipped += lines_in(&block[..end.unwrap_or(block.len())]);
-        block.drain(..end.unwrap_or(block.len()));
-        self.skipping = end.is_none();
-        // The record without an end is the last one.
-        self.skipped += u64::from(self.skipping && self.ended);
-        !self.skipping
-    }
-}
-
-fn lines_in(bytes: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', bytes).count() as u64
-}
-
-fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match input.read(buffer) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            done => return done,
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use std::io::Write;
 
     /// Gives its bytes a few at a time.
-    struct Trickle(io::Cursor<Vec<u8>>, usize);
+    pub struct Trickle(pub io::Cursor<Vec<u8>>, pub usize);
 
     impl Read for Trickle {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let n = buffer.len().min(self.1);
             self.0.read(&mut buffer[..n])
-        }
-    }
-
-    fn blocks(input: &[u8], at_once: usize, line_bytes_max: usize) -> (Vec<u8>, usize) {
-        let input = Box::new(Trickle(io::Cursor::new(input.to_vec()), at_once));
-        let mut blocks = Blocks::new(input, Cutter::new(None), line_bytes_max);
-        let (mut block, mut ends, mut all, mut too_long) = (Vec::new(), Vec::new(), Vec::new(), 0);
-        loop {
-            match blocks.next(&mut block, &mut ends).unwrap() {
-                Block::Records => {
-                    assert!(block.ends_with(b"\n") && ends.last() == Some(&(block.len() as u32)));
-                    all.extend_from_slice(&block);
-                }
-                Block::TooLong => too_long += 1,
-                Block::End => return (all, too_long),
-            }
-        }
-    }
-
-    #[test]
-    fn blocks_are_whole_lines_and_together_the_input() {
-        let long = [vec![b'x'; 3 * BLOCK_BYTES], b"\ny\n".to_vec()].concat();
-        for input in [&b""[..], b"a", b"a\n", b"a\nb", b"\n\n", b"a\r\nb\0\xff\n", &long] {
-            for at_once in [1, 2, 7, 1 << 20] {
-                if at_once < 7 && input.len() > BLOCK_BYTES {
-                    continue;
-                }
-                let (all, too_long) = blocks(input, at_once, usize::MAX);
-                let mut expected = input.to_vec();
-                if !input.is_empty() && !input.ends_with(b"\n") {
-                    expected.push(b'\n');
-                }
-                assert!(all == expected && too_long == 0);
-            }
-        }
-    }
-
-    #[test]
-    fn lines_that_are_too_long_are_skipped_and_reported() {
-        let long = vec![b'x'; 2 * BLOCK_BYTES];
-        let input = [b"a\n", &long[..], b"\nb\n", &long[..], b"\n", &long[..]].concat();
-        for at_once in [1_000, 1 << 20] {
-            let (all, too_long) = blocks(&input, at_once, BLOCK_BYTES);
-            assert_eq!((all.as_slice(), too_long), (&b"a\nb\n"[..], 3));
         }
     }
 

@@ -118,6 +118,22 @@ impl Lines {
         Ok(())
     }
 
+    /// The next line is a file's header.
+    pub fn is_at_header(&self) -> bool {
+        self.at_header
+    }
+
+    /// So many lines of the file have been read before, its header among them.
+    pub fn go_on_behind(&mut self, lines: u64) {
+        self.at_header = false;
+        self.line_number = lines + 1;
+    }
+
+    /// How many lines of the file were read.
+    pub fn read(&self) -> u64 {
+        self.line_number - 1
+    }
+
     /// So many lines were skipped.
     pub fn skipped(&mut self, lines: u64) {
         self.line_number += lines;

@@ -1,9 +1,9 @@
 //! Before the first line: how large the engine must be.
 
-use super::input::{Compression, Source, decompress};
+use super::input::{Compression, Source, decompress, read_at};
 use crate::args::{FilterArgs, Unconfirmed};
 use crate::failure::Failure;
-use hapax::{Dedup, JournalOptions};
+use hapax::{Dedup, JournalError, JournalOptions};
 use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
@@ -25,11 +25,8 @@ pub struct Plan {
     pub capacity_from: &'static str,
 }
 
-/// Where to start if nothing is known of the input: with 18 MB.
-const CAPACITY_UNKNOWN: usize = 1_000_000;
-
-/// The most to start with without being asked for. A file may have few ids in many lines.
-const BYTES_UNASKED_MAX: usize = 1 << 30;
+/// Where to start: with 18 MB. How many lines there are tells no more than that there are no more ids.
+const CAPACITY_UNASKED: usize = 1_000_000;
 
 /// The most that the window takes without being asked for.
 const MEMORY_UNASKED_MAX: usize = 8 << 30;
@@ -49,11 +46,8 @@ impl Plan {
         let estimated = size.map(|size| with_margin(size.lines));
         let (capacity, capacity_from) = match (args.capacity, estimated) {
             (Some(capacity), _) => (capacity, "given"),
-            (None, Some(lines)) if lines > room_in(BYTES_UNASKED_MAX) => {
-                (room_in(BYTES_UNASKED_MAX), "1 GiB to begin with")
-            }
-            (None, Some(lines)) => (lines, "from the input's size"),
-            (None, None) => (CAPACITY_UNKNOWN, "the input's size being unknown"),
+            (None, Some(lines)) if lines < CAPACITY_UNASKED => (lines, "from the input's size"),
+            (None, _) => (CAPACITY_UNASKED, "to begin with"),
         };
         let capacity = match args.max_memory {
             Some(bytes) if args.capacity.is_none() => capacity.min(room_in(bytes)).max(1),
@@ -92,7 +86,22 @@ impl Plan {
             // Lines that are checked and not yet printed must not be remembered by the next run.
             builder = builder.journal(state, JournalOptions::new().deferred(true));
         }
-        Ok(Plan { dedup: builder.build()?, capacity, capacity_from })
+        let dedup = builder.build().map_err(|error| opening(error, args))?;
+        Ok(Plan { dedup, capacity, capacity_from })
+    }
+}
+
+/// Why there is no engine, in words of the command line.
+fn opening(error: hapax::Error, args: &FilterArgs) -> Failure {
+    match (&error, args.seed, &args.state) {
+        (hapax::Error::Journal(JournalError::NotOurs { what: "seed", .. }), Some(seed), Some(state)) => {
+            Failure::Usage(format!(
+                "--seed {seed}: the state in {} was begun with another seed, which its ids are kept with; leave --seed out, or give \
+                 another directory",
+                state.display()
+            ))
+        }
+        _ => error.into(),
     }
 }
 
@@ -146,25 +155,6 @@ fn lines_in(sample: &[u8]) -> u64 {
 fn extrapolate(samples: impl Iterator<Item = (u64, u64)>, bytes: u64) -> u64 {
     let (lines, sampled) = samples.fold((0, 0), |sum, sample| (sum.0 + sample.0, sum.1 + sample.1));
     (u128::from(lines) * u128::from(bytes) / u128::from(sampled.max(1))) as u64 + 1
-}
-
-/// Up to `len` bytes at a place, without moving the file's position, which standard input shares with its owner.
-fn read_at(file: &File, at: u64, len: usize) -> Option<Vec<u8>> {
-    let mut buffer = vec![0; len];
-    let mut filled = 0;
-    while filled < len {
-        #[cfg(unix)]
-        let read = std::os::unix::fs::FileExt::read_at(file, &mut buffer[filled..], at + filled as u64);
-        #[cfg(windows)]
-        let read = std::os::windows::fs::FileExt::seek_read(file, &mut buffer[filled..], at + filled as u64);
-        match read {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(_) => return None,
-        }
-    }
-    buffer.truncate(filled);
-    Some(buffer)
 }
 
 #[cfg(test)]
