@@ -28,6 +28,13 @@ impl Timestamp {
         Timestamp(if nanos < Self::MAX { nanos } else { Self::MAX })
     }
 
+    /// The same for what is known to be no later than the latest time.
+    #[inline(always)]
+    pub(crate) const fn of_nanos(nanos: u64) -> Self {
+        debug_assert!(nanos <= Self::MAX);
+        Timestamp(nanos)
+    }
+
     /// `micros` microseconds after the origin.
     pub const fn from_micros(micros: u64) -> Self {
         Self::from_nanos(micros.saturating_mul(1_000))

@@ -5,9 +5,9 @@ use crate::clock::Clock;
 use crate::digest::Digester;
 use crate::engine::{Engine, EngineClock};
 use crate::stats::Counters;
-use crate::sync::StdAtomicBool;
+use crate::stream_time::StreamTime;
 use crate::window::Ticks;
-use crate::{Dedup, Error, History, Window};
+use crate::{Dedup, Error, EventTime, History, Window};
 #[cfg(feature = "journal")]
 use crate::{
     JournalOptions,
@@ -56,6 +56,7 @@ pub struct Builder {
     refresh_on_duplicate: bool,
     lease: Duration,
     clock: Option<Box<dyn Clock>>,
+    event_time: Option<EventTime>,
     seed: Option<u64>,
     scope: Option<String>,
     #[cfg(feature = "journal")]
@@ -76,6 +77,7 @@ impl Builder {
             refresh_on_duplicate: false,
             lease: Duration::from_secs(30),
             clock: None,
+            event_time: None,
             seed: None,
             scope: None,
             #[cfg(feature = "journal")]
@@ -145,6 +147,25 @@ impl Builder {
     /// Where to read the time. Default: [`MonotonicClock::since_epoch`](crate::MonotonicClock::since_epoch).
     pub fn clock(self, clock: impl Clock) -> Self {
         Builder { clock: Some(Box::new(clock)), ..self }
+    }
+
+    /// Says that times come with the events ([`check_at`](Dedup::check_at)), and which of them are refused. Default: the first call decides, and
+    /// if it has a time, those too far ahead of the wall clock are refused, as [`EventTime::wall`] has it.
+    ///
+    /// With this, the engine never goes by its clock: what is called without a time counts as of the latest event. Until there is one, time
+    /// stands still.
+    ///
+    /// ```
+    /// use hapax::{Dedup, EventTime};
+    /// use std::time::Duration;
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let times = EventTime::wall().max_skew(minute).allowed_lateness(10 * minute);
+    /// let dedup = Dedup::builder().window(60 * minute).event_time(times).build()?;
+    /// # Ok::<(), hapax::Error>(())
+    /// ```
+    pub fn event_time(self, event_time: EventTime) -> Self {
+        Builder { event_time: Some(event_time), ..self }
     }
 
     /// The seed of the digests. Default: random.
@@ -226,6 +247,7 @@ impl Builder {
                 "a duration of up to 100 years, not none",
             ));
         }
+        let policy = self.event_time.clone().unwrap_or_default().policy(self.window)?;
         #[cfg(feature = "journal")]
         let journal = self.journal.map(|(path, options)| Opened::new(&path, options)).transpose()?;
         #[cfg(feature = "journal")]
@@ -257,7 +279,7 @@ impl Builder {
             claims: Claims::new(),
             lease: self.lease,
             clock,
-            keeps_stream_time: StdAtomicBool::new(false),
+            stream_time: StreamTime::new(policy, self.event_time.is_some()),
             counters: Counters::new(),
             journal: None,
             unscoped,
@@ -292,6 +314,7 @@ impl std::fmt::Debug for Builder {
             .field("unconfirmed", &self.unconfirmed)
             .field("refresh_on_duplicate", &self.refresh_on_duplicate)
             .field("lease", &self.lease)
+            .field("event_time", &self.event_time)
             .field("scope", &self.scope)
             .finish_non_exhaustive()
     }

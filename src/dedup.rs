@@ -4,7 +4,8 @@ use crate::config::Builder;
 use crate::digest::{Digest, Digester};
 use crate::engine::Engine;
 use crate::stats::Stats;
-use crate::{Tier, Timestamp, Verdict};
+use crate::stream_time::NoReset;
+use crate::{Error, Tier, Timestamp, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,8 +110,7 @@ impl Dedup {
     /// ```
     #[inline]
     pub fn check_at(&self, id: impl AsRef<[u8]>, at: Timestamp) -> Verdict {
-        self.engine.keep_stream_time();
-        self.engine.check(self.digester.digest(id), at.into())
+        self.engine.check_event(self.digester.digest(id), at)
     }
 
     /// Checks many ids, in order, with one reading of the clock: several times as fast as one by one, since their memory is fetched
@@ -138,9 +138,8 @@ impl Dedup {
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
     {
-        self.engine.keep_stream_time();
         let digests = ids.into_iter().map(|id| self.digester.digest(id));
-        self.engine.check_batch(digests, at.into(), verdicts);
+        self.engine.check_events(digests, at, verdicts);
     }
 
     /// Checks many ids that were prepared, in order, with one reading of the clock; see [`check_batch`](Dedup::check_batch).
@@ -156,8 +155,7 @@ impl Dedup {
     where
         I: IntoIterator<Item = Prepared>,
     {
-        self.engine.keep_stream_time();
-        self.engine.check_batch(ids.into_iter().map(|id| id.0), at.into(), verdicts);
+        self.engine.check_events(ids.into_iter().map(|id| id.0), at, verdicts);
     }
 
     /// Digests an id for another thread to check, which is then spared that part of the work.
@@ -205,14 +203,13 @@ impl Dedup {
     /// Checks an id that was prepared, at a time that the caller gives; see [`check_at`](Dedup::check_at).
     #[inline]
     pub fn check_prepared_at(&self, id: Prepared, at: Timestamp) -> Verdict {
-        self.engine.keep_stream_time();
-        self.engine.check(id.0, at.into())
+        self.engine.check_event(id.0, at)
     }
 
     /// Which tier remembers an id, if any; the history's word is a guess. Changes nothing, and is not counted.
     pub fn contains(&self, id: impl AsRef<[u8]>) -> Option<Tier> {
         let digest = self.digester.digest(id);
-        if self.engine.window.contains(digest, self.engine.now().time) {
+        if self.engine.window.contains(digest, self.engine.now_at_rest().time) {
             return Some(Tier::Window);
         }
         let history = self.engine.history.as_ref()?;
@@ -239,11 +236,42 @@ impl Dedup {
     ///
     /// Writes to all of the memory: about a second for 10 million ids. Others go on meanwhile.
     pub fn clear(&self) {
-        let at = self.engine.now().time;
-        self.engine.clear_tiers(at);
+        self.engine.clear_tiers();
         self.engine.claims.clear();
         if let Some(journal) = &self.engine.journal {
-            journal.cleared(at);
+            journal.cleared(self.engine.window.latest());
+        }
+    }
+
+    /// Makes `to` the present of the events' time, whatever it was: for an operator who has found that it is wrong.
+    ///
+    /// Events from before `to` are late from then on. What was accepted lately stays a duplicate: the window counts on from `to`, so it is forgotten
+    /// within a window from there. Counted in [`Stats::stream_time_resets`]. An engine that went by its clock goes by its events' time afterwards.
+    ///
+    /// ```
+    /// use hapax::{Dedup, EventTime, Timestamp};
+    ///
+    /// let dedup = Dedup::builder().event_time(EventTime::unrelated()).build()?;
+    /// dedup.check_at("a", Timestamp::from_secs(1_000));
+    /// dedup.check_at("wrong", Timestamp::from_secs(1_000_000_000)); // time stands still until then
+    /// dedup.reset_stream_time(Timestamp::from_secs(1_001))?;
+    /// assert!(dedup.check_at("b", Timestamp::from_secs(1_002)).is_fresh());
+    /// assert!(dedup.check_at("b", Timestamp::from_secs(1_700)).is_fresh()); // ten minutes later, as it should be
+    /// # Ok::<(), hapax::Error>(())
+    /// ```
+    ///
+    /// Calls that are under way may still be judged by the old time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`], and nothing has changed, if an event at `to` would be refused as [ahead](crate::Refusal::Ahead); or if resets have used
+    /// up the window's own time (146 years but for a month), which takes a new engine.
+    pub fn reset_stream_time(&self, to: Timestamp) -> Result<(), Error> {
+        let refused = |expected: &str| Err(Error::invalid("reset_stream_time", format_args!("{to:?}"), expected));
+        match self.engine.stream_time.reset(to, &*self.engine) {
+            Ok(_) => Ok(()),
+            Err(NoReset::Ahead) => refused("a time that an event may have, by `event_time`"),
+            Err(NoReset::Over) => refused("a new engine: the window's own time has come to its end"),
         }
     }
 

@@ -7,10 +7,10 @@ use crate::digest::{Digest, Digester};
 use crate::history::Look;
 use crate::journal::Journal;
 use crate::stats::{Counters, Counts, Stats};
-use crate::sync::{Ordering, StdAtomicBool};
+use crate::stream_time::{Around, StreamTime};
 use crate::window::{CHUNK, Chunk, TableMemory, bits};
-use crate::{History, Outcome, Tier, Timestamp, Verdict, Window};
-use std::time::Duration;
+use crate::{History, Outcome, Refusal, Tier, Timestamp, Verdict, Window};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What handles share.
 pub(crate) struct Engine {
@@ -22,8 +22,8 @@ pub(crate) struct Engine {
     /// Of claims that do not say otherwise.
     pub(crate) lease: Duration,
     pub(crate) clock: EngineClock,
-    /// Whether time is what `check_at` is given, from the first such call on.
-    pub(crate) keeps_stream_time: StdAtomicBool,
+    /// What time is, if callers give it.
+    pub(crate) stream_time: StreamTime,
     pub(crate) counters: Counters,
     pub(crate) journal: Option<Journal>,
     pub(crate) unscoped: Digester,
@@ -64,6 +64,16 @@ impl EngineClock {
         Reading { time, lag_nanos: self.lag_nanos }
     }
 
+    /// The wall clock: the one that the builder was given, or the system's.
+    pub(crate) fn wall(&self) -> Timestamp {
+        match &self.source {
+            Source::Monotonic(_) => {
+                Timestamp::default() + SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+            }
+            Source::Custom(clock) => clock.now(),
+        }
+    }
+
     /// For how long a thread may wait by the system's clock without looking at this one: at most so long, if nobody knows how it runs.
     pub(crate) fn glance(&self, unknown: Duration) -> Duration {
         match &self.source {
@@ -95,6 +105,28 @@ impl Engine {
             journal.accepted(self.window.stamp(at), [digest]);
         }
         verdict
+    }
+
+    /// Checks one id at the time of its event, if that can be right.
+    #[inline]
+    pub(crate) fn check_event(&self, digest: Digest, at: Timestamp) -> Verdict {
+        match self.stream_time.admit(at) {
+            Some(at) => self.check(digest, at.into()),
+            None => self.check_doubtful(digest, at),
+        }
+    }
+
+    /// The same for an event that has to be looked at.
+    #[inline(never)]
+    fn check_doubtful(&self, digest: Digest, at: Timestamp) -> Verdict {
+        match self.stream_time.decide(at, || Some(digest), self) {
+            Ok(at) => self.check(digest, at.into()),
+            Err(refusal) => {
+                let verdict = Verdict::refused(refusal);
+                self.counters.add_one(verdict);
+                verdict
+            }
+        }
     }
 
     /// Whether a check with this verdict has extended the time for which its id is remembered.
@@ -132,6 +164,7 @@ impl Engine {
     pub(crate) fn check_known(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
         // A duplicate must leave no trace in the window, or it would extend its id's stay.
         if self.unconfirmed == Unconfirmed::Duplicate && !self.refresh_on_duplicate {
+            self.window.advance(at);
             return match self.window.contains(digest, at.time) {
                 true => verdict(self.respect_claims(digest, Outcome::Duplicate, at), self.unconfirmed()),
                 false => self.unconfirmed(),
@@ -140,6 +173,7 @@ impl Engine {
         match self.decide(digest, at) {
             Outcome::Duplicate => DUPLICATE,
             Outcome::InProgress => IN_PROGRESS,
+            Outcome::Refused(refusal) => Verdict::refused(refusal),
             Outcome::Fresh => {
                 history.insert(digest, self.window.no_earlier(at.time));
                 self.unconfirmed()
@@ -153,6 +187,42 @@ impl Engine {
             Unconfirmed::Duplicate => Outcome::Duplicate,
             Unconfirmed::Fresh => Outcome::Fresh,
         })
+    }
+
+    /// Checks ids in order at the time of their event, if that can be right. Without ids, it is no earlier than that from now on.
+    #[inline]
+    pub(crate) fn check_events(
+        &self,
+        digests: impl Iterator<Item = Digest>,
+        at: Timestamp,
+        verdicts: &mut Vec<Verdict>,
+    ) {
+        match self.stream_time.admit(at) {
+            Some(at) => self.check_batch(digests, at.into(), verdicts),
+            None => self.check_doubtful_batch(digests, at, verdicts),
+        }
+    }
+
+    /// The same for events that have to be looked at.
+    #[inline(never)]
+    fn check_doubtful_batch(
+        &self,
+        mut digests: impl Iterator<Item = Digest>,
+        at: Timestamp,
+        verdicts: &mut Vec<Verdict>,
+    ) {
+        let first = digests.next();
+        let digests = first.into_iter().chain(digests);
+        match self.stream_time.decide(at, || first, self) {
+            Ok(at) => self.check_batch(digests, at.into(), verdicts),
+            Err(refusal) => {
+                verdicts.clear();
+                verdicts.extend(digests.map(|_| Verdict::refused(refusal)));
+                let mut counts = Counts::default();
+                counts.add(Verdict::refused(refusal), verdicts.len() as u64);
+                self.counters.add(counts);
+            }
+        }
     }
 
     /// Checks ids in order, a chunk at a time.
@@ -329,16 +399,16 @@ impl Engine {
         }
     }
 
-    /// Forgets everything in the tiers.
-    pub(crate) fn clear_tiers(&self, at: Timestamp) {
+    /// Forgets everything in the tiers. Sets no time.
+    pub(crate) fn clear_tiers(&self) {
         if let Some(history) = &self.history {
             history.clear();
         }
-        self.window.clear(at);
+        self.window.clear_at_rest();
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let at = self.now();
+        let at = self.now_at_rest();
         let window = self.window.stats(at.time);
         let history = self.history.as_ref().map(History::stats);
         let counts = self.counters.sum();
@@ -353,29 +423,53 @@ impl Engine {
                 + window.bytes
                 + history.as_ref().map_or(0, |h| h.bytes),
             in_progress: counts.in_progress(),
+            refused_ahead: counts.refused(Refusal::Ahead),
+            refused_late: counts.refused(Refusal::Late),
+            stream_time_resets: self.stream_time.resets(),
             claims: self.claims.stats(self.clock.now().time),
             #[cfg(feature = "journal")]
             journal: self.journal.as_ref().map(Journal::stats),
             window,
             history,
-            at: at.time,
+            at: self.stream_time.external(at.time),
         }
     }
 
     /// The time, when a caller does not give it.
     #[inline(always)]
     pub(crate) fn now(&self) -> Reading {
-        // Relaxed: of two simultaneous calls, either may be the first.
-        if self.keeps_stream_time.load(Ordering::Relaxed) { self.window.latest().into() } else { self.clock.now() }
+        if !self.stream_time.is_by_clock() && !self.stream_time.note_clock() {
+            return self.window.latest().into();
+        }
+        let reading = self.clock.now();
+        // Of a clock that somebody has read before the first event, and then stood still, nothing is to come after it.
+        if self.stream_time.is_by_clock() { reading } else { self.window.latest().into() }
     }
 
-    /// From now on time is what callers give.
-    #[inline(always)]
-    pub(crate) fn keep_stream_time(&self) {
-        if !self.keeps_stream_time.load(Ordering::Relaxed) {
-            self.keeps_stream_time.store(true, Ordering::Relaxed);
-        }
+    /// The time, for whoever only reads: it does not decide by which time the engine goes.
+    pub(crate) fn now_at_rest(&self) -> Reading {
+        if self.stream_time.is_by_events() { self.window.latest().into() } else { self.clock.now() }
     }
+}
+
+impl Around for Engine {
+    fn wall(&self) -> u64 {
+        self.clock.wall().as_nanos()
+    }
+
+    fn clock(&self) -> u64 {
+        self.clock.now().time.as_nanos()
+    }
+
+    fn latest(&self) -> Option<u64> {
+        self.window.latest_start().map(Timestamp::as_nanos)
+    }
+
+    fn tick(&self) -> u64 {
+        self.window.tick().as_nanos() as u64
+    }
+
+    fn moved(&self, _offset: i64) {}
 }
 
 /// A chunk on its way through both tiers.
@@ -411,6 +505,7 @@ fn verdict(outcome: Outcome, fresh: Verdict) -> Verdict {
         Outcome::Fresh => fresh,
         Outcome::Duplicate => DUPLICATE,
         Outcome::InProgress => IN_PROGRESS,
+        Outcome::Refused(refusal) => Verdict::refused(refusal),
     }
 }
 

@@ -125,7 +125,9 @@ mod claims;
 mod config;
 mod dedup;
 mod engine;
+mod event_time;
 mod stats;
+mod stream_time;
 
 #[cfg(feature = "journal")]
 mod journal;
@@ -181,6 +183,7 @@ pub use config::{Builder, Unconfirmed};
 pub use dedup::{Dedup, Forgotten, Prepared};
 pub use digest::{Digest, Digester};
 pub use error::Error;
+pub use event_time::EventTime;
 pub use history::{History, HistoryStats};
 #[cfg(feature = "journal")]
 pub use journal::{
@@ -194,7 +197,7 @@ pub use tiered::{
     BreakerState, ClaimError, Done, OnStoreError, Ownership, Policy, ScopeStats, TieredAttempt, TieredBuilder,
     TieredClaim, TieredClaimOptions, TieredDedup, TieredOnce, TieredOnceError, TieredStats,
 };
-pub use verdict::{Certainty, Outcome, Tier, Verdict};
+pub use verdict::{Certainty, Outcome, Refusal, Tier, Verdict};
 pub use window::{TableStats, Window, WindowStats};
 
 #[cfg(all(

@@ -1,7 +1,7 @@
 //! Counting verdicts without slowing them down.
 
 use crate::sync::{Ordering, StdAtomicU64};
-use crate::{ClaimStats, HistoryStats, Outcome, Tier, Timestamp, Verdict, WindowStats};
+use crate::{ClaimStats, HistoryStats, Outcome, Refusal, Tier, Timestamp, Verdict, WindowStats};
 
 /// What an engine has counted, and what it holds.
 ///
@@ -27,6 +27,12 @@ pub struct Stats {
     pub duplicates_by_history: u64,
     /// Checks that found the id claimed.
     pub in_progress: u64,
+    /// Checks that were refused because their time is too far [ahead](Refusal::Ahead).
+    pub refused_ahead: u64,
+    /// Checks that were refused because they come too [late](Refusal::Late).
+    pub refused_late: u64,
+    /// How often stream time was [reset](crate::Dedup::reset_stream_time).
+    pub stream_time_resets: u64,
     /// Claims, and the attempts at them, which are no checks.
     pub claims: ClaimStats,
     /// The window.
@@ -38,14 +44,15 @@ pub struct Stats {
     pub history: Option<HistoryStats>,
     /// Memory of the whole engine, in bytes.
     pub bytes: usize,
-    /// The time that ages were measured with.
+    /// The time that ages were measured with, as callers give it.
     pub at: Timestamp,
 }
 
 impl Stats {
-    /// Checks, of single ids, that were answered.
+    /// Returns the number of checks, of single ids, that were answered.
     pub fn checks(&self) -> u64 {
-        self.fresh + self.duplicates_by_window + self.duplicates_by_history + self.in_progress
+        let refused = self.refused_ahead + self.refused_late;
+        self.fresh + self.duplicates_by_window + self.duplicates_by_history + self.in_progress + refused
     }
 }
 
@@ -77,6 +84,10 @@ impl Counts {
 
     pub(crate) fn in_progress(&self) -> u64 {
         self.of(Outcome::InProgress, Tier::Claims)
+    }
+
+    pub(crate) fn refused(&self, refusal: Refusal) -> u64 {
+        self.0[Verdict::refused(refusal).index()]
     }
 
     pub(crate) fn duplicates_by_history(&self) -> u64 {

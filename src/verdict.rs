@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Whether an id is new.
+/// An answer to the question whether an id is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// Not seen within the window (or the history's horizon): handle it.
@@ -12,6 +12,19 @@ pub enum Outcome {
     /// [Claimed](crate::Dedup::claim), and not yet done: nothing is decided, so it must come again. Only from an engine that claims are made
     /// of, never from a [`Window`](crate::Window) alone.
     InProgress,
+    /// Not taken, since its time cannot be right: nothing was decided, and nothing has changed. Neither handle it nor count it as done:
+    /// put it aside, or give it another time. Only where the caller gives the time; see [`EventTime`](crate::EventTime).
+    Refused(Refusal),
+}
+
+/// A reason to refuse an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Its time is too far ahead, of the wall clock or of the latest event.
+    Ahead,
+    /// Its time is too long before that of the latest event.
+    Late,
 }
 
 /// The tier that decided, in the order in which an id passes them.
@@ -62,6 +75,8 @@ impl Verdict {
     const HISTORY: u8 = 2;
     const GUESS: u8 = 4;
     const IN_PROGRESS: u8 = 8;
+    /// What nothing else is. With [`HISTORY`](Self::HISTORY): late.
+    const REFUSED: u8 = Self::DUPLICATE | Self::IN_PROGRESS;
     const STORE: u8 = 16;
     const UNVERIFIED: u8 = 32;
     /// What a verdict in shadow mode would have been: shifted here, so that it is fresh to everybody who asks that.
@@ -73,6 +88,7 @@ impl Verdict {
             Outcome::Fresh => 0,
             Outcome::Duplicate => Self::DUPLICATE,
             Outcome::InProgress => Self::IN_PROGRESS,
+            Outcome::Refused(refusal) => return Self::refused(refusal),
         };
         let tier = match tier {
             Tier::Window | Tier::Claims => 0,
@@ -80,6 +96,14 @@ impl Verdict {
             Tier::Store => Self::STORE,
         };
         Verdict(outcome | tier)
+    }
+
+    /// Not taken. (That is for the window's time to say.)
+    pub(crate) const fn refused(refusal: Refusal) -> Self {
+        Verdict(match refusal {
+            Refusal::Ahead => Self::REFUSED,
+            Refusal::Late => Self::REFUSED | Self::HISTORY,
+        })
     }
 
     pub(crate) const fn guess(outcome: Outcome) -> Self {
@@ -92,9 +116,12 @@ impl Verdict {
         Verdict(Self::exact(Outcome::Fresh, Tier::Store).0 | Self::UNVERIFIED)
     }
 
-    /// The same, but fresh.
+    /// The same, but fresh. What is refused stays so: nobody knows whether it is.
     #[cfg(feature = "store")]
     pub(crate) const fn shadowed(self) -> Self {
+        if self.is_refused() {
+            return self;
+        }
         let decided = self.0 & (Self::DUPLICATE | Self::IN_PROGRESS);
         let would_be = match decided {
             Self::DUPLICATE => Self::WOULD_BE_DUPLICATE,
@@ -113,19 +140,24 @@ impl Verdict {
         }
     }
 
-    /// Fresh or duplicate.
+    /// Fresh, duplicate, in progress or refused.
     #[inline]
     pub const fn outcome(self) -> Outcome {
         match self.0 & (Self::DUPLICATE | Self::IN_PROGRESS) {
             0 => Outcome::Fresh,
             Self::DUPLICATE => Outcome::Duplicate,
-            _ => Outcome::InProgress,
+            Self::IN_PROGRESS => Outcome::InProgress,
+            _ if self.0 & Self::HISTORY != 0 => Outcome::Refused(Refusal::Late),
+            _ => Outcome::Refused(Refusal::Ahead),
         }
     }
 
-    /// The tier that decided.
+    /// The tier that decided. By its time the [`Window`](Tier::Window) refuses events.
     #[inline]
     pub const fn tier(self) -> Tier {
+        if self.is_refused() {
+            return Tier::Window;
+        }
         match self.0 & (Self::HISTORY | Self::STORE) {
             Self::HISTORY => Tier::History,
             Self::STORE => Tier::Store,
@@ -150,16 +182,40 @@ impl Verdict {
         self.0 & (Self::DUPLICATE | Self::IN_PROGRESS) == 0
     }
 
-    /// Whether the id was seen before, and is done with.
+    /// Returns true if the id was seen before, and is done with.
     #[inline]
     pub const fn is_duplicate(self) -> bool {
-        self.0 & Self::DUPLICATE != 0
+        self.0 & Self::REFUSED == Self::DUPLICATE
     }
 
-    /// Whether somebody has claimed the id, and is not done with it.
+    /// Returns true if somebody has claimed the id, and is not done with it.
     #[inline]
     pub const fn is_in_progress(self) -> bool {
-        self.0 & Self::IN_PROGRESS != 0
+        self.0 & Self::REFUSED == Self::IN_PROGRESS
+    }
+
+    /// Returns true if the event was not taken, since its time cannot be right.
+    #[inline]
+    pub const fn is_refused(self) -> bool {
+        self.0 & Self::REFUSED == Self::REFUSED
+    }
+
+    /// Returns why the event was not taken, if it was not.
+    ///
+    /// ```
+    /// use hapax::{Dedup, Refusal, Timestamp};
+    ///
+    /// let dedup = Dedup::builder().build()?;
+    /// let in_2100 = Timestamp::from_secs(4_102_444_800);
+    /// assert_eq!(dedup.check_at("a", in_2100).refusal(), Some(Refusal::Ahead));
+    /// # Ok::<(), hapax::Error>(())
+    /// ```
+    #[inline]
+    pub const fn refusal(self) -> Option<Refusal> {
+        match self.outcome() {
+            Outcome::Refused(refusal) => Some(refusal),
+            Outcome::Fresh | Outcome::Duplicate | Outcome::InProgress => None,
+        }
     }
 
     /// A memory engine's counters have a place for each verdict of its own.
@@ -201,6 +257,30 @@ mod tests {
         }
         assert_eq!(format!("{:?}", Verdict::guess(Outcome::Fresh)), "Fresh by History (Guess)");
     }
+
+    #[test]
+    fn what_is_refused_is_nothing_else() {
+        for refusal in [Refusal::Ahead, Refusal::Late] {
+            let verdict = Verdict::refused(refusal);
+            assert_eq!((verdict.outcome(), verdict.refusal()), (Outcome::Refused(refusal), Some(refusal)));
+            assert_eq!((verdict.tier(), verdict.certainty()), (Tier::Window, Certainty::Exact));
+            assert!(verdict.is_refused() && !verdict.is_fresh());
+            assert!(!verdict.is_duplicate() && !verdict.is_in_progress());
+            assert!(verdict.index() < Verdict::VALUES);
+            for tier in [Tier::Window, Tier::History, Tier::Claims, Tier::Store] {
+                assert_eq!(Verdict::exact(Outcome::Refused(refusal), tier), verdict);
+            }
+            #[cfg(feature = "store")]
+            assert_eq!(verdict.shadowed(), verdict);
+        }
+        for byte in 0..=u8::MAX {
+            let verdict = Verdict(byte);
+            let is = [verdict.is_fresh(), verdict.is_duplicate(), verdict.is_in_progress(), verdict.is_refused()];
+            assert_eq!(is.iter().filter(|is| **is).count(), 1, "{byte:#b}");
+            assert_eq!(verdict.is_refused(), verdict.refusal().is_some());
+        }
+    }
+
     #[cfg(feature = "store")]
     #[test]
     fn in_a_shadow_everything_is_fresh_and_says_what_it_would_have_been() {

@@ -32,6 +32,7 @@ impl Engine {
     pub(super) fn claim_block<'b>(&self, ids: &[Digest], lease: Duration, buffers: &'b mut Buffers) -> &'b [Tried] {
         let Buffers { order, tried, .. } = buffers;
         let at = self.now();
+        self.window.advance(at);
         let (now, until) = self.lease(lease);
         let request = |i: usize| Request { id: ids[i], with_fingerprint: None, now, until };
         tried.clear();

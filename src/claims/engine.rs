@@ -16,6 +16,7 @@ pub(crate) struct At<'e>(pub(crate) &'e Engine, pub(crate) Reading);
 
 impl Marks for At<'_> {
     fn contains(&self, id: Digest) -> bool {
+        self.0.window.advance(self.1);
         self.0.window.contains(id, self.1.time)
     }
 
@@ -24,7 +25,7 @@ impl Marks for At<'_> {
     }
 
     fn forget(&self, id: Digest) {
-        self.0.window.forget(id, self.1.time);
+        self.0.window.forget_at_rest(id);
     }
 
     fn now(&self) -> Timestamp {
@@ -87,6 +88,39 @@ impl From<Begun> for Tried {
     }
 }
 
+/// The window at one time, for whoever sets no time.
+pub(crate) struct AtRest<'e>(At<'e>);
+
+impl Marks for AtRest<'_> {
+    fn contains(&self, id: Digest) -> bool {
+        let At(engine, at) = self.0;
+        engine.window.contains(id, at.time)
+    }
+
+    fn insert(&self, id: Digest) -> bool {
+        self.0.insert(id)
+    }
+
+    fn forget(&self, id: Digest) {
+        self.0.forget(id);
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn until(&self) -> Timestamp {
+        self.0.until()
+    }
+
+    fn forgets(&self, id: Digest) {
+        let At(engine, at) = self.0;
+        if let Some(journal) = &engine.journal {
+            journal.forgotten(engine.window.stamp_at_rest(at), id);
+        }
+    }
+}
+
 impl Engine {
     /// What somebody asks for who claims an id now.
     pub(crate) fn request(&self, id: Digest, lease: Duration, with_fingerprint: Option<Digest>) -> Request {
@@ -104,6 +138,7 @@ impl Engine {
     pub(crate) fn claim(&self, request: &Request) -> Tried {
         self.window.prefetch(request.id);
         let at = self.now();
+        self.window.advance(at);
         if let Some(history) = &self.history
             && self.unconfirmed == Unconfirmed::Duplicate
             && history.look(request.id).seen
@@ -226,16 +261,16 @@ impl Engine {
             match self.claims.confirm(chunk.digest(i), answer, &At(self, at), || self.clock.now().time) {
                 Outcome::Fresh => respected.fresh |= 1 << i,
                 Outcome::InProgress => respected.in_progress |= 1 << i,
-                Outcome::Duplicate => {}
+                Outcome::Duplicate | Outcome::Refused(_) => {}
             }
         }
         respected
     }
 
-    /// Forgets an id that nobody claims; whether that is so.
+    /// Forgets an id that nobody claims; whether that is so. Sets no time.
     pub(crate) fn forget(&self, id: Digest) -> bool {
-        let at = self.now();
-        self.claims.forget(id, &At(self, at), self.clock.now().time)
+        let at = self.now_at_rest();
+        self.claims.forget(id, &AtRest(At(self, at)), self.clock.now().time)
     }
 
     /// Waits until an id is not in flight any more, or for so long.

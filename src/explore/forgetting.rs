@@ -12,6 +12,18 @@ scenarios! {
         Scenario::new(vec![check(1, 1), check(6, 1)], vec![vec![check(2, 1)], vec![forget(1, 1), check(1, 1)]]);
     forgetting_while_checked: [long, short, refresh]
         Scenario::new(vec![check(1, 1)], vec![vec![forget(1, 1), contains(1, 1)], vec![check(1, 1)], vec![check(1, 2)]]);
+    /// At tick 0, which is: at whatever tick others have agreed on (`Common::agreed`).
+    forgetting_at_rest_while_checked: [long, short, refresh]
+        Scenario::new(vec![check(1, 1)], vec![vec![forget(1, 0), contains(1, 0)], vec![check(1, 1)], vec![check(1, 2)]]);
+    forgetting_at_rest_while_displaced: [long, short, refresh]
+        Scenario::new(vec![check(1, 1), check(6, 1)], vec![vec![check(2, 2)], vec![forget(1, 0), check(1, 1)]]);
+    forgetting_at_rest_while_time_goes_on: [long, refresh]
+        Scenario::new(
+            vec![check(1, 1), check(6, 1)],
+            vec![vec![forget(1, 0), contains(1, 0)], vec![check(2, 490)], vec![check(1, 2)]],
+        );
+    forgetting_all_at_rest: [long, refresh]
+        Scenario::new(vec![check(1, 1), check(6, 1)], vec![vec![forget_all(0), check(1, 1)], vec![check(2, 3)]]);
     forgetting_twice_at_once: [long, refresh]
         Scenario::new(
             vec![check(1, 1), check(6, 1)],

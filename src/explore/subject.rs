@@ -178,7 +178,10 @@ impl Subject for Whole {
                 let fresh = outcomes.into_iter().map(|outcome| u16::from(outcome == Outcome::Fresh));
                 return fresh.enumerate().fold(0, |all, (i, fresh)| all | fresh << i);
             }
-            Op::Contains(id, tick) => return u16::from(!window.contains(self.digest(*id), at(tick))),
+            Op::Contains(id, tick) => {
+                window.advance(at(tick).into());
+                return u16::from(!window.contains(self.digest(*id), at(tick)));
+            }
             Op::Forget(id, tick) => drop(window.forget(self.digest(*id), at(tick))),
             Op::ForgetAll(tick) => window.clear(at(tick)),
             Op::Start(_) | Op::Retire | Op::Revive(_) => look_after(window.explored_tables(), op),

@@ -85,7 +85,9 @@ impl Appending<'_> {
     /// Appends ids that were checked, with their verdicts, at the time that their checks were given; see
     /// [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
     pub fn accepted_at(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>, at: Timestamp) {
-        self.ids(checked, self.engine.window.stamp_at(at.into()));
+        let window = &self.engine.window;
+        let at = self.engine.stream_time.taken(at, window.latest());
+        self.ids(checked, window.stamp_at(at.into()));
     }
 
     /// Says how far a source has come, in whatever way it counts: an offset of a partition, of a file. The latest one that is said

@@ -80,9 +80,9 @@ impl Opened {
                 engine.restore(&digests, run.at);
             }
             Kind::Forgotten => run.ids().for_each(|id| {
-                engine.window.forget(id, run.at.time);
+                engine.window.forget_at_rest(id);
             }),
-            Kind::Cleared => engine.clear_tiers(run.at.time),
+            Kind::Cleared => engine.clear_tiers(),
             Kind::Time => engine.window.advance(run.at),
             Kind::Position => {}
         })?;

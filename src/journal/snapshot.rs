@@ -155,7 +155,7 @@ fn write_window(engine: &Engine, sections: &mut Sections<'_>) -> Result<u64, Jou
         })
     };
     let mut pending = 0;
-    engine.window.dump(engine.now(), |what| {
+    engine.window.dump(|what| {
         let step = match what {
             Dumped::Table { lines } => {
                 pending = 0;

@@ -32,7 +32,8 @@ impl Event {
             Some(Outcome::Fresh) => Event::Fresh,
             Some(Outcome::Duplicate) => Event::Duplicate,
             Some(Outcome::InProgress) => Event::InProgress,
-            None => Event::Unanswered,
+            // Not taken: it has changed nothing, as that may have, too.
+            Some(Outcome::Refused(_)) | None => Event::Unanswered,
         }
     }
 

@@ -48,7 +48,9 @@ impl Memory {
     /// Whether the window knows that the id is done.
     #[inline]
     pub(super) fn is_done(&self, id: Digest) -> bool {
-        self.engine.window.contains(id, self.engine.now().time)
+        let at = self.engine.now();
+        self.engine.window.advance(at);
+        self.engine.window.contains(id, at.time)
     }
 
     /// Whether what the store forgets so soon may be remembered here: never longer than there.

@@ -86,6 +86,12 @@ impl Common {
         Tick::unpack(latest)
     }
 
+    /// The latest tick that anybody agreed on, for a caller that does not set the time for others.
+    pub(crate) fn agreed(&self) -> Tick {
+        // Acquire: as in `agree`.
+        Tick::unpack(self.latest.load(Ordering::Acquire))
+    }
+
     /// The latest tick that anybody agreed on who has not seen what the caller did before. An atomic operation that changes nothing,
     /// since only such a one certainly reads the latest value.
     pub(crate) fn close(&self) -> Tick {

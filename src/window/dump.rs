@@ -25,7 +25,9 @@ impl Window {
     ///
     /// Entries move between lines meanwhile, always to their new place before they go from the old one. So an entry can be missed only by reading
     /// its new line too early and its old one too late: lines that have changed since they were read are read again in the end.
-    pub(crate) fn dump(&self, at: Reading, mut each: impl FnMut(Dumped)) {
+    ///
+    /// Sets no time.
+    pub(crate) fn dump(&self, mut each: impl FnMut(Dumped)) {
         let tables = self.tables();
         let newest_first: Vec<_> = tables.roster().berths().collect();
         for &berth in newest_first.iter().rev() {
@@ -33,21 +35,14 @@ impl Window {
             each(Dumped::Table { lines: memory.lines() });
             let mut read = vec![0; memory.lines()];
             for _again in [false, true] {
-                (0..memory.lines()).for_each(|line| self.dump_line(&memory, line, at, &mut read[line], &mut each));
+                (0..memory.lines()).for_each(|line| self.dump_line(&memory, line, &mut read[line], &mut each));
             }
         }
     }
 
     /// Reads a line unless it is as it was read before.
-    fn dump_line(
-        &self,
-        memory: &TableMemory<'_>,
-        line: usize,
-        at: Reading,
-        read: &mut u32,
-        each: &mut impl FnMut(Dumped),
-    ) {
-        let moment = memory.moment(self.tick_at(at));
+    fn dump_line(&self, memory: &TableMemory<'_>, line: usize, read: &mut u32, each: &mut impl FnMut(Dumped)) {
+        let moment = memory.moment(self.tables().common.agreed());
         memory.ready(line, &moment);
         let slots: [Slot; SLOTS] = std::array::from_fn(|slot| memory.load(line, slot));
         let mut bytes = [0; 8 * SLOTS];
@@ -117,7 +112,7 @@ mod tests {
         }
         let at = Timestamp::from_millis(120_000);
         let (mut dumped, mut tables) = (Vec::new(), 0);
-        window.dump(at.into(), |what| match what {
+        window.dump(|what| match what {
             Dumped::Table { .. } => tables += 1,
             Dumped::Entry { id, stamp } => dumped.push((id, stamp)),
         });
@@ -132,7 +127,7 @@ mod tests {
         let restored = new();
         restored.look_after_tables(false);
         let mut is_first = true;
-        window.dump(at.into(), |what| match what {
+        window.dump(|what| match what {
             Dumped::Table { lines } => {
                 restored.restore_table(lines, is_first).unwrap();
                 is_first = false;

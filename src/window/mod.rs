@@ -247,6 +247,11 @@ impl Window {
         self.ticks.reading_of(self.tick_at(at))
     }
 
+    /// The same, but it sets no time.
+    pub(crate) fn stamp_at_rest(&self, at: Reading) -> Reading {
+        self.ticks.reading_of(self.tables().common.agree_at_rest(self.ticks.at(at)))
+    }
+
     /// A reading that stamps as this one would have, had it been the latest.
     #[cfg(feature = "journal")]
     pub(crate) fn stamp_at(&self, at: Reading) -> Reading {
@@ -383,9 +388,20 @@ impl Window {
         self.tables().prefetch(self.tables().roster().newest(), digest);
     }
 
-    /// Whether the digest was seen within the window. Changes nothing.
+    /// Returns true if the digest was seen within the window. Changes nothing, not even the time for others.
     pub fn contains(&self, digest: Digest, at: Timestamp) -> bool {
-        self.tables().contains(digest, || self.tick_at(at.into()))
+        let tick = self.ticks.at(at.into());
+        self.tables().contains(digest, || tick)
+    }
+
+    /// Forgets a digest, at whatever time it is: time is as it was before.
+    pub(crate) fn forget_at_rest(&self, digest: Digest) -> bool {
+        self.tables().forget(digest, self.refresh_on_duplicate, || self.tables().common.agreed())
+    }
+
+    /// Forgets every digest, likewise.
+    pub(crate) fn clear_at_rest(&self) {
+        self.tables().forget_all(self.refresh_on_duplicate, || self.tables().common.agreed());
     }
 
     /// Forgets a digest; whether it was remembered. A check that begins after this has returned finds it fresh.
@@ -424,6 +440,12 @@ impl Window {
     /// The latest time that was given to a call, rounded up to the end of its tick.
     pub(crate) fn latest(&self) -> Timestamp {
         self.ticks.end_of(self.tables().common.latest())
+    }
+
+    /// The first moment of the latest tick that was given to a call, if there was a call.
+    pub(crate) fn latest_start(&self) -> Option<Timestamp> {
+        let latest = self.tables().common.agreed();
+        (latest.stamp > 0).then(|| self.ticks.start_of(latest.now))
     }
 
     /// The time, for whoever gets one that is earlier than the latest: the latest given, rounded down to its tick.

@@ -210,10 +210,13 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         }
     }
 
-    /// Whether an id was seen within the window.
+    /// Returns true if an id was seen within the window, at a tick or later. Sets no time: a line is looked at, and swept, as of the latest
+    /// tick that others have agreed on, and what would be over by the caller's does not count.
     pub(crate) fn contains(&self, id: Digest, tick: impl Fn() -> Tick) -> bool {
         loop {
-            let moment = &self.common.moment(tick());
+            let now = tick().now;
+            let agreed = self.common.agreed();
+            let moment = &self.common.moment(agreed).seen_from(now.saturating_sub(agreed.now));
             let is_in = |berth| {
                 let memory = self.memory(berth);
                 line::contains(&memory, place(&memory, id), moment)

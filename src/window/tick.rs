@@ -240,6 +240,13 @@ impl Moment {
         Moment { limits: Limits { live, ..self.limits }, ..*self }
     }
 
+    /// This moment with "live" meaning: still so many ticks later. For whoever looks ahead and must not sweep for a time that nobody has agreed on.
+    pub(crate) fn seen_from(&self, ticks_later: u64) -> Self {
+        // Beyond these, nothing is live.
+        let later = ticks_later.min(1 << TICK_BITS) << TICK_SHIFT;
+        Moment { limits: Limits { live: self.limits.live.saturating_sub(later), ..self.limits }, ..*self }
+    }
+
     /// How long ago a slot was stamped; comparable with the fields.
     #[inline(always)]
     pub(crate) fn age(&self, slot: u64) -> u64 {

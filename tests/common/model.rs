@@ -109,6 +109,10 @@ impl Model {
         self.calls += 1;
     }
 
+    fn start_of_latest_tick(&self) -> u64 {
+        self.latest - self.latest % nanos(self.config.tick)
+    }
+
     /// What an engine without a clock takes for the time of a call: the end of the latest tick.
     fn end_of_latest_tick(&self) -> Timestamp {
         let tick = nanos(self.config.tick);
@@ -222,24 +226,66 @@ impl Model {
     }
 }
 
+/// Of nanoseconds, the first that no event may have.
+const END: u64 = 1 << 62;
+
 /// An engine and its model.
 struct Both {
     dedup: Dedup,
     clock: ManualClock,
-    /// Whether the engine has been given a time.
-    keeps_stream_time: bool,
+    /// Whether a call without a time has gone by the clock.
+    goes_by_clock: bool,
+    /// By how much the engine's time is ahead of that which it is given, once it has been given one.
+    offset: Option<u64>,
     prepared: HashMap<u64, Prepared>,
     verdicts: Vec<Verdict>,
     model: Model,
 }
 
 impl Both {
-    fn call(&mut self, how: How) -> Timestamp {
-        self.keeps_stream_time |= how.at;
+    /// A call that sets the time begins; false if it is refused.
+    fn call(&mut self, how: How) -> bool {
         let now = hapax::Clock::now(&self.clock);
-        let at = if self.keeps_stream_time && !how.at { self.model.end_of_latest_tick() } else { now };
-        self.model.call(at);
-        at
+        match how.at {
+            true => {
+                let offset = self.offset.unwrap_or(match self.goes_by_clock {
+                    true => self.model.start_of_latest_tick().saturating_sub(now.as_nanos()),
+                    false => 0,
+                });
+                if now.as_nanos().max(now.as_nanos() + offset) >= END {
+                    return false;
+                }
+                self.offset = Some(offset);
+                self.model.call(Timestamp::from_nanos(now.as_nanos() + offset));
+            }
+            false => {
+                self.goes_by_clock |= self.offset.is_none();
+                self.model.call(self.now());
+            }
+        }
+        true
+    }
+
+    /// Times are refused from here on.
+    fn refused(&mut self, verdict: Verdict) {
+        assert_eq!(verdict.refusal(), Some(hapax::Refusal::Ahead));
+        self.model.checks += 1;
+    }
+
+    /// The time of a call that is given none.
+    fn now(&self) -> Timestamp {
+        match self.offset {
+            Some(_) => self.model.end_of_latest_tick(),
+            None => hapax::Clock::now(&self.clock),
+        }
+    }
+
+    /// A call that sets no time.
+    fn at_rest(&mut self, judge: impl FnOnce(&mut Self)) {
+        let (given, latest) = (self.model.given, self.model.latest);
+        self.model.call(self.now());
+        judge(self);
+        (self.model.given, self.model.latest) = (given, latest);
     }
 
     fn prepared(&mut self, id: u64) -> Prepared {
@@ -248,7 +294,8 @@ impl Both {
     }
 
     fn check(&mut self, how: How, id: u64) {
-        let at = self.call(how);
+        let taken = self.call(how);
+        let at = hapax::Clock::now(&self.clock);
         let verdict = match (how.prepared, how.at) {
             (false, false) => self.dedup.check(Int::from(id)),
             (false, true) => self.dedup.check_at(Int::from(id), at),
@@ -261,11 +308,15 @@ impl Both {
                 self.dedup.check_prepared_at(prepared, at)
             }
         };
-        self.model.judge(id, verdict);
+        match taken {
+            true => self.model.judge(id, verdict),
+            false => self.refused(verdict),
+        }
     }
 
     fn check_batch(&mut self, how: How, ids: &[u64]) {
-        let at = self.call(how);
+        let taken = self.call(how);
+        let at = hapax::Clock::now(&self.clock);
         let ints = ids.iter().map(|id| Int::from(*id));
         let prepared: Vec<_> = ids.iter().filter(|_| how.prepared).map(|id| self.prepared(*id)).collect();
         let verdicts = &mut self.verdicts;
@@ -276,7 +327,12 @@ impl Both {
             (true, true) => self.dedup.check_batch_prepared_at(prepared, at, verdicts),
         }
         assert_eq!(verdicts.len(), ids.len());
-        ids.iter().zip(verdicts).for_each(|(id, verdict)| self.model.judge(*id, *verdict));
+        for (&id, verdict) in ids.iter().zip(std::mem::take(&mut self.verdicts)) {
+            match taken {
+                true => self.model.judge(id, verdict),
+                false => self.refused(verdict),
+            }
+        }
     }
 
     fn step(&mut self, op: &Op) {
@@ -286,17 +342,14 @@ impl Both {
             Op::Prepare(id) => {
                 self.prepared.insert(*id, self.dedup.prepare(Int::from(*id)));
             }
-            Op::Contains(id) => {
-                self.call(How::default());
-                self.model.judge_contains(*id, self.dedup.contains(Int::from(*id)));
-            }
-            Op::Forget(id) => {
-                self.call(How::default());
-                self.model.judge_forgotten(*id, self.dedup.forget(Int::from(*id)));
-                assert_ne!(self.dedup.contains(Int::from(*id)), Some(Tier::Window), "{id} was forgotten");
-            }
+            Op::Contains(id) => self.at_rest(|both| {
+                both.model.judge_contains(*id, both.dedup.contains(Int::from(*id)));
+            }),
+            Op::Forget(id) => self.at_rest(|both| {
+                both.model.judge_forgotten(*id, both.dedup.forget(Int::from(*id)));
+                assert_ne!(both.dedup.contains(Int::from(*id)), Some(Tier::Window), "{id} was forgotten");
+            }),
             Op::Clear => {
-                self.call(How::default());
                 self.dedup.clear();
                 self.model.window.clear();
                 self.model.history.clear();
@@ -305,14 +358,10 @@ impl Both {
                 let now = hapax::Clock::now(&self.clock).as_nanos();
                 self.clock.set(Timestamp::from_nanos(now.saturating_add_signed(*by)));
             }
-            Op::Stats => {
-                // A call, so that what the window counts as live is judged at the same time.
-                let _ = (self.call(How::default()), self.dedup.contains([]));
-                self.model.judge_stats(&self.dedup.stats());
-            }
+            Op::Stats => self.at_rest(|both| both.model.judge_stats(&both.dedup.stats())),
         }
         if self.model.youngest_missed != u64::MAX {
-            self.model.judge_stats(&self.dedup.stats());
+            self.at_rest(|both| both.model.judge_stats(&both.dedup.stats()));
             self.model.youngest_missed = u64::MAX;
         }
     }
@@ -324,7 +373,8 @@ pub fn run(config: Config, ops: &[Op]) -> Stats {
     let mut both = Both {
         dedup: config.build(&clock),
         clock,
-        keeps_stream_time: false,
+        goes_by_clock: false,
+        offset: None,
         prepared: HashMap::new(),
         verdicts: Vec::new(),
         model: Model::new(config),

@@ -135,6 +135,7 @@ impl World {
             Outcome::Fresh => Answer::Fresh,
             Outcome::Duplicate => Answer::Duplicate,
             Outcome::InProgress => Answer::InProgress,
+            Outcome::Refused(_) => unreachable!("nobody gives a time"),
         }
     }
 }

@@ -160,7 +160,12 @@ fn remembered(access: usize, ticks: u64) -> Option<Vec<u64>> {
     let end = START + ticks;
     let outcome = stalled(&window, access, false, || _ = fresh(&window, other, end))?;
     assert_eq!(outcome, Outcome::Fresh);
-    Some((0..1_200).filter(|&later| window.contains(digest(MINE), Timestamp::from_secs(end + later))).collect())
+    let remembered = |later: &u64| {
+        let at = Timestamp::from_secs(end + later);
+        window.advance(at.into());
+        window.contains(digest(MINE), at)
+    };
+    Some((0..1_200).filter(remembered).collect())
 }
 
 #[test]

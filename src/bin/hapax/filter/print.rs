@@ -3,7 +3,7 @@
 use super::lines::Unchecked;
 use super::parse::Batch;
 use crate::failure::Failure;
-use hapax::{Certainty, Outcome, Tier, Verdict};
+use hapax::{Certainty, Outcome, Refusal, Tier, Verdict};
 use std::io::Write;
 
 /// Which lines are printed, and how.
@@ -120,6 +120,8 @@ fn mark_of(verdict: Verdict) -> &'static str {
         (Outcome::Duplicate, Tier::Window, _) => "duplicate:window",
         (Outcome::Duplicate, ..) => "duplicate:history?",
         (Outcome::InProgress, ..) => "in-progress",
+        (Outcome::Refused(Refusal::Late), ..) => "refused:late",
+        (Outcome::Refused(_), ..) => "refused:ahead",
     }
 }
 

@@ -1,0 +1,304 @@
+//! An engine's two kinds of time: that of its clock, until the first call that carries a time, and that of its events, from then on.
+//!
+//! The window's own time only grows; sweeps, tables and the history rely on it. Events are mapped to it by an offset, which is chosen when the
+//! first of them comes and when an operator resets stream time. [`policy`] decides, here is what threads share.
+//!
+//! | offset | calls without a time go by |
+//! |---|---|
+//! | `UNUSED`: there was none yet | the clock, and make it `CLOCK` first |
+//! | `CLOCK` | the clock |
+//! | `DECLARED`: the builder says that times come with events | the latest time |
+//! | a number | the latest time |
+//!
+//! Whoever is about to read the clock says so before, and looks again after that. So the first event either sees that it must be no earlier
+//! than the clock, or is seen, and then what the clock said is not used.
+
+mod policy;
+
+pub(crate) use self::policy::{Bound, END, Policy, Resumed};
+
+use self::policy::{Agreement, Before, Order, difference, external, internal};
+use crate::digest::Digest;
+use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::{Refusal, Timestamp};
+use std::sync::PoisonError;
+
+/// Offsets that are none.
+const UNUSED: i64 = i64::MIN;
+const CLOCK: i64 = i64::MIN + 1;
+const DECLARED: i64 = i64::MIN + 2;
+
+/// What an engine knows of its events' time.
+pub(crate) struct StreamTime {
+    /// Events from here on are not taken without a further look: those from `limit` on, or whose time the window could not have. 0 if there
+    /// is no offset yet, or each event has to be compared with the latest.
+    plain: AtomicU64,
+    /// Events from here on are ahead of the wall clock, as it was read last, or beyond the end. 0 until there is an offset.
+    limit: AtomicU64,
+    /// By how much the window's time is ahead of that of events, as an `i64`, or one of the constants.
+    offset: AtomicU64,
+    /// The latest event that was taken, if the policy compares with it.
+    latest: Option<Box<Latest>>,
+    policy: Policy,
+    /// For decisions that are rare.
+    rare: Mutex<Rare>,
+    resets: AtomicU64,
+}
+
+/// The latest event, by the window's time, and 1; 0: there was none. Alone in its cache lines, as each later event writes to it.
+#[repr(align(128))]
+struct Latest(AtomicU64);
+
+impl Latest {
+    fn get(&self) -> Option<u64> {
+        // Relaxed, as below: of two events that are compared at the same time, either may be the first.
+        self.0.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    #[inline(always)]
+    fn raise(&self, at: u64) {
+        if self.0.load(Ordering::Relaxed) <= at {
+            self.0.fetch_max(at + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+struct Rare {
+    agreement: Agreement,
+    resumed: Option<Resumed>,
+}
+
+/// What a decision may have to ask.
+pub(crate) trait Around {
+    /// The wall clock, for events' skew.
+    fn wall(&self) -> u64;
+    /// The engine's clock, by the window's time.
+    fn clock(&self) -> u64;
+    /// The window's latest time, if anybody was there.
+    fn latest(&self) -> Option<u64>;
+    /// Nanoseconds a tick.
+    fn tick(&self) -> u64;
+    /// The offset is another one from now on, before any event is taken with it.
+    fn moved(&self, offset: i64);
+}
+
+/// Why stream time cannot be set to a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoReset {
+    /// Events of that time would be refused.
+    Ahead,
+    /// The window's time has come to its end.
+    Over,
+}
+
+impl StreamTime {
+    pub(crate) fn new(policy: Policy, is_declared: bool) -> Self {
+        StreamTime {
+            plain: AtomicU64::new(0),
+            limit: AtomicU64::new(0),
+            offset: AtomicU64::new(if is_declared { DECLARED } else { UNUSED } as u64),
+            latest: policy.compares().then(|| Box::new(Latest(AtomicU64::new(0)))),
+            rare: Mutex::new(Rare { agreement: Agreement::new(&policy), resumed: None }),
+            policy,
+            resets: AtomicU64::new(0),
+        }
+    }
+
+    /// The window's time of an event, in the common case: it is not ahead of what was looked up before, and has to be compared with nothing.
+    #[inline(always)]
+    pub(crate) fn admit(&self, at: Timestamp) -> Option<Timestamp> {
+        // Acquire: partner of the release in `set_limit`. Who sees a limit sees an offset.
+        if at.as_nanos() >= self.plain.load(Ordering::Acquire) {
+            return None;
+        }
+        // Of two offsets, while stream time is reset, either will do; and both are far from overflowing.
+        let internally = at.as_nanos() as i64 + self.offset.load(Ordering::Relaxed) as i64;
+        Some(Timestamp::of_nanos(internally.max(0) as u64))
+    }
+
+    /// Events up to here are not ahead, from now on.
+    fn set_limit(&self, limit: u64, offset: i64) {
+        let plain = if self.latest.is_some() { 0 } else { limit.min(END - offset.max(0) as u64) };
+        // Release: partner of the acquire in `admit` and in `decide`.
+        self.limit.store(limit, Ordering::Release);
+        self.plain.store(plain, Ordering::Release);
+    }
+
+    /// The same in all cases. `id`: whose event it is, of a batch the first; none for a watermark.
+    #[inline(never)]
+    pub(crate) fn decide(
+        &self,
+        at: Timestamp,
+        id: impl FnOnce() -> Option<Digest>,
+        around: &impl Around,
+    ) -> Result<Timestamp, Refusal> {
+        let at = at.as_nanos();
+        let limit = self.limit.load(Ordering::Acquire);
+        if limit != 0
+            && let Some(decided) = self.compare(at, limit)
+        {
+            return decided;
+        }
+        if at >= limit || limit == 0 {
+            let limit = self.policy.limit(|| around.wall());
+            if at >= limit {
+                return Err(Refusal::Ahead);
+            }
+            if let Some(offset) = self.offset() {
+                // Of two that have read the wall clock either may be the last: they differ by less than anybody could say.
+                self.set_limit(limit, offset);
+                if self.latest.is_none() {
+                    return internal(at, offset).map(Timestamp::from_nanos).ok_or(Refusal::Ahead);
+                }
+            }
+        }
+        self.decide_alone(at, id(), around)
+    }
+
+    /// Compares an event that is not ahead of the limit with the latest one; none if that does not decide.
+    #[inline(always)]
+    fn compare(&self, at: u64, limit: u64) -> Option<Result<Timestamp, Refusal>> {
+        let latest = self.latest.as_ref().filter(|_| at < limit)?;
+        let internal = internal(at, self.offset()?)?;
+        match self.policy.order(internal, latest.get()) {
+            Order::Jump => None,
+            Order::Late => Some(Err(Refusal::Late)),
+            Order::Near => {
+                latest.raise(internal);
+                Some(Ok(Timestamp::from_nanos(internal)))
+            }
+        }
+    }
+
+    /// Decides about the first event, and about one that is too far ahead of the latest. One caller at a time.
+    #[cold]
+    fn decide_alone(&self, at: u64, id: Option<Digest>, around: &impl Around) -> Result<Timestamp, Refusal> {
+        let mut rare = self.rare();
+        let limit = self.policy.limit(|| around.wall());
+        loop {
+            // Acquire: partner of the release in `note_clock`.
+            let seen = self.offset.load(Ordering::Acquire) as i64;
+            let offset = match offset_of(seen) {
+                Some(offset) => offset,
+                None => self.before(seen, rare.resumed, around).offset(at),
+            };
+            let now = internal(at, offset).filter(|_| at < limit).ok_or(Refusal::Ahead)?;
+            let is_first = offset_of(seen).is_none();
+            let latest = match is_first {
+                // Nothing is known of how it compares, unless a journal has told.
+                true => rare.resumed.map(|resumed| resumed.latest),
+                false => self.latest.as_ref().and_then(|latest| latest.get()),
+            };
+            match self.policy.order(now, latest) {
+                Order::Late => return Err(Refusal::Late),
+                Order::Jump if !id.is_some_and(|id| rare.agreement.hear(id, now)) => return Err(Refusal::Ahead),
+                Order::Jump | Order::Near => {}
+            }
+            if is_first {
+                // Acquire and release: either we see that the clock was used, or who wants to use it sees the offset.
+                let set = self.offset.compare_exchange(seen as u64, offset as u64, Ordering::AcqRel, Ordering::Relaxed);
+                if set.is_err() {
+                    continue;
+                }
+                around.moved(offset);
+            }
+            if let Some(latest) = &self.latest {
+                latest.raise(now);
+            }
+            self.set_limit(limit, offset);
+            return Ok(Timestamp::from_nanos(now));
+        }
+    }
+
+    fn before(&self, seen: i64, resumed: Option<Resumed>, around: &impl Around) -> Before {
+        let clock = (seen == CLOCK).then(|| around.clock());
+        Before { latest: around.latest(), clock, resumed, tick: around.tick() }
+    }
+
+    /// Makes a time that events may have the present; the offset that does.
+    pub(crate) fn reset(&self, to: Timestamp, around: &impl Around) -> Result<i64, NoReset> {
+        let mut rare = self.rare();
+        let limit = self.policy.limit(|| around.wall());
+        if to.as_nanos() >= limit {
+            return Err(NoReset::Ahead);
+        }
+        loop {
+            let seen = self.offset.load(Ordering::Acquire) as i64;
+            let clock = (seen == CLOCK).then(|| around.clock());
+            let latest = self.latest.as_ref().and_then(|latest| latest.get());
+            let now = around.latest().max(clock).max(latest).unwrap_or(0);
+            // With less than a month to go on for, what comes next would soon be refused.
+            if now >= END - (1 << 51) {
+                return Err(NoReset::Over);
+            }
+            let offset = difference(now, to.as_nanos());
+            let set = self.offset.compare_exchange(seen as u64, offset as u64, Ordering::AcqRel, Ordering::Relaxed);
+            if set.is_err() {
+                continue;
+            }
+            around.moved(offset);
+            rare.agreement.clear();
+            if let Some(latest) = &self.latest {
+                latest.raise(now);
+            }
+            self.set_limit(limit, offset);
+            self.resets.fetch_add(1, Ordering::Relaxed);
+            return Ok(offset);
+        }
+    }
+
+    /// A journal or a snapshot has told of another engine's time. Before anybody else knows this one.
+    #[cfg(feature = "journal")]
+    pub(crate) fn resume(&self, resumed: Resumed) {
+        self.rare().resumed = Some(resumed);
+    }
+
+    /// Returns true if calls without a time go by the clock, and that was said.
+    #[inline(always)]
+    pub(crate) fn is_by_clock(&self) -> bool {
+        // Acquire: partner of the release in `decide_alone`: who sees an offset sees what led to it.
+        self.offset.load(Ordering::Acquire) as i64 == CLOCK
+    }
+
+    /// Says that the clock is about to be read; false if time comes with events.
+    pub(crate) fn note_clock(&self) -> bool {
+        // Release: the first event sees that, or we see it.
+        let noted = self.offset.compare_exchange(UNUSED as u64, CLOCK as u64, Ordering::AcqRel, Ordering::Acquire);
+        noted.is_ok() || noted == Err(CLOCK as u64)
+    }
+
+    /// Returns true if time comes with events.
+    pub(crate) fn is_by_events(&self) -> bool {
+        !matches!(self.offset.load(Ordering::Acquire) as i64, UNUSED | CLOCK)
+    }
+
+    fn offset(&self) -> Option<i64> {
+        offset_of(self.offset.load(Ordering::Acquire) as i64)
+    }
+
+    /// A time of the window, as callers say it.
+    pub(crate) fn external(&self, internally: Timestamp) -> Timestamp {
+        let offset = self.offset().unwrap_or(0);
+        Timestamp::from_nanos(external(internally.as_nanos(), offset))
+    }
+
+    /// The window's time of an event that was taken before; whatever it is, it is no later than the latest.
+    #[cfg(feature = "journal")]
+    pub(crate) fn taken(&self, at: Timestamp, latest: Timestamp) -> Timestamp {
+        let at = self.offset().and_then(|offset| internal(at.as_nanos(), offset));
+        at.map_or(latest, |at| Timestamp::from_nanos(at).min(latest))
+    }
+
+    pub(crate) fn resets(&self) -> u64 {
+        self.resets.load(Ordering::Relaxed)
+    }
+
+    fn rare(&self) -> crate::sync::MutexGuard<'_, Rare> {
+        // Nothing of ours panics under the lock; if a clock does, what is there is still whole.
+        self.rare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn offset_of(seen: i64) -> Option<i64> {
+    (seen > DECLARED).then_some(seen)
+}

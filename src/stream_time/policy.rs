@@ -1,0 +1,176 @@
+//! Which events are taken, and what they mean for the window's time. Pure: numbers in, decisions out.
+
+use crate::digest::Digest;
+
+/// From here on no time is taken, neither a caller's nor the window's: its ticks, of a nanosecond at least, end here.
+pub(crate) const END: u64 = 1 << 62;
+
+/// Which events are refused. In nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Policy {
+    pub(crate) bound: Bound,
+    pub(crate) allowed_lateness: Option<u64>,
+}
+
+/// What bounds the future.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// The wall clock.
+    Wall { max_skew: u64 },
+    /// The latest event, until enough others agree.
+    Jump { max: u64, agreeing: usize },
+    /// Only [`END`].
+    None,
+}
+
+/// What an event is, compared with the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Near,
+    Late,
+    /// So far ahead that others must agree.
+    Jump,
+}
+
+impl Policy {
+    /// The first time that is too far ahead, by the wall clock.
+    pub(super) fn limit(&self, wall: impl FnOnce() -> u64) -> u64 {
+        match self.bound {
+            Bound::Wall { max_skew } => wall().saturating_add(max_skew).saturating_add(1).min(END),
+            Bound::Jump { .. } | Bound::None => END,
+        }
+    }
+
+    /// Returns true if decisions depend on the latest event.
+    pub(super) fn compares(&self) -> bool {
+        self.allowed_lateness.is_some() || matches!(self.bound, Bound::Jump { .. })
+    }
+
+    /// Compares an event with the latest, if there was one; both in the window's time.
+    #[inline(always)]
+    pub(super) fn order(&self, at: u64, latest: Option<u64>) -> Order {
+        let Some(latest) = latest else {
+            return Order::Near;
+        };
+        match self.bound {
+            _ if self.allowed_lateness.is_some_and(|allowed| at.saturating_add(allowed) < latest) => Order::Late,
+            Bound::Jump { max, .. } if at > latest.saturating_add(max) => Order::Jump,
+            _ => Order::Near,
+        }
+    }
+}
+
+/// Events that were refused because they are ahead, as witnesses that the stream has gone on.
+#[derive(Debug)]
+pub(super) struct Agreement {
+    /// Different ids, in the order in which they came; of each the last time.
+    heard: Vec<(Digest, u64)>,
+    within: u64,
+    enough: usize,
+}
+
+impl Agreement {
+    /// With memory for as many as it will ever remember: four times as many as are enough, so that others between them do no harm.
+    pub(super) fn new(policy: &Policy) -> Self {
+        let (within, enough) = match policy.bound {
+            Bound::Jump { max, agreeing } => (max, agreeing),
+            _ => (0, 0),
+        };
+        Agreement { heard: Vec::with_capacity(4 * enough), within, enough }
+    }
+
+    /// Hears one more; true if enough of them agree with it. Then all are forgotten.
+    pub(super) fn hear(&mut self, id: Digest, at: u64) -> bool {
+        self.heard.retain(|(other, _)| *other != id);
+        if self.heard.len() == 4 * self.enough {
+            self.heard.remove(0);
+        }
+        self.heard.push((id, at));
+        // Any two of those in one of these spans are within that of each other.
+        let half = self.within / 2;
+        let spans = [
+            (at.saturating_sub(self.within), at),
+            (at.saturating_sub(half), at.saturating_add(half)),
+            (at, at.saturating_add(self.within)),
+        ];
+        let agree = spans.iter().any(|&(from, to)| {
+            let agreeing = self.heard.iter().filter(|(_, other)| (from..=to).contains(other));
+            agreeing.count() >= self.enough
+        });
+        if agree {
+            self.heard.clear();
+        }
+        agree
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.heard.clear();
+    }
+}
+
+/// What an engine's time was before its first event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Before {
+    /// The window's latest time, if anybody was there.
+    pub(super) latest: Option<u64>,
+    /// The clock, if calls without a time went by it.
+    pub(super) clock: Option<u64>,
+    /// What a journal or a snapshot has told.
+    pub(super) resumed: Option<Resumed>,
+    /// Nanoseconds a tick.
+    pub(super) tick: u64,
+}
+
+/// The time of an engine whose memory this one has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resumed {
+    /// By how much it was ahead of its events'.
+    pub(crate) offset: i64,
+    /// Where it ended.
+    pub(crate) latest: u64,
+}
+
+impl Before {
+    /// By how much the window's time is ahead of the events', when the first of them is at this time.
+    ///
+    /// The window's time only grows. So that an event from 2020 is not five years late in a window that has already been in 2026, its time
+    /// is taken for the window's present.
+    ///
+    /// At most [`END`], as the window's time is.
+    pub(super) fn offset(&self, first: u64) -> i64 {
+        let present = self.latest.max(self.clock);
+        match (self.resumed, present) {
+            // What has passed by the clock since has passed.
+            (Some(Resumed { offset, latest }), Some(now)) if self.clock.is_some() => {
+                offset.saturating_add(difference(now.max(latest), latest)).min(END as i64)
+            }
+            (Some(Resumed { offset, .. }), _) => offset,
+            (None, None) => 0,
+            // Time has stood still at its origin, waiting for this event. In whole ticks, so that it makes no difference for what follows.
+            (None, Some(now)) if now < self.tick && self.clock.is_none() => -difference(first - first % self.tick, 0),
+            (None, Some(now)) => difference(now, first).max(0),
+        }
+    }
+}
+
+/// Both below 2^63.
+pub(super) fn difference(one: u64, other: u64) -> i64 {
+    one as i64 - other as i64
+}
+
+/// The window's time of an event; none if that is beyond the end.
+#[inline(always)]
+pub(super) fn internal(at: u64, offset: i64) -> Option<u64> {
+    // An event from before the window's time began counts as of its beginning.
+    let at = at.checked_add_signed(offset).unwrap_or(if offset < 0 { 0 } else { END });
+    (at < END).then_some(at)
+}
+
+/// The time of an event, as its caller would say it.
+pub(super) fn external(internal: u64, offset: i64) -> u64 {
+    internal.checked_add_signed(-offset).unwrap_or(if offset > 0 { 0 } else { END })
+}
+
+#[cfg(all(test, not(modelled)))]
+#[path = "policy_tests.rs"]
+mod tests;
