@@ -10,6 +10,7 @@ mod ends;
 mod inputs;
 mod planning;
 mod predictions;
+mod refusing;
 mod resume;
 mod state;
 mod traces;

@@ -1,7 +1,9 @@
 //! The command line.
 
+mod refusing;
 mod values;
 
+pub use self::refusing::{Refused, RefusingArgs};
 use self::values::{byte, history, pointer, quote};
 pub use self::values::{bytes, capacity, duration, number, rate};
 use crate::plan::PlanArgs;
@@ -139,6 +141,9 @@ pub struct FilterArgs {
 
     #[command(flatten)]
     pub bad: BadLineArgs,
+
+    #[command(flatten)]
+    pub refusing: RefusingArgs,
 }
 
 /// Where ids and times are in lines.

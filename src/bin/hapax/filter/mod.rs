@@ -55,11 +55,11 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
     let mut output = Output::new().map_err(Failure::output)?;
     sources.iter().try_for_each(|source| source.check(output.file()))?;
     let size = plan::size_of(&sources);
-    let plan = Plan::new(&args, size)?;
+    let plan = Plan::new(&args, size, extractor.has_time())?;
     let time = check::time_of(args.window, extractor.has_time());
     let earlier = Earlier::of(&plan.dedup)?;
     let run = earlier.run();
-    let checker = Checker::new(plan.dedup.clone(), time, earlier.latest());
+    let checker = Checker::new(plan.dedup.clone(), time, args.refusing, earlier.latest());
     let state = match args.state {
         Some(_) => Some(State::begin(plan.dedup.clone(), time, args.refresh_on_duplicate, &earlier, &mut output)?),
         None => None,
@@ -69,7 +69,8 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
     let lines = Lines::new(&args.lines, &args.bad, extractor);
     let resume = Resume::new(earlier.places, options(&args), run, time == check::Time::Arrival);
     let parser = Parser::new(lines, plan.dedup.clone(), resume);
-    let printer = Printer::new(output, wanted(&args), state.as_ref().is_some_and(State::has_header));
+    let printer =
+        Printer::new(output, wanted(&args), args.refusing.refused, state.as_ref().is_some_and(State::has_header));
     let stages = Stages::start(parser, checker, sources, bytes_read);
     let signals = Signals::listen(stages.waker())?;
     let mut last = Last { printer, state, counts: Counts::default(), progress, signals };
@@ -79,6 +80,9 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
     let ended =
         last.state.take().map_or(Ok(()), |state| state.end(&last.printer.output, || last.signals.asked().is_err()));
     let done = done.and(ended);
+    if let Some(refused) = last.counts.refused(args.refusing.refused) {
+        eprintln!("hapax: {refused}");
+    }
     // A closed pipe has had what it wanted, and its owner may not want to hear more.
     if let (Some(format), false) = (args.stats, matches!(done, Err(Failure::ClosedPipe))) {
         let elapsed = start.elapsed();

@@ -30,6 +30,8 @@ pub struct Batch {
     pub runs: Vec<(usize, Timestamp)>,
     /// Lines that were dropped while they were read, as too long.
     pub too_long: u64,
+    /// How its input is called in messages.
+    pub name: String,
     /// How far its input is when this is done.
     pub place: Place,
     /// A header that an earlier run has printed, perhaps to another output.
@@ -46,6 +48,31 @@ impl Batch {
         self.runs.clear();
         self.too_long = 0;
         self.header = None;
+    }
+}
+
+impl Batch {
+    /// Ends before the record of this checked id, as if it had not been read; the number of its line.
+    pub fn cut_before(&mut self, id: usize) -> u64 {
+        let mut record = id;
+        for (at, _) in &self.unchecked {
+            record += usize::from(*at as usize <= record);
+        }
+        let start = if record > 0 { self.ends[record - 1] as usize } else { 0 };
+        let end = self.ends.last().map_or(0, |end| *end as usize);
+        let lines = memchr::memchr_iter(b'\n', &self.bytes[start..end]).count() as u64;
+        let added = u64::from(self.place.unended > 0);
+        self.place.offset = self.place.offset + added - (end - start) as u64;
+        self.place.unended = 0;
+        self.place.lines -= lines;
+        self.place.ended = false;
+        self.ends.truncate(record);
+        self.unchecked.retain(|(at, _)| (*at as usize) < record);
+        self.ids.truncate(id);
+        self.times.truncate(id);
+        self.verdicts.truncate(id);
+        self.runs.retain(|(end, _)| *end <= id);
+        self.place.lines + 1
     }
 }
 
@@ -155,6 +182,7 @@ impl Parser {
             }
             batch.header = header.take();
             batch.place.clone_from(&before);
+            batch.name = source.name().display().to_string();
             // What comes before a bad line is still done.
             channels.full.send(Ok(batch)).map_err(|_| Gone)?;
             parsed.map_err(|bad| bad.of(source))?;

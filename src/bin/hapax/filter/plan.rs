@@ -42,7 +42,7 @@ fn room_in(bytes: usize) -> usize {
 }
 
 impl Plan {
-    pub fn new(args: &FilterArgs, size: Option<Size>) -> Result<Self, Failure> {
+    pub fn new(args: &FilterArgs, size: Option<Size>, has_time: bool) -> Result<Self, Failure> {
         let estimated = size.map(|size| with_margin(size.lines));
         let (capacity, capacity_from) = match (args.capacity, estimated) {
             (Some(capacity), _) => (capacity, "given"),
@@ -61,6 +61,9 @@ impl Plan {
             .capacity(capacity)
             .growth_thread(false)
             .refresh_on_duplicate(args.refresh_on_duplicate);
+        if has_time || args.window.is_none() {
+            builder = builder.event_time(args.refusing.event_time(has_time));
+        }
         // A capacity that was given may take more than the default.
         if args.max_memory.is_some() || args.capacity.is_none() {
             builder = builder.max_memory_bytes(args.max_memory.unwrap_or(MEMORY_UNASKED_MAX));

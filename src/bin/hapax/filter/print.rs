@@ -2,6 +2,7 @@
 
 use super::lines::Unchecked;
 use super::parse::Batch;
+use crate::args::Refused;
 use crate::failure::Failure;
 use hapax::{Certainty, Outcome, Refusal, Tier, Verdict};
 use std::io::Write;
@@ -21,6 +22,7 @@ pub enum Wanted {
 pub struct Printer<W> {
     pub output: W,
     wanted: Wanted,
+    refused: Refused,
     /// The header is on this output.
     has_header: bool,
     /// A header that was read, and is printed before the first line that is, unless it is there.
@@ -30,8 +32,8 @@ pub struct Printer<W> {
 }
 
 impl<W: Write> Printer<W> {
-    pub fn new(output: W, wanted: Wanted, has_header: bool) -> Self {
-        Printer { output, wanted, has_header, header: None, page: Vec::new() }
+    pub fn new(output: W, wanted: Wanted, refused: Refused, has_header: bool) -> Self {
+        Printer { output, wanted, refused, has_header, header: None, page: Vec::new() }
     }
 
     /// The header is on this output, from this run or an earlier one.
@@ -80,6 +82,9 @@ impl<W: Write> Printer<W> {
         let mut run = 0..0;
         for (line, fate) in fates(batch) {
             let is_wanted = match fate {
+                Fate::Checked(verdict) if verdict.refusal().is_some() => {
+                    wanted == Outcome::Fresh && self.refused == Refused::Pass
+                }
                 Fate::Checked(verdict) => verdict.outcome() == wanted,
                 Fate::Unchecked(Unchecked::Header) => !self.has_header,
                 Fate::Unchecked(Unchecked::Pass) => wanted == Outcome::Fresh,
@@ -100,6 +105,7 @@ impl<W: Write> Printer<W> {
     fn mark(&mut self, batch: &Batch) {
         for (line, fate) in fates(batch) {
             let mark = match fate {
+                Fate::Checked(verdict) if verdict.refusal().is_some() && self.refused == Refused::Drop => continue,
                 Fate::Checked(verdict) => mark_of(verdict),
                 Fate::Unchecked(Unchecked::Header) if !self.has_header => "verdict",
                 Fate::Unchecked(Unchecked::Pass) => "missing",

@@ -61,14 +61,16 @@ impl Stages {
             std::thread::spawn(move || parser.run(&sources, &bytes_read, &channels)),
             std::thread::spawn(move || {
                 for batch in fulls {
-                    let message = match batch {
+                    let (batch, failure) = match batch {
                         Ok(mut batch) => {
-                            checker.check(&mut batch);
-                            Message::Batch(batch)
+                            let failure = checker.check(&mut batch).err();
+                            (Some(batch), failure)
                         }
-                        Err(failure) => Message::Failed(failure),
+                        Err(failure) => (None, Some(failure)),
                     };
-                    if checked.0.send(message).is_err() {
+                    // What comes before a failure is still printed.
+                    let messages = batch.map(Message::Batch).into_iter().chain(failure.map(Message::Failed));
+                    if messages.into_iter().any(|message| checked.0.send(message).is_err()) {
                         return;
                     }
                 }

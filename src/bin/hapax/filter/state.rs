@@ -242,7 +242,9 @@ impl State {
                         appending.accepted_at(ids[start..end].iter().copied(), at);
                         start = end;
                     }
-                    runs.last().into_iter().for_each(|(_, at)| appending.time(*at));
+                    // Before the first event that is not refused there is no time.
+                    let latest = runs.last().filter(|(_, at)| *at > Timestamp::default());
+                    latest.into_iter().for_each(|(_, at)| appending.time(*at));
                 }
             }
             appending.position(format!("{INPUT}{}", place.slot), written(place));
