@@ -78,6 +78,110 @@ pub(crate) struct Reading {
     pub(crate) lag_nanos: u64,
 }
 
+impl Reading {
+    /// The later of two: no earlier than either, with a lag that covers both.
+    #[cfg(feature = "journal")]
+    pub(crate) fn later(self, other: Reading) -> Reading {
+        let time = self.time.max(other.time);
+        let end = |reading: Reading| reading.time.as_nanos().saturating_add(reading.lag_nanos);
+        Reading { time, lag_nanos: end(self).max(end(other)) - time.as_nanos() }
+    }
+}
+
+/// How a window stamps what is accepted at a reading: readings with the same tick are all the same to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) reading: Reading,
+    pub(crate) tick: u64,
+}
+
+/// The clocks of a machine at one moment.
+#[cfg(feature = "journal")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Clocks {
+    /// Of the engine.
+    pub(crate) engine: Timestamp,
+    /// Since 1970.
+    pub(crate) wall_nanos: u64,
+    /// Since the machine was started, suspended or not; 0 if nobody knows.
+    pub(crate) boot_nanos: u64,
+}
+
+/// How an engine counts time.
+#[cfg(feature = "journal")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TimeBase {
+    /// What its clock shows beyond the wall clock.
+    pub(crate) offset_nanos: i64,
+    /// 0: undecided, or by the clock; 1: by events.
+    pub(crate) kind: u64,
+}
+
+/// How an engine counts time, for those who write it down.
+#[cfg(feature = "journal")]
+#[derive(Debug, Default)]
+pub(crate) struct SharedTimeBase {
+    offset_nanos: StdAtomicU64,
+    kind: StdAtomicU64,
+}
+
+#[cfg(feature = "journal")]
+impl SharedTimeBase {
+    pub(crate) fn set(&self, base: TimeBase) {
+        // Relaxed: a file says how time was counted at about the time when it was begun; a run says when that has changed.
+        self.offset_nanos.store(base.offset_nanos as u64, Ordering::Relaxed);
+        self.kind.store(base.kind, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> TimeBase {
+        let offset_nanos = self.offset_nanos.load(Ordering::Relaxed) as i64;
+        TimeBase { offset_nanos, kind: self.kind.load(Ordering::Relaxed) }
+    }
+}
+
+/// The machine that a journal is written on.
+#[cfg(feature = "journal")]
+#[derive(Clone)]
+pub(crate) struct Machine {
+    pub(crate) clocks: Arc<dyn Fn() -> Clocks + Send + Sync>,
+    /// Which boot of which machine this is; 0 if nobody knows.
+    pub(crate) boot: u64,
+}
+
+#[cfg(feature = "journal")]
+impl Machine {
+    /// This one, with what an engine's clock shows.
+    pub(crate) fn this(engine: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Machine { clocks: Arc::new(move || Clocks { engine: engine(), ..system() }), boot: boot() }
+    }
+}
+
+#[cfg(feature = "journal")]
+fn system() -> Clocks {
+    let wall_nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    Clocks { engine: Timestamp::default(), wall_nanos, boot_nanos: since_boot() }
+}
+
+#[cfg(all(feature = "journal", target_os = "linux"))]
+fn since_boot() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a timespec that we own, valid for writing for the whole call.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
+    if failed == 0 { now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64 } else { 0 }
+}
+
+#[cfg(all(feature = "journal", not(target_os = "linux")))]
+fn since_boot() -> u64 {
+    0
+}
+
+/// A hash of what Linux calls this boot.
+#[cfg(feature = "journal")]
+pub(crate) fn boot() -> u64 {
+    let id = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    if id.is_empty() { 0 } else { xxhash_rust::xxh3::xxh3_64(&id).max(1) }
+}
+
 impl From<Timestamp> for Reading {
     #[inline(always)]
     fn from(time: Timestamp) -> Self {
@@ -147,7 +251,7 @@ impl Clock for ManualClock {
 ///
 /// On Linux it reads `CLOCK_MONOTONIC_COARSE` (about 5 ns; [`Instant::now`] takes about 24 ns), which advances in steps of
 /// 1 to 10 ms, unless the window's tick is so short that these steps would matter: then, and elsewhere, [`Instant`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MonotonicClock {
     /// What it shows at its origin.
     start: Timestamp,
@@ -193,7 +297,7 @@ mod coarse {
     use std::time::Duration;
 
     /// `CLOCK_MONOTONIC_COARSE` since it was made.
-    #[derive(Debug)]
+    #[derive(Clone, Debug)]
     pub(super) struct Coarse {
         origin: Duration,
         step: Duration,
@@ -238,7 +342,7 @@ mod coarse {
     use std::time::Duration;
 
     /// No coarse clock is known for this system.
-    #[derive(Debug)]
+    #[derive(Clone, Debug)]
     pub(super) enum Coarse {}
 
     impl Coarse {

@@ -4,6 +4,8 @@ use crate::claims::Claims;
 use crate::clock::Clock;
 use crate::digest::Digester;
 use crate::engine::{Engine, EngineClock};
+#[cfg(all(test, feature = "journal"))]
+use crate::journal::Surroundings;
 use crate::stats::Counters;
 use crate::stream_time::StreamTime;
 use crate::window::Ticks;
@@ -61,6 +63,8 @@ pub struct Builder {
     scope: Option<String>,
     #[cfg(feature = "journal")]
     journal: Option<(PathBuf, JournalOptions)>,
+    #[cfg(all(test, feature = "journal"))]
+    surroundings: Option<Surroundings>,
     #[cfg(feature = "journal")]
     restore: Option<PathBuf>,
 }
@@ -82,6 +86,8 @@ impl Builder {
             scope: None,
             #[cfg(feature = "journal")]
             journal: None,
+            #[cfg(all(test, feature = "journal"))]
+            surroundings: None,
             #[cfg(feature = "journal")]
             restore: None,
         }
@@ -222,6 +228,12 @@ impl Builder {
         Builder { restore: Some(path.into()), ..self }
     }
 
+    /// Where the journal is kept, and by whose clocks, in a simulation.
+    #[cfg(all(test, feature = "journal"))]
+    pub(crate) fn surroundings(self, surroundings: Surroundings) -> Self {
+        Builder { surroundings: Some(surroundings), ..self }
+    }
+
     /// Builds the engine, with all the memory that it starts with.
     ///
     /// # Errors
@@ -248,8 +260,15 @@ impl Builder {
             ));
         }
         let policy = self.event_time.clone().unwrap_or_default().policy(self.window)?;
+        let clock = EngineClock::new(self.clock, ticks.tick());
         #[cfg(feature = "journal")]
-        let journal = self.journal.map(|(path, options)| Opened::new(&path, options)).transpose()?;
+        let journal = match self.journal {
+            #[cfg(test)]
+            Some((path, options)) if self.surroundings.is_some() => {
+                self.surroundings.map(|on| Opened::on(on, &path, options)).transpose()?
+            }
+            journal => journal.map(|(path, options)| Opened::new(&path, options, clock.machine())).transpose()?,
+        };
         #[cfg(feature = "journal")]
         let snapshot = self.restore.map(|path| Snapshot::read(&path)).transpose()?;
         #[cfg(feature = "journal")]
@@ -264,7 +283,6 @@ impl Builder {
         };
         #[cfg(not(feature = "journal"))]
         let seed = self.seed;
-        let clock = EngineClock::new(self.clock, ticks.tick());
         let window = Window::with_growth(self.window, self.capacity, self.max_memory_bytes, self.growth_thread)?
             .refresh_on_duplicate(self.refresh_on_duplicate);
         let history = self.history.map(|(horizon, rate, ids)| History::new(horizon, rate, ids)).transpose()?;

@@ -236,11 +236,13 @@ impl Dedup {
     ///
     /// Writes to all of the memory: about a second for 10 million ids. Others go on meanwhile.
     pub fn clear(&self) {
-        self.engine.clear_tiers();
-        self.engine.claims.clear();
+        // First: what is accepted from here on may survive in memory, and comes after this in the journal. (What was accepted before is
+        // cleared below: whoever appends has inserted before.)
         if let Some(journal) = &self.engine.journal {
             journal.cleared(self.engine.window.latest());
         }
+        self.engine.clear_tiers();
+        self.engine.claims.clear();
     }
 
     /// Makes `to` the present of the events' time, whatever it was: for an operator who has found that it is wrong.

@@ -2,6 +2,8 @@
 
 use crate::claims::{Claims, Respected};
 use crate::clock::{Clock, MonotonicClock, Reading};
+#[cfg(feature = "journal")]
+use crate::clock::{Machine, TimeBase};
 use crate::config::Unconfirmed;
 use crate::digest::{Digest, Digester};
 use crate::history::Look;
@@ -10,6 +12,7 @@ use crate::stats::{Counters, Counts, Stats};
 use crate::stream_time::{Around, StreamTime};
 use crate::window::{CHUNK, Chunk, TableMemory, bits};
 use crate::{History, Outcome, Refusal, Tier, Timestamp, Verdict, Window};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What handles share.
@@ -29,23 +32,25 @@ pub(crate) struct Engine {
     pub(crate) unscoped: Digester,
 }
 
-/// Where the time is read.
+/// Where the time is read. Clones read the same.
+#[derive(Clone)]
 pub(crate) struct EngineClock {
     source: Source,
     lag_nanos: u64,
 }
 
 /// The default clock is known to the compiler.
+#[derive(Clone)]
 enum Source {
     Monotonic(MonotonicClock),
-    Custom(Box<dyn Clock>),
+    Custom(Arc<dyn Clock>),
 }
 
 impl EngineClock {
     /// The given clock, or the default one, for a window of this tick.
     pub(crate) fn new(clock: Option<Box<dyn Clock>>, tick: Duration) -> Self {
         let (lag, source) = match clock {
-            Some(clock) => (clock.lag(), Source::Custom(clock)),
+            Some(clock) => (clock.lag(), Source::Custom(clock.into())),
             None => {
                 // So that what outlives the process can be understood by the next one.
                 let clock = MonotonicClock::since_epoch(tick);
@@ -72,6 +77,13 @@ impl EngineClock {
             }
             Source::Custom(clock) => clock.now(),
         }
+    }
+
+    /// The machine it runs on, with what it shows.
+    #[cfg(feature = "journal")]
+    pub(crate) fn machine(&self) -> Machine {
+        let clock = self.clone();
+        Machine::this(move || clock.now().time)
     }
 
     /// For how long a thread may wait by the system's clock without looking at this one: at most so long, if nobody knows how it runs.
@@ -397,6 +409,18 @@ impl Engine {
                 part.iter().for_each(|digest| history.insert_looked(&history.look(*digest), now));
             }
         }
+    }
+
+    /// The machine that what outlives the engine is written on.
+    #[cfg(feature = "journal")]
+    pub(crate) fn machine(&self) -> Machine {
+        self.clock.machine()
+    }
+
+    /// How it counts time.
+    #[cfg(feature = "journal")]
+    pub(crate) fn time_base(&self) -> TimeBase {
+        self.journal.as_ref().map_or_else(TimeBase::default, Journal::time_base)
     }
 
     /// Forgets everything in the tiers. Sets no time.

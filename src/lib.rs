@@ -187,8 +187,8 @@ pub use event_time::EventTime;
 pub use history::{History, HistoryStats};
 #[cfg(feature = "journal")]
 pub use journal::{
-    Appending, Flush, Inspection, JournalError, JournalOptions, JournalStats, Position, Recovery, RunInfo, SegmentInfo,
-    SyncMode, Torn, inspect,
+    Appending, Damage, Defect, Flush, Inspection, JournalError, JournalOptions, JournalStats, Loss, Position, Recovery,
+    Reopened, RunInfo, SegmentInfo, SyncMode, Torn, inspect,
 };
 pub use key::{Int, Key};
 pub use stats::Stats;

@@ -1,7 +1,7 @@
 //! Without the feature `journal` there is never one, and asking for it costs nothing.
 
 use crate::Timestamp;
-use crate::clock::Reading;
+use crate::clock::Stamp;
 use crate::digest::Digest;
 
 pub(crate) enum Journal {}
@@ -11,11 +11,11 @@ impl Journal {
         match *self {}
     }
 
-    pub(crate) fn accepted(&self, _: Reading, _: impl IntoIterator<Item = Digest>) {
+    pub(crate) fn accepted(&self, _: Stamp, _: impl IntoIterator<Item = Digest>) {
         match *self {}
     }
 
-    pub(crate) fn forgotten(&self, _: Reading, _: Digest) {
+    pub(crate) fn forgotten(&self, _: Stamp, _: Digest) {
         match *self {}
     }
 

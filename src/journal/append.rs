@@ -1,9 +1,9 @@
 //! Appending what belongs together: ids, and how far their sources have come.
 
 use super::JournalError;
-use super::format::{Kind, Payload};
 use super::options::MAX_PENDING_BYTES;
-use crate::clock::Reading;
+use super::payload::{Kind, Payload};
+use crate::clock::Stamp;
 use crate::engine::Engine;
 use crate::{Dedup, Prepared, Timestamp, Verdict};
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ impl Appending<'_> {
         }
     }
 
-    fn ids(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>, at: Reading) {
+    fn ids(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>, at: Stamp) {
         const PART: usize = 1_024;
         let engine = self.engine;
         let extended = checked.into_iter().filter(|(_, verdict)| engine.extends(*verdict));

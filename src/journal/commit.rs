@@ -1,19 +1,16 @@
-//! Group commit: callers append to a payload in memory, a thread writes and syncs what has come together, and wakes those who wait for it.
+//! Group commit: callers append to a payload in memory, a thread writes and syncs what has come together, and wakes those who wait for
+//! it. Or, for simulations, whoever flushes does that.
 
-use super::append::Positions;
-use super::disk::Disk;
 use super::error::JournalError;
-use super::format::{Kind, Payload};
 use super::options::{JournalOptions, MAX_PENDING_BYTES};
-use super::writer::Writer;
+use super::payload::{Kind, Payload};
+use super::state::{State, Written};
+use super::writer::{Lost, Writer};
 use crate::Timestamp;
-use crate::clock::Reading;
+use crate::clock::{Stamp, TimeBase};
 use crate::digest::Digest;
-use std::collections::HashMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -44,37 +41,18 @@ impl Position {
 /// What callers and the thread share.
 pub(super) struct Shared {
     state: Mutex<State>,
+    /// Locked before `state`, by who writes.
+    writer: Mutex<Writer>,
     /// There is something for the thread to do.
     work: Condvar,
-    /// Something has become durable, or never will.
+    /// Something has become durable, or will not.
     done: Condvar,
     commit_interval: Duration,
     commit_bytes: usize,
-}
-
-#[derive(Default)]
-struct State {
-    pending: Payload,
-    appended: Position,
-    durable: Position,
-    /// Up to where somebody waits.
-    wanted: Position,
-    is_closing: bool,
-    failed: Option<JournalError>,
-    /// Of futures that wait, by number.
-    wakers: HashMap<u64, Waker>,
-    next_waker: u64,
-    written: Written,
-    /// As appended.
-    positions: Positions,
-}
-
-/// What the thread has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Written {
-    pub(super) commits: u64,
-    pub(super) disk_bytes: u64,
-    pub(super) segments: u64,
+    /// What may wait to be written.
+    pending_bytes_max: usize,
+    /// There is no thread: who flushes, writes.
+    is_inline: bool,
 }
 
 /// How things stand.
@@ -82,50 +60,76 @@ pub(super) struct Status {
     pub(super) appended: Position,
     pub(super) durable: Position,
     pub(super) pending_bytes: usize,
+    pub(super) dropped: u64,
+    pub(super) reopened: u64,
     pub(super) failed: Option<JournalError>,
     pub(super) written: Written,
 }
 
 impl Shared {
-    pub(super) fn new(options: &JournalOptions) -> Self {
+    pub(super) fn new(options: &JournalOptions, writer: Writer, is_inline: bool) -> Self {
+        // So that what has waited fits when all files have expired.
+        let half_the_budget = options.max_disk_bytes.map_or(u64::MAX, |bytes| (bytes / 2).max(1 << 16));
+        let pending_bytes_max = usize::try_from(half_the_budget).unwrap_or(usize::MAX).min(MAX_PENDING_BYTES);
         Shared {
-            state: Mutex::default(),
+            state: Mutex::new(State::new(&writer)),
+            writer: Mutex::new(writer),
             work: Condvar::new(),
             done: Condvar::new(),
             commit_interval: options.commit_interval,
             commit_bytes: options.commit_bytes,
+            pending_bytes_max,
+            is_inline,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // No state is left half changed where something could panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn lock_writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Appends ids to what is to be written. If the thread is too far behind, waits for it.
     #[inline]
-    pub(super) fn append(&self, kind: Kind, at: Reading, ids: impl IntoIterator<Item = Digest>) {
+    pub(super) fn append(&self, kind: Kind, at: Stamp, ids: impl IntoIterator<Item = Digest>) {
         let mut ids = ids.into_iter().peekable();
         if ids.peek().is_some() {
-            self.append_by(|payload| payload.push(kind, at, ids));
+            self.append_by(at.reading.time, |payload| payload.push(kind, at, ids));
         }
     }
 
     pub(super) fn append_event(&self, kind: Kind, at: Timestamp) {
-        self.append_by(|payload| payload.push_event(kind, at));
+        self.append_by(at, |payload| payload.push_event(kind, at));
     }
 
+    pub(super) fn append_time_base(&self, base: TimeBase) {
+        self.append_by(Timestamp::default(), |payload| payload.push_time_base(base));
+    }
+
+    /// Whoever asks is told of a failure. What comes after it is kept as far as there is room; what is not, is counted.
     #[inline]
-    fn append_by(&self, push: impl FnOnce(&mut Payload)) {
-        // Whoever asks is told of a failure. What is kept in memory for nobody would only grow.
-        if let Ok(mut state) = self.lock_with_room() {
+    fn append_by(&self, at: Timestamp, push: impl FnOnce(&mut Payload)) {
+        let mut state = self.lock_with_room();
+        if state.failed.is_some() && state.pending.bytes().len() >= self.pending_bytes_max {
+            let mut dropped = Payload::default();
+            push(&mut dropped);
+            state.drop_events(dropped.events());
+        } else {
             self.push(&mut state, push);
         }
+        self.advance(&mut state, at);
     }
 
     /// Appends a payload as a whole, so that it is in one block; or nothing of it.
     pub(super) fn append_whole(&self, payload: &Payload) -> Result<(), JournalError> {
-        let mut state = self.lock_with_room()?;
+        let mut state = self.lock_with_room();
+        self.advance(&mut state, payload.latest());
+        if let Some(failed) = &state.failed {
+            return Err(failed.error.clone());
+        }
         state.positions.set_all(payload)?;
         if payload.events() > 0 {
             self.push(&mut state, |pending| pending.append(payload));
@@ -148,50 +152,81 @@ impl Shared {
         }
     }
 
-    #[inline]
-    fn lock_with_room(&self) -> Result<MutexGuard<'_, State>, JournalError> {
-        let mut state = self.lock();
-        if state.pending.bytes().len() >= MAX_PENDING_BYTES {
-            state = self.wait_for_room(state);
-        }
-        match &state.failed {
-            Some(error) => Err(error.clone()),
-            None => Ok(state),
+    /// It is this time, at least: files may have expired.
+    #[inline(always)]
+    fn advance(&self, state: &mut State, at: Timestamp) {
+        state.latest = state.latest.max(at);
+        if state.failed.is_some() && state.may_heal() {
+            self.work.notify_one();
         }
     }
 
+    #[inline]
+    fn lock_with_room(&self) -> MutexGuard<'_, State> {
+        let state = self.lock();
+        if state.pending.bytes().len() >= self.pending_bytes_max { self.wait_for_room(state) } else { state }
+    }
+
     #[cold]
-    fn wait_for_room<'s>(&self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        while state.pending.bytes().len() >= MAX_PENDING_BYTES && state.failed.is_none() {
-            state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+    fn wait_for_room<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        while state.pending.bytes().len() >= self.pending_bytes_max && state.failed.is_none() {
+            state = match self.is_inline {
+                true => {
+                    drop(state);
+                    self.step();
+                    self.lock()
+                }
+                false => self.done.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
         }
         state
     }
 
     /// Returns when everything is durable that was appended before the call.
     pub(super) fn flush(&self) -> Result<(), JournalError> {
+        let target = self.want();
         let mut state = self.lock();
-        let target = self.want(&mut state);
         loop {
             match state.outcome(target) {
-                Poll::Ready(outcome) => return outcome,
+                Poll::Ready(outcome) => {
+                    drop(state);
+                    return outcome.and_then(|()| self.verify());
+                }
                 Poll::Pending => state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
 
-    pub(super) fn flush_async(self: &Arc<Self>) -> Flush {
-        let target = self.want(&mut self.lock());
-        Flush { journal: Ok(Arc::clone(self)), target, waker: None }
+    /// Whether what is durable can be found again: its directory and the newest file have their names.
+    pub(super) fn verify(&self) -> Result<(), JournalError> {
+        loop {
+            let (disk, watch) = self.lock().watched();
+            let Err(error) = watch.verify(&*disk) else {
+                return Ok(());
+            };
+            let mut state = self.lock();
+            // Unless it goes on in another file, and this one has expired.
+            if state.is_watched(&watch) {
+                let wall_nanos = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
+                state.fail(error.clone(), wall_nanos, None);
+                return Err(error);
+            }
+        }
     }
 
-    /// Asks for everything so far to be made durable.
-    fn want(&self, state: &mut State) -> Position {
+    /// Asks for everything so far to be made durable. How far that is.
+    pub(super) fn want(&self) -> Position {
+        let mut state = self.lock();
         if state.appended > state.durable && state.wanted < state.appended {
             state.wanted = state.appended;
             self.work.notify_one();
         }
-        state.appended
+        let target = state.appended;
+        drop(state);
+        if self.is_inline {
+            self.step();
+        }
+        target
     }
 
     pub(super) fn status(&self) -> Status {
@@ -200,7 +235,9 @@ impl Shared {
             appended: state.appended,
             durable: state.durable,
             pending_bytes: state.pending.bytes().len(),
-            failed: state.failed.clone(),
+            dropped: state.dropped_ever,
+            reopened: state.reopened,
+            failed: state.failed.as_ref().map(|failed| failed.error.clone()),
             written: state.written,
         }
     }
@@ -209,50 +246,47 @@ impl Shared {
     pub(super) fn close(&self) {
         self.lock().is_closing = true;
         self.work.notify_one();
-    }
-
-    pub(super) fn start<D: Disk>(self: &Arc<Self>, writer: Writer<D>) -> std::io::Result<JoinHandle<()>> {
-        let shared = Arc::clone(self);
-        let mut state = self.lock();
-        state.written = Written::of(&writer, 0);
-        state.positions = writer.positions().clone();
-        drop(state);
-        std::thread::Builder::new().name("hapax-journal".into()).spawn(move || shared.run(writer))
-    }
-
-    fn run<D: Disk>(&self, mut writer: Writer<D>) {
-        let mut payload = Payload::default();
-        let mut commits = 0;
-        while let Some(target) = self.next(&mut payload) {
-            let outcome = writer.commit(&payload);
-            payload.reset(4 * self.commit_bytes);
-            commits += 1;
-            let has_failed = outcome.is_err();
-            let mut state = self.lock();
-            state.written = Written::of(&writer, commits);
-            match outcome {
-                Ok(()) => state.durable = target,
-                Err(error) => {
-                    state.failed = Some(error);
-                    state.pending.clear();
-                }
-            }
-            let wakers = std::mem::take(&mut state.wakers);
-            drop(state);
-            self.done.notify_all();
-            wakers.into_values().for_each(Waker::wake);
-            if has_failed {
-                return;
-            }
+        if self.is_inline {
+            self.step();
         }
     }
 
-    /// Waits until there is something to write, and company for it; takes it, and says up to where it goes. `None`: that was all.
-    fn next(&self, payload: &mut Payload) -> Option<Position> {
+    /// After the thread has ended: says on the disk that this is all, if it is, and gives the directory up.
+    pub(super) fn finish(&self) {
+        let mut writer = self.lock_writer();
+        let is_all_there = self.lock().is_all_there();
+        // If that cannot be said, the next one takes it for a crash, and loses nothing by that.
+        let _ = writer.finish(is_all_there);
+    }
+
+    pub(super) fn start(self: &Arc<Self>) -> std::io::Result<Option<JoinHandle<()>>> {
+        if self.is_inline {
+            return Ok(None);
+        }
+        let shared = Arc::clone(self);
+        std::thread::Builder::new().name("hapax-journal".into()).spawn(move || shared.run()).map(Some)
+    }
+
+    fn run(&self) {
+        let mut payload = Payload::default();
+        while self.next() {
+            self.commit(&mut self.lock_writer(), &mut payload);
+            payload.reset(4 * self.commit_bytes);
+        }
+    }
+
+    /// Writes what waits to be written, if it makes sense to try.
+    pub(super) fn step(&self) {
+        let mut writer = self.lock_writer();
+        self.commit(&mut writer, &mut Payload::default());
+    }
+
+    /// Waits until there is something to write, and company for it. `false`: that was all.
+    fn next(&self) -> bool {
         let mut state = self.lock();
-        while state.pending.bytes().is_empty() {
+        while !state.may_commit() {
             if state.is_closing {
-                return None;
+                return false;
             }
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -261,73 +295,77 @@ impl Shared {
             let left = self.commit_interval.saturating_sub(began.elapsed());
             let is_due = state.wanted > state.durable || state.pending.bytes().len() >= self.commit_bytes;
             if is_due || state.is_closing || left.is_zero() {
-                break;
+                return true;
             }
             state = self.work.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        std::mem::swap(&mut state.pending, payload);
-        Some(state.appended)
     }
-}
 
-impl Written {
-    fn of<D: Disk>(writer: &Writer<D>, commits: u64) -> Self {
-        Written { commits, disk_bytes: writer.bytes(), segments: writer.segments().count() as u64 }
-    }
-}
-
-impl State {
-    /// What becomes of whoever waits for a position.
-    fn outcome(&self, target: Position) -> Poll<Result<(), JournalError>> {
-        match &self.failed {
-            Some(error) => Poll::Ready(Err(error.clone())),
-            None if self.durable >= target => Poll::Ready(Ok(())),
-            None => Poll::Pending,
+    /// Takes what there is, and makes it durable, if it makes sense to try.
+    fn commit(&self, writer: &mut Writer, payload: &mut Payload) {
+        let mut state = self.lock();
+        if !state.may_commit() {
+            return;
         }
-    }
-}
-
-/// Is ready when everything is durable that was accepted before [`flush_async`](crate::Dedup::flush_async) was called. Needs no particular
-/// executor.
-#[must_use = "nothing is known to be durable before this is ready"]
-pub struct Flush {
-    pub(super) journal: Result<Arc<Shared>, JournalError>,
-    pub(super) target: Position,
-    /// Under which number it waits.
-    pub(super) waker: Option<u64>,
-}
-
-impl Future for Flush {
-    type Output = Result<(), JournalError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let shared = match &self.journal {
-            Ok(shared) => Arc::clone(shared),
-            Err(error) => return Poll::Ready(Err(error.clone())),
-        };
-        let mut state = shared.lock();
-        let outcome = state.outcome(self.target);
-        if outcome.is_pending() {
-            let number = *self.waker.get_or_insert_with(|| {
-                state.next_waker += 1;
-                state.next_waker
-            });
-            state.wakers.insert(number, context.waker().clone());
+        let target = state.take(payload);
+        let latest = state.latest;
+        drop(state);
+        let outcome = writer.commit(payload, latest);
+        let mut state = self.lock();
+        state.written(writer, outcome.is_ok().then_some(target));
+        match outcome {
+            Ok(()) => state.healed(),
+            Err(error) => {
+                let heals_after = match &error {
+                    JournalError::OverBudget { .. } => writer.next_expiry(),
+                    _ => None,
+                };
+                state.put_back(payload);
+                state.fail(error, writer.wall_nanos(), heals_after);
+            }
         }
-        outcome
+        self.wake(state);
     }
-}
 
-impl Drop for Flush {
-    fn drop(&mut self) {
-        if let (Ok(shared), Some(number)) = (&self.journal, self.waker) {
-            shared.lock().wakers.remove(&number);
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        self.done.notify_all();
+        wakers.into_values().for_each(Waker::wake);
+    }
+
+    /// Nothing is durable from now on.
+    pub(super) fn fail(&self, error: JournalError, wall_nanos: u64) {
+        let mut state = self.lock();
+        state.fail(error, wall_nanos, None);
+        self.wake(state);
+    }
+
+    /// Writes what has waited since a failure; how much that was.
+    pub(super) fn commit_late(&self, writer: &mut Writer) -> Result<u64, JournalError> {
+        let mut payload = Payload::default();
+        let mut state = self.lock();
+        let (target, latest) = (state.take(&mut payload), state.latest);
+        drop(state);
+        let outcome = if payload.bytes().is_empty() { Ok(()) } else { writer.commit(&payload, latest) };
+        let mut state = self.lock();
+        state.written(writer, outcome.is_ok().then_some(target));
+        if let Err(error) = outcome {
+            state.put_back(&mut payload);
+            state.fail(error.clone(), writer.wall_nanos(), None);
+            self.wake(state);
+            return Err(error);
         }
+        Ok(payload.events())
     }
-}
 
-impl std::fmt::Debug for Flush {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Flush").field("target", &self.target.0).finish_non_exhaustive()
+    /// It can be written again: what was dropped until now, and lost.
+    pub(super) fn go_on(&self) -> (u64, Lost) {
+        let mut state = self.lock();
+        let gone = state.go_on();
+        // What has come while it was written.
+        self.work.notify_one();
+        self.wake(state);
+        gone
     }
 }

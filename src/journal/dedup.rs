@@ -1,6 +1,7 @@
 //! The journal as users of an engine see it.
 
-use super::commit::{Flush, Position};
+use super::commit::Position;
+use super::flush::Flush;
 use super::{Journal, JournalError};
 use crate::Dedup;
 
@@ -28,8 +29,9 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// Why nothing becomes durable any more: a full disk, an I/O error, a sync that failed. Every later call gets the same, since what a
-    /// disk has after an error nobody knows. Build the engine again to go on from what is valid.
+    /// Why nothing becomes durable any more: a full disk, an I/O error, a sync that failed, a directory that is gone. Every later call gets
+    /// the same, since what a disk has after an error nobody knows, until [`reopen_journal`](Dedup::reopen_journal) has succeeded or the
+    /// engine is built again. (Over its budget of the disk it goes on by itself, when files have expired.)
     /// [`JournalError::NotConfigured`] without a journal.
     ///
     /// # Cost
@@ -87,9 +89,11 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotConfigured`] without a journal.
+    /// [`JournalError::NotConfigured`] without a journal; and why the journal has failed, if it has: some of what was accepted since
+    /// may never become durable.
     pub fn appended_up_to(&self) -> Result<Position, JournalError> {
-        Ok(self.journal()?.shared.status().appended)
+        let status = self.journal()?.shared.status();
+        status.failed.map_or(Ok(status.appended), Err)
     }
 
     pub(super) fn journal(&self) -> Result<&Journal, JournalError> {

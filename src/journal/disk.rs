@@ -1,32 +1,91 @@
-//! What the journal does to the disk, so that tests can make any of it fail.
+//! Everything that the journal does to a disk, so that tests can put another one there: one in memory, any call to which fails.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::path::Path;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
-/// What the journal's writer needs. An error is the end of it: nothing is tried twice.
-pub(super) trait Disk: Send + 'static {
-    /// A new file, empty.
-    fn create(&mut self, path: &Path) -> io::Result<File>;
+/// What a journal needs. An error ends what was being done: nothing is tried twice.
+pub(crate) trait Disk: Send + Sync + 'static {
+    /// Makes a directory, and those above it, which are there for good then. One that is there is no error.
+    fn create_directory(&self, path: &Path) -> io::Result<()>;
+    /// Keeps others out of a directory, by a file in it that says who does.
+    fn lock(&self, path: &Path, holder: &str) -> Result<Box<dyn Held>, NotLocked>;
+    /// The files of a directory, in any order.
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
+    /// A file, for reading.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// A file, for truncating and appending.
+    fn open_to_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// A new file, empty. One that is there is an error.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Which files are in a directory is on the disk.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+    /// Gives a file another name, at once; what had that is replaced.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file a second name, which nothing must have.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Tells whether a path still is what it was.
+    fn identity(&self, path: &Path) -> io::Result<Identity>;
+}
+
+/// A file that is open.
+pub(crate) trait DiskFile: Send {
+    fn size(&mut self) -> io::Result<u64>;
+    /// How much was read; nothing at the end.
+    fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<usize>;
     /// Appends; how much of it.
-    fn write(&mut self, file: &mut File, bytes: &[u8]) -> io::Result<usize>;
-    /// What was written to a file is on the disk.
-    fn sync(&mut self, file: &File) -> io::Result<()>;
-    /// That a file is in a directory is on the disk.
-    fn sync_directory(&mut self, path: &Path) -> io::Result<()>;
-    fn remove(&mut self, path: &Path) -> io::Result<()>;
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+    /// What was written is on the disk.
+    fn sync(&mut self) -> io::Result<()>;
+    /// Cuts it off; what is written from now on comes there.
+    fn truncate(&mut self, bytes: u64) -> io::Result<()>;
+    fn identity(&mut self) -> io::Result<Identity>;
+}
 
-    fn write_all(&mut self, file: &mut File, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.write(file, bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => bytes = &bytes[n..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+/// A directory is ours until this is dropped.
+pub(crate) trait Held: Send + Sync {
+    /// Of the file that says so.
+    fn identity(&self) -> io::Result<Identity>;
+}
+
+/// Why a directory is not ours.
+#[derive(Debug)]
+pub(crate) enum NotLocked {
+    /// What the one who has it says of itself, if anything.
+    InUse(String),
+    Io(io::Error),
+}
+
+/// Device and number of a file, where there is such a thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(pub(crate) u64, pub(crate) u64);
+
+/// Appends all of it.
+pub(super) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => bytes = &bytes[n..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
-        Ok(())
     }
+    Ok(())
+}
+
+/// How many of these bytes there are, from an offset on: all, unless the file ends.
+pub(super) fn read_full(file: &mut dyn DiskFile, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(offset + done as u64, &mut bytes[done..]) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
 }
 
 /// The true one.
@@ -35,25 +94,128 @@ pub(super) struct System {
 }
 
 impl Disk for System {
-    fn create(&mut self, path: &Path) -> io::Result<File> {
-        private(self.file_mode).create_new(true).open(path)
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        let missing: Vec<_> = path.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        // Whoever may read may also enter.
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, self.file_mode | (self.file_mode & 0o444) >> 2);
+        builder.create(path)?;
+        missing.iter().try_for_each(|made| match made.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => self.sync_directory(parent),
+            _ => self.sync_directory(Path::new(".")),
+        })
     }
 
-    fn write(&mut self, file: &mut File, bytes: &[u8]) -> io::Result<usize> {
-        file.write(bytes)
+    fn lock(&self, path: &Path, holder: &str) -> Result<Box<dyn Held>, NotLocked> {
+        let mut lock =
+            private(self.file_mode).read(true).create(true).truncate(false).open(path).map_err(NotLocked::Io)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let read = lock.read_to_string(&mut holder);
+                return Err(NotLocked::InUse(if read.is_ok() { holder } else { String::new() }));
+            }
+            Err(TryLockError::Error(error)) => return Err(NotLocked::Io(error)),
+        }
+        let written = lock.set_len(0).and_then(|()| lock.write_all(holder.as_bytes()));
+        let lock = Lock(lock);
+        written.map_err(NotLocked::Io)?;
+        Ok(Box::new(lock))
     }
 
-    fn sync(&mut self, file: &File) -> io::Result<()> {
-        file.sync_data()
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect()
     }
 
-    fn sync_directory(&mut self, path: &Path) -> io::Result<()> {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(File::open(path)?))
+    }
+
+    fn open_to_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(OpenOptions::new().read(true).append(true).open(path)?))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(private(self.file_mode).create_new(true).open(path)?))
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
         // Elsewhere a directory cannot be opened, and need not be.
         if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
     }
 
-    fn remove(&mut self, path: &Path) -> io::Result<()> {
-        std::fs::remove_file(path)
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        fs::metadata(path).map(|metadata| identity(&metadata))
+    }
+}
+
+impl DiskFile for File {
+    fn size(&mut self) -> io::Result<u64> {
+        self.metadata().map(|metadata| metadata.len())
+    }
+
+    fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        self.seek(SeekFrom::Start(offset))?;
+        self.read(bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Write::write(self, bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn truncate(&mut self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)?;
+        self.seek(SeekFrom::Start(bytes)).map(|_| ())
+    }
+
+    fn identity(&mut self) -> io::Result<Identity> {
+        self.metadata().map(|metadata| identity(&metadata))
+    }
+}
+
+#[cfg(unix)]
+fn identity(metadata: &fs::Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+    Identity(metadata.dev(), metadata.ino())
+}
+
+/// Elsewhere that it is there must do.
+#[cfg(not(unix))]
+fn identity(_: &fs::Metadata) -> Identity {
+    Identity(0, 0)
+}
+
+struct Lock(File);
+
+impl Held for Lock {
+    fn identity(&self) -> io::Result<Identity> {
+        self.0.metadata().map(|metadata| identity(&metadata))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing it is not enough: a child that was forked just now has it open as well, until its own program begins.
+        let _ = self.0.unlock();
     }
 }
 
@@ -66,4 +228,24 @@ pub(super) fn private(file_mode: u32) -> OpenOptions {
     #[cfg(not(unix))]
     let _ = file_mode;
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_given_up_also_if_a_child_still_has_the_lock_open() {
+        let path = std::env::temp_dir().join(format!("hapax-lock-{}", std::process::id()));
+        let disk = System { file_mode: 0o600 };
+        let file = private(0o600).read(true).create(true).truncate(true).open(&path).unwrap();
+        file.try_lock().unwrap();
+        let of_a_child = file.try_clone().unwrap();
+        let held = Lock(file);
+        assert!(matches!(disk.lock(&path, "me"), Err(NotLocked::InUse(_))));
+        drop(held);
+        assert!(disk.lock(&path, "me").is_ok());
+        drop(of_a_child);
+        fs::remove_file(&path).unwrap();
+    }
 }

@@ -1,5 +1,6 @@
 //! Why a journal cannot be opened, or does not go on.
 
+use super::damage::Loss;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
@@ -13,7 +14,8 @@ use std::{fmt, io};
 /// ```
 ///
 /// After an error while writing nothing is acknowledged as durable any more: everybody who waits and every later
-/// [`flush`](crate::Dedup::flush) gets that error, until the engine is built again, which goes on from what is valid.
+/// [`flush`](crate::Dedup::flush) gets that error, until [`reopen_journal`](crate::Dedup::reopen_journal) has succeeded, or the engine
+/// is built again. A journal that is over its budget goes on by itself when files have expired.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum JournalError {
@@ -55,6 +57,29 @@ pub enum JournalError {
         /// What it may.
         max_disk_bytes: u64,
     },
+    /// The directory, or the file that is being written, was deleted or replaced: what is written there is lost.
+    /// [`reopen_journal`](crate::Dedup::reopen_journal) begins again.
+    Gone {
+        /// Which of them.
+        path: PathBuf,
+    },
+    /// Files are damaged or missing, in a way that no crash leaves. Nothing was changed.
+    Damaged {
+        /// The first file that is.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+        /// From where on.
+        offset: u64,
+        /// How many defects there are in all; [`inspect`](crate::inspect) lists them.
+        defects: usize,
+        /// Files that are missing.
+        files_lost: u64,
+        /// Blocks that are lost.
+        blocks_lost: u64,
+        /// Ids that are lost.
+        ids_lost: Loss,
+    },
     /// What was to be appended is too large; nothing of it was appended.
     TooLarge {
         /// What of it.
@@ -86,6 +111,18 @@ impl fmt::Display for JournalError {
             JournalError::OverBudget { path, bytes, max_disk_bytes } => write!(
                 f,
                 "the journal {} would take {bytes} bytes, option `journal.max_disk_bytes` is {max_disk_bytes}",
+                path.display()
+            ),
+            JournalError::Gone { path } => write!(
+                f,
+                "{} was deleted or replaced while it was in use: what is written there is lost",
+                path.display()
+            ),
+            JournalError::Damaged { path, what, offset, defects, files_lost, blocks_lost, ids_lost } => write!(
+                f,
+                "{}: {what}, at offset {offset} ({defects} defects in all): {files_lost} files, {blocks_lost} blocks, {ids_lost} are \
+                 lost. Nothing was changed. Bring the files back; or go on without what is lost, with option `journal.damage` = Keep, \
+                 which moves damaged files aside",
                 path.display()
             ),
             JournalError::TooLarge { what, got, max } => {

@@ -1,8 +1,14 @@
 //! What is in a journal, for people and tests.
 
-use super::JournalError;
-use super::format::Kind;
-use super::recovery::{Torn, find, read_segment};
+use super::damage::Defect;
+use super::disk::System;
+use super::error::JournalError;
+use super::format::HEADER_BYTES;
+use super::listing::list;
+use super::payload::Kind;
+use super::recovery::Torn;
+use super::survey::{Surveyed, survey};
+use super::verdict::judge;
 use crate::Timestamp;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +19,11 @@ use std::time::Duration;
 pub struct Inspection {
     /// Its files, in order.
     pub segments: Vec<SegmentInfo>,
+    /// What is damaged or missing, in a way that no crash leaves: an engine refuses to open it, unless it is told to
+    /// [keep](crate::Damage::Keep) what is whole.
+    pub damage: Vec<Defect>,
+    /// Ids that were lost by damage that is known, and stood in for.
+    pub ids_lost_before: u64,
 }
 
 /// What is in one file.
@@ -21,7 +32,7 @@ pub struct Inspection {
 pub struct SegmentInfo {
     /// The file.
     pub path: PathBuf,
-    /// When it was begun, since the Unix epoch.
+    /// When it was begun, since the Unix epoch; 0 if its header is destroyed.
     pub created: Duration,
     /// The number of its first block.
     pub first_block: u64,
@@ -41,7 +52,7 @@ pub struct SegmentInfo {
 pub struct RunInfo {
     /// When, by the engine's clock.
     pub at: Timestamp,
-    /// What: `accepted`, `forgotten`, `cleared`, `position` or `time`.
+    /// What: `accepted`, `forgotten`, `cleared`, `position`, `time` or `time base`.
     pub what: &'static str,
     /// How many.
     pub ids: u64,
@@ -65,33 +76,46 @@ pub struct RunInfo {
 ///
 /// # Errors
 ///
-/// [`JournalError::NotOurs`] and [`JournalError::Io`]. What is merely torn is no error.
+/// [`JournalError::NotOurs`] and [`JournalError::Io`]. What is damaged or torn is no error.
 pub fn inspect(directory: impl AsRef<Path>) -> Result<Inspection, JournalError> {
-    let mut inspection = Inspection::default();
-    for (path, header) in find(directory.as_ref(), |_, _| Ok(()))? {
-        let mut runs: Vec<RunInfo> = Vec::new();
-        let contents = read_segment(&path, &header, &mut |run| {
-            let what = match run.kind {
-                Kind::Accepted => "accepted",
-                Kind::Forgotten => "forgotten",
-                Kind::Cleared => "cleared",
-                Kind::Position => "position",
-                Kind::Time => "time",
-            };
-            match runs.last_mut() {
-                Some(last) if (last.at, last.what) == (run.at.time, what) => last.ids += run.len(),
-                _ => runs.push(RunInfo { at: run.at.time, what, ids: run.len() }),
-            }
-        })?;
-        inspection.segments.push(SegmentInfo {
-            path,
-            created: Duration::from_nanos(header.created),
-            first_block: header.number,
-            bytes: contents.bytes,
-            blocks: contents.blocks,
-            runs,
-            torn: contents.torn,
-        });
+    let directory = directory.as_ref();
+    // Permissions are for what is written.
+    let disk = System { file_mode: 0o600 };
+    let listing = list(&disk, directory)?;
+    let mut runs_of: Vec<Vec<RunInfo>> = vec![Vec::new(); listing.files.len()];
+    let survey = survey(&disk, &listing, |file, run| {
+        let what = match run.kind {
+            Kind::Accepted => "accepted",
+            Kind::Forgotten => "forgotten",
+            Kind::Cleared => "cleared",
+            Kind::Position => "position",
+            Kind::Time => "time",
+            Kind::TimeBase => "time base",
+        };
+        let runs = &mut runs_of[file];
+        match runs.last_mut() {
+            Some(last) if (last.at, last.what) == (run.at.time, what) => last.ids += run.len(),
+            _ => runs.push(RunInfo { at: run.at.time, what, ids: run.len() }),
+        }
+    })?;
+    let verdict = judge(&survey, &listing.mark, directory);
+    let mut torn = verdict.torn().map(|torn| Torn { truncated: false, ..torn });
+    let mut segments: Vec<_> = survey.files.iter().zip(runs_of).map(|(file, runs)| segment(file, runs)).collect();
+    if let Some(last) = segments.last_mut() {
+        last.torn = torn.take();
     }
-    Ok(inspection)
+    Ok(Inspection { segments, damage: verdict.defects, ids_lost_before: verdict.ids_lost_before })
+}
+
+fn segment(file: &Surveyed, runs: Vec<RunInfo>) -> SegmentInfo {
+    let created = file.listed.header.map_or(0, |header| header.created);
+    SegmentInfo {
+        path: file.listed.path.clone(),
+        created: Duration::from_nanos(created),
+        first_block: file.listed.number,
+        bytes: HEADER_BYTES as u64 + file.stretches().map(|stretch| stretch.bytes).sum::<u64>(),
+        blocks: file.stretches().map(|stretch| stretch.blocks).sum(),
+        runs,
+        torn: None,
+    }
 }

@@ -1,39 +1,60 @@
 //! The window's own durability: a log of what was accepted, in files that each cover a slice of time.
 //!
-//! [`format`] is what is on the disk; [`commit`] gathers what callers append and makes it durable in groups, through [`writer`] and [`disk`];
-//! [`recovery`] reads it again. [`snapshot`] is all of the memory in one file. [`dedup`] is what users see of it.
+//! In the order of the data: [`append`] and [`commit`] gather what callers append ([`payload`]) and make it durable in groups, through
+//! [`writer`] and [`disk`]; [`format`] is what is on the disk, with a [`mark`] that says how far it has come. [`recovery`] reads it
+//! again: [`listing`] finds the files, [`scan`] their blocks, [`survey`] all that there is, [`verdict`] what is missing of it, and
+//! [`salvage`] keeps what is whole. [`reopen`] goes on after a failure. [`snapshot`] is all of the memory in one file. [`dedup`] is what
+//! users see.
 
 mod append;
 mod commit;
+mod damage;
 mod dedup;
 mod disk;
 mod error;
 #[cfg(test)]
 mod faults;
+mod flush;
 mod format;
 mod inspect;
+mod listing;
+mod mark;
 mod options;
+mod payload;
 mod recovery;
+mod reopen;
+mod salvage;
+mod scan;
+#[cfg(test)]
+pub(crate) mod simulated;
 pub(crate) mod sizing;
 mod snapshot;
+mod state;
 mod stats;
+mod survey;
+mod verdict;
 mod writer;
 
 pub use append::Appending;
-pub use commit::{Flush, Position};
+pub use commit::Position;
+pub use damage::{Defect, Loss};
 pub use error::JournalError;
+pub use flush::Flush;
 pub use inspect::{Inspection, RunInfo, SegmentInfo, inspect};
-pub use options::{JournalOptions, SyncMode};
+pub use options::{Damage, JournalOptions, SyncMode};
+pub(crate) use recovery::Resumed;
 pub use recovery::{Recovery, Torn};
+pub use reopen::Reopened;
 pub(crate) use snapshot::Snapshot;
 pub use stats::JournalStats;
 
 use self::commit::Shared;
+pub(crate) use self::disk::Disk;
 use self::disk::System;
-use self::format::Kind;
-use self::recovery::{Found, Lock};
+use self::payload::Kind;
+use self::recovery::{Found, Reopening};
 use self::writer::{Rules, Writer};
-use crate::clock::Reading;
+use crate::clock::{Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::Digest;
 use crate::engine::Engine;
 use crate::{Error, Timestamp};
@@ -47,21 +68,38 @@ pub(crate) struct Journal {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     recovery: Recovery,
+    resumed: Resumed,
+    time: Arc<SharedTimeBase>,
     deferred: bool,
-    /// Held until the thread has ended.
-    _lock: Lock,
+}
+
+/// What a journal is kept on.
+pub(crate) struct Surroundings {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) machine: Machine,
+    /// Whether callers write what they flush, rather than a thread; for simulations.
+    pub(crate) is_inline: bool,
 }
 
 /// A journal whose directory is locked, and which is not read yet.
 pub(crate) struct Opened {
     found: Found,
     options: JournalOptions,
+    machine: Machine,
+    is_inline: bool,
 }
 
 impl Opened {
-    pub(crate) fn new(directory: &Path, options: JournalOptions) -> Result<Self, Error> {
+    pub(crate) fn new(directory: &Path, options: JournalOptions, machine: Machine) -> Result<Self, Error> {
         options.validate()?;
-        Ok(Opened { found: Found::open(directory, &options)?, options })
+        let disk = Arc::new(System { file_mode: options.file_mode });
+        Self::on(Surroundings { disk, machine, is_inline: false }, directory, options)
+    }
+
+    pub(crate) fn on(surroundings: Surroundings, directory: &Path, options: JournalOptions) -> Result<Self, Error> {
+        options.validate()?;
+        let Surroundings { disk, machine, is_inline } = surroundings;
+        Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline })
     }
 
     /// The seed that its digests were made with, if it has any.
@@ -71,40 +109,45 @@ impl Opened {
 
     /// Tells an engine what the journal has, and goes on from there.
     pub(crate) fn replay(self, engine: &Engine, seed: u64, retention: Duration) -> Result<Journal, Error> {
-        let Opened { found, options } = self;
+        let Opened { found, options, machine, is_inline } = self;
         let mut digests = Vec::new();
-        let recovered = found.replay(|run| match run.kind {
-            Kind::Accepted => {
-                digests.clear();
-                digests.extend(run.ids());
-                engine.restore(&digests, run.at);
+        let wall_nanos = (machine.clocks)().wall_nanos;
+        let reopening = Reopening { damage: options.damage, sync: options.sync, seed, boot: machine.boot, wall_nanos };
+        let recovered = found.replay(&reopening, |run| {
+            let at = engine.window.within_a_tick(run.at);
+            match run.kind {
+                Kind::Accepted => {
+                    digests.clear();
+                    digests.extend(run.ids());
+                    engine.restore(&digests, at);
+                }
+                Kind::Forgotten => run.ids().for_each(|id| {
+                    engine.window.forget_at_rest(id);
+                }),
+                Kind::Cleared => engine.clear_tiers(),
+                Kind::Time => engine.window.advance(at),
+                Kind::Position | Kind::TimeBase => {}
             }
-            Kind::Forgotten => run.ids().for_each(|id| {
-                engine.window.forget_at_rest(id);
-            }),
-            Kind::Cleared => engine.clear_tiers(),
-            Kind::Time => engine.window.advance(run.at),
-            Kind::Position => {}
         })?;
+        let time = Arc::new(SharedTimeBase::default());
+        time.set(recovered.resumed.base);
         let rules = Rules {
             directory: found.directory.clone(),
             seed,
+            salt: recovered.salt,
             sync: options.sync,
             max_disk_bytes: options.max_disk_bytes,
             segment_length: options.segment_length.unwrap_or_else(|| sizing::segment_length(retention)),
             retention,
+            machine,
+            time: Arc::clone(&time),
         };
-        let disk = System { file_mode: options.file_mode };
-        let writer = Writer::new(disk, rules, recovered.segments, recovered.number, recovered.positions);
-        let shared = Arc::new(Shared::new(&options));
-        let thread = shared.start(writer).map_err(JournalError::io("start the thread of", &found.directory))?;
-        Ok(Journal {
-            shared,
-            thread: Some(thread),
-            recovery: recovered.recovery,
-            deferred: options.deferred,
-            _lock: found.lock,
-        })
+        let directory = found.directory;
+        let writer = Writer::new(found.disk, found.lock, rules, recovered.start)?;
+        let shared = Arc::new(Shared::new(&options, writer, is_inline));
+        let thread = shared.start().map_err(JournalError::io("start the thread of", &directory))?;
+        let (recovery, resumed, deferred) = (recovered.recovery, recovered.resumed, options.deferred);
+        Ok(Journal { shared, thread, recovery, resumed, time, deferred })
     }
 }
 
@@ -117,16 +160,40 @@ impl Journal {
 
     /// Ids were accepted; from now on `flush` is about them, too.
     #[inline]
-    pub(crate) fn accepted(&self, at: Reading, ids: impl IntoIterator<Item = Digest>) {
+    pub(crate) fn accepted(&self, at: Stamp, ids: impl IntoIterator<Item = Digest>) {
         self.shared.append(Kind::Accepted, at, ids);
     }
 
-    pub(crate) fn forgotten(&self, at: Reading, id: Digest) {
+    pub(crate) fn forgotten(&self, at: Stamp, id: Digest) {
         self.shared.append(Kind::Forgotten, at, [id]);
     }
 
     pub(crate) fn cleared(&self, at: Timestamp) {
         self.shared.append_event(Kind::Cleared, at);
+    }
+
+    /// What time it was when it was written last.
+    #[allow(dead_code, reason = "the engine's clock will go on from there")]
+    pub(crate) fn resumed(&self) -> Resumed {
+        self.resumed
+    }
+
+    /// How time is counted.
+    pub(crate) fn time_base(&self) -> TimeBase {
+        self.time.get()
+    }
+
+    /// From now on time is counted like this.
+    #[allow(dead_code, reason = "the engine's clock will say so")]
+    pub(crate) fn set_time_base(&self, base: TimeBase) {
+        self.time.set(base);
+        self.shared.append_time_base(base);
+    }
+
+    /// Writes what waits to be written, without a thread.
+    #[cfg(test)]
+    pub(crate) fn step(&self) {
+        self.shared.step();
     }
 }
 
@@ -137,5 +204,6 @@ impl Drop for Journal {
             // If it has panicked, nobody is left to be told.
             let _ = thread.join();
         }
+        self.shared.finish();
     }
 }

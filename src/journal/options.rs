@@ -21,6 +21,7 @@ pub struct JournalOptions {
     pub(super) max_disk_bytes: Option<u64>,
     pub(super) file_mode: u32,
     pub(super) deferred: bool,
+    pub(super) damage: Damage,
 }
 
 /// When what was written counts as durable.
@@ -33,6 +34,17 @@ pub enum SyncMode {
     System,
 }
 
+/// What is done about files that are damaged or missing, in a way that no crash leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Damage {
+    /// The engine is not built, and nothing is changed: [`JournalError::Damaged`](crate::JournalError::Damaged) says what is lost.
+    #[default]
+    Refuse,
+    /// Every block that is whole is kept; damaged files are moved aside, under their name with `.damaged` behind it. What is lost,
+    /// [`Recovery`](crate::Recovery) says.
+    Keep,
+}
+
 impl Default for JournalOptions {
     fn default() -> Self {
         JournalOptions {
@@ -43,6 +55,7 @@ impl Default for JournalOptions {
             max_disk_bytes: None,
             file_mode: 0o600,
             deferred: false,
+            damage: Damage::Refuse,
         }
     }
 }
@@ -103,6 +116,12 @@ impl JournalOptions {
     #[must_use]
     pub fn deferred(self, deferred: bool) -> Self {
         JournalOptions { deferred, ..self }
+    }
+
+    /// What is done about damage, other than the torn end that a crash leaves. Default: [`build`](crate::Builder::build) refuses.
+    #[must_use]
+    pub fn damage(self, damage: Damage) -> Self {
+        JournalOptions { damage, ..self }
     }
 
     pub(super) fn validate(&self) -> Result<(), Error> {

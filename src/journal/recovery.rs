@@ -1,15 +1,22 @@
-//! Opens a journal's directory, and reads what is valid of its files.
+//! Opens a journal's directory, reads what is valid of its files, and makes it ready to go on.
 
 use super::append::Positions;
-use super::disk::private;
+use super::damage::{Defect, Loss, Sum};
+use super::disk::{Disk, Held};
 use super::error::JournalError;
-use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Run, runs};
-use super::options::JournalOptions;
-use super::writer::{Segment, is_segment, unix_nanos};
-use crate::Timestamp;
-use std::fs::{self, File, TryLockError};
-use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use super::format::{ID_BYTES, Mark};
+use super::listing::{Keys, Listing, list};
+use super::mark;
+use super::options::{Damage, SyncMode};
+use super::payload::Run;
+use super::salvage;
+use super::survey::{Survey, survey};
+use super::verdict::{Verdict, judge};
+use super::writer::{Segment, Start, lock};
+use crate::clock::{Clocks, Machine, TimeBase};
+use crate::digest::Digester;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What was found when a journal was opened.
@@ -24,8 +31,20 @@ pub struct Recovery {
     pub ids: u64,
     /// Bytes of all that.
     pub bytes: u64,
-    /// Ends of files that were no blocks, as a crash leaves them.
+    /// The end of the last file, if that was no block, as a crash leaves it.
     pub torn: Vec<Torn>,
+    /// What was damaged or missing, and is now known to be; see [`Damage::Keep`].
+    pub damage: Vec<Defect>,
+    /// Files of [`damage`](Recovery::damage) that were missing.
+    pub files_lost: u64,
+    /// Blocks that are lost by it.
+    pub blocks_lost: u64,
+    /// Ids that are lost by it.
+    pub ids_lost: Loss,
+    /// Ids that are lost by damage that was found when it was opened before.
+    pub ids_lost_before: u64,
+    /// Damaged files, under the names that they have now.
+    pub moved_aside: Vec<PathBuf>,
     /// How long it took.
     pub took: Duration,
 }
@@ -40,287 +59,180 @@ pub struct Torn {
     pub offset: u64,
     /// How many bytes that is.
     pub bytes: u64,
+    /// How many ids that may have been, at most.
+    pub ids_at_most: u64,
     /// What is wrong there.
     pub reason: &'static str,
     /// Whether it was cut off: it is, if nothing comes after it.
     pub truncated: bool,
 }
 
-/// Keeps others out of a directory.
-pub(super) struct Lock(File);
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Closing it is not enough: a child that was forked just now has it open as well, until its own program begins.
-        let _ = self.0.unlock();
-    }
-}
-
 /// A directory that is ours, and its files.
 pub(super) struct Found {
+    pub(super) disk: Arc<dyn Disk>,
     pub(super) directory: PathBuf,
-    /// Held for as long as it is open.
-    pub(super) lock: Lock,
-    segments: Vec<(PathBuf, Header)>,
+    listing: Listing,
+    pub(super) lock: Box<dyn Held>,
+}
+
+/// What time it was when the journal was written last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Resumed {
+    /// How it was counted.
+    pub(crate) base: TimeBase,
+    /// At the last block; `None` if there is none.
+    pub(crate) clocks: Option<Clocks>,
+    /// Whether the machine runs since then.
+    pub(crate) is_same_boot: bool,
 }
 
 /// What is left to go on with.
 pub(super) struct Recovered {
     pub(super) recovery: Recovery,
-    pub(super) segments: Vec<Segment>,
-    /// Of the next block.
-    pub(super) number: u64,
-    pub(super) positions: Positions,
+    pub(super) start: Start,
+    pub(super) salt: u64,
+    pub(super) resumed: Resumed,
 }
 
 impl Found {
     /// Opens a directory, which need not exist, for this process alone.
-    pub(super) fn open(directory: &Path, options: &JournalOptions) -> Result<Self, JournalError> {
-        create_directory(directory, options).map_err(JournalError::io("create", directory))?;
-        let lock = lock(directory, options)?;
-        let segments = find(directory, |path, empty| match empty {
-            // Created, and then the process died.
-            true => fs::remove_file(path).map_err(JournalError::io("delete", path)),
-            false => Ok(()),
-        })?;
-        Ok(Found { directory: directory.into(), lock, segments })
+    pub(super) fn open(disk: Arc<dyn Disk>, directory: &Path, machine: &Machine) -> Result<Self, JournalError> {
+        disk.create_directory(directory).map_err(JournalError::io("create", directory))?;
+        let lock = lock(&*disk, directory, machine)?;
+        let listing = list(&*disk, directory)?;
+        Ok(Found { disk, directory: directory.into(), listing, lock })
     }
 
     /// The seed of the digests in it, if there are any; `wanted`, if somebody insists on one.
     pub(super) fn seed(&self, wanted: Option<u64>) -> Result<Option<u64>, JournalError> {
-        let mut seed = wanted;
-        for (path, header) in &self.segments {
-            if *seed.get_or_insert(header.seed) != header.seed {
-                return Err(JournalError::NotOurs {
-                    path: path.clone(),
-                    what: "seed",
-                    // Secret, as it is.
-                    got: "another one".into(),
-                    expected: "that of the engine, and of the other files".into(),
-                });
-            }
+        let theirs = self.listing.keys.map(|keys| keys.seed);
+        match (wanted, theirs) {
+            (Some(wanted), Some(theirs)) if wanted != theirs => Err(JournalError::NotOurs {
+                path: self.listing.files.first().map_or_else(|| self.directory.clone(), |file| file.path.clone()),
+                what: "seed",
+                // Secret, as it is.
+                got: "another one".into(),
+                expected: "that of the engine, and of the other files".into(),
+            }),
+            _ => Ok(wanted.or(theirs)),
         }
-        Ok(seed)
     }
 
-    /// Reads what is valid of each file, in order, and cuts off what is not at the end of the last.
-    pub(super) fn replay(&self, mut each: impl FnMut(&Run<'_>)) -> Result<Recovered, JournalError> {
+    /// Reads what is valid of each file, in order. Then, and not if damage is refused, what a crash has left is cleaned up.
+    pub(super) fn replay(&self, rules: &Reopening, mut each: impl FnMut(&Run<'_>)) -> Result<Recovered, JournalError> {
         let began = Instant::now();
-        let (mut recovery, mut segments, mut number) = (Recovery::default(), Vec::new(), 0);
-        let (mut latest, mut positions) = (Timestamp::default(), Positions::default());
-        let mut each = |run: &Run<'_>| {
-            if let Some((source, position)) = run.position() {
-                positions.set(source, position);
-            }
-            each(run);
-        };
-        for (i, (path, header)) in self.segments.iter().enumerate() {
-            let is_last = i + 1 == self.segments.len();
-            let read = read_segment(path, header, &mut each)?;
-            recovery.segments += 1;
-            recovery.blocks += read.blocks;
-            recovery.ids += read.ids;
-            recovery.bytes += read.bytes;
-            if let Some(mut torn) = read.torn {
-                torn.truncated = is_last;
-                if is_last {
-                    truncate(path, torn.offset)?;
-                }
-                recovery.torn.push(torn);
-            }
-            number = header.number + read.blocks;
-            // What could not be read of it is no older than what came before.
-            latest = latest.max(read.latest);
-            if is_last && read.blocks == 0 {
-                // Its name is that of the file that is written next.
-                fs::remove_file(path).map_err(JournalError::io("delete", path))?;
-            } else {
-                segments.push(Segment { path: path.clone(), bytes: read.bytes, latest });
-            }
+        let disk = &*self.disk;
+        let survey = survey(disk, &self.listing, |_, run| each(run))?;
+        let verdict = judge(&survey, &self.listing.mark, &self.directory);
+        if let (Some(first), Damage::Refuse) = (verdict.defects.first(), rules.damage) {
+            let Sum { files, blocks, ids } = Sum::of(&verdict.defects);
+            let Defect { ref path, what, offset, .. } = *first;
+            let (path, defects) = (path.clone(), verdict.defects.len());
+            let (files_lost, blocks_lost, ids_lost) = (files, blocks, ids);
+            return Err(JournalError::Damaged { path, what, offset, defects, files_lost, blocks_lost, ids_lost });
         }
+        let salt = self.listing.keys.map_or_else(Digester::random_seed, |keys| keys.salt);
+        let mut recovery = self.report(&survey, &verdict);
+        let keys = Keys { seed: rules.seed, salt };
+        let remove = |path: &Path| disk.remove(path).map_err(JournalError::io("delete", path));
+        self.listing.leftovers.iter().try_for_each(|path| remove(path))?;
+        if !verdict.defects.is_empty() {
+            recovery.moved_aside = salvage::salvage(disk, &self.directory, &verdict, keys, rules)?;
+        }
+        verdict.expired.iter().try_for_each(|path| remove(path))?;
+        let start = self.tidy(&verdict, keys, rules)?;
         recovery.took = began.elapsed();
-        Ok(Recovered { recovery, segments, number, positions })
+        let clocks = survey.last_block().map(|last| last.clocks);
+        let is_same_boot = survey.boot != 0 && survey.boot == rules.boot;
+        let resumed = Resumed { base: survey.time, clocks, is_same_boot };
+        Ok(Recovered { recovery, start: Start { positions: survey.positions, ..start }, salt, resumed })
     }
-}
 
-fn create_directory(directory: &Path, options: &JournalOptions) -> std::io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    // Whoever may read may also enter.
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, options.file_mode | (options.file_mode & 0o444) >> 2);
-    #[cfg(not(unix))]
-    let _ = options;
-    builder.create(directory)
-}
-
-fn lock(directory: &Path, options: &JournalOptions) -> Result<Lock, JournalError> {
-    let path = directory.join("lock");
-    let opened = private(options.file_mode).read(true).create(true).open(&path);
-    let mut lock = opened.map_err(JournalError::io("open", &path))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            let read = lock.read_to_string(&mut holder);
-            let holder = if read.is_ok() && !holder.is_empty() { holder } else { "another process".into() };
-            return Err(JournalError::InUse { path: directory.into(), holder });
+    fn report(&self, survey: &Survey, verdict: &Verdict) -> Recovery {
+        let Sum { files, blocks, ids } = Sum::of(&verdict.defects);
+        Recovery {
+            segments: survey.files.len() as u64,
+            blocks: survey.blocks,
+            ids: survey.ids,
+            bytes: verdict.files.iter().map(|file| file.bytes).sum(),
+            torn: verdict.torn().into_iter().collect(),
+            damage: verdict.defects.clone(),
+            files_lost: files,
+            blocks_lost: blocks,
+            ids_lost: ids,
+            ids_lost_before: verdict.ids_lost_before,
+            moved_aside: Vec::new(),
+            took: Duration::ZERO,
         }
-        Err(TryLockError::Error(error)) => return Err(JournalError::io("lock", &path)(error)),
     }
-    let since = unix_nanos() / 1_000_000_000;
-    let holder = format!("process {} (since second {since} of the Unix epoch)", std::process::id());
-    let written = lock.set_len(0).and_then(|()| lock.write_all(holder.as_bytes()));
-    let lock = Lock(lock);
-    written.map_err(JournalError::io("write", &path))?;
-    Ok(lock)
-}
 
-/// The files of a directory, by number. What was created and never written, as the last of them may be, goes to `empty`.
-pub(super) fn find(
-    directory: &Path,
-    mut visit: impl FnMut(&Path, bool) -> Result<(), JournalError>,
-) -> Result<Vec<(PathBuf, Header)>, JournalError> {
-    let entries = fs::read_dir(directory).map_err(JournalError::io("read", directory))?;
-    let mut segments = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(JournalError::io("read", directory))?.path();
-        if !is_segment(&path) {
-            continue;
+    /// Cleans up what a crash has left at the end, and what is left to go on with.
+    fn tidy(&self, verdict: &Verdict, Keys { seed, salt }: Keys, rules: &Reopening) -> Result<Start, JournalError> {
+        let disk = &*self.disk;
+        let Verdict { number, ids, first, first_ids, .. } = *verdict;
+        let mut is_clean =
+            matches!(self.listing.mark, mark::Found::Here(mark) if mark.is_clean && mark.number == number);
+        let mark = Mark { seed, salt, is_clean: true, number, ids, first, first_ids };
+        let has_nothing = |file: &&super::verdict::Judged| file.blocks == 0 && !file.is_damaged;
+        let empty: Vec<_> = verdict.files.iter().filter(has_nothing).collect();
+        if !verdict.defects.is_empty() || (!empty.is_empty() && !is_clean) {
+            // Nobody looks for an empty file that is about to be deleted, nor for what is known to be lost.
+            mark::write(disk, &self.directory, &mark, rules.sync)?;
+            is_clean = true;
         }
-        let header = read_header(&path)?;
-        visit(&path, header.is_none())?;
-        segments.extend(header.map(|header| (path, header)));
-    }
-    segments.sort_by_key(|(_, header)| header.number);
-    Ok(segments)
-}
-
-/// `None` if it was not written, or not to its end.
-fn read_header(path: &Path) -> Result<Option<Header>, JournalError> {
-    let mut bytes = [0; HEADER_BYTES];
-    let mut file = File::open(path).map_err(JournalError::io("open", path))?;
-    match file.read_exact(&mut bytes) {
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
-        read => read.map_err(JournalError::io("read", path))?,
-    }
-    if bytes == [0; HEADER_BYTES] {
-        return Ok(None);
-    }
-    let header = Header::decode(&bytes);
-    header.map(Some).map_err(|wrong| JournalError::NotOurs {
-        path: path.into(),
-        what: wrong.what,
-        got: wrong.got,
-        expected: wrong.expected,
-    })
-}
-
-/// What there is in a file.
-#[derive(Default)]
-pub(super) struct Contents {
-    pub(super) blocks: u64,
-    pub(super) ids: u64,
-    pub(super) bytes: u64,
-    pub(super) latest: Timestamp,
-    pub(super) torn: Option<Torn>,
-}
-
-/// Reads the blocks of a file until one is not valid.
-pub(super) fn read_segment(
-    path: &Path,
-    header: &Header,
-    each: &mut impl FnMut(&Run<'_>),
-) -> Result<Contents, JournalError> {
-    let mut file = File::open(path).map_err(JournalError::io("open", path))?;
-    let size = file.metadata().map_err(JournalError::io("read", path))?.len();
-    file.seek(SeekFrom::Start(HEADER_BYTES as u64)).map_err(JournalError::io("read", path))?;
-    let mut file = BufReader::with_capacity(1 << 20, file);
-    let mut read = Contents { bytes: HEADER_BYTES as u64, ..Contents::default() };
-    let mut payload = Vec::new();
-    while read.bytes < size {
-        let left = size - read.bytes;
-        let number = header.number + read.blocks;
-        let block = match read_block(&mut file, left, number, header.salt, &mut payload) {
-            Ok(block) => block,
-            Err(Bad::Io(error)) => return Err(JournalError::io("read", path)(error)),
-            Err(Bad::Block(reason)) => {
-                let torn = Torn { path: path.into(), offset: read.bytes, bytes: left, reason, truncated: false };
-                read.torn = Some(torn);
-                break;
-            }
-        };
-        runs(&payload).flatten().for_each(|run| {
-            read.ids += if run.kind == super::format::Kind::Accepted { run.len() } else { 0 };
-            each(&run);
+        for file in empty {
+            // Its name is that of the file that is written next.
+            disk.remove(&file.path).map_err(JournalError::io("delete", &file.path))?;
+        }
+        if let Some(torn) = verdict.torn()
+            && verdict.files.last().is_some_and(|file| file.blocks > 0 && !file.is_damaged)
+        {
+            truncate(disk, &torn, rules.sync)?;
+        }
+        let kept = verdict.files.iter().filter(|file| file.blocks > 0).map(|file| Segment {
+            path: file.path.clone(),
+            bytes: file.kept_bytes(),
+            latest: file.latest,
+            first: file.start(),
+            first_ids: file.first_ids,
         });
-        read.blocks += 1;
-        read.bytes += (BLOCK_HEADER_BYTES + payload.len()) as u64;
-        read.latest = read.latest.max(block.latest);
+        let stand_ins = verdict.stand_ins.iter().map(|block| salvage::segment_of(&self.directory, block));
+        let mut old: Vec<_> = kept.chain(stand_ins).collect();
+        old.sort_by_key(|segment| segment.first);
+        Ok(Start { old, number, ids, positions: Positions::default(), is_clean })
     }
-    Ok(read)
 }
 
-/// Why there is no next block.
-enum Bad {
-    Io(std::io::Error),
-    Block(&'static str),
+/// How it is opened again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reopening {
+    pub(super) damage: Damage,
+    pub(super) sync: SyncMode,
+    pub(super) seed: u64,
+    pub(super) boot: u64,
+    pub(super) wall_nanos: u64,
 }
 
-fn read_block(
-    file: &mut impl Read,
-    left: u64,
-    number: u64,
-    salt: u64,
-    payload: &mut Vec<u8>,
-) -> Result<BlockHeader, Bad> {
-    let Some(left) = left.checked_sub(BLOCK_HEADER_BYTES as u64) else {
-        return Err(Bad::Block("the header of a block is cut off"));
-    };
-    let mut header = [0; BLOCK_HEADER_BYTES];
-    file.read_exact(&mut header).map_err(Bad::Io)?;
-    let block = BlockHeader::decode(&header).ok_or(Bad::Block("this is no block"))?;
-    if u64::from(block.payload_bytes) > left {
-        return Err(Bad::Block("a block is cut off"));
+impl Verdict {
+    pub(super) fn torn(&self) -> Option<Torn> {
+        let (bad, file) = (self.torn?, self.files.last()?);
+        Some(Torn {
+            path: file.path.clone(),
+            offset: bad.offset,
+            bytes: bad.bytes,
+            ids_at_most: bad.bytes / ID_BYTES as u64,
+            reason: bad.reason,
+            truncated: true,
+        })
     }
-    payload.resize(block.payload_bytes as usize, 0);
-    file.read_exact(payload).map_err(Bad::Io)?;
-    if !block.holds(payload, salt) {
-        return Err(Bad::Block("the checksum of a block is wrong"));
-    }
-    if block.number != number {
-        return Err(Bad::Block("a block has another number than the next"));
-    }
-    if runs(payload).any(|run| run.is_none()) {
-        return Err(Bad::Block("a block has what is no run"));
-    }
-    Ok(block)
 }
 
-fn truncate(path: &Path, bytes: u64) -> Result<(), JournalError> {
-    let cut = || {
-        let file = fs::OpenOptions::new().write(true).open(path)?;
-        file.set_len(bytes)?;
-        file.sync_all()
-    };
-    cut().map_err(JournalError::io("truncate", path))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_is_given_up_also_if_a_child_still_has_the_lock_open() {
-        let directory = std::env::temp_dir().join(format!("hapax-lock-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let options = JournalOptions::new();
-        let held = lock(&directory, &options).unwrap();
-        let of_a_child = held.0.try_clone().unwrap();
-        assert!(matches!(lock(&directory, &options), Err(JournalError::InUse { .. })));
-        drop(held);
-        assert!(lock(&directory, &options).is_ok());
-        drop(of_a_child);
-        fs::remove_dir_all(&directory).unwrap();
+fn truncate(disk: &dyn Disk, torn: &Torn, sync: SyncMode) -> Result<(), JournalError> {
+    let path = &torn.path;
+    let mut file = disk.open_to_append(path).map_err(JournalError::io("open", path))?;
+    file.truncate(torn.offset).map_err(JournalError::io("truncate", path))?;
+    match sync {
+        SyncMode::Disk => file.sync().map_err(JournalError::io("sync", path)),
+        SyncMode::System => Ok(()),
     }
 }

@@ -16,11 +16,12 @@
 use super::disk::private;
 use super::error::JournalError;
 use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, u32_at, u64_at};
-use super::writer::unix_nanos;
+use super::recovery::Resumed;
+use crate::clock::Clocks;
 use crate::digest::{Digest, Digester};
 use crate::engine::Engine;
 use crate::window::Dumped;
-use crate::{Dedup, Error, Timestamp};
+use crate::{Dedup, Error};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
@@ -118,9 +119,18 @@ fn sync_directory(path: &Path) -> Result<(), JournalError> {
 
 fn write(engine: &Engine, path: &Path) -> Result<u64, JournalError> {
     let file = private(0o600).create_new(true).open(path).map_err(JournalError::io("create", path))?;
-    let header =
-        Header { seed: engine.unscoped.seed(), salt: Digester::random_seed(), number: 0, created: unix_nanos() };
-    let mut sections = Sections { file, path, salt: header.salt, payload: Vec::new(), blocks: 0, sections: 0 };
+    let machine = engine.machine();
+    let clocks = (machine.clocks)();
+    let header = Header {
+        seed: engine.unscoped.seed(),
+        salt: Digester::random_seed(),
+        number: 0,
+        created: clocks.wall_nanos,
+        ids: 0,
+        boot: machine.boot,
+        time: engine.time_base(),
+    };
+    let mut sections = Sections { file, path, salt: header.salt, clocks, payload: Vec::new(), blocks: 0, sections: 0 };
     let io = JournalError::io("write", path);
     sections.file.write_all(&header.encode_as(MAGIC)).map_err(io)?;
     let ids = write_window(engine, &mut sections)?;
@@ -185,6 +195,7 @@ struct Sections<'p> {
     file: File,
     path: &'p Path,
     salt: u64,
+    clocks: Clocks,
     payload: Vec<u8>,
     blocks: u64,
     sections: u64,
@@ -200,7 +211,8 @@ impl Sections<'_> {
     }
 
     fn write(&mut self) -> Result<(), JournalError> {
-        let header = BlockHeader::of(&self.payload, self.blocks, Timestamp::default(), self.salt).encode();
+        let header = BlockHeader { number: self.blocks, clocks: self.clocks, ..BlockHeader::default() };
+        let header = header.seal(&self.payload, self.salt).encode();
         let written = self.file.write_all(&header).and_then(|()| self.file.write_all(&self.payload));
         written.map_err(JournalError::io("write", self.path))?;
         self.blocks += 1;
@@ -213,6 +225,8 @@ impl Sections<'_> {
 pub(crate) struct Snapshot {
     path: PathBuf,
     seed: u64,
+    /// What time it was when it was taken.
+    resumed: Resumed,
     bytes: Vec<u8>,
     sections: Vec<Section>,
 }
@@ -235,8 +249,16 @@ impl Snapshot {
             got,
             expected,
         });
-        let (seed, sections) = parsed?;
-        Ok(Snapshot { path: path.into(), seed, bytes, sections })
+        let (header, clocks, sections) = parsed?;
+        let is_same_boot = header.boot != 0 && header.boot == crate::clock::boot();
+        let resumed = Resumed { base: header.time, clocks: Some(clocks), is_same_boot };
+        Ok(Snapshot { path: path.into(), seed: header.seed, resumed, bytes, sections })
+    }
+
+    /// What time it was when it was taken.
+    #[allow(dead_code, reason = "the engine's clock will go on from there")]
+    pub(crate) fn resumed(&self) -> Resumed {
+        self.resumed
     }
 
     /// The seed of the digests in it; `wanted`, if somebody insists on one.
@@ -314,13 +336,13 @@ impl Snapshot {
 type Wrong = (&'static str, String, String);
 
 /// What is in a file, if all of it is as it was written.
-fn parse(bytes: &[u8]) -> Result<(u64, Vec<Section>), Wrong> {
+fn parse(bytes: &[u8]) -> Result<(Header, Clocks, Vec<Section>), Wrong> {
     let wrong = |what, got: &str, expected: &str| Err((what, got.to_owned(), expected.to_owned()));
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
         return wrong("its length", &bytes.len().to_string(), "more");
     };
     let header = Header::decode_as(header, MAGIC).map_err(|wrong| (wrong.what, wrong.got, wrong.expected))?;
-    let (mut at, mut sections) = (HEADER_BYTES, Vec::new());
+    let (mut at, mut sections, mut clocks) = (HEADER_BYTES, Vec::new(), Clocks::default());
     for number in 0.. {
         if at == bytes.len() {
             break;
@@ -339,12 +361,13 @@ fn parse(bytes: &[u8]) -> Result<(u64, Vec<Section>), Wrong> {
             return wrong("a section", &format!("malformed, after {at}"), "whole");
         }
         at = start + payload.len();
+        clocks = block.clocks;
     }
     match sections.last() {
         Some((Section { kind: Kind::End, .. }, count)) if *count + 1 == sections.len() as u64 => {}
         _ => return wrong("its end", "missing", "there"),
     }
-    Ok((header.seed, sections.into_iter().map(|(section, _)| section).collect()))
+    Ok((header, clocks, sections.into_iter().map(|(section, _)| section).collect()))
 }
 
 /// Appends the sections of a payload, each with what it says of itself beside `a`.

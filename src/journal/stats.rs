@@ -34,6 +34,11 @@ pub struct JournalStats {
     pub segments: u64,
     /// How often something was made durable.
     pub commits: u64,
+    /// Ids, and other things that were to be appended, that were not kept while the journal had failed: they are not durable, and
+    /// will not be.
+    pub dropped: u64,
+    /// How often it went on after a failure: by itself, or [reopened](crate::Dedup::reopen_journal).
+    pub reopened: u64,
     /// Why nothing becomes durable any more, if that is so.
     pub failed: Option<JournalError>,
     /// What was found when it was opened.
@@ -50,6 +55,8 @@ impl Journal {
             disk_bytes: status.written.disk_bytes,
             segments: status.written.segments,
             commits: status.written.commits,
+            dropped: status.dropped,
+            reopened: status.reopened,
             failed: status.failed,
             recovery: self.recovery.clone(),
         }
@@ -60,7 +67,9 @@ impl Journal {
 impl PartialEq for JournalStats {
     fn eq(&self, other: &Self) -> bool {
         let key = |stats: &JournalStats| {
-            let JournalStats { appended, durable, pending_bytes, disk_bytes, segments, commits, .. } = *stats;
+            let JournalStats {
+                appended, durable, pending_bytes, disk_bytes, segments, commits, dropped, reopened, ..
+            } = *stats;
             (
                 appended,
                 durable,
@@ -68,6 +77,8 @@ impl PartialEq for JournalStats {
                 disk_bytes,
                 segments,
                 commits,
+                dropped,
+                reopened,
                 stats.failed.as_ref().map(|e| e.to_string()),
             )
         };

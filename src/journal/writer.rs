@@ -1,16 +1,19 @@
 //! Writes blocks, one after the other, into files that each cover a slice of time, and deletes those that have expired.
 
 use super::append::Positions;
-use super::disk::Disk;
+use super::disk::{Disk, DiskFile, Held, Identity, NotLocked, write_all};
 use super::error::JournalError;
-use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Payload};
+use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Mark};
+use super::mark;
 use super::options::SyncMode;
+use super::payload::Payload;
 use crate::Timestamp;
-use crate::digest::Digester;
+use crate::clock::{Machine, SharedTimeBase};
 use std::collections::VecDeque;
-use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A file is not continued beyond this, however little time it covers.
 pub(super) const MAX_SEGMENT_BYTES: u64 = 1 << 30;
@@ -22,120 +25,267 @@ pub(super) struct Segment {
     pub(super) bytes: u64,
     /// The largest time in it.
     pub(super) latest: Timestamp,
+    /// Its first block, and the ids accepted before that.
+    pub(super) first: u64,
+    pub(super) first_ids: u64,
 }
 
 /// How the writer was told to write.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Rules {
     pub(super) directory: PathBuf,
     pub(super) seed: u64,
+    pub(super) salt: u64,
     pub(super) sync: SyncMode,
     pub(super) max_disk_bytes: Option<u64>,
     /// How much time a file covers.
     pub(super) segment_length: Duration,
     /// How much younger than the youngest everything is that still matters.
     pub(super) retention: Duration,
+    pub(super) machine: Machine,
+    pub(super) time: Arc<SharedTimeBase>,
 }
 
-pub(super) struct Writer<D> {
-    disk: D,
+/// What there is, and where it goes on.
+#[derive(Default)]
+pub(super) struct Start {
+    /// Complete files, oldest first.
+    pub(super) old: Vec<Segment>,
+    /// Of the next block.
+    pub(super) number: u64,
+    /// Accepted before it.
+    pub(super) ids: u64,
+    pub(super) positions: Positions,
+    /// Whether the mark says that this is all.
+    pub(super) is_clean: bool,
+}
+
+pub(super) struct Writer {
+    disk: Arc<dyn Disk>,
     rules: Rules,
     /// Those that are complete, oldest first.
     old: VecDeque<Segment>,
+    /// Those of which nothing matters any more.
+    expired: Vec<Segment>,
     current: Option<Current>,
     /// Of the next block.
     number: u64,
+    /// Accepted before it, ever.
+    ids: u64,
     latest: Timestamp,
     /// As written.
     positions: Positions,
+    is_clean: bool,
+    /// What its last write has left nobody knows.
+    is_broken: bool,
+    lock: Option<Box<dyn Held>>,
+    watch: Arc<Watch>,
 }
 
 /// The file that is being written.
 struct Current {
-    file: File,
+    file: Box<dyn DiskFile>,
     segment: Segment,
-    salt: u64,
+    identity: Identity,
     began: Timestamp,
 }
 
-impl<D: Disk> Writer<D> {
+/// What must still be there for what is written to be found again.
+pub(super) struct Watch {
+    directory: (PathBuf, Identity),
+    file: Option<(PathBuf, Identity)>,
+}
+
+impl Watch {
+    pub(super) fn verify(&self, disk: &dyn Disk) -> Result<(), JournalError> {
+        for (path, identity) in std::iter::once(&self.directory).chain(&self.file) {
+            match disk.identity(path) {
+                Ok(now) if now == *identity => {}
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(JournalError::io("look at", path)(error));
+                }
+                _ => return Err(JournalError::Gone { path: path.clone() }),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was lost of what was durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lost {
+    pub(super) files: u64,
+    pub(super) ids: u64,
+}
+
+impl Writer {
     /// Goes on after these files, in a new one.
-    pub(super) fn new(disk: D, rules: Rules, old: Vec<Segment>, number: u64, positions: Positions) -> Self {
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        lock: Box<dyn Held>,
+        rules: Rules,
+        start: Start,
+    ) -> Result<Self, JournalError> {
+        let Start { old, number, ids, positions, is_clean } = start;
         let latest = old.iter().map(|segment| segment.latest).max().unwrap_or_default();
-        Writer { disk, rules, old: old.into(), current: None, number, latest, positions }
+        let directory = rules.directory.clone();
+        let identity = disk.identity(&directory).map_err(JournalError::io("look at", &directory))?;
+        let watch = Arc::new(Watch { directory: (directory, identity), file: None });
+        let (old, expired, current, lock) = (old.into(), Vec::new(), None, Some(lock));
+        let is_broken = false;
+        Ok(Writer {
+            disk,
+            rules,
+            old,
+            expired,
+            current,
+            number,
+            ids,
+            latest,
+            positions,
+            is_clean,
+            is_broken,
+            lock,
+            watch,
+        })
     }
 
-    /// Makes a payload durable, as one block.
-    pub(super) fn commit(&mut self, payload: &Payload) -> Result<(), JournalError> {
-        self.latest = self.latest.max(payload.latest());
-        let mut block_bytes = (BLOCK_HEADER_BYTES + payload.bytes().len()) as u64;
-        let is_over = |current: &Current| {
-            current.began + self.rules.segment_length <= self.latest
-                || current.segment.bytes + block_bytes > MAX_SEGMENT_BYTES
-        };
-        if let Some(current) = self.current.take_if(|current| is_over(current)) {
-            self.old.push_back(current.segment);
+    /// Makes a payload durable, as one block. It is this time, at least.
+    pub(super) fn commit(&mut self, payload: &Payload, time: Timestamp) -> Result<(), JournalError> {
+        self.latest = self.latest.max(payload.latest()).max(time);
+        // What could not be deleted before. Nothing is written meanwhile, and so nothing is in doubt.
+        self.delete_expired()?;
+        if self.current.as_ref().is_some_and(|current| self.is_over(current, payload)) {
+            self.old.extend(self.current.take().map(|current| current.segment));
         }
-        self.expire()?;
+        self.expire();
         // Files expire: what was said of positions is said again in each.
         let mut with_positions = Payload::default();
         if self.current.is_none() {
             self.positions.iter().for_each(|(source, position)| with_positions.push_position(source, position));
         }
-        let bytes = match with_positions.bytes() {
+        let payload_bytes = match with_positions.bytes() {
             [] => payload.bytes(),
             _ => {
-                block_bytes += with_positions.bytes().len() as u64;
                 with_positions.append(payload);
                 with_positions.bytes()
             }
         };
-        self.keep_budget(block_bytes)?;
-        let mut current = match self.current.take() {
-            Some(current) => current,
-            None => self.start()?,
-        };
-        let header = BlockHeader::of(bytes, self.number, payload.latest(), current.salt).encode();
-        let path = &current.segment.path;
-        for bytes in [&header[..], bytes] {
-            self.disk.write_all(&mut current.file, bytes).map_err(JournalError::io("write", path))?;
-        }
-        if self.rules.sync == SyncMode::Disk {
-            self.disk.sync(&current.file).map_err(JournalError::io("sync", path))?;
-        }
-        current.segment.bytes += block_bytes;
-        current.segment.latest = self.latest;
-        self.current = Some(current);
+        self.keep_budget((BLOCK_HEADER_BYTES + payload_bytes.len()) as u64)?;
+        self.is_broken = true;
+        self.write(payload_bytes, payload.latest())?;
+        self.is_broken = false;
         self.number += 1;
+        self.ids += payload.accepted();
+        // The block that says that they are not needed is durable. If it fails, the next commit says so.
+        let _ = self.delete_expired();
         // They were within the limits when they were appended.
         self.positions.set_all(payload)
     }
 
-    pub(super) fn positions(&self) -> &Positions {
-        &self.positions
+    fn is_over(&self, current: &Current, payload: &Payload) -> bool {
+        let bytes = current.segment.bytes + (BLOCK_HEADER_BYTES + payload.bytes().len()) as u64;
+        current.began + self.rules.segment_length <= self.latest || bytes > MAX_SEGMENT_BYTES
     }
 
-    /// Starts a new file. It is there for good before anything is written to it that counts.
-    fn start(&mut self) -> Result<Current, JournalError> {
-        let path = self.rules.directory.join(name(self.number));
-        let header =
-            Header { seed: self.rules.seed, salt: Digester::random_seed(), number: self.number, created: unix_nanos() };
-        let mut file = self.disk.create(&path).map_err(JournalError::io("create", &path))?;
-        self.disk.write_all(&mut file, &header.encode()).map_err(JournalError::io("write", &path))?;
+    /// Writes and syncs a block.
+    fn write(&mut self, payload: &[u8], latest: Timestamp) -> Result<(), JournalError> {
+        if self.current.is_none() {
+            let current = self.begin()?;
+            self.current = Some(current);
+        }
+        let (first, first_ids) = self.oldest();
+        let header = BlockHeader {
+            number: self.number,
+            ids: self.ids,
+            first,
+            first_ids,
+            latest,
+            clocks: (self.rules.machine.clocks)(),
+            ..BlockHeader::default()
+        };
+        let header = header.seal(payload, self.rules.salt).encode();
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let path = &current.segment.path;
+        for bytes in [&header[..], payload] {
+            write_all(current.file.as_mut(), bytes).map_err(JournalError::io("write", path))?;
+        }
         if self.rules.sync == SyncMode::Disk {
-            self.disk.sync(&file).map_err(JournalError::io("sync", &path))?;
+            current.file.sync().map_err(JournalError::io("sync", path))?;
+        }
+        // What is written to a file that has no name any more is written to nowhere.
+        self.watch.verify(&*self.disk)?;
+        current.segment.bytes += (header.len() + payload.len()) as u64;
+        current.segment.latest = self.latest;
+        Ok(())
+    }
+
+    /// Starts a new file. It is there for good, and the mark says so, before anything is written to it that counts.
+    fn begin(&mut self) -> Result<Current, JournalError> {
+        let path = self.rules.directory.join(name(self.number));
+        let mut file = match self.disk.create(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                // We have tried before, and written nothing to it that counts.
+                self.discard(&path)?;
+                self.disk.create(&path)
+            }
+            created => created,
+        }
+        .map_err(JournalError::io("create", &path))?;
+        let Rules { seed, salt, sync, ref machine, ref time, .. } = self.rules;
+        let (created, boot) = ((machine.clocks)().wall_nanos, machine.boot);
+        let header = Header { seed, salt, number: self.number, created, ids: self.ids, boot, time: time.get() };
+        write_all(file.as_mut(), &header.encode()).map_err(JournalError::io("write", &path))?;
+        if sync == SyncMode::Disk {
+            file.sync().map_err(JournalError::io("sync", &path))?;
             let directory = &self.rules.directory;
             self.disk.sync_directory(directory).map_err(JournalError::io("sync", directory))?;
         }
-        let segment = Segment { path, bytes: HEADER_BYTES as u64, latest: self.latest };
-        Ok(Current { file, segment, salt: header.salt, began: self.latest })
+        self.write_mark(false)?;
+        let identity = file.identity().map_err(JournalError::io("look at", &path))?;
+        self.watch = Arc::new(Watch { file: Some((path.clone(), identity)), directory: self.watch.directory.clone() });
+        let (first, first_ids) = (self.number, self.ids);
+        let segment = Segment { path, bytes: HEADER_BYTES as u64, latest: self.latest, first, first_ids };
+        Ok(Current { file, segment, identity, began: self.latest })
     }
 
-    /// Deletes files of which nothing matters any more.
-    fn expire(&mut self) -> Result<(), JournalError> {
-        while self.old.front().is_some_and(|oldest| oldest.latest + self.rules.retention < self.latest) {
-            if let Some(oldest) = self.old.pop_front() {
-                self.disk.remove(&oldest.path).map_err(JournalError::io("delete", &oldest.path))?;
+    /// Deletes a file that has nothing yet but, perhaps, a header. First the mark must not say any more that it is there.
+    fn discard(&mut self, path: &Path) -> Result<(), JournalError> {
+        self.write_mark(true)?;
+        self.disk.remove(path).map_err(JournalError::io("delete", path))
+    }
+
+    fn write_mark(&mut self, is_clean: bool) -> Result<(), JournalError> {
+        let Rules { seed, salt, sync, ref directory, .. } = self.rules;
+        let (first, first_ids) = self.oldest();
+        let mark = Mark { seed, salt, is_clean, number: self.number, ids: self.ids, first, first_ids };
+        mark::write(&*self.disk, directory, &mark, sync)?;
+        self.is_clean = is_clean;
+        Ok(())
+    }
+
+    /// The oldest block that is kept, and the ids accepted before it.
+    fn oldest(&self) -> (u64, u64) {
+        let current = self.current.as_ref().map(|current| &current.segment);
+        let oldest = self.old.front().or(current);
+        oldest.map_or((self.number, self.ids), |segment| (segment.first, segment.first_ids))
+    }
+
+    /// Sets aside files of which nothing matters any more. They are deleted when a block that says so is durable.
+    fn expire(&mut self) {
+        let retention = self.rules.retention;
+        while self.old.front().is_some_and(|oldest| oldest.latest + retention < self.latest) {
+            self.expired.extend(self.old.pop_front());
+        }
+    }
+
+    fn delete_expired(&mut self) -> Result<(), JournalError> {
+        while let Some(segment) = self.expired.first() {
+            match self.disk.remove(&segment.path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(JournalError::io("delete", &segment.path)(error));
+                }
+                _ => drop(self.expired.remove(0)),
             }
         }
         Ok(())
@@ -143,7 +293,7 @@ impl<D: Disk> Writer<D> {
 
     fn keep_budget(&self, more: u64) -> Result<(), JournalError> {
         let header = if self.current.is_none() { HEADER_BYTES as u64 } else { 0 };
-        let bytes = self.bytes() + more + header;
+        let bytes = self.kept().map(|segment| segment.bytes).sum::<u64>() + more + header;
         match self.rules.max_disk_bytes {
             Some(max_disk_bytes) if bytes > max_disk_bytes => {
                 Err(JournalError::OverBudget { path: self.rules.directory.clone(), bytes, max_disk_bytes })
@@ -152,18 +302,147 @@ impl<D: Disk> Writer<D> {
         }
     }
 
+    /// After which time some file has expired.
+    pub(super) fn next_expiry(&self) -> Option<Timestamp> {
+        let of = |segment: &Segment| segment.latest + self.rules.retention;
+        let of_current = |current: &Current| of(&current.segment).max(current.began + self.rules.segment_length);
+        self.old.front().map(of).or(self.current.as_ref().map(of_current))
+    }
+
+    /// Makes it fit to be written again after something has failed. What is gone of what was durable.
+    pub(super) fn reopen(&mut self) -> Result<Lost, JournalError> {
+        let lost = self.find_directory()?;
+        if let Some(current) = self.current.take() {
+            let segment = current.segment;
+            if self.is_broken {
+                self.cut(&segment)?;
+            }
+            match segment.first == self.number {
+                true => self.discard(&segment.path)?,
+                false => self.old.push_back(segment),
+            }
+        }
+        self.watch = Arc::new(Watch { directory: self.watch.directory.clone(), file: None });
+        self.is_broken = false;
+        Ok(lost)
+    }
+
+    /// Cuts off what may have been written and is not known to be durable: it is written again, elsewhere.
+    fn cut(&self, segment: &Segment) -> Result<(), JournalError> {
+        let path = &segment.path;
+        let mut file = self.disk.open_to_append(path).map_err(JournalError::io("open", path))?;
+        file.truncate(segment.bytes).map_err(JournalError::io("truncate", path))?;
+        match self.rules.sync {
+            SyncMode::Disk => file.sync().map_err(JournalError::io("sync", path)),
+            SyncMode::System => Ok(()),
+        }
+    }
+
+    /// Makes and locks the directory again if it is not what it was, and looks which files are still there.
+    fn find_directory(&mut self) -> Result<Lost, JournalError> {
+        let directory = self.rules.directory.clone();
+        self.disk.create_directory(&directory).map_err(JournalError::io("create", &directory))?;
+        let lock_path = directory.join(LOCK);
+        let held = self.lock.as_ref().and_then(|lock| lock.identity().ok());
+        if held.is_none() || held != self.disk.identity(&lock_path).ok() {
+            self.lock = Some(lock(&*self.disk, &directory, &self.rules.machine)?);
+        }
+        let identity = self.disk.identity(&directory).map_err(JournalError::io("look at", &directory))?;
+        self.watch = Arc::new(Watch { directory: (directory, identity), file: None });
+
+        let mut lost = Lost::default();
+        let mut upto = self.ids;
+        if let Some(current) = self.current.take() {
+            match self.exists(&current.segment.path, Some(current.identity))? {
+                true => {
+                    upto = current.segment.first_ids;
+                    self.current = Some(current);
+                }
+                false => {
+                    lost = Lost { files: 1, ids: upto - current.segment.first_ids };
+                    upto = current.segment.first_ids;
+                }
+            }
+        }
+        for segment in std::mem::take(&mut self.old).into_iter().rev() {
+            let ids = upto - segment.first_ids;
+            upto = segment.first_ids;
+            match self.exists(&segment.path, None)? {
+                true => self.old.push_front(segment),
+                false => lost = Lost { files: lost.files + 1, ids: lost.ids + ids },
+            }
+        }
+        Ok(lost)
+    }
+
+    fn exists(&self, path: &Path, expected: Option<Identity>) -> Result<bool, JournalError> {
+        match self.disk.identity(path) {
+            Ok(identity) => Ok(expected.is_none_or(|expected| expected == identity)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(JournalError::io("look at", path)(error)),
+        }
+    }
+
+    /// It is done: says so on the disk, if all is there, and gives up the directory.
+    pub(super) fn finish(&mut self, is_all_there: bool) -> Result<(), JournalError> {
+        let marked = match is_all_there && !self.is_clean && !self.is_broken {
+            true => self.write_mark(true),
+            false => Ok(()),
+        };
+        self.current = None;
+        self.lock = None;
+        marked
+    }
+
+    pub(super) fn positions(&self) -> &Positions {
+        &self.positions
+    }
+
+    pub(super) fn watch(&self) -> Arc<Watch> {
+        Arc::clone(&self.watch)
+    }
+
+    pub(super) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
+    }
+
+    pub(super) fn wall_nanos(&self) -> u64 {
+        (self.rules.machine.clocks)().wall_nanos
+    }
+
     /// What all files take.
     pub(super) fn bytes(&self) -> u64 {
         self.segments().map(|segment| segment.bytes).sum()
     }
 
-    pub(super) fn segments(&self) -> impl Iterator<Item = &Segment> {
+    fn kept(&self) -> impl Iterator<Item = &Segment> {
         self.old.iter().chain(self.current.as_ref().map(|current| &current.segment))
+    }
+
+    pub(super) fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.expired.iter().chain(self.kept())
     }
 }
 
+/// The file in a directory that is locked.
+const LOCK: &str = "lock";
+
+/// Keeps others out of a directory.
+pub(super) fn lock(disk: &dyn Disk, directory: &Path, machine: &Machine) -> Result<Box<dyn Held>, JournalError> {
+    let since = (machine.clocks)().wall_nanos / 1_000_000_000;
+    let holder = format!("process {} (since second {since} of the Unix epoch)", std::process::id());
+    let path = directory.join(LOCK);
+    disk.lock(&path, &holder).map_err(|why| match why {
+        NotLocked::Io(error) => JournalError::io("lock", &path)(error),
+        NotLocked::InUse(holder) => {
+            let holder = if holder.is_empty() { "another process".into() } else { holder };
+            JournalError::InUse { path: directory.into(), holder }
+        }
+    })
+}
+
 /// The name of the file that begins with a block.
-fn name(number: u64) -> String {
+pub(super) fn name(number: u64) -> String {
     format!("{number:020}.{EXTENSION}")
 }
 
@@ -174,6 +453,8 @@ pub(super) fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
-pub(super) fn unix_nanos() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+/// The number in a file's name, if we have named it.
+pub(super) fn number_of(path: &Path) -> Option<u64> {
+    let number = path.file_stem()?.to_str()?.parse().ok()?;
+    (path.file_name()?.to_str()? == name(number)).then_some(number)
 }

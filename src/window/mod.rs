@@ -59,7 +59,7 @@ use self::table::Table;
 pub(crate) use self::table::TableMemory;
 use self::tables::{Mine, Tables};
 use self::tick::Tick;
-use crate::clock::Reading;
+use crate::clock::{Reading, Stamp};
 use crate::digest::Digest;
 use crate::memory::LINE_BYTES;
 use crate::{Error, Outcome, Timestamp};
@@ -243,8 +243,12 @@ impl Window {
 
     /// A reading that stamps as this one does, now, and any other within its tick.
     #[inline(always)]
-    pub(crate) fn stamp(&self, at: Reading) -> Reading {
-        self.ticks.reading_of(self.tick_at(at))
+    pub(crate) fn stamp(&self, at: Reading) -> Stamp {
+        let mine = self.ticks.at(at);
+        let tick = self.tables().common.agree(mine);
+        // Exact, if it is: another window over the same journal has other ticks.
+        let reading = if tick == mine { at } else { self.ticks.reading_of(tick) };
+        Stamp { reading, tick: tick.pack() }
     }
 
     /// The same, but it sets no time.
@@ -254,8 +258,15 @@ impl Window {
 
     /// A reading that stamps as this one would have, had it been the latest.
     #[cfg(feature = "journal")]
-    pub(crate) fn stamp_at(&self, at: Reading) -> Reading {
-        self.ticks.reading_of(self.ticks.at(at))
+    pub(crate) fn stamp_at(&self, at: Reading) -> Stamp {
+        Stamp { reading: at, tick: self.ticks.at(at).pack() }
+    }
+
+    /// A reading of another window, which may lag by more than a tick of this one: one that this window forgets no earlier.
+    #[cfg(feature = "journal")]
+    pub(crate) fn within_a_tick(&self, at: Reading) -> Reading {
+        let beyond = at.lag_nanos.saturating_sub(self.ticks.nanos);
+        Reading { time: at.time + Duration::from_nanos(beyond), lag_nanos: at.lag_nanos - beyond }
     }
 
     /// Checks digests in order; `skip` says which of a chunk not to check; `decided` gets the chunk,

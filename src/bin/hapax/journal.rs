@@ -36,6 +36,12 @@ fn describe(page: &mut impl Write, inspection: &Inspection, runs: bool) -> std::
         }
         all.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
+    for defect in &inspection.damage {
+        writeln!(page, "damaged: {defect}")?;
+    }
+    if inspection.ids_lost_before > 0 {
+        writeln!(page, "{} ids are known to be lost", inspection.ids_lost_before)?;
+    }
     writeln!(
         page,
         "{} files: ids {} accepted, {} forgotten; {} times cleared",

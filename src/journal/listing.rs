@@ -1,0 +1,165 @@
+//! The files of a journal's directory, by what their headers say, or, where those are destroyed, their names.
+
+use super::disk::{Disk, read_full};
+use super::error::JournalError;
+use super::format::{HEADER_BYTES, Header, NotOurs};
+use super::mark;
+use super::writer::{is_segment, number_of};
+use std::path::{Path, PathBuf};
+
+/// A file that is called as ours are.
+#[derive(Clone, Debug)]
+pub(super) struct Listed {
+    pub(super) path: PathBuf,
+    /// Of its first block.
+    pub(super) number: u64,
+    pub(super) size: u64,
+    /// Or why it cannot be read.
+    pub(super) header: Result<Header, &'static str>,
+}
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub(super) struct Listing {
+    /// By number.
+    pub(super) files: Vec<Listed>,
+    /// What was created and never written, as a crash leaves it.
+    pub(super) leftovers: Vec<PathBuf>,
+    pub(super) mark: mark::Found,
+    /// Of the digests, and of the checksums, if there is anything of ours.
+    pub(super) keys: Option<Keys>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Keys {
+    pub(super) seed: u64,
+    pub(super) salt: u64,
+}
+
+/// Reads the headers, and changes nothing.
+pub(super) fn list(disk: &dyn Disk, directory: &Path) -> Result<Listing, JournalError> {
+    let mut paths = disk.list(directory).map_err(JournalError::io("read", directory))?;
+    paths.retain(|path| is_segment(path));
+    paths.sort();
+    let mut headers = Vec::new();
+    for path in paths {
+        let (size, header) = read_header(disk, &path)?;
+        headers.push((path, size, header));
+    }
+    let mark = mark::read(disk, directory)?;
+    let mut keys = match &mark {
+        mark::Found::Here(mark) => Some(Keys { seed: mark.seed, salt: mark.salt }),
+        _ => None,
+    };
+    for (path, _, header) in &headers {
+        if let Ok(header) = header {
+            same_journal(path, header, &mut keys)?;
+        }
+    }
+    if let (mark::Found::Damaged(wrong), None) = (&mark, keys)
+        && wrong.what != "length"
+    {
+        // Of another version, perhaps: nothing else here is ours, either.
+        return Err(not_ours(&directory.join(mark::NAME), wrong));
+    }
+    let mut listing = Listing { files: Vec::new(), leftovers: Vec::new(), mark, keys };
+    let newest = headers.iter().filter_map(|(_, _, header)| header.as_ref().ok()).map(|header| header.number).max();
+    for (path, size, header) in headers {
+        listing.add(path, size, header, newest)?;
+    }
+    listing.files.sort_by_key(|file| file.number);
+    for pair in listing.files.windows(2) {
+        if pair[0].number == pair[1].number {
+            return Err(JournalError::NotOurs {
+                path: pair[1].path.clone(),
+                what: "number of the first block",
+                got: pair[1].number.to_string(),
+                expected: format!("another than that of {}", pair[0].path.display()),
+            });
+        }
+    }
+    Ok(listing)
+}
+
+impl Listing {
+    fn add(
+        &mut self,
+        path: PathBuf,
+        size: u64,
+        header: Result<Header, NotOurs>,
+        newest: Option<u64>,
+    ) -> Result<(), JournalError> {
+        let wrong = match header {
+            Ok(header) => {
+                self.files.push(Listed { path, number: header.number, size, header: Ok(header) });
+                return Ok(());
+            }
+            Err(wrong) => wrong,
+        };
+        let Some(number) = number_of(&path) else {
+            // As a crash leaves it, or nobody's.
+            return if size == 0 {
+                self.leftovers.push(path);
+                Ok(())
+            } else {
+                Err(not_ours(&path, &wrong))
+            };
+        };
+        let (is_marked, is_beyond) = match &self.mark {
+            mark::Found::Here(mark) => {
+                let is_marked = mark.number > number || (mark.number == number && !mark.is_clean);
+                (is_marked, !is_marked)
+            }
+            // Whether it ever had anything nobody can say, unless others were begun after it.
+            _ => (newest.is_some_and(|newest| number < newest), false),
+        };
+        let has_header_only = size <= HEADER_BYTES as u64;
+        match (is_marked, self.keys) {
+            // Blocks are written to a file only when the mark names it.
+            (false, _) if has_header_only && (is_beyond || self.keys.is_none()) => self.leftovers.push(path),
+            (true, Some(_)) => {
+                self.files.push(Listed { path, number, size, header: Err("the header is destroyed") });
+            }
+            (false, Some(_)) if !is_beyond => {
+                self.files.push(Listed { path, number, size, header: Err("the header is destroyed") });
+            }
+            _ => return Err(not_ours(&path, &wrong)),
+        }
+        Ok(())
+    }
+}
+
+fn read_header(disk: &dyn Disk, path: &Path) -> Result<(u64, Result<Header, NotOurs>), JournalError> {
+    let mut file = disk.open(path).map_err(JournalError::io("open", path))?;
+    let size = file.size().map_err(JournalError::io("read", path))?;
+    let mut bytes = [0; HEADER_BYTES];
+    let read = read_full(file.as_mut(), 0, &mut bytes).map_err(JournalError::io("read", path))?;
+    let header = match Header::decode(&bytes) {
+        Err(wrong) if read < HEADER_BYTES && wrong.what != "version" => {
+            Err(NotOurs { what: "length", got: read.to_string(), expected: format!("at least {HEADER_BYTES}") })
+        }
+        decoded => decoded,
+    };
+    Ok((size, header))
+}
+
+/// Whether a file belongs to the others.
+fn same_journal(path: &Path, header: &Header, keys: &mut Option<Keys>) -> Result<(), JournalError> {
+    let theirs = Keys { seed: header.seed, salt: header.salt };
+    let keys = keys.get_or_insert(theirs);
+    if *keys == theirs {
+        return Ok(());
+    }
+    Err(JournalError::NotOurs {
+        path: path.into(),
+        what: if keys.seed == theirs.seed { "salt" } else { "seed" },
+        // Secret, as it is.
+        got: "another one".into(),
+        expected: "that of the engine, and of the other files".into(),
+    })
+}
+
+pub(super) fn not_ours(path: &Path, wrong: &NotOurs) -> JournalError {
+    let NotOurs { what, got, expected } = wrong.clone();
+    JournalError::NotOurs { path: path.into(), what, got, expected }
+}

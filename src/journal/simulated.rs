@@ -1,0 +1,555 @@
+//! A disk in memory: with what is synced and what is not, crashes, little room, calls that fail, and damage.
+
+use super::disk::{Disk, DiskFile, Held, Identity, NotLocked};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A kind of call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Call {
+    CreateDirectory,
+    Lock,
+    List,
+    Open,
+    Read,
+    Create,
+    Write,
+    Sync,
+    SyncDirectory,
+    Rename,
+    Link,
+    Remove,
+    Truncate,
+    Identity,
+}
+
+/// What happens to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// An error of the system, by number.
+    Error(i32),
+    /// A write does half of what it should, and the disk is full from then on.
+    HalfThenFull,
+    /// A write does one byte, and that is no error.
+    Short,
+    /// Everything fails from now on: the process has died.
+    Dead,
+}
+
+/// Which call goes wrong.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    /// Of this kind; or of any, but those that change nothing.
+    call: Option<Call>,
+    /// So many come before it.
+    after: u64,
+    fault: Fault,
+}
+
+/// A disk; clones are the same one.
+#[derive(Clone, Default)]
+pub(crate) struct Simulated(Arc<Mutex<World>>);
+
+#[derive(Default)]
+struct World {
+    files: BTreeMap<u64, Contents>,
+    /// By path, as everybody sees it.
+    entries: BTreeMap<PathBuf, u64>,
+    directories: BTreeMap<PathBuf, u64>,
+    /// What is on the disk of each directory, and what has happened since.
+    synced: BTreeMap<PathBuf, u64>,
+    changes: Vec<Change>,
+    next: u64,
+    /// How many bytes it has room for.
+    capacity: Option<u64>,
+    planned: Vec<Planned>,
+    is_dead: bool,
+    calls: u64,
+    /// By whom, by file.
+    locked: BTreeMap<u64, u64>,
+}
+
+#[derive(Clone, Default)]
+struct Contents {
+    bytes: Vec<u8>,
+    synced: Vec<u8>,
+}
+
+/// To what is in a directory.
+#[derive(Clone)]
+enum Change {
+    Put(PathBuf, u64),
+    Gone(PathBuf),
+    Moved(PathBuf, PathBuf, u64),
+}
+
+impl Change {
+    fn directory(&self) -> &Path {
+        match self {
+            Change::Put(path, _) | Change::Gone(path) | Change::Moved(path, ..) => parent(path),
+        }
+    }
+
+    fn apply(&self, entries: &mut BTreeMap<PathBuf, u64>) {
+        match self {
+            Change::Put(path, file) => drop(entries.insert(path.clone(), *file)),
+            Change::Gone(path) => drop(entries.remove(path)),
+            Change::Moved(from, to, file) => {
+                entries.remove(from);
+                entries.insert(to.clone(), *file);
+            }
+        }
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("/"))
+}
+
+/// A number below another one (SplitMix64).
+pub(crate) fn below(state: &mut u64, end: u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let n = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (n ^ n >> 31) % end.max(1)
+}
+
+impl Simulated {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How much it has room for from now on; `None` is enough.
+    pub(crate) fn set_capacity(&self, bytes: Option<u64>) {
+        self.world().capacity = bytes;
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.world().used()
+    }
+
+    /// A call goes wrong: of this kind, or of any that may change something, when so many have come before it.
+    pub(crate) fn plan(&self, call: Option<Call>, after: u64, fault: Fault) {
+        self.world().planned.push(Planned { call, after, fault });
+    }
+
+    /// Nothing more goes wrong.
+    pub(crate) fn heal(&self) {
+        let mut world = self.world();
+        world.planned.clear();
+        world.is_dead = false;
+    }
+
+    /// How many calls there were that may have changed something.
+    pub(crate) fn calls(&self) -> u64 {
+        self.world().calls
+    }
+
+    /// The power is cut: of what was not synced a beginning is left of each file and directory. Whatever was open or locked is not any
+    /// more (those who have it must not use it).
+    pub(crate) fn crash(&self, seed: u64) {
+        let mut random = seed;
+        let mut world = self.world();
+        for file in world.files.values_mut() {
+            file.crash(&mut random);
+        }
+        let mut entries = world.synced.clone();
+        let changes = std::mem::take(&mut world.changes);
+        let directories: BTreeSet<_> = changes.iter().map(|change| change.directory().to_owned()).collect();
+        for directory in directories {
+            let of_it: Vec<_> = changes.iter().filter(|change| change.directory() == directory).collect();
+            let left = below(&mut random, of_it.len() as u64 + 1) as usize;
+            of_it[..left].iter().for_each(|change| change.apply(&mut entries));
+        }
+        world.restart(entries);
+    }
+
+    /// The process is killed, and nothing else: what was written is there.
+    pub(crate) fn kill(&self) {
+        let mut world = self.world();
+        let entries = world.entries.clone();
+        world.restart(entries);
+    }
+
+    pub(crate) fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        let world = self.world();
+        world.entries.get(path).map(|file| world.files[file].bytes.clone())
+    }
+
+    /// Puts something there, synced.
+    pub(crate) fn put(&self, path: &Path, bytes: Vec<u8>) {
+        let mut world = self.world();
+        let file = world.new_file(bytes.clone());
+        world.files.insert(file, Contents { synced: bytes.clone(), bytes });
+        world.entries.insert(path.into(), file);
+        world.synced.insert(path.into(), file);
+    }
+
+    /// All files, by path.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.world().entries.keys().cloned().collect()
+    }
+
+    pub(crate) fn flip(&self, path: &Path, bit: u64) {
+        self.edit(path, |bytes| bytes[(bit / 8) as usize] ^= 1 << (bit % 8));
+    }
+
+    pub(crate) fn cut(&self, path: &Path, length: u64) {
+        self.edit(path, |bytes| bytes.truncate(length as usize));
+    }
+
+    pub(crate) fn zero(&self, path: &Path, offset: u64, bytes: u64) {
+        self.edit(path, |all| {
+            let end = all.len().min((offset + bytes) as usize);
+            all[offset as usize..end].fill(0);
+        });
+    }
+
+    fn edit(&self, path: &Path, edit: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = self.read(path).unwrap_or_default();
+        edit(&mut bytes);
+        let mut world = self.world();
+        if let Some(file) = world.entries.get(path).copied() {
+            world.files.insert(file, Contents { synced: bytes.clone(), bytes });
+        }
+    }
+
+    /// Somebody deletes a file.
+    pub(crate) fn delete(&self, path: &Path) {
+        let mut world = self.world();
+        world.entries.remove(path);
+        world.synced.remove(path);
+    }
+
+    /// Somebody deletes a directory, with what is in it.
+    pub(crate) fn delete_directory(&self, path: &Path) {
+        let mut world = self.world();
+        world.directories.remove(path);
+        world.entries.retain(|entry, _| parent(entry) != path);
+        world.synced.retain(|entry, _| parent(entry) != path);
+        world.changes.retain(|change| change.directory() != path);
+    }
+
+    /// And makes another one in its place.
+    pub(crate) fn replace_directory(&self, path: &Path) {
+        self.delete_directory(path);
+        let mut world = self.world();
+        let number = world.number();
+        world.directories.insert(path.into(), number);
+    }
+}
+
+impl Contents {
+    fn crash(&mut self, random: &mut u64) {
+        if !self.bytes.starts_with(&self.synced) {
+            // It was cut off; that may have reached the disk, or not.
+            if below(random, 2) == 0 {
+                self.bytes = std::mem::take(&mut self.synced);
+            }
+        } else {
+            let unsynced = (self.bytes.len() - self.synced.len()) as u64;
+            let written = self.synced.len() + below(random, unsynced + 1) as usize;
+            let length = written + below(random, (self.bytes.len() - written) as u64 + 1) as usize;
+            match below(random, 4) {
+                // Its length has reached the disk, and what is there has not.
+                0 => {
+                    self.bytes.truncate(length);
+                    self.bytes[written..].fill(0);
+                }
+                _ => self.bytes.truncate(written),
+            }
+        }
+        self.synced.clone_from(&self.bytes);
+    }
+}
+
+impl World {
+    fn restart(&mut self, entries: BTreeMap<PathBuf, u64>) {
+        self.entries = entries;
+        self.files.values_mut().for_each(|file| file.synced.clone_from(&file.bytes));
+        self.synced.clone_from(&self.entries);
+        self.changes.clear();
+        self.locked.clear();
+        self.planned.clear();
+        self.is_dead = false;
+        self.drop_unused();
+    }
+
+    /// What no name leads to any more takes no room. (Who has it open finds it gone only after a restart.)
+    fn drop_unused(&mut self) {
+        let used: BTreeSet<u64> = self.entries.values().chain(self.synced.values()).copied().collect();
+        self.files.retain(|file, _| used.contains(file));
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn new_file(&mut self, bytes: Vec<u8>) -> u64 {
+        let file = self.number();
+        self.files.insert(file, Contents { bytes, synced: Vec::new() });
+        file
+    }
+
+    fn used(&self) -> u64 {
+        let used: BTreeSet<u64> = self.entries.values().copied().collect();
+        used.iter().filter_map(|file| self.files.get(file)).map(|file| file.bytes.len() as u64).sum()
+    }
+
+    /// A call begins; what goes wrong with it, if anything.
+    fn call(&mut self, call: Call) -> io::Result<Option<Fault>> {
+        let changes = !matches!(call, Call::List | Call::Open | Call::Read | Call::Identity);
+        self.calls += u64::from(changes);
+        let dead = || io::Error::other("the process is dead");
+        if self.is_dead {
+            return Err(dead());
+        }
+        let mut fault = None;
+        self.planned.retain_mut(|planned| {
+            let is_it = planned.call.map_or(changes, |kind| kind == call);
+            if is_it && planned.after == 0 {
+                fault = Some(planned.fault);
+                return false;
+            }
+            planned.after -= u64::from(is_it);
+            true
+        });
+        match fault {
+            Some(Fault::Error(number)) => Err(io::Error::from_raw_os_error(number)),
+            Some(Fault::Dead) => {
+                self.is_dead = true;
+                Err(dead())
+            }
+            fault => Ok(fault),
+        }
+    }
+
+    fn entry(&self, path: &Path) -> io::Result<u64> {
+        self.entries.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.entries);
+        self.changes.push(change);
+    }
+
+    fn must_be_new(&self, path: &Path) -> io::Result<()> {
+        if !self.directories.contains_key(parent(path)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        match self.entries.contains_key(path) {
+            true => Err(io::ErrorKind::AlreadyExists.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Disk for Simulated {
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.call(Call::CreateDirectory)?;
+        if !world.directories.contains_key(path) {
+            let number = world.number();
+            world.directories.insert(path.into(), number);
+        }
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path, _: &str) -> Result<Box<dyn Held>, NotLocked> {
+        let mut world = self.world();
+        world.call(Call::Lock).map_err(NotLocked::Io)?;
+        let file = match world.entry(path) {
+            Ok(file) => file,
+            Err(_) => {
+                world.must_be_new(path).map_err(NotLocked::Io)?;
+                let file = world.new_file(Vec::new());
+                world.change(Change::Put(path.into(), file));
+                file
+            }
+        };
+        let holder = world.number();
+        match world.locked.contains_key(&file) {
+            true => Err(NotLocked::InUse("a simulated process".into())),
+            false => {
+                world.locked.insert(file, holder);
+                Ok(Box::new(SimulatedLock { disk: self.clone(), file, holder }))
+            }
+        }
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut world = self.world();
+        world.call(Call::List)?;
+        if !world.directories.contains_key(directory) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(world.entries.keys().filter(|path| parent(path) == directory).cloned().collect())
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut world = self.world();
+        world.call(Call::Open)?;
+        let file = world.entry(path)?;
+        Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
+    }
+
+    fn open_to_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.open(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut world = self.world();
+        world.call(Call::Create)?;
+        world.must_be_new(path)?;
+        let file = world.new_file(Vec::new());
+        world.change(Change::Put(path.into(), file));
+        Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.call(Call::SyncDirectory)?;
+        if !world.directories.contains_key(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let (now, later) = std::mem::take(&mut world.changes).into_iter().partition(|c| c.directory() == path);
+        world.changes = later;
+        let now: Vec<Change> = now;
+        now.iter().for_each(|change| change.apply(&mut world.synced));
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.call(Call::Rename)?;
+        let file = world.entry(from)?;
+        world.change(Change::Moved(from.into(), to.into(), file));
+        Ok(())
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.call(Call::Link)?;
+        let file = world.entry(from)?;
+        world.must_be_new(to)?;
+        world.change(Change::Put(to.into(), file));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.call(Call::Remove)?;
+        world.entry(path)?;
+        world.change(Change::Gone(path.into()));
+        Ok(())
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        let mut world = self.world();
+        world.call(Call::Identity)?;
+        match world.directories.get(path) {
+            Some(number) => Ok(Identity(1, *number)),
+            None => world.entry(path).map(|file| Identity(1, file)),
+        }
+    }
+}
+
+struct SimulatedFile {
+    disk: Simulated,
+    file: u64,
+}
+
+impl SimulatedFile {
+    /// A call to it.
+    fn call<R>(
+        &mut self,
+        call: Call,
+        what: impl FnOnce(&mut Contents, Option<Fault>, u64) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let mut world = self.disk.world();
+        let fault = world.call(call)?;
+        let room = world.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(world.used()));
+        if fault == Some(Fault::HalfThenFull) {
+            world.capacity = Some(0);
+        }
+        let contents = world.files.get_mut(&self.file).ok_or_else(|| io::Error::other("from before a restart"))?;
+        what(contents, fault, room)
+    }
+}
+
+impl DiskFile for SimulatedFile {
+    fn size(&mut self) -> io::Result<u64> {
+        self.call(Call::Read, |file, _, _| Ok(file.bytes.len() as u64))
+    }
+
+    fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        self.call(Call::Read, |file, _, _| {
+            let rest = file.bytes.get(offset as usize..).unwrap_or_default();
+            let n = rest.len().min(bytes.len());
+            bytes[..n].copy_from_slice(&rest[..n]);
+            Ok(n)
+        })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.call(Call::Write, |file, fault, room| {
+            let n = match fault {
+                Some(Fault::HalfThenFull) => bytes.len() / 2,
+                Some(_) => bytes.len().min(1),
+                None => bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)),
+            };
+            if n == 0 && !bytes.is_empty() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            file.bytes.extend_from_slice(&bytes[..n]);
+            Ok(n)
+        })
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.call(Call::Sync, |file, _, _| {
+            file.synced.clone_from(&file.bytes);
+            Ok(())
+        })
+    }
+
+    fn truncate(&mut self, bytes: u64) -> io::Result<()> {
+        self.call(Call::Truncate, |file, _, _| {
+            file.bytes.truncate(bytes as usize);
+            Ok(())
+        })
+    }
+
+    fn identity(&mut self) -> io::Result<Identity> {
+        let file = self.file;
+        self.call(Call::Identity, |_, _, _| Ok(Identity(1, file)))
+    }
+}
+
+struct SimulatedLock {
+    disk: Simulated,
+    file: u64,
+    holder: u64,
+}
+
+impl Held for SimulatedLock {
+    fn identity(&self) -> io::Result<Identity> {
+        Ok(Identity(1, self.file))
+    }
+}
+
+impl Drop for SimulatedLock {
+    fn drop(&mut self) {
+        let mut world = self.disk.world();
+        if world.locked.get(&self.file) == Some(&self.holder) {
+            world.locked.remove(&self.file);
+        }
+    }
+}

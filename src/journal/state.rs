@@ -1,0 +1,168 @@
+//! What waits to be written, how far it is durable, and what has failed. No I/O.
+
+use super::append::Positions;
+use super::commit::Position;
+use super::disk::Disk;
+use super::error::JournalError;
+use super::payload::Payload;
+use super::writer::{Lost, Watch, Writer};
+use crate::Timestamp;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+pub(super) struct State {
+    pub(super) pending: Payload,
+    pub(super) appended: Position,
+    pub(super) durable: Position,
+    /// Up to where somebody waits.
+    pub(super) wanted: Position,
+    pub(super) is_closing: bool,
+    pub(super) failed: Option<Failed>,
+    /// Not kept since the failure, and ever.
+    dropped: u64,
+    pub(super) dropped_ever: u64,
+    /// How often it went on.
+    pub(super) reopened: u64,
+    /// Of what was durable, since the failure.
+    lost: Lost,
+    /// The latest time that was appended, or was to be.
+    pub(super) latest: Timestamp,
+    /// Of futures that wait, by number.
+    pub(super) wakers: HashMap<u64, Waker>,
+    pub(super) next_waker: u64,
+    pub(super) written: Written,
+    /// As appended.
+    pub(super) positions: Positions,
+    /// Where it is written.
+    watch: Arc<Watch>,
+    disk: Arc<dyn Disk>,
+}
+
+/// Why nothing becomes durable.
+pub(super) struct Failed {
+    pub(super) error: JournalError,
+    /// When, since 1970.
+    pub(super) wall_nanos: u64,
+    /// It is worth another try when it is later than this.
+    heals_after: Option<Timestamp>,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) commits: u64,
+    pub(super) disk_bytes: u64,
+    pub(super) segments: u64,
+}
+
+impl Written {
+    fn of(writer: &Writer, commits: u64) -> Self {
+        Written { commits, disk_bytes: writer.bytes(), segments: writer.segments().count() as u64 }
+    }
+}
+
+impl State {
+    pub(super) fn new(writer: &Writer) -> Self {
+        State {
+            pending: Payload::default(),
+            appended: Position::default(),
+            durable: Position::default(),
+            wanted: Position::default(),
+            is_closing: false,
+            failed: None,
+            dropped: 0,
+            dropped_ever: 0,
+            reopened: 0,
+            lost: Lost::default(),
+            latest: Timestamp::default(),
+            wakers: HashMap::new(),
+            next_waker: 0,
+            written: Written::of(writer, 0),
+            positions: writer.positions().clone(),
+            watch: writer.watch(),
+            disk: writer.disk(),
+        }
+    }
+
+    /// What becomes of whoever waits for a position.
+    pub(super) fn outcome(&self, target: Position) -> Poll<Result<(), JournalError>> {
+        match &self.failed {
+            Some(_) if self.may_heal() && !self.is_closing => Poll::Pending,
+            Some(failed) => Poll::Ready(Err(failed.error.clone())),
+            None if self.durable >= target => Poll::Ready(Ok(())),
+            None => Poll::Pending,
+        }
+    }
+
+    pub(super) fn may_commit(&self) -> bool {
+        !self.pending.bytes().is_empty() && (self.failed.is_none() || self.may_heal())
+    }
+
+    /// Whether files have expired since it has failed for want of room.
+    pub(super) fn may_heal(&self) -> bool {
+        let heals_after = self.failed.as_ref().and_then(|failed| failed.heals_after);
+        heals_after.is_some_and(|time| self.latest > time) && !self.pending.bytes().is_empty()
+    }
+
+    pub(super) fn is_all_there(&self) -> bool {
+        self.failed.is_none() && self.pending.bytes().is_empty()
+    }
+
+    /// Takes what is pending into an empty payload, and says up to where it goes.
+    pub(super) fn take(&mut self, payload: &mut Payload) -> Position {
+        std::mem::swap(&mut self.pending, payload);
+        self.appended
+    }
+
+    /// What could not be written comes before what was appended since.
+    pub(super) fn put_back(&mut self, payload: &mut Payload) {
+        payload.append(&self.pending);
+        std::mem::swap(&mut self.pending, payload);
+    }
+
+    /// The writer has tried; up to where everything is durable now, if that went well.
+    pub(super) fn written(&mut self, writer: &Writer, durable: Option<Position>) {
+        self.watch = writer.watch();
+        self.written = Written::of(writer, self.written.commits + 1);
+        self.durable = durable.unwrap_or(self.durable);
+    }
+
+    pub(super) fn fail(&mut self, error: JournalError, wall_nanos: u64, heals_after: Option<Timestamp>) {
+        // Since when, the first of them says.
+        let wall_nanos = self.failed.as_ref().map_or(wall_nanos, |failed| failed.wall_nanos);
+        self.failed = Some(Failed { error, wall_nanos, heals_after });
+    }
+
+    /// What has failed has gone well now.
+    pub(super) fn healed(&mut self) {
+        if self.failed.is_some() {
+            self.go_on();
+        }
+    }
+
+    /// There is no failure any more: what was dropped since it was there, and lost.
+    pub(super) fn go_on(&mut self) -> (u64, Lost) {
+        self.failed = None;
+        self.reopened += 1;
+        (std::mem::take(&mut self.dropped), std::mem::take(&mut self.lost))
+    }
+
+    pub(super) fn drop_events(&mut self, events: u64) {
+        self.dropped += events;
+        self.dropped_ever += events;
+    }
+
+    pub(super) fn lose(&mut self, lost: Lost) {
+        self.lost = Lost { files: self.lost.files + lost.files, ids: self.lost.ids + lost.ids };
+    }
+
+    /// What must still be there, and where to look.
+    pub(super) fn watched(&self) -> (Arc<dyn Disk>, Arc<Watch>) {
+        (Arc::clone(&self.disk), Arc::clone(&self.watch))
+    }
+
+    pub(super) fn is_watched(&self, watch: &Arc<Watch>) -> bool {
+        Arc::ptr_eq(&self.watch, watch)
+    }
+}

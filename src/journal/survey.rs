@@ -1,0 +1,164 @@
+//! Reads all of a journal, changes nothing, and says what there is: which stretches of which files are blocks. What is missing,
+//! [`verdict`](super::verdict) says.
+
+use super::append::Positions;
+use super::disk::Disk;
+use super::error::JournalError;
+use super::format::{BLOCK_HEADER_BYTES, BlockHeader};
+use super::listing::{Keys, Listed, Listing};
+use super::payload::{Kind, Run, runs};
+use super::scan::{Item, scan};
+use crate::Timestamp;
+use crate::clock::TimeBase;
+
+/// What a file has, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Blocks(Stretch),
+    Bad(Bad),
+}
+
+/// Blocks that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) blocks: u64,
+    pub(super) first: BlockHeader,
+    pub(super) last: BlockHeader,
+    /// Ids accepted until its end, in the journal's life.
+    pub(super) end_ids: u64,
+    pub(super) latest: Timestamp,
+    /// Ids that it knows to be lost.
+    pub(super) lost_before: u64,
+}
+
+impl Stretch {
+    /// Of the block after it.
+    pub(super) fn end(&self) -> u64 {
+        self.last.number + 1
+    }
+}
+
+/// Bytes that are no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bad {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) reason: &'static str,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Surveyed {
+    pub(super) listed: Listed,
+    pub(super) pieces: Vec<Piece>,
+}
+
+impl Surveyed {
+    pub(super) fn stretches(&self) -> impl DoubleEndedIterator<Item = &Stretch> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Blocks(stretch) => Some(stretch),
+            Piece::Bad(_) => None,
+        })
+    }
+}
+
+/// All that there is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Survey {
+    /// By number; those that have expired, too.
+    pub(super) files: Vec<Surveyed>,
+    pub(super) blocks: u64,
+    pub(super) ids: u64,
+    pub(super) positions: Positions,
+    /// How time was counted last, and in which boot.
+    pub(super) time: TimeBase,
+    pub(super) boot: u64,
+}
+
+impl Survey {
+    pub(super) fn last_block(&self) -> Option<&BlockHeader> {
+        self.files.iter().flat_map(Surveyed::stretches).next_back().map(|stretch| &stretch.last)
+    }
+}
+
+/// Reads it; `each` gets every run of every block, in order, with the place of its file.
+pub(super) fn survey(
+    disk: &dyn Disk,
+    listing: &Listing,
+    mut each: impl FnMut(usize, &Run<'_>),
+) -> Result<Survey, JournalError> {
+    let mut survey = Survey::default();
+    let Some(Keys { salt, .. }) = listing.keys else {
+        return Ok(survey);
+    };
+    // Of the next block, if there was one.
+    let mut next = 0;
+    for (i, listed) in listing.files.iter().enumerate() {
+        if let Ok(header) = listed.header {
+            survey.time = header.time;
+        }
+        survey.boot = listed.header.map_or(0, |header| header.boot);
+        let path = &listed.path;
+        let mut file = disk.open(path).map_err(JournalError::io("open", path))?;
+        let mut pieces = Vec::new();
+        let scanned = scan(file.as_mut(), salt, &mut |item| match item {
+            Item::Bad { offset, bytes, reason } => pieces.push(Piece::Bad(Bad { offset, bytes, reason })),
+            Item::Block { offset, header, payload } => {
+                let bytes = (BLOCK_HEADER_BYTES + payload.len()) as u64;
+                if header.start() < next {
+                    let reason = "a block has a number that was there before";
+                    return pieces.push(Piece::Bad(Bad { offset, bytes, reason }));
+                }
+                next = header.number.saturating_add(1);
+                let accepted = survey.take(payload, &mut |run| each(i, run));
+                add(&mut pieces, offset, bytes, header, accepted);
+            }
+        });
+        scanned.map_err(JournalError::io("read", path))?;
+        survey.files.push(Surveyed { listed: listed.clone(), pieces });
+    }
+    Ok(survey)
+}
+
+impl Survey {
+    /// Learns what a block says; how many ids it has accepted.
+    fn take(&mut self, payload: &[u8], each: &mut impl FnMut(&Run<'_>)) -> u64 {
+        let mut accepted = 0;
+        for run in runs(payload).flatten() {
+            accepted += if run.kind == Kind::Accepted { run.len() } else { 0 };
+            if let Some((source, position)) = run.position() {
+                self.positions.set(source, position);
+            }
+            self.time = run.time_base().unwrap_or(self.time);
+            each(&run);
+        }
+        self.blocks += 1;
+        self.ids += accepted;
+        accepted
+    }
+}
+
+fn add(pieces: &mut Vec<Piece>, offset: u64, bytes: u64, block: BlockHeader, accepted: u64) {
+    let end_ids = block.ids.saturating_add(accepted);
+    match pieces.last_mut() {
+        Some(Piece::Blocks(stretch)) if stretch.end() == block.start() => {
+            stretch.lost_before += if block.skipped > 0 { block.ids.saturating_sub(stretch.end_ids) } else { 0 };
+            stretch.bytes += bytes;
+            stretch.blocks += 1;
+            stretch.last = block;
+            stretch.end_ids = end_ids;
+            stretch.latest = stretch.latest.max(block.latest);
+        }
+        _ => pieces.push(Piece::Blocks(Stretch {
+            offset,
+            bytes,
+            blocks: 1,
+            first: block,
+            last: block,
+            end_ids,
+            latest: block.latest,
+            lost_before: 0,
+        })),
+    }
+}

@@ -1,0 +1,262 @@
+//! What is missing of a journal, or damaged, and what is to be kept of each file. Pure: it computes from what was
+//! [surveyed](super::survey).
+//!
+//! Who can have left what: a crash leaves the end of the last file torn, or a file that the mark does not name, in which nothing was
+//! acknowledged. Everything else was done by others.
+
+use super::damage::{Defect, Loss};
+use super::format::{BlockHeader, HEADER_BYTES, Header, ID_BYTES, Mark};
+use super::mark;
+use super::survey::{Bad, Piece, Stretch, Survey, Surveyed};
+use super::writer::name;
+use crate::Timestamp;
+use std::path::{Path, PathBuf};
+
+/// A stretch of a file that is to be kept, or what stands for blocks that are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Bytes { offset: u64, bytes: u64 },
+    StandIn(BlockHeader),
+}
+
+/// What is to become of a file.
+#[derive(Clone, Debug)]
+pub(super) struct Judged {
+    pub(super) path: PathBuf,
+    pub(super) number: u64,
+    /// Whether it has anything that no crash leaves.
+    pub(super) is_damaged: bool,
+    pub(super) header: Option<Header>,
+    pub(super) parts: Vec<Part>,
+    pub(super) blocks: u64,
+    /// What is valid of it.
+    pub(super) bytes: u64,
+    pub(super) latest: Timestamp,
+    /// Accepted before it.
+    pub(super) first_ids: u64,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Verdict {
+    pub(super) files: Vec<Judged>,
+    /// Files that have expired, and were about to be deleted.
+    pub(super) expired: Vec<PathBuf>,
+    /// What is to be made in the place of files that are missing.
+    pub(super) stand_ins: Vec<BlockHeader>,
+    pub(super) defects: Vec<Defect>,
+    /// The end of the last file, as a crash leaves it.
+    pub(super) torn: Option<Bad>,
+    /// Of the next block, and ids accepted before it.
+    pub(super) number: u64,
+    pub(super) ids: u64,
+    pub(super) first: u64,
+    pub(super) first_ids: u64,
+    /// Ids that are lost and were known to be.
+    pub(super) ids_lost_before: u64,
+}
+
+struct Judge<'s> {
+    verdict: Verdict,
+    directory: &'s Path,
+    /// The last block so far.
+    last: Option<BlockHeader>,
+    latest: Timestamp,
+    /// The defect that what is missing next belongs to.
+    open: Option<usize>,
+}
+
+pub(super) fn judge(survey: &Survey, mark: &mark::Found, directory: &Path) -> Verdict {
+    let of_last = survey.last_block().map_or((0, 0), |last| (last.first, last.first_ids));
+    let of_mark = match mark {
+        mark::Found::Here(mark) => (mark.first, mark.first_ids),
+        _ => (0, 0),
+    };
+    let (first, first_ids) = of_last.max(of_mark);
+    let (number, ids) = (first, first_ids);
+    let verdict = Verdict { number, ids, first, first_ids, ..Verdict::default() };
+    let mut judge = Judge { verdict, directory, last: None, latest: Timestamp::default(), open: None };
+    let starts_after = |i: usize| survey.files.get(i + 1).is_some_and(|next| next.listed.number <= first);
+    let ends_before = |file: &Surveyed| file.stretches().next_back().is_some_and(|stretch| stretch.end() <= first);
+    for (i, file) in survey.files.iter().enumerate() {
+        match starts_after(i) || ends_before(file) {
+            true => judge.verdict.expired.push(file.listed.path.clone()),
+            false => judge.file(file, mark, i + 1 == survey.files.len()),
+        }
+    }
+    judge.end(mark, survey);
+    judge.verdict
+}
+
+impl Judge<'_> {
+    fn file(&mut self, file: &Surveyed, mark: &mark::Found, is_last: bool) {
+        let listed = &file.listed;
+        self.verdict.files.push(Judged {
+            path: listed.path.clone(),
+            number: listed.number,
+            is_damaged: false,
+            header: listed.header.ok(),
+            parts: Vec::new(),
+            blocks: 0,
+            bytes: HEADER_BYTES as u64,
+            latest: self.latest,
+            first_ids: self.verdict.ids,
+        });
+        self.open = None;
+        if let Err(what) = listed.header {
+            let was_cut = is_last && listed.size < HEADER_BYTES as u64 && !is_clean(mark);
+            // How much was behind it nothing says.
+            self.defect(0, what, if was_cut { Loss::AtLeast(0) } else { Loss::default() });
+        }
+        for (i, piece) in file.pieces.iter().enumerate() {
+            let is_end = is_last && i + 1 == file.pieces.len();
+            match piece {
+                Piece::Blocks(stretch) => self.blocks(stretch),
+                Piece::Bad(bad) if is_end && listed.header.is_ok() && may_be_torn(mark, listed.number) => {
+                    self.verdict.torn = Some(*bad);
+                }
+                Piece::Bad(bad) => {
+                    let is_bounded = !is_end || is_clean(mark);
+                    let ids = if is_bounded { Loss::default() } else { Loss::AtMost(bad.bytes / ID_BYTES as u64) };
+                    self.defect(bad.offset, bad.reason, ids);
+                }
+            }
+        }
+    }
+
+    fn current(&mut self) -> Option<&mut Judged> {
+        self.verdict.files.last_mut()
+    }
+
+    /// Something is wrong with the file at hand.
+    fn defect(&mut self, offset: u64, what: &'static str, ids_lost: Loss) {
+        let Some(file) = self.verdict.files.last_mut() else { return };
+        file.is_damaged = true;
+        let path = file.path.clone();
+        self.open = Some(self.verdict.defects.len());
+        self.verdict.defects.push(Defect { path, offset, what, file_is_missing: false, blocks_lost: 0, ids_lost });
+    }
+
+    fn blocks(&mut self, stretch: &Stretch) {
+        let (from, to) = (self.verdict.number, stretch.first.start());
+        if to > from {
+            let ids = stretch.first.ids.saturating_sub(self.verdict.ids);
+            // Of what is behind a block that stands for others, some was known.
+            let loss = if stretch.first.skipped > 0 { Loss::AtMost(ids) } else { Loss::Exactly(ids) };
+            self.gap(from, to, loss, stretch.first.ids, Some(stretch));
+        } else if stretch.first.skipped > 0 {
+            self.verdict.ids_lost_before += stretch.first.ids.saturating_sub(self.verdict.ids);
+        }
+        self.verdict.ids_lost_before += stretch.lost_before;
+        self.open = None;
+        self.verdict.number = stretch.end();
+        self.verdict.ids = stretch.end_ids;
+        self.latest = self.latest.max(stretch.latest);
+        self.last = Some(stretch.last);
+        let latest = self.latest;
+        if let Some(file) = self.current() {
+            file.parts.push(Part::Bytes { offset: stretch.offset, bytes: stretch.bytes });
+            file.blocks += stretch.blocks;
+            file.bytes += stretch.bytes;
+            file.latest = latest;
+        }
+    }
+
+    /// These blocks are missing. What stands for them comes into the file that they were in, if that is still there.
+    fn gap(&mut self, from: u64, to: u64, loss: Loss, ids: u64, next: Option<&Stretch>) {
+        let neighbour = self.last.or(next.map(|next| next.first)).unwrap_or_default();
+        let (latest, clocks) = (self.latest.max(neighbour.latest), neighbour.clocks);
+        let (first, first_ids) = (self.verdict.first, self.verdict.first_ids);
+        let (number, skipped) = (to - 1, to - 1 - from);
+        let block = BlockHeader { number, skipped, ids, first, first_ids, latest, clocks, ..BlockHeader::default() };
+        let files = self.verdict.files.len();
+        let is_in = |file: &Judged| file.number <= from || !file.parts.is_empty();
+        let here = match next {
+            // At the end of all, it may be of the last file or of one after it.
+            None => files.checked_sub(1).filter(|i| self.verdict.files[*i].is_damaged),
+            Some(_) => files.checked_sub(1).filter(|i| is_in(&self.verdict.files[*i])),
+        };
+        let before = files.checked_sub(2).filter(|i| next.is_some() && self.verdict.files[*i].is_damaged);
+        match here.or(before) {
+            Some(i) => self.gap_in(i, block, to - from, loss),
+            None => {
+                let path = self.directory.join(name(from));
+                let what = "the file is missing";
+                let (blocks_lost, file_is_missing) = (to - from, true);
+                let defect = Defect { path, offset: 0, what, file_is_missing, blocks_lost, ids_lost: loss };
+                self.verdict.defects.push(defect);
+                self.verdict.stand_ins.push(block);
+            }
+        }
+    }
+
+    fn gap_in(&mut self, i: usize, block: BlockHeader, blocks: u64, loss: Loss) {
+        let path = self.verdict.files[i].path.clone();
+        if i + 1 == self.verdict.files.len() && self.open.is_none() {
+            let offset = self.verdict.files[i].bytes;
+            self.defect(offset, "blocks are missing", Loss::default());
+        }
+        let known = self.verdict.defects.iter().rposition(|defect| defect.path == path);
+        if let Some(defect) = known.and_then(|known| self.verdict.defects.get_mut(known)) {
+            // What is exact now was only bounded before.
+            let bounded = matches!(defect.ids_lost, Loss::AtMost(_)) && defect.blocks_lost == 0;
+            defect.ids_lost = if bounded { loss } else { defect.ids_lost.and(loss) };
+            defect.blocks_lost += blocks;
+        }
+        let file = &mut self.verdict.files[i];
+        file.is_damaged = true;
+        file.parts.push(Part::StandIn(block));
+        file.blocks += 1;
+        file.latest = file.latest.max(block.latest);
+    }
+
+    /// After the last file: is that all?
+    fn end(&mut self, mark: &mark::Found, survey: &Survey) {
+        let found = match mark {
+            mark::Found::Here(mark) => return self.end_at(mark, survey),
+            mark::Found::Missing => "the mark is missing: whether there were files after the last one nobody knows",
+            mark::Found::Damaged(_) => "the mark is damaged: whether there were files after the last one nobody knows",
+        };
+        if survey.blocks > 0 || matches!(mark, mark::Found::Damaged(_)) {
+            let (path, ids_lost) = (self.directory.join(mark::NAME), Loss::AtLeast(0));
+            let (offset, file_is_missing, blocks_lost) = (0, false, 0);
+            self.verdict.defects.push(Defect { path, offset, what: found, file_is_missing, blocks_lost, ids_lost });
+        }
+    }
+
+    fn end_at(&mut self, mark: &Mark, survey: &Survey) {
+        let before = self.verdict.defects.len();
+        if mark.number > self.verdict.number {
+            let loss = Loss::Exactly(mark.ids.saturating_sub(self.verdict.ids));
+            if self.verdict.torn.take().is_some() {
+                self.defect(0, "it ends early, and torn", Loss::default());
+            }
+            self.gap(self.verdict.number, mark.number, loss, mark.ids, None);
+            self.verdict.number = mark.number;
+            self.verdict.ids = mark.ids;
+        }
+        let is_named = |file: &Surveyed| file.listed.number >= mark.number;
+        if !mark.is_clean && self.verdict.number <= mark.number && !survey.files.iter().any(is_named) {
+            let (path, what) = (self.directory.join(name(mark.number)), "the file is missing");
+            let (offset, file_is_missing, blocks_lost, ids_lost) = (0, true, 0, Loss::AtLeast(0));
+            self.verdict.defects.push(Defect { path, offset, what, file_is_missing, blocks_lost, ids_lost });
+        }
+        if self.verdict.defects.len() > before {
+            // Which block is the oldest that is kept the last block says; another one may have said otherwise.
+            let exact = self.verdict.defects[..before].iter_mut().filter(|defect| defect.file_is_missing);
+            exact.for_each(|defect| defect.ids_lost = defect.ids_lost.and(Loss::AtMost(0)));
+        }
+    }
+}
+
+fn is_clean(mark: &mark::Found) -> bool {
+    matches!(mark, mark::Found::Here(mark) if mark.is_clean)
+}
+
+/// Whether a crash may have torn the end of this file, if it is the last.
+fn may_be_torn(mark: &mark::Found, number: u64) -> bool {
+    match mark {
+        mark::Found::Here(mark) => !mark.is_clean && mark.number <= number,
+        _ => false,
+    }
+}
