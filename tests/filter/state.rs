@@ -66,49 +66,6 @@ fn two_at_once_are_refused() {
 }
 
 #[test]
-#[cfg(unix)]
-fn killed_at_any_time_it_loses_no_line_and_repeats_few() {
-    const LINES: u32 = 300_000;
-    let state = State::new("killed");
-    let input = std::env::temp_dir().join(format!("hapax-state-input-{}", std::process::id()));
-    let lines: String = (0..LINES).map(|i| format!("{i}\n")).collect();
-    std::fs::write(&input, lines).unwrap();
-    let printed = std::env::temp_dir().join(format!("hapax-state-output-{}", std::process::id()));
-    let _ = std::fs::remove_file(&printed);
-    let mut kills = 0;
-    let mut wait = std::time::Duration::from_micros(500);
-    loop {
-        let output = std::fs::OpenOptions::new().create(true).append(true).open(&printed).unwrap();
-        let mut child = state.filter(&[input.to_str().unwrap()]).stdout(output).spawn().unwrap();
-        // Later and later, so that it gets done one day.
-        std::thread::sleep(wait);
-        wait = wait * 6 / 5;
-        if child.try_wait().unwrap().is_some_and(|status| status.success()) {
-            break;
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        kills += 1;
-    }
-    let mut seen = vec![0_u32; LINES as usize];
-    for line in std::fs::read_to_string(&printed).unwrap().lines() {
-        // A line that a kill has cut in two was printed again as a whole; what is left of it is no number of a line, or another's.
-        if let Ok(number) = line.parse::<u32>()
-            && let Some(seen) = seen.get_mut(number as usize)
-        {
-            *seen += 1;
-        }
-    }
-    std::fs::remove_file(&printed).unwrap();
-    std::fs::remove_file(&input).unwrap();
-    let missing = seen.iter().filter(|seen| **seen == 0).count();
-    let repeated: u32 = seen.iter().map(|seen| seen.saturating_sub(1)).sum();
-    println!("{kills} kills, {missing} lines missing, {repeated} printed again");
-    assert_eq!(missing, 0);
-    assert!(kills > 0 && repeated < kills * LINES / 2, "{kills} kills, {repeated} repeated");
-}
-
-#[test]
 fn inspection() {
     let state = State::new("inspect");
     state.lines(&[], "a\nb\na\n");
@@ -142,4 +99,60 @@ fn the_seed_is_the_first_runs_and_another_one_is_an_error_that_says_so() {
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]), "{message}");
     assert!(message.contains("--seed 6") && message.contains("another seed"), "{message}");
+}
+
+/// The names of the files of a state, in order.
+fn files(state: &State) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(&state.0).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "hapax")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn damage_is_refused_or_said_with_an_exit_code_of_its_own() {
+    let state = State::new("damage");
+    // A block each.
+    (0..5).for_each(|run| drop(state.lines(&[], format!("{run}a\n{run}b\n"))));
+    let file = files(&state).pop().unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    let mut damaged = whole.clone();
+    damaged[64 + 40] ^= 1;
+    std::fs::write(&file, &damaged).unwrap();
+    let said = |args: &[&str], input: &str| {
+        let output = run(state.filter(args), input.as_bytes());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, printed, errors) = said(&[], "new\n");
+    assert_eq!((code, printed.as_str()), (Some(1), ""), "{errors}");
+    assert!(errors.contains("--damage keep") && errors.contains(file.to_str().unwrap()), "{errors}");
+    assert_eq!(std::fs::read(&file).unwrap(), damaged, "nothing was changed");
+    let (code, printed, errors) = said(&["--damage", "keep"], "new\n4a\n");
+    assert_eq!(code, Some(5), "{errors}");
+    assert_eq!(printed, "new\n", "what is whole was kept: {errors}");
+    assert!(errors.contains("warning: ") && errors.contains("are lost"), "{errors}");
+    assert_eq!(said(&[], "new\n4b\n").0, Some(0), "it is said once");
+    let (code, _, errors) = said(&["--damage", "keep", "--state"], "");
+    assert!(code == Some(2), "{errors}");
+}
+
+#[test]
+fn a_torn_end_is_a_note() {
+    let state = State::new("torn");
+    state.lines(&[], "a\nb\n");
+    let mut killed = state.filter(&[]).stdin(Stdio::piped()).spawn().unwrap();
+    killed.stdin.as_mut().unwrap().write_all(b"c\n").unwrap();
+    BufReader::new(killed.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300)); // until it is in the file
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let file = files(&state).pop().unwrap();
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
+    let output = run(state.filter(&[]), b"d\nb\n");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"d\n"[..]), "{errors}");
+    assert!(errors.contains("was cut off while it wrote"), "{errors}");
 }

@@ -16,6 +16,8 @@ pub enum Failure {
     BadInput(String),
     /// All is done, but ids had to be forgotten before their time.
     Forgotten(String),
+    /// All is done, but ids of earlier runs are lost.
+    Lost(String),
     /// All is done, and strategies gave more wrong answers than they promise, or none at all.
     #[cfg(feature = "bench")]
     Wrong(String),
@@ -33,6 +35,7 @@ impl Failure {
     pub const USAGE: u8 = 2; // as clap has it
     pub const BAD_INPUT: u8 = 3;
     pub const FORGOTTEN: u8 = 4;
+    pub const LOST: u8 = 5;
     #[cfg(feature = "bench")]
     pub const WRONG: u8 = 1;
     #[cfg(feature = "bench")]
@@ -51,7 +54,8 @@ impl Failure {
 
     pub fn message(&self) -> Option<&str> {
         match self {
-            Failure::Usage(text) | Failure::Io(text) | Failure::BadInput(text) | Failure::Forgotten(text) => Some(text),
+            Failure::Usage(text) | Failure::Io(text) | Failure::BadInput(text) => Some(text),
+            Failure::Forgotten(text) | Failure::Lost(text) => Some(text),
             #[cfg(feature = "bench")]
             Failure::Wrong(text) => Some(text),
             #[cfg(feature = "bench")]
@@ -66,6 +70,7 @@ impl Failure {
             Failure::Io(_) => ExitCode::from(Self::IO),
             Failure::BadInput(_) => ExitCode::from(Self::BAD_INPUT),
             Failure::Forgotten(_) => ExitCode::from(Self::FORGOTTEN),
+            Failure::Lost(_) => ExitCode::from(Self::LOST),
             #[cfg(feature = "bench")]
             Failure::Wrong(_) => ExitCode::from(Self::WRONG),
             #[cfg(feature = "bench")]

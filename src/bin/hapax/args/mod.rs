@@ -64,6 +64,8 @@ Exit codes:
   2  the options make no sense
   3  a line is not what the options say it is (see --on-bad and --missing)
   4  done, but ids had to be forgotten before their time, so some duplicates may have passed
+  5  done, but ids of the state are lost, since its files were damaged (see --damage)
+  130, 143  asked to end (SIGINT, SIGTERM): what is printed is whole lines, and remembered; a second signal ends it at once
 
 Examples:
   hapax filter events.log
@@ -111,6 +113,17 @@ pub struct FilterArgs {
     /// options, at most what was printed last is printed twice, and nothing is missing
     #[arg(long, value_name = "DIR", help_heading = "What is remembered")]
     pub state: Option<PathBuf>,
+
+    /// What to do if files in the state's directory are damaged or missing, in a way that no crash leaves. What is kept is said, and what is
+    /// lost; then the exit code is 5
+    #[arg(
+        long,
+        value_name = "ACTION",
+        default_value = "refuse",
+        requires = "state",
+        help_heading = "What is remembered"
+    )]
+    pub damage: Damage,
 
     /// The seed of the hash function: with the same one, a run that has to forget ids early is the same each time. It is drawn at
     /// random otherwise, so that nobody can choose ids that collide. With --state it is the one of the first run
@@ -277,6 +290,14 @@ pub enum OnBad {
     Error,
     /// Drop the line, and count it
     Skip,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Damage {
+    /// Stop, and change nothing
+    Refuse,
+    /// Go on with everything that is whole
+    Keep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]

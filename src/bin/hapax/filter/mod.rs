@@ -57,6 +57,7 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
     let size = plan::size_of(&sources);
     let plan = Plan::new(&args, size, extractor.has_time())?;
     let time = check::time_of(args.window, extractor.has_time());
+    let lost = report::found(&plan.dedup.stats());
     let earlier = Earlier::of(&plan.dedup)?;
     let run = earlier.run();
     let checker = Checker::new(plan.dedup.clone(), time, args.refusing, earlier.latest());
@@ -90,7 +91,7 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
             Report { counts: last.counts, stats: plan.dedup.stats(), plan: &plan, window: args.window, elapsed };
         eprintln!("{}", report.text(format));
     }
-    done.and_then(|()| report::forgotten_early(&plan).map_or(Ok(()), Err))
+    done.and(lost.map_or(Ok(()), Err)).and(report::forgotten_early(&plan).map_or(Ok(()), Err))
 }
 
 /// The last stage.

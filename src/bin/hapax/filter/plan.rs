@@ -1,7 +1,7 @@
 //! Before the first line: how large the engine must be.
 
 use super::input::{Compression, Source, decompress, read_at};
-use crate::args::{FilterArgs, Unconfirmed};
+use crate::args::{Damage, FilterArgs, Unconfirmed};
 use crate::failure::Failure;
 use hapax::{Dedup, JournalError, JournalOptions};
 use std::fs::File;
@@ -86,8 +86,12 @@ impl Plan {
             builder = builder.seed(seed);
         }
         if let Some(state) = &args.state {
+            let damage = match args.damage {
+                Damage::Refuse => hapax::Damage::Refuse,
+                Damage::Keep => hapax::Damage::Keep,
+            };
             // Lines that are checked and not yet printed must not be remembered by the next run.
-            builder = builder.journal(state, JournalOptions::new().deferred(true));
+            builder = builder.journal(state, JournalOptions::new().deferred(true).damage(damage));
         }
         let dedup = builder.build().map_err(|error| opening(error, args))?;
         Ok(Plan { dedup, capacity, capacity_from })
@@ -103,6 +107,9 @@ fn opening(error: hapax::Error, args: &FilterArgs) -> Failure {
                  another directory",
                 state.display()
             ))
+        }
+        (hapax::Error::Journal(JournalError::Damaged { .. }), _, Some(state)) => {
+            Failure::Io(format!("--state {}: {error} (here: --damage keep)", state.display()))
         }
         _ => error.into(),
     }

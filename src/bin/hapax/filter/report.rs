@@ -74,6 +74,27 @@ pub fn forgotten_early(plan: &Plan) -> Option<Failure> {
     })
 }
 
+/// Says what was found in the state's directory, if that is not what a clean end leaves; the failure that it is to have lost ids.
+pub fn found(stats: &Stats) -> Option<Failure> {
+    let recovery = &stats.journal.as_ref()?.recovery;
+    for torn in &recovery.torn {
+        eprintln!(
+            "hapax: {}: the last run was cut off while it wrote ({} bytes, at most {} ids): what it had printed last may be printed again",
+            torn.path.display(),
+            torn.bytes,
+            torn.ids_at_most
+        );
+    }
+    let first = recovery.damage.first()?;
+    let lost = format!(
+        "{first}: {} files and {} blocks of the state are lost, {}; duplicates of these ids may have passed",
+        recovery.files_lost, recovery.blocks_lost, recovery.ids_lost
+    );
+    eprintln!("hapax: warning: {lost}");
+    recovery.moved_aside.iter().for_each(|path| eprintln!("hapax: {} was kept", path.display()));
+    Some(Failure::Lost(lost))
+}
+
 /// All that can be said at the end.
 pub struct Report<'a> {
     pub counts: Counts,
