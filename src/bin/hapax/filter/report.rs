@@ -86,13 +86,10 @@ pub fn found(stats: &Stats) -> Option<Failure> {
         );
     }
     let first = recovery.damage.first()?;
-    let lost = format!(
-        "{first}: {} files and {} blocks of the state are lost, {}; duplicates of these ids may have passed",
-        recovery.files_lost, recovery.blocks_lost, recovery.ids_lost
-    );
-    eprintln!("hapax: warning: {lost}");
-    recovery.moved_aside.iter().for_each(|path| eprintln!("hapax: {} was kept", path.display()));
-    Some(Failure::Lost(lost))
+    eprintln!("hapax: warning: {first}; in all {} files and {} blocks", recovery.files_lost, recovery.blocks_lost);
+    recovery.moved_aside.iter().for_each(|path| eprintln!("hapax: {}: the damaged file is kept here", path.display()));
+    let lost = recovery.ids_lost;
+    Some(Failure::Lost(format!("{lost} are lost from the state: duplicates of them may have passed")))
 }
 
 /// All that can be said at the end.
