@@ -1,5 +1,13 @@
 //! Time is an argument: a [`Timestamp`] given to a call, or read from a [`Clock`].
 
+#[cfg(feature = "journal")]
+mod going_on;
+
+#[cfg(feature = "journal")]
+pub use self::going_on::ClockStep;
+#[cfg(feature = "journal")]
+pub(crate) use self::going_on::{Left, MachineTime, go_on};
+
 use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,8 +22,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// assert_eq!(t + Duration::from_secs(1), Timestamp::from_nanos(2_500_000_000));
 /// ```
 ///
-/// Only differences matter, so any origin will do, as long as one engine is given times of one origin. Times beyond 292
-/// years after the origin count as 292 years.
+/// Only differences matter, so any origin will do, as long as one engine is given times of one origin, and is told if that is not the
+/// origin of its clock ([`EventTime::unrelated`](crate::EventTime::unrelated)). Times beyond 292 years after the origin count as 292 years;
+/// an engine refuses those from 146 years on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
@@ -274,6 +283,14 @@ impl MonotonicClock {
     pub fn since_epoch(tick: Duration) -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         MonotonicClock { start: Timestamp::default() + since_epoch, ..Self::for_tick(tick) }
+    }
+
+    /// The same clock, but it is this late now.
+    #[cfg(feature = "journal")]
+    pub(crate) fn set(&mut self, now: Timestamp) {
+        self.origin = Instant::now();
+        self.coarse = self.coarse.as_ref().and_then(|_| coarse::Coarse::new());
+        self.start = now;
     }
 }
 

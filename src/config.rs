@@ -3,7 +3,8 @@
 use crate::claims::Claims;
 use crate::clock::Clock;
 use crate::digest::Digester;
-use crate::engine::{Engine, EngineClock};
+use crate::engine::Engine;
+use crate::engine_time::EngineClock;
 #[cfg(all(test, feature = "journal"))]
 use crate::journal::Surroundings;
 use crate::stats::Counters;
@@ -308,13 +309,27 @@ impl Builder {
             snapshot.restore(&engine)?;
         }
         #[cfg(feature = "journal")]
+        let mut resumed = snapshot.as_ref().map(Snapshot::resumed);
+        #[cfg(feature = "journal")]
+        let machine = journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
+        #[cfg(feature = "journal")]
         if let (Some(journal), Some(seed)) = (journal, seed) {
             let horizon = self.history.map(|(horizon, ..)| horizon);
             let retention = crate::journal::sizing::retention(self.window, engine.window.tick(), horizon);
             // What is read must not be lost while memory is made ready for it.
             engine.window.grow_in_thread(false);
-            engine.journal = Some(journal.replay(&engine, seed, retention)?);
+            let journal = journal.replay(&engine, seed, retention)?;
+            resumed = Some(journal.resumed()).filter(|resumed| resumed.clocks.is_some()).or(resumed);
+            engine.journal = Some(Box::new(journal));
             engine.window.grow_in_thread(self.growth_thread);
+        }
+        #[cfg(feature = "journal")]
+        if let Some(resumed) = resumed {
+            let step = engine.go_on(resumed.into(), (machine.clocks)().into());
+            let base = engine.time_base();
+            if let Some(journal) = &mut engine.journal {
+                journal.goes_on(step, base);
+            }
         }
         Ok(Dedup::new(Arc::new(engine), digester))
     }

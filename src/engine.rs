@@ -1,19 +1,17 @@
 //! The synchronous engine within: how the tiers decide together.
 
 use crate::claims::{Claims, Respected};
-use crate::clock::{Clock, MonotonicClock, Reading};
-#[cfg(feature = "journal")]
-use crate::clock::{Machine, TimeBase};
+use crate::clock::Reading;
 use crate::config::Unconfirmed;
 use crate::digest::{Digest, Digester};
+use crate::engine_time::EngineClock;
 use crate::history::Look;
 use crate::journal::Journal;
 use crate::stats::{Counters, Counts, Stats};
-use crate::stream_time::{Around, StreamTime};
+use crate::stream_time::StreamTime;
 use crate::window::{CHUNK, Chunk, TableMemory, bits};
 use crate::{History, Outcome, Refusal, Tier, Timestamp, Verdict, Window};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// What handles share.
 pub(crate) struct Engine {
@@ -28,71 +26,9 @@ pub(crate) struct Engine {
     /// What time is, if callers give it.
     pub(crate) stream_time: StreamTime,
     pub(crate) counters: Counters,
-    pub(crate) journal: Option<Journal>,
+    /// Apart, as most engines have none.
+    pub(crate) journal: Option<Box<Journal>>,
     pub(crate) unscoped: Digester,
-}
-
-/// Where the time is read. Clones read the same.
-#[derive(Clone)]
-pub(crate) struct EngineClock {
-    source: Source,
-    lag_nanos: u64,
-}
-
-/// The default clock is known to the compiler.
-#[derive(Clone)]
-enum Source {
-    Monotonic(MonotonicClock),
-    Custom(Arc<dyn Clock>),
-}
-
-impl EngineClock {
-    /// The given clock, or the default one, for a window of this tick.
-    pub(crate) fn new(clock: Option<Box<dyn Clock>>, tick: Duration) -> Self {
-        let (lag, source) = match clock {
-            Some(clock) => (clock.lag(), Source::Custom(clock.into())),
-            None => {
-                // So that what outlives the process can be understood by the next one.
-                let clock = MonotonicClock::since_epoch(tick);
-                (clock.lag(), Source::Monotonic(clock))
-            }
-        };
-        EngineClock { source, lag_nanos: lag.min(tick).as_nanos() as u64 }
-    }
-
-    #[inline(always)]
-    pub(crate) fn now(&self) -> Reading {
-        let time = match &self.source {
-            Source::Monotonic(clock) => clock.now(),
-            Source::Custom(clock) => clock.now(),
-        };
-        Reading { time, lag_nanos: self.lag_nanos }
-    }
-
-    /// The wall clock: the one that the builder was given, or the system's.
-    pub(crate) fn wall(&self) -> Timestamp {
-        match &self.source {
-            Source::Monotonic(_) => {
-                Timestamp::default() + SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-            }
-            Source::Custom(clock) => clock.now(),
-        }
-    }
-
-    /// The machine it runs on, with what it shows.
-    #[cfg(feature = "journal")]
-    pub(crate) fn machine(&self) -> Machine {
-        let clock = self.clone();
-        Machine::this(move || clock.now().time)
-    }
-
-    /// For how long a thread may wait by the system's clock without looking at this one: at most so long, if nobody knows how it runs.
-    pub(crate) fn glance(&self, unknown: Duration) -> Duration {
-        match &self.source {
-            Source::Monotonic(_) => Duration::MAX,
-            Source::Custom(_) => unknown,
-        }
-    }
 }
 
 /// Not in the history means: certainly not seen within its horizon.
@@ -246,7 +182,7 @@ impl Engine {
         self.window.advance(at);
         let mut counts = Counts::default();
         match &self.history {
-            _ if self.journal.as_ref().is_some_and(Journal::notes_checks) => {
+            _ if self.journal.as_ref().is_some_and(|journal| journal.notes_checks()) => {
                 self.check_batch_noting(digests, at, verdicts, &mut counts)
             }
             None => self.check_batch_without(digests, at, verdicts, &mut counts),
@@ -411,18 +347,6 @@ impl Engine {
         }
     }
 
-    /// The machine that what outlives the engine is written on.
-    #[cfg(feature = "journal")]
-    pub(crate) fn machine(&self) -> Machine {
-        self.clock.machine()
-    }
-
-    /// How it counts time.
-    #[cfg(feature = "journal")]
-    pub(crate) fn time_base(&self) -> TimeBase {
-        self.journal.as_ref().map_or_else(TimeBase::default, Journal::time_base)
-    }
-
     /// Forgets everything in the tiers. Sets no time.
     pub(crate) fn clear_tiers(&self) {
         if let Some(history) = &self.history {
@@ -443,6 +367,7 @@ impl Engine {
             duplicates_by_history: counts.duplicates_by_history(),
             bytes: size_of_val(self)
                 + Counters::BYTES
+                + self.stream_time.bytes()
                 + self.claims.bytes()
                 + window.bytes
                 + history.as_ref().map_or(0, |h| h.bytes),
@@ -452,48 +377,12 @@ impl Engine {
             stream_time_resets: self.stream_time.resets(),
             claims: self.claims.stats(self.clock.now().time),
             #[cfg(feature = "journal")]
-            journal: self.journal.as_ref().map(Journal::stats),
+            journal: self.journal.as_ref().map(|journal| journal.stats()),
             window,
             history,
             at: self.stream_time.external(at.time),
         }
     }
-
-    /// The time, when a caller does not give it.
-    #[inline(always)]
-    pub(crate) fn now(&self) -> Reading {
-        if !self.stream_time.is_by_clock() && !self.stream_time.note_clock() {
-            return self.window.latest().into();
-        }
-        let reading = self.clock.now();
-        // Of a clock that somebody has read before the first event, and then stood still, nothing is to come after it.
-        if self.stream_time.is_by_clock() { reading } else { self.window.latest().into() }
-    }
-
-    /// The time, for whoever only reads: it does not decide by which time the engine goes.
-    pub(crate) fn now_at_rest(&self) -> Reading {
-        if self.stream_time.is_by_events() { self.window.latest().into() } else { self.clock.now() }
-    }
-}
-
-impl Around for Engine {
-    fn wall(&self) -> u64 {
-        self.clock.wall().as_nanos()
-    }
-
-    fn clock(&self) -> u64 {
-        self.clock.now().time.as_nanos()
-    }
-
-    fn latest(&self) -> Option<u64> {
-        self.window.latest_start().map(Timestamp::as_nanos)
-    }
-
-    fn tick(&self) -> u64 {
-        self.window.tick().as_nanos() as u64
-    }
-
-    fn moved(&self, _offset: i64) {}
 }
 
 /// A chunk on its way through both tiers.

@@ -125,6 +125,7 @@ mod claims;
 mod config;
 mod dedup;
 mod engine;
+mod engine_time;
 mod event_time;
 mod stats;
 mod stream_time;
@@ -178,6 +179,8 @@ pub mod strategy;
 pub mod testing;
 
 pub use claims::{Attempt, Claim, ClaimOptions, ClaimStats, LostLease, Once, OnceError, Token};
+#[cfg(feature = "journal")]
+pub use clock::ClockStep;
 pub use clock::{Clock, ManualClock, MonotonicClock, Timestamp};
 pub use config::{Builder, Unconfirmed};
 pub use dedup::{Dedup, Forgotten, Prepared};

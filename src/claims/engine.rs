@@ -116,7 +116,7 @@ impl Marks for AtRest<'_> {
     fn forgets(&self, id: Digest) {
         let At(engine, at) = self.0;
         if let Some(journal) = &engine.journal {
-            journal.forgotten(engine.window.stamp_at(engine.window.stamp_at_rest(at)), id);
+            journal.forgotten(engine.window.stamp_at_rest(at), id);
         }
     }
 }

@@ -85,9 +85,8 @@ impl Appending<'_> {
     /// Appends ids that were checked, with their verdicts, at the time that their checks were given; see
     /// [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
     pub fn accepted_at(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>, at: Timestamp) {
-        let window = &self.engine.window;
-        let at = self.engine.stream_time.taken(at, window.latest());
-        self.ids(checked, window.stamp_at(at.into()));
+        let at = self.taken(at);
+        self.ids(checked, self.engine.window.stamp_at(at.into()));
     }
 
     /// Says how far a source has come, in whatever way it counts: an offset of a partition, of a file. The latest one that is said
@@ -103,11 +102,17 @@ impl Appending<'_> {
         }
     }
 
-    /// Says that stream time has come to here, although no id says so: a restart goes on from there.
+    /// Says that stream time has come to here, although no id says so: a restart goes on from there. It is a time that the engine was given, by a check
+    /// or a watermark; a later one counts as the latest that it was given.
     pub fn time(&mut self, at: Timestamp) {
         if self.has_room() {
-            self.payload.push_event(Kind::Time, at);
+            self.payload.push_event(Kind::Time, self.taken(at));
         }
+    }
+
+    /// The window's time of what was checked at a time.
+    fn taken(&self, at: Timestamp) -> Timestamp {
+        self.engine.stream_time.taken(at, self.engine.window.latest())
     }
 
     fn ids(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>, at: Stamp) {
@@ -198,7 +203,7 @@ impl Dedup {
     /// Appends ids whose checks have said that they are to be handled, now that they were: with
     /// [`deferred`](crate::JournalOptions::deferred), what is not appended is fresh after a crash. `checked` are ids with their verdicts, at the time
     /// that was given to their checks; or, if events may come late, at the largest that any check had been given by then, which is what an
-    /// engine counts a late one from.
+    /// engine counts a late one from. What was refused is not appended.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-deferred-{}", std::process::id()));

@@ -97,6 +97,6 @@ impl Dedup {
     }
 
     pub(super) fn journal(&self) -> Result<&Journal, JournalError> {
-        self.engine.journal.as_ref().ok_or(JournalError::NotConfigured)
+        self.engine.journal.as_deref().ok_or(JournalError::NotConfigured)
     }
 }

@@ -54,7 +54,7 @@ use self::disk::System;
 use self::payload::Kind;
 use self::recovery::{Found, Reopening};
 use self::writer::{Rules, Writer};
-use crate::clock::{Machine, SharedTimeBase, Stamp, TimeBase};
+use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::Digest;
 use crate::engine::Engine;
 use crate::{Error, Timestamp};
@@ -100,6 +100,11 @@ impl Opened {
         options.validate()?;
         let Surroundings { disk, machine, is_inline } = surroundings;
         Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline })
+    }
+
+    /// What it is written on.
+    pub(crate) fn machine(&self) -> Machine {
+        self.machine.clone()
     }
 
     /// The seed that its digests were made with, if it has any.
@@ -173,9 +178,16 @@ impl Journal {
     }
 
     /// What time it was when it was written last.
-    #[allow(dead_code, reason = "the engine's clock will go on from there")]
     pub(crate) fn resumed(&self) -> Resumed {
         self.resumed
+    }
+
+    /// The clock went on from what was recovered, and time is counted like this.
+    pub(crate) fn goes_on(&mut self, step: Option<ClockStep>, base: TimeBase) {
+        self.recovery.clock_step = step;
+        if base != self.time_base() {
+            self.set_time_base(base);
+        }
     }
 
     /// How time is counted.
@@ -184,7 +196,6 @@ impl Journal {
     }
 
     /// From now on time is counted like this.
-    #[allow(dead_code, reason = "the engine's clock will say so")]
     pub(crate) fn set_time_base(&self, base: TimeBase) {
         self.time.set(base);
         self.shared.append_time_base(base);

@@ -13,7 +13,7 @@ use super::salvage;
 use super::survey::{Survey, survey};
 use super::verdict::{Verdict, judge};
 use super::writer::{Segment, Start, lock};
-use crate::clock::{Clocks, Machine, TimeBase};
+use crate::clock::{ClockStep, Clocks, Machine, TimeBase};
 use crate::digest::Digester;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,6 +45,10 @@ pub struct Recovery {
     pub ids_lost_before: u64,
     /// Damaged files, under the names that they have now.
     pub moved_aside: Vec<PathBuf>,
+    /// What the wall clock was set by since the last engine wrote, if that is more than a second and more than a tick of the window: people, NTP, a
+    /// battery. Time goes on by what has really passed, as far as that can be known. Only with the default clock, and not where time comes
+    /// with events.
+    pub clock_step: Option<ClockStep>,
     /// How long it took.
     pub took: Duration,
 }
@@ -151,6 +155,7 @@ impl Found {
     fn report(&self, survey: &Survey, verdict: &Verdict) -> Recovery {
         let Sum { files, blocks, ids } = Sum::of(&verdict.defects);
         Recovery {
+            clock_step: None,
             segments: survey.files.len() as u64,
             blocks: survey.blocks,
             ids: survey.ids,

@@ -256,7 +256,6 @@ impl Snapshot {
     }
 
     /// What time it was when it was taken.
-    #[allow(dead_code, reason = "the engine's clock will go on from there")]
     pub(crate) fn resumed(&self) -> Resumed {
         self.resumed
     }

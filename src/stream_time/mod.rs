@@ -64,7 +64,8 @@ impl Latest {
 }
 
 struct Rare {
-    agreement: Agreement,
+    /// If there are jumps to agree on.
+    agreement: Option<Box<Agreement>>,
     resumed: Option<Resumed>,
 }
 
@@ -98,7 +99,7 @@ impl StreamTime {
             limit: AtomicU64::new(0),
             offset: AtomicU64::new(if is_declared { DECLARED } else { UNUSED } as u64),
             latest: policy.compares().then(|| Box::new(Latest(AtomicU64::new(0)))),
-            rare: Mutex::new(Rare { agreement: Agreement::new(&policy), resumed: None }),
+            rare: Mutex::new(Rare { agreement: Agreement::new(&policy).map(Box::new), resumed: None }),
             policy,
             resets: AtomicU64::new(0),
         }
@@ -186,13 +187,21 @@ impl StreamTime {
             let is_first = offset_of(seen).is_none();
             let latest = match is_first {
                 // Nothing is known of how it compares, unless a journal has told.
-                true => rare.resumed.map(|resumed| resumed.latest),
+                true => match rare.resumed {
+                    Some(Resumed::Events { latest, .. }) => Some(latest),
+                    Some(Resumed::Clock) | None => None,
+                },
                 false => self.latest.as_ref().and_then(|latest| latest.get()),
             };
             match self.policy.order(now, latest) {
                 Order::Late => return Err(Refusal::Late),
-                Order::Jump if !id.is_some_and(|id| rare.agreement.hear(id, now)) => return Err(Refusal::Ahead),
-                Order::Jump | Order::Near => {}
+                Order::Near => {}
+                Order::Jump => {
+                    let witness = id.zip(rare.agreement.as_mut());
+                    if !witness.is_some_and(|(id, agreement)| agreement.hear(id, now)) {
+                        return Err(Refusal::Ahead);
+                    }
+                }
             }
             if is_first {
                 // Acquire and release: either we see that the clock was used, or who wants to use it sees the offset.
@@ -237,7 +246,7 @@ impl StreamTime {
                 continue;
             }
             around.moved(offset);
-            rare.agreement.clear();
+            rare.agreement.iter_mut().for_each(|agreement| agreement.clear());
             if let Some(latest) = &self.latest {
                 latest.raise(now);
             }
@@ -251,6 +260,19 @@ impl StreamTime {
     #[cfg(feature = "journal")]
     pub(crate) fn resume(&self, resumed: Resumed) {
         self.rare().resumed = Some(resumed);
+        if resumed == Resumed::Clock {
+            // Not if the builder says that times come with events.
+            self.note_clock();
+        }
+    }
+
+    /// By how much the window's time is ahead of the events', if it goes by them, or will with the next event.
+    pub(crate) fn base(&self) -> Option<i64> {
+        let resumed = || match self.rare().resumed {
+            Some(Resumed::Events { offset, .. }) if !self.is_by_clock() => Some(offset),
+            _ => None,
+        };
+        self.offset().or_else(resumed)
     }
 
     /// Returns true if calls without a time go by the clock, and that was said.
@@ -278,7 +300,7 @@ impl StreamTime {
 
     /// A time of the window, as callers say it.
     pub(crate) fn external(&self, internally: Timestamp) -> Timestamp {
-        let offset = self.offset().unwrap_or(0);
+        let offset = self.base().unwrap_or(0);
         Timestamp::from_nanos(external(internally.as_nanos(), offset))
     }
 
@@ -287,6 +309,12 @@ impl StreamTime {
     pub(crate) fn taken(&self, at: Timestamp, latest: Timestamp) -> Timestamp {
         let at = self.offset().and_then(|offset| internal(at.as_nanos(), offset));
         at.map_or(latest, |at| Timestamp::from_nanos(at).min(latest))
+    }
+
+    /// Memory beside itself.
+    pub(crate) fn bytes(&self) -> usize {
+        let agreement = self.rare().agreement.as_ref().map_or(0, |agreement| agreement.bytes());
+        self.latest.as_ref().map_or(0, |_| size_of::<Latest>()) + agreement
     }
 
     pub(crate) fn resets(&self) -> u64 {

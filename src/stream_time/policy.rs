@@ -71,12 +71,15 @@ pub(super) struct Agreement {
 
 impl Agreement {
     /// With memory for as many as it will ever remember: four times as many as are enough, so that others between them do no harm.
-    pub(super) fn new(policy: &Policy) -> Self {
-        let (within, enough) = match policy.bound {
-            Bound::Jump { max, agreeing } => (max, agreeing),
-            _ => (0, 0),
+    pub(super) fn new(policy: &Policy) -> Option<Self> {
+        let Bound::Jump { max: within, agreeing: enough } = policy.bound else {
+            return None;
         };
-        Agreement { heard: Vec::with_capacity(4 * enough), within, enough }
+        Some(Agreement { heard: Vec::with_capacity(4 * enough), within, enough })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.heard.capacity() * size_of::<(Digest, u64)>()
     }
 
     /// Hears one more; true if enough of them agree with it. Then all are forgotten.
@@ -121,13 +124,13 @@ pub(super) struct Before {
     pub(super) tick: u64,
 }
 
-/// The time of an engine whose memory this one has.
+/// The time of the engine whose memory this one has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Resumed {
-    /// By how much it was ahead of its events'.
-    pub(crate) offset: i64,
-    /// Where it ended.
-    pub(crate) latest: u64,
+pub(crate) enum Resumed {
+    /// It went by its clock.
+    Clock,
+    /// It went by its events' time: by how much the window's was ahead of that, and where that ended, from where the clock goes on.
+    Events { offset: i64, latest: u64 },
 }
 
 impl Before {
@@ -138,17 +141,18 @@ impl Before {
     ///
     /// At most [`END`], as the window's time is.
     pub(super) fn offset(&self, first: u64) -> i64 {
-        let present = self.latest.max(self.clock);
-        match (self.resumed, present) {
+        if let Some(Resumed::Events { offset, latest }) = self.resumed {
             // What has passed by the clock since has passed.
-            (Some(Resumed { offset, latest }), Some(now)) if self.clock.is_some() => {
-                offset.saturating_add(difference(now.max(latest), latest)).min(END as i64)
-            }
-            (Some(Resumed { offset, .. }), _) => offset,
-            (None, None) => 0,
+            let since = self.clock.map_or(0, |clock| difference(clock.max(latest), latest));
+            return offset.saturating_add(since).min(END as i64);
+        }
+        let present_is_known = self.clock.is_some() || self.resumed == Some(Resumed::Clock);
+        match self.latest.max(self.clock) {
+            Some(now) if present_is_known => difference(now, first).max(0),
             // Time has stood still at its origin, waiting for this event. In whole ticks, so that it makes no difference for what follows.
-            (None, Some(now)) if now < self.tick && self.clock.is_none() => -difference(first - first % self.tick, 0),
-            (None, Some(now)) => difference(now, first).max(0),
+            Some(now) if now < self.tick => -difference(first - first % self.tick, 0),
+            // Nobody was there; or somebody of whom nobody knows how he counted.
+            _ => 0,
         }
     }
 }

@@ -35,7 +35,7 @@ fn events_are_late_or_far_ahead_by_more_than_is_allowed() {
 #[test]
 fn different_ids_of_about_one_time_make_a_jump() {
     let hear_all = |events: &[(u64, u64)]| {
-        let mut agreement = Agreement::new(&jumping(10, 3));
+        let mut agreement = Agreement::new(&jumping(10, 3)).unwrap();
         events.iter().map(|&(n, at)| agreement.hear(id(n), at)).collect::<Vec<_>>()
     };
     assert_eq!(hear_all(&[(1, 500), (2, 505), (3, 510)]), [false, false, true]);
@@ -51,7 +51,7 @@ fn different_ids_of_about_one_time_make_a_jump() {
 
 #[test]
 fn witnesses_take_no_more_memory_than_at_first() {
-    let mut agreement = Agreement::new(&jumping(10, 3));
+    let mut agreement = Agreement::new(&jumping(10, 3)).unwrap();
     let capacity = agreement.heard.capacity();
     assert!((0..1_000).all(|n| !agreement.hear(id(n), n * 100)));
     assert_eq!(agreement.heard.capacity(), capacity);
@@ -69,9 +69,14 @@ fn the_first_event_is_the_windows_present() {
     let waiting = Before { latest: Some(0), ..unused };
     assert_eq!((offset(waiting, 2_025), offset(waiting, 5)), (-2_020, 0));
     // A journal has told, and nothing has happened since; or the clock has gone on by 9.
-    let resumed = Before { latest: Some(100), resumed: Some(Resumed { offset: 3, latest: 100 }), ..unused };
+    let events = Resumed::Events { offset: 3, latest: 100 };
+    let resumed = Before { latest: Some(100), resumed: Some(events), ..unused };
     assert_eq!(offset(resumed, 50), 3);
     assert_eq!(offset(Before { clock: Some(109), ..resumed }, 50), 12);
+    // A journal of an engine that went by its clock; one that does not say.
+    let by_clock = Before { resumed: Some(Resumed::Clock), ..resumed };
+    assert_eq!((offset(by_clock, 50), offset(by_clock, 150)), (50, 0));
+    assert_eq!(offset(Before { resumed: None, ..resumed }, 50), 0);
 }
 
 #[test]
@@ -104,7 +109,7 @@ proptest! {
     fn nothing_jumps_without_witnesses(
         events in prop::collection::vec((0..6_u64, 0..60_u64), 0..60), within in 0..20_u64, enough in 1..5_usize,
     ) {
-        let mut agreement = Agreement::new(&jumping(within, enough));
+        let mut agreement = Agreement::new(&jumping(within, enough)).unwrap();
         let mut since = 0;
         for (i, &(n, at)) in events.iter().enumerate() {
             if agreement.hear(id(n), at) {
@@ -123,7 +128,7 @@ proptest! {
     fn enough_that_agree_are_taken(
         times in prop::collection::vec(0..=100_u64, 32..40), junk in prop::collection::vec(1_000..90_000_u64, 40),
     ) {
-        let mut agreement = Agreement::new(&jumping(100, 8));
+        let mut agreement = Agreement::new(&jumping(100, 8)).unwrap();
         let taken = times.iter().zip(junk).enumerate().any(|(n, (at, junk))| {
             agreement.hear(id(1_000 + n as u64), junk * 1_000) || agreement.hear(id(n as u64), 5_000 + at)
         });

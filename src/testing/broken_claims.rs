@@ -107,7 +107,8 @@ impl Subject for Map {
     fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
         Some(match self.take(id, at, self.0 == Flaw::ClaimsIgnoreClaims, Known::Claimed) {
             Outcome::Fresh => Attempt::Claimed(Box::new(move |completes, at| self.end(id, completes, at))),
-            Outcome::InProgress => Attempt::InProgress,
+            // (Refused is none: it takes every time.)
+            Outcome::InProgress | Outcome::Refused(_) => Attempt::InProgress,
             Outcome::Duplicate => Attempt::Duplicate,
         })
     }

@@ -316,7 +316,8 @@ fn outcome_index(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Fresh => 0,
         Outcome::Duplicate => 1,
-        Outcome::InProgress => 2,
+        // Refused is none: callers give no times. It would have to come again, too.
+        Outcome::InProgress | Outcome::Refused(_) => 2,
     }
 }
 

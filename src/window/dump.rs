@@ -111,6 +111,7 @@ mod tests {
             window.check(digest(n), Timestamp::from_millis(n * 2));
         }
         let at = Timestamp::from_millis(120_000);
+        window.advance(at.into());
         let (mut dumped, mut tables) = (Vec::new(), 0);
         window.dump(|what| match what {
             Dumped::Table { .. } => tables += 1,

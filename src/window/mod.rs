@@ -252,8 +252,11 @@ impl Window {
     }
 
     /// The same, but it sets no time.
-    pub(crate) fn stamp_at_rest(&self, at: Reading) -> Reading {
-        self.ticks.reading_of(self.tables().common.agree_at_rest(self.ticks.at(at)))
+    pub(crate) fn stamp_at_rest(&self, at: Reading) -> Stamp {
+        let mine = self.ticks.at(at);
+        let tick = self.tables().common.agree_at_rest(mine);
+        let reading = if tick == mine { at } else { self.ticks.reading_of(tick) };
+        Stamp { reading, tick: tick.pack() }
     }
 
     /// A reading that stamps as this one would have, had it been the latest.

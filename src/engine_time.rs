@@ -1,0 +1,227 @@
+//! What time it is for an engine: its clock, or its events.
+
+use crate::Timestamp;
+use crate::clock::{Clock, MonotonicClock, Reading};
+#[cfg(feature = "journal")]
+use crate::clock::{ClockStep, Left, Machine, MachineTime, TimeBase, go_on};
+use crate::engine::Engine;
+use crate::stream_time::Around;
+#[cfg(feature = "journal")]
+use crate::stream_time::Resumed;
+#[cfg(feature = "journal")]
+use crate::sync::{Ordering, StdAtomicU64};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Where the time is read. Clones read the same.
+#[derive(Clone)]
+pub(crate) struct EngineClock {
+    source: Source,
+    lag_nanos: u64,
+    /// By how much it was set since it was made; for those who have a clone from before.
+    #[cfg(feature = "journal")]
+    set_by: Arc<StdAtomicU64>,
+}
+
+/// The default clock is known to the compiler.
+#[derive(Clone)]
+enum Source {
+    Monotonic(MonotonicClock),
+    Custom(Arc<dyn Clock>),
+}
+
+impl EngineClock {
+    /// The given clock, or the default one, for a window of this tick.
+    pub(crate) fn new(clock: Option<Box<dyn Clock>>, tick: Duration) -> Self {
+        let (lag, source) = match clock {
+            Some(clock) => (clock.lag(), Source::Custom(clock.into())),
+            None => {
+                // So that what outlives the process can be understood by the next one.
+                let clock = MonotonicClock::since_epoch(tick);
+                (clock.lag(), Source::Monotonic(clock))
+            }
+        };
+        EngineClock {
+            source,
+            lag_nanos: lag.min(tick).as_nanos() as u64,
+            #[cfg(feature = "journal")]
+            set_by: Arc::default(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn now(&self) -> Reading {
+        let time = match &self.source {
+            Source::Monotonic(clock) => clock.now(),
+            Source::Custom(clock) => clock.now(),
+        };
+        Reading { time, lag_nanos: self.lag_nanos }
+    }
+
+    /// The default clock goes on from here, now. One that the builder was given is its owner's: then false.
+    #[cfg(feature = "journal")]
+    fn set(&mut self, now: Timestamp) -> bool {
+        match &mut self.source {
+            Source::Monotonic(clock) => {
+                let by = (now.as_nanos() as i64).wrapping_sub(clock.now().as_nanos() as i64);
+                // Relaxed: it says no more than what time it is.
+                self.set_by.fetch_add(by as u64, Ordering::Relaxed);
+                clock.set(now);
+                true
+            }
+            Source::Custom(_) => false,
+        }
+    }
+
+    /// The machine it runs on, with what it shows.
+    #[cfg(feature = "journal")]
+    pub(crate) fn machine(&self) -> Machine {
+        let (clock, before) = (self.clone(), self.set_by.load(Ordering::Relaxed));
+        Machine::this(move || {
+            let set_by = clock.set_by.load(Ordering::Relaxed).wrapping_sub(before) as i64;
+            let now = clock.now().time.as_nanos().saturating_add_signed(set_by);
+            Timestamp::from_nanos(now)
+        })
+    }
+
+    /// The wall clock: the one that the builder was given, or the system's.
+    pub(crate) fn wall(&self) -> Timestamp {
+        match &self.source {
+            Source::Monotonic(_) => {
+                Timestamp::default() + SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+            }
+            Source::Custom(clock) => clock.now(),
+        }
+    }
+
+    /// For how long a thread may wait by the system's clock without looking at this one: at most so long, if nobody knows how it runs.
+    pub(crate) fn glance(&self, unknown: Duration) -> Duration {
+        match &self.source {
+            Source::Monotonic(_) => Duration::MAX,
+            Source::Custom(_) => unknown,
+        }
+    }
+}
+
+impl Engine {
+    /// The time, when a caller does not give it.
+    #[inline(always)]
+    pub(crate) fn now(&self) -> Reading {
+        if !self.stream_time.is_by_clock() && !self.note_clock() {
+            return self.window.latest().into();
+        }
+        let reading = self.clock.now();
+        // Of a clock that somebody has read before the first event, and then stood still, nothing is to come after it.
+        if self.stream_time.is_by_clock() { reading } else { self.window.latest().into() }
+    }
+
+    /// The first call without a time: from here on the clock counts; false if events' times do.
+    #[inline(never)]
+    fn note_clock(&self) -> bool {
+        let noted = self.stream_time.note_clock();
+        #[cfg(feature = "journal")]
+        if let (true, Some(journal)) = (noted, &self.journal)
+            && journal.time_base().kind == BY_EVENTS
+        {
+            // It goes on from where events' time ended, so whoever reads the journal next must not take it for theirs.
+            journal.set_time_base(TimeBase::default());
+        }
+        noted
+    }
+
+    /// The time, for whoever only reads: it does not decide by which time the engine goes.
+    pub(crate) fn now_at_rest(&self) -> Reading {
+        if self.stream_time.is_by_events() { self.window.latest().into() } else { self.clock.now() }
+    }
+}
+
+/// Of a [`TimeBase`]: time comes with events, and the offset is that of [`StreamTime`](crate::stream_time::StreamTime).
+#[cfg(feature = "journal")]
+const BY_EVENTS: u64 = 1;
+
+/// The engine whose memory another one has, as far as that is known.
+#[cfg(feature = "journal")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Predecessor {
+    /// Its clock, when it wrote last.
+    pub(crate) left: Option<Left>,
+    /// By how much its time was ahead of its events', if it went by those.
+    pub(crate) events: Option<i64>,
+}
+
+#[cfg(feature = "journal")]
+impl From<crate::journal::Resumed> for Predecessor {
+    fn from(resumed: crate::journal::Resumed) -> Self {
+        let left = resumed.clocks.map(|clocks| Left {
+            engine: clocks.engine,
+            machine: clocks.into(),
+            same_boot: resumed.is_same_boot,
+        });
+        Predecessor { left, events: (resumed.base.kind == BY_EVENTS).then_some(resumed.base.offset_nanos) }
+    }
+}
+
+#[cfg(feature = "journal")]
+impl Engine {
+    /// The machine that what outlives the engine is written on.
+    pub(crate) fn machine(&self) -> Machine {
+        self.clock.machine()
+    }
+
+    /// How it counts time, for what outlives it.
+    pub(crate) fn time_base(&self) -> TimeBase {
+        match self.stream_time.base() {
+            Some(offset_nanos) => TimeBase { offset_nanos, kind: BY_EVENTS },
+            None => TimeBase::default(),
+        }
+    }
+
+    /// Goes on where another engine has ended, whose memory is back. The step that the wall clock has made meanwhile, if it is worth a word.
+    ///
+    /// The default clock goes on from the latest time that the memory has, or later; so nothing freezes, however far ahead that is.
+    pub(crate) fn go_on(&mut self, from: Predecessor, now: MachineTime) -> Option<ClockStep> {
+        let latest = self.window.latest_start().unwrap_or_default();
+        let (resumed, start, step) = match from.events {
+            // What the clock said of time means nothing for the events.
+            Some(offset) => (Resumed::Events { offset, latest: latest.as_nanos() }, latest, None),
+            None => {
+                let (start, step) = go_on(from.left, latest, now, self.window.tick());
+                (Resumed::Clock, start, step)
+            }
+        };
+        self.stream_time.resume(resumed);
+        let is_ours = self.clock.set(start);
+        step.filter(|_| is_ours)
+    }
+}
+
+impl Around for Engine {
+    fn wall(&self) -> u64 {
+        self.clock.wall().as_nanos()
+    }
+
+    fn clock(&self) -> u64 {
+        self.clock.now().time.as_nanos()
+    }
+
+    fn latest(&self) -> Option<u64> {
+        self.window.latest_start().map(Timestamp::as_nanos)
+    }
+
+    fn tick(&self) -> u64 {
+        self.window.tick().as_nanos() as u64
+    }
+
+    fn moved(&self, offset: i64) {
+        #[cfg(feature = "journal")]
+        if let Some(journal) = &self.journal {
+            journal.set_time_base(TimeBase { offset_nanos: offset, kind: BY_EVENTS });
+        }
+        #[cfg(not(feature = "journal"))]
+        let _ = offset;
+    }
+}
+
+#[cfg(all(test, feature = "journal", not(modelled)))]
+#[path = "engine_time_tests.rs"]
+mod tests;
