@@ -22,6 +22,7 @@ mod print;
 mod progress;
 mod report;
 mod resume;
+mod sample;
 mod signals;
 mod stages;
 mod state;
@@ -55,7 +56,7 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
     let mut output = Output::new().map_err(Failure::output)?;
     sources.iter().try_for_each(|source| source.check(output.file()))?;
     let size = plan::size_of(&sources);
-    let plan = Plan::new(&args, size, extractor.has_time())?;
+    let plan = Plan::new(&args, &sources, size, extractor.has_time())?;
     let time = check::time_of(args.window, extractor.has_time());
     let lost = report::found(&plan.dedup.stats());
     let earlier = Earlier::of(&plan.dedup)?;

@@ -1,6 +1,8 @@
 //! Before the first line: how large the engine must be.
 
+use super::extract::Extractor;
 use super::input::{Compression, Source, decompress, read_at};
+use super::sample;
 use crate::args::{Damage, FilterArgs, Unconfirmed};
 use crate::failure::Failure;
 use hapax::{Dedup, JournalError, JournalOptions};
@@ -28,6 +30,9 @@ pub struct Plan {
 /// Where to start: with 18 MB. How many lines there are tells no more than that there are no more ids.
 const CAPACITY_UNASKED: usize = 1_000_000;
 
+/// The most to start with if the ids in some places of the input say that there are many.
+const BYTES_UNASKED_MAX: usize = 1 << 30;
+
 /// The most that the window takes without being asked for.
 const MEMORY_UNASKED_MAX: usize = 8 << 30;
 
@@ -42,12 +47,22 @@ fn room_in(bytes: usize) -> usize {
 }
 
 impl Plan {
-    pub fn new(args: &FilterArgs, size: Option<Size>, has_time: bool) -> Result<Self, Failure> {
+    pub fn new(args: &FilterArgs, sources: &[Source], size: Option<Size>, has_time: bool) -> Result<Self, Failure> {
         let estimated = size.map(|size| with_margin(size.lines));
+        let distinct = size.filter(|size| args.window.is_none() && size.lines >= CAPACITY_UNASKED as u64);
+        let distinct = distinct.and_then(|size| {
+            let ids = sample::distinct(sources, &mut Extractor::new(&args.lines).ok()?, size.lines);
+            ids.map(with_margin)
+        });
         let (capacity, capacity_from) = match (args.capacity, estimated) {
             (Some(capacity), _) => (capacity, "given"),
             (None, Some(lines)) if lines < CAPACITY_UNASKED => (lines, "from the input's size"),
-            (None, _) => (CAPACITY_UNASKED, "to begin with"),
+            (None, _) => match distinct {
+                Some(ids) if ids > CAPACITY_UNASKED => {
+                    (ids.min(room_in(BYTES_UNASKED_MAX)), "from some of the input's ids")
+                }
+                _ => (CAPACITY_UNASKED, "to begin with"),
+            },
         };
         let capacity = match args.max_memory {
             Some(bytes) if args.capacity.is_none() => capacity.min(room_in(bytes)).max(1),
