@@ -13,6 +13,7 @@ mod ends;
 mod inputs;
 #[cfg(unix)]
 mod kills;
+mod memory;
 mod planning;
 mod predictions;
 mod refusing;

@@ -109,8 +109,14 @@ pub struct FilterArgs {
     #[arg(long, value_name = "OUTCOME", requires = "history", help_heading = "What is remembered")]
     pub unconfirmed: Option<Unconfirmed>,
 
-    /// Remember ids in this directory from one run to the next, and across crashes: killed at any time and started again with the same input and
-    /// options, at most what was printed last is printed twice, and nothing is missing
+    /// Remember ids in this directory, and how far each input was printed, from one run to the next
+    ///
+    /// However a run ends, the next one with the same inputs goes on from there: no line is missing, none is glued to another, and what is
+    /// printed again is at most what was printed last. To a file, what was written counts as printed (half a line at its end is
+    /// cut off); to a pipe, what its reader has taken; to anything else, what was written. A file that was replaced or cut short is new, and
+    /// so is a stream that begins otherwise; one that begins the same is skipped up to where it was, unless it was read to its
+    /// end and --window goes by the time of arrival. With other options for what events are, or for what is printed, an input is
+    /// read from its beginning
     #[arg(long, value_name = "DIR", help_heading = "What is remembered")]
     pub state: Option<PathBuf>,
 
