@@ -5,16 +5,22 @@ use crate::bytes::gzip;
 use crate::filter;
 use crate::inputs::{Directory, shell};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
-/// The most memory that a process had, in MB, once it has ended well.
-fn peak_mb(child: Child) -> u64 {
-    let mut status = 0;
-    // SAFETY: zeros are a value of rusage, which is numbers.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: a process that was started here and not waited for; status and usage live until the call returns.
-    let waited = unsafe { libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage) };
-    assert_eq!((waited, status), (child.id() as i32, 0));
-    usage.ru_maxrss as u64 / 1_000
+/// The most memory that a process had, in MB, once it has ended well. (What `wait4` says counts what we had when it was started.)
+fn peak_mb(mut child: Child) -> u64 {
+    let mut peak_kb = 0;
+    loop {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let peak =
+            status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+        peak_kb = peak_kb.max(peak.unwrap_or(0));
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success() && peak_kb > 0, "{status}");
+            return peak_kb / 1_000;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn peak_of(args: &[&str]) -> u64 {
