@@ -209,7 +209,9 @@ impl Builder {
     /// - What was accepted without a flush is durable within [`commit_interval`](JournalOptions::commit_interval) and a sync, or not at all.
     /// - What is only claimed leaves no trace.
     ///
-    /// Times are those of the engine's clock, so that must have the same origin in the next process. That of the default clock is the Unix epoch.
+    /// Time goes on from what the journal knows: with the default clock by what has passed since, even if the system's clock was set meanwhile
+    /// (then [`Recovery::clock_step`](crate::Recovery::clock_step) says so); where it comes with [events](Dedup::check_at), from the latest of them. A
+    /// [`clock`](Builder::clock) of your own must have the same origin in the next process.
     ///
     /// # Cost
     ///

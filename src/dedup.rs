@@ -30,8 +30,9 @@ use std::time::Duration;
 /// # Guarantees
 ///
 /// - Of any number of threads that check one id within the window, exactly one is told that it is fresh.
-/// - An id accepted at t is a duplicate at every t' with t' - t < W, and never (by the window) once t' - t >= W + 2 ticks. A
-///   duplicate does not extend its id's stay, unless [`refresh_on_duplicate`](Builder::refresh_on_duplicate) says so.
+/// - An id accepted at t is a duplicate at every t' with t' - t < W, and never (by the window) once t' - t >= W + 2 ticks. Both are times of
+///   the engine: with times that callers give, *stream time*, the latest given so far; an event that comes late counts as of that, not as of
+///   its own time. A duplicate does not extend its id's stay, unless [`refresh_on_duplicate`](Builder::refresh_on_duplicate) says so.
 /// - What can make it wrong, and how often, is counted in [`stats`](Dedup::stats): ids that had to go early, false duplicates.
 ///
 /// # Cost
@@ -86,16 +87,22 @@ impl Dedup {
         Dedup { engine: Arc::clone(&self.engine), digester: self.engine.unscoped.scoped(scope) }
     }
 
-    /// Whether the id is fresh or a duplicate, now. A fresh one is remembered from now on.
+    /// Checks an id now: it is fresh, a duplicate, or [claimed](Dedup::claim). A fresh one is remembered from now on.
+    ///
+    /// Now is what the clock says; or, if time comes with the events ([`check_at`](Dedup::check_at)), the latest of these.
     #[inline]
     pub fn check(&self, id: impl AsRef<[u8]>) -> Verdict {
         self.engine.check(self.digester.digest(id), self.engine.now())
     }
 
-    /// The same at a time that the caller gives: that of the event, say.
+    /// Checks an id at a time that the caller gives: that of the event, say.
     ///
-    /// The window is then measured in stream time, the largest time given so far, so that input that is out of order gives the same
-    /// answers at every run. From the first such call on the engine's clock is not read any more.
+    /// The window is then measured in stream time, the largest time given so far. From the first such call on the engine goes by that, also for
+    /// calls that are given none, and its clock is not read for the window any more. What was accepted by the clock before stays a duplicate for another window:
+    /// if the first event is earlier than what the clock said, its time is taken for the present.
+    ///
+    /// The same calls in the same order get the same answers at every run, however late events come, if the seed is fixed, and nothing has to go early:
+    /// with a [`growth_thread`](Builder::growth_thread) or at the byte budget, which ids go depends on chance.
     ///
     /// ```
     /// use hapax::{Dedup, Timestamp};
@@ -108,6 +115,12 @@ impl Dedup {
     /// assert!(dedup.check_at("a", Timestamp::from_secs(1_000)).is_fresh()); // late: it is 1062 by now
     /// # Ok::<(), hapax::Error>(())
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// A time that cannot be right would end the window for all ids, so its event is not taken: the verdict is
+    /// [`Outcome::Refused`](crate::Outcome::Refused), and nothing changes. Unless [`Builder::event_time`] says otherwise, that is one ahead of the
+    /// wall clock by more than the window (at least by more than a minute).
     #[inline]
     pub fn check_at(&self, id: impl AsRef<[u8]>, at: Timestamp) -> Verdict {
         self.engine.check_event(self.digester.digest(id), at)
@@ -133,7 +146,7 @@ impl Dedup {
     }
 
     /// Checks many ids at a time that the caller gives; see [`check_at`](Dedup::check_at). An empty batch tells the engine what time it
-    /// is, like a watermark.
+    /// is, like a watermark. All of a batch is refused, or none of it; a watermark that is refused changes nothing.
     pub fn check_batch_at<I>(&self, ids: I, at: Timestamp, verdicts: &mut Vec<Verdict>)
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
@@ -206,7 +219,7 @@ impl Dedup {
         self.engine.check_event(id.0, at)
     }
 
-    /// Which tier remembers an id, if any; the history's word is a guess. Changes nothing, and is not counted.
+    /// Returns the tier that remembers an id, if one does; the history's word is a guess. Changes nothing, not even the time, and is not counted.
     pub fn contains(&self, id: impl AsRef<[u8]>) -> Option<Tier> {
         let digest = self.digester.digest(id);
         if self.engine.window.contains(digest, self.engine.now_at_rest().time) {
@@ -219,7 +232,7 @@ impl Dedup {
     /// Forgets an id, so that it can be accepted again.
     ///
     /// A check that begins when this has returned finds the id fresh, unless another check accepted it in between, or the history
-    /// remembers it.
+    /// remembers it. It does not matter what time it is.
     pub fn forget(&self, id: impl AsRef<[u8]>) -> Forgotten {
         let digest = self.digester.digest(id);
         if !self.engine.forget(digest) {

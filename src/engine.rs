@@ -50,7 +50,7 @@ impl Engine {
             && journal.notes_checks()
             && self.extends(verdict)
         {
-            journal.accepted(self.window.stamp(at), [digest]);
+            journal.accepted(self.stamp(at), [digest]);
         }
         verdict
     }
@@ -315,7 +315,7 @@ impl Engine {
             }
             let extended = part.iter().zip(&verdicts[start..]).filter(|(_, verdict)| self.extends(**verdict));
             if let Some(journal) = &self.journal {
-                journal.accepted(self.window.stamp(at), extended.map(|(digest, _)| *digest));
+                journal.accepted(self.stamp(at), extended.map(|(digest, _)| *digest));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What time it is for an engine: its clock, or its events.
 
 use crate::Timestamp;
-use crate::clock::{Clock, MonotonicClock, Reading};
+use crate::clock::{Clock, MonotonicClock, Reading, Stamp};
 #[cfg(feature = "journal")]
 use crate::clock::{ClockStep, Left, Machine, MachineTime, TimeBase, go_on};
 use crate::engine::Engine;
@@ -127,6 +127,22 @@ impl Engine {
             journal.set_time_base(TimeBase::default());
         }
         noted
+    }
+
+    /// When it is that something was accepted, as the journal has it.
+    #[inline]
+    pub(crate) fn stamp(&self, at: Reading) -> Stamp {
+        // Clocks run forward; events come late.
+        match self.stream_time.is_by_events() {
+            true => self.window.stamp_late(at),
+            false => self.window.stamp(at),
+        }
+    }
+
+    /// The window's time of a watermark, or why it is refused.
+    #[cfg(feature = "journal")]
+    pub(crate) fn event_time(&self, at: Timestamp) -> Result<Timestamp, crate::Refusal> {
+        self.stream_time.admit(at).map_or_else(|| self.stream_time.decide(at, || None, self), Ok)
     }
 
     /// The time, for whoever only reads: it does not decide by which time the engine goes.

@@ -1,8 +1,8 @@
 //! What a journal remembers, and what it does when something goes wrong.
 
 use hapax::{
-    Attempt, Builder, ClaimOptions, Dedup, Error, JournalError, JournalOptions, ManualClock, Recovery, SyncMode, Tier,
-    Timestamp,
+    Attempt, Builder, ClaimOptions, Damage, Dedup, Error, JournalError, JournalOptions, Loss, ManualClock, Recovery,
+    SyncMode, Tier, Timestamp,
 };
 use std::fs;
 use std::future::Future;
@@ -504,9 +504,14 @@ fn stream_time_goes_on_from_where_it_was_said_to_be() {
     let (directory, clock) = (Directory::new("time"), clock());
     let dedup = directory.open(&clock);
     let at = Timestamp::from_secs(2_000_000);
-    dedup.check_at("a", at);
+    clock.set(at + 2 * WINDOW);
+    assert!(dedup.check_at("a", at).is_fresh());
     dedup.append(|appending| appending.time(at + 2 * WINDOW)).unwrap();
+    // Such a time cannot be right, and changes nothing.
+    dedup.append(|appending| appending.time(at + 1_000 * WINDOW)).unwrap();
     drop(dedup);
+    assert!(directory.open(&clock).check_at("b", at + 2 * WINDOW).is_fresh());
+    assert!(directory.open(&clock).check_at("b", at + 5 * WINDOW / 2).is_duplicate());
     assert!(directory.open(&clock).check_at("a", at).is_fresh(), "it is later than that");
 }
 
@@ -567,4 +572,254 @@ fn duplicates_are_neither_appended_nor_committed() {
         dedup.flush().unwrap();
     }
     assert_eq!(dedup.stats().journal.unwrap(), before);
+}
+
+#[test]
+fn what_is_accepted_while_all_is_cleared_is_durable() {
+    let (directory, clock) = (Directory::new("clearing"), clock());
+    let open = || {
+        let options = JournalOptions::new().sync(SyncMode::System);
+        directory.builder(&clock, options).capacity(300_000).build().unwrap()
+    };
+    let dedup = open();
+    let (next, done) = (std::sync::atomic::AtomicU32::new(0), std::sync::atomic::AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (dedup, next, done) = (&dedup, &next, &done);
+            scope.spawn(move || {
+                let (mut verdicts, mut ended) = (Vec::new(), Vec::new());
+                while !done.load(std::sync::atomic::Ordering::Acquire) {
+                    let start = next.fetch_add(50, std::sync::atomic::Ordering::Relaxed);
+                    let ids = (start..start + 50).map(u32::to_be_bytes);
+                    match thread {
+                        0 => ids.for_each(|id| assert!(!dedup.check(id).is_duplicate())),
+                        1 => dedup.check_batch(ids, &mut verdicts),
+                        _ => dedup.complete_batch(ids.filter_map(|id| dedup.claim(id).claimed()), &mut ended),
+                    }
+                    dedup.flush().unwrap();
+                }
+            });
+        }
+        for _ in 0..9 {
+            dedup.clear();
+        }
+        done.store(true, std::sync::atomic::Ordering::Release);
+    });
+    dedup.flush().unwrap();
+    let end = next.into_inner();
+    let known: Vec<_> = (0..end).filter(|id| dedup.contains(id.to_be_bytes()).is_some()).collect();
+    drop(dedup);
+    let dedup = open();
+    let lost = known.iter().filter(|id| dedup.contains(id.to_be_bytes()).is_none()).count();
+    assert_eq!(lost, 0, "of {} that were known, of {end}", known.len());
+}
+
+#[test]
+fn a_directory_that_is_gone_is_noticed_at_the_next_flush_and_can_be_made_again() {
+    let (directory, clock) = (Directory::new("gone"), clock());
+    let dedup = directory.open(&clock);
+    dedup.check("a");
+    dedup.flush().unwrap();
+    let moved = Directory::new("gone-elsewhere");
+    fs::rename(&directory.0, &moved.0).unwrap();
+    assert!(matches!(dedup.flush(), Err(JournalError::Gone { path }) if path == directory.0));
+    assert!(dedup.durable_up_to().is_err() && dedup.appended_up_to().is_err());
+    assert!(block_on(dedup.flush_async()).is_err());
+    dedup.check("b");
+    let reopened = dedup.reopen_journal().unwrap();
+    assert_eq!((reopened.written_late, reopened.dropped), (1, 0));
+    assert_eq!((reopened.files_lost, reopened.ids_lost), (1, 1));
+    dedup.flush().unwrap();
+    assert_eq!(dedup.reopen_journal().unwrap().failed_at, None);
+    // The file that is written, too.
+    directory.segments().iter().for_each(|path| fs::remove_file(path).unwrap());
+    assert!(matches!(dedup.flush(), Err(JournalError::Gone { .. })));
+    dedup.check("c");
+    assert_eq!(dedup.reopen_journal().unwrap().written_late, 1);
+    drop(dedup);
+    let dedup = directory.open(&clock);
+    assert!(dedup.check("c").is_duplicate() && dedup.check("b").is_fresh());
+}
+
+/// A small file system in memory, if one may make one.
+#[cfg(target_os = "linux")]
+struct Tmpfs(Directory);
+
+#[cfg(target_os = "linux")]
+impl Tmpfs {
+    fn new(name: &str, size: &str) -> Result<Self, String> {
+        let directory = Directory::new(name);
+        fs::create_dir(&directory.0).map_err(|error| error.to_string())?;
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&directory.0);
+        let output = mount.output().map_err(|error| error.to_string())?;
+        match output.status.success() {
+            true => Ok(Tmpfs(directory)),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0.0).status();
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_said_and_when_there_is_room_it_goes_on() {
+    let disk = match Tmpfs::new("full", "300k") {
+        Ok(disk) => disk,
+        Err(why) => return println!("SKIPPED: a file system of its own takes root: {why}"),
+    };
+    let ballast = disk.0.0.join("ballast");
+    fs::write(&ballast, vec![1; 150_000]).unwrap();
+    let clock = clock();
+    let open = || {
+        Dedup::builder().window(WINDOW).clock(clock.clone()).journal(disk.0.0.join("j"), JournalOptions::new()).build()
+    };
+    let dedup = open().unwrap();
+    let batch = |n: u32| (500 * n..500 * (n + 1)).map(u32::to_be_bytes);
+    let mut verdicts = Vec::new();
+    let mut n = 0;
+    let failed = loop {
+        dedup.check_batch(batch(n), &mut verdicts);
+        n += 1;
+        if let Err(error) = dedup.flush() {
+            break error;
+        }
+    };
+    assert!(failed.to_string().contains("/j") && n > 5, "{failed} after {n}");
+    dedup.check_batch(batch(n), &mut verdicts);
+    assert!(dedup.flush().is_err() && dedup.reopen_journal().is_err(), "there is no room yet");
+    let id = dedup.digest("x");
+    assert!(dedup.append_batch_prepared([(id, dedup.check_prepared(id))]).is_err());
+    fs::remove_file(ballast).unwrap();
+    let reopened = dedup.reopen_journal().unwrap();
+    assert_eq!((reopened.written_late, reopened.dropped, reopened.files_lost), (1_001, 0, 0));
+    dedup.flush().unwrap();
+    assert_eq!(dedup.stats().journal.unwrap().reopened, 1);
+    drop(dedup);
+    let dedup = open().unwrap();
+    assert!((0..=n).flat_map(batch).all(|id| dedup.contains(id).is_some()), "of {n} batches");
+    let recovery = recovery(&dedup);
+    assert_eq!((recovery.ids, recovery.torn.len()), (u64::from(500 * (n + 1)) + 1, 0));
+}
+
+#[test]
+fn over_its_budget_it_goes_on_by_itself_when_files_have_expired() {
+    let (directory, clock) = (Directory::new("heals"), clock());
+    let options = JournalOptions::new().max_disk_bytes(4_000).segment_length(WINDOW / 4);
+    let dedup = directory.builder(&clock, options).build().unwrap();
+    let mut n = 0_u32;
+    let mut failures = 0;
+    for _ in 0..100 {
+        dedup.check(n.to_be_bytes());
+        n += 1;
+        let outcome = dedup.flush();
+        failures += u32::from(outcome.is_err());
+        if outcome.is_err() {
+            assert!(matches!(outcome, Err(JournalError::OverBudget { .. })), "{outcome:?}");
+        }
+        clock.advance(WINDOW / 50);
+    }
+    let stats = dedup.stats().journal.unwrap();
+    assert!(failures > 5 && stats.reopened > 0, "{failures} failures, {stats:?}");
+    clock.advance(3 * WINDOW);
+    dedup.check("late");
+    dedup.flush().unwrap();
+    assert!(dedup.stats().journal.unwrap().disk_bytes <= 4_000);
+}
+
+/// A journal of some files, each with an id, that was stopped cleanly.
+fn of_files(name: &str, clock: &ManualClock) -> (Directory, Vec<PathBuf>) {
+    let directory = Directory::new(name);
+    for id in 0..5_u32 {
+        let dedup = directory.open(clock);
+        dedup.check_batch([id.to_be_bytes(), (100 + id).to_be_bytes()], &mut Vec::new());
+        dedup.flush().unwrap();
+        dedup.check((200 + id).to_be_bytes());
+    }
+    let segments = directory.segments();
+    assert_eq!(segments.len(), 5);
+    (directory, segments)
+}
+
+#[test]
+fn damage_is_refused_and_said_or_what_is_whole_is_kept() {
+    let clock = clock();
+    let zero_header = |path: &Path| {
+        let mut bytes = fs::read(path).unwrap();
+        bytes[..96].fill(0);
+        fs::write(path, bytes).unwrap();
+    };
+    let flip_first_block = |path: &Path| {
+        let mut bytes = fs::read(path).unwrap();
+        bytes[96 + 100] ^= 1;
+        fs::write(path, bytes).unwrap();
+    };
+    let delete = |path: &Path| fs::remove_file(path).unwrap();
+    let cut = |path: &Path| fs::File::options().write(true).open(path).unwrap().set_len(230).unwrap();
+    type Damages<'d> = &'d dyn Fn(&Path);
+    let cases: [(&str, usize, Damages<'_>, u64, u64); 8] = [
+        ("first-deleted", 0, &delete, 1, 3),
+        ("middle-deleted", 2, &delete, 1, 3),
+        ("last-deleted", 4, &delete, 1, 3),
+        ("middle-header", 2, &zero_header, 0, 0),
+        ("last-header", 4, &zero_header, 0, 0),
+        ("last-flipped", 4, &flip_first_block, 0, 2),
+        ("middle-cut", 2, &cut, 0, 1),
+        ("last-cut", 4, &cut, 0, 1),
+    ];
+    for (name, file, damage, files_lost, ids_lost) in cases {
+        let (directory, segments) = of_files(name, &clock);
+        damage(&segments[file]);
+        let before: Vec<_> = directory.segments().iter().map(|path| fs::read(path).unwrap()).collect();
+        match directory.builder(&clock, JournalOptions::new()).build() {
+            Err(Error::Journal(JournalError::Damaged { path, files_lost: files, ids_lost: ids, .. })) => {
+                assert_eq!((path, files, ids), (segments[file].clone(), files_lost, Loss::Exactly(ids_lost)), "{name}");
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+        let after: Vec<_> = directory.segments().iter().map(|path| fs::read(path).unwrap()).collect();
+        assert_eq!(before, after, "{name}");
+        let inspection = hapax::inspect(&directory.0).unwrap();
+        assert_eq!((inspection.damage.len(), inspection.damage[0].ids_lost), (1, Loss::Exactly(ids_lost)), "{name}");
+
+        let keep = JournalOptions::new().damage(Damage::Keep);
+        let dedup = directory.builder(&clock, keep).build().unwrap();
+        let recovery = recovery(&dedup);
+        assert_eq!((recovery.files_lost, recovery.ids_lost), (files_lost, Loss::Exactly(ids_lost)), "{name}");
+        assert_eq!(recovery.damage, inspection.damage);
+        assert_eq!(recovery.ids, 15 - ids_lost, "{name}");
+        let known =
+            [0, 100, 200].iter().flat_map(|n| *n..n + 5).filter(|id: &u32| dedup.contains(id.to_be_bytes()).is_some());
+        assert_eq!(known.count() as u64, 15 - ids_lost, "{name}");
+        assert_eq!(recovery.moved_aside.len() as u64, 1 - files_lost, "{name}");
+        assert!(recovery.moved_aside.iter().all(|path| fs::read(path).unwrap() == before[file]), "{name}");
+        dedup.check("more");
+        drop(dedup);
+        let dedup = directory.open(&clock);
+        let again = dedup.stats().journal.unwrap().recovery;
+        assert_eq!((again.damage.len(), again.ids, again.ids_lost_before), (0, 16 - ids_lost, ids_lost), "{name}");
+    }
+}
+
+#[test]
+fn a_journal_of_another_version_is_refused_and_said() {
+    let (directory, clock) = (Directory::new("version"), clock());
+    directory.open(&clock).check("a");
+    for path in directory.segments().into_iter().chain([directory.0.join("mark")]) {
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[12] = 1;
+        fs::write(path, bytes).unwrap();
+    }
+    for damage in [Damage::Refuse, Damage::Keep] {
+        match directory.builder(&clock, JournalOptions::new().damage(damage)).build() {
+            Err(Error::Journal(JournalError::NotOurs { what: "version", got, .. })) => assert_eq!(got, "1"),
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -41,7 +41,7 @@ impl Marks for At<'_> {
         if self.0.refresh_on_duplicate {
             self.0.window.check_at(id, self.1);
             if let Some(journal) = &self.0.journal {
-                journal.accepted(self.0.window.stamp(self.1), [id]);
+                journal.accepted(self.0.stamp(self.1), [id]);
             }
         }
     }
@@ -55,13 +55,13 @@ impl Marks for At<'_> {
             history.insert(id, self.0.window.no_earlier(self.1.time));
         }
         if let Some(journal) = &self.0.journal {
-            journal.accepted(self.0.window.stamp(self.1), [id]);
+            journal.accepted(self.0.stamp(self.1), [id]);
         }
     }
 
     fn forgets(&self, id: Digest) {
         if let Some(journal) = &self.0.journal {
-            journal.forgotten(self.0.window.stamp(self.1), id);
+            journal.forgotten(self.0.stamp(self.1), id);
         }
     }
 }
@@ -168,7 +168,7 @@ impl Engine {
             if let Some(journal) = &self.journal
                 && self.extends(verdict)
             {
-                journal.accepted(self.window.stamp(at), [id]);
+                journal.accepted(self.stamp(at), [id]);
             }
             verdict
         };

@@ -79,7 +79,7 @@ pub struct Appending<'e> {
 impl Appending<'_> {
     /// Appends ids that were checked, with their verdicts, now. Of those only what is to be remembered is appended.
     pub fn accepted(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>) {
-        self.ids(checked, self.engine.window.stamp(self.engine.now()));
+        self.ids(checked, self.engine.stamp(self.engine.now()));
     }
 
     /// Appends ids that were checked, with their verdicts, at the time that their checks were given; see
@@ -102,11 +102,13 @@ impl Appending<'_> {
         }
     }
 
-    /// Says that stream time has come to here, although no id says so: a restart goes on from there. It is a time that the engine was given, by a check
-    /// or a watermark; a later one counts as the latest that it was given.
+    /// Says that stream time has come to here, although no id says so: a restart goes on from there. A time that a
+    /// [check](Dedup::check_at) would refuse changes nothing.
     pub fn time(&mut self, at: Timestamp) {
-        if self.has_room() {
-            self.payload.push_event(Kind::Time, self.taken(at));
+        if let Ok(at) = self.engine.event_time(at)
+            && self.has_room()
+        {
+            self.payload.push_event(Kind::Time, at);
         }
     }
 

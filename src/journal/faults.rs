@@ -19,7 +19,7 @@ const DIRECTORY: &str = "/journal";
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
-fn directory() -> &'static Path {
+pub(super) fn directory() -> &'static Path {
     Path::new(DIRECTORY)
 }
 
@@ -28,11 +28,11 @@ fn machine() -> Machine {
     Machine { clocks: Arc::new(clocks), boot: 4 }
 }
 
-fn id(n: u64) -> Digest {
+pub(super) fn id(n: u64) -> Digest {
     Digest { place: n, mark: !n }
 }
 
-fn second(n: u64) -> Stamp {
+pub(super) fn second(n: u64) -> Stamp {
     Stamp { reading: Timestamp::from_secs(n).into(), tick: n }
 }
 
@@ -40,7 +40,7 @@ fn second(n: u64) -> Stamp {
 const IDS: u64 = 30;
 const RETENTION: Duration = Duration::from_secs(12);
 
-fn rules(segment_length: Duration, retention: Duration) -> Rules {
+pub(super) fn rules(segment_length: Duration, retention: Duration) -> Rules {
     Rules {
         directory: directory().into(),
         seed: 7,
@@ -59,15 +59,19 @@ fn reopening(damage: Damage) -> Reopening {
 }
 
 /// Opens what there is; the ids in it.
-fn open(disk: &Simulated, damage: Damage) -> Result<(Found, Recovered, Vec<u64>), JournalError> {
-    let found = Found::open(Arc::new(disk.clone()), directory(), &machine())?;
+pub(super) fn open(disk: &Simulated, damage: Damage) -> Result<(Found, Recovered, Vec<u64>), JournalError> {
+    let found = Found::open(Arc::new(disk.of_this_boot()), directory(), &machine())?;
     let mut ids = Vec::new();
     let recovered = found.replay(&reopening(damage), |run| ids.extend(run.ids().map(|id| id.place)))?;
     Ok((found, recovered, ids))
 }
 
 /// Goes on with it.
-fn go_on(disk: &Simulated, rules: Rules, damage: Damage) -> Result<(Arc<Shared>, Recovered, Vec<u64>), JournalError> {
+pub(super) fn go_on(
+    disk: &Simulated,
+    rules: Rules,
+    damage: Damage,
+) -> Result<(Arc<Shared>, Recovered, Vec<u64>), JournalError> {
     let (found, mut recovered, ids) = open(disk, damage)?;
     let rules = Rules { salt: recovered.salt, ..rules };
     let start = std::mem::take(&mut recovered.start);
@@ -75,7 +79,7 @@ fn go_on(disk: &Simulated, rules: Rules, damage: Damage) -> Result<(Arc<Shared>,
     Ok((Arc::new(Shared::new(&JournalOptions::new(), writer, true)), recovered, ids))
 }
 
-fn stop(shared: &Shared) {
+pub(super) fn stop(shared: &Shared) {
     shared.close();
     shared.finish();
 }

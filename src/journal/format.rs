@@ -214,6 +214,11 @@ impl BlockHeader {
         xxh3_64_with_seed(&bytes[..BLOCK_HEADER_BYTES - 8], xxh3_64_with_seed(payload, salt))
     }
 
+    /// Whether it stands for blocks that are lost: no other one is empty.
+    pub(super) fn is_stand_in(&self) -> bool {
+        self.payload_bytes == 0
+    }
+
     /// The first number that it is or stands for.
     pub(super) fn start(&self) -> u64 {
         self.number.saturating_sub(self.skipped)

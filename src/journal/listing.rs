@@ -82,6 +82,11 @@ pub(super) fn list(disk: &dyn Disk, directory: &Path) -> Result<Listing, Journal
 }
 
 impl Listing {
+    /// Whether a file may be the first one ever, created when the process died.
+    fn is_the_first(&self, number: u64) -> bool {
+        number == 0 && self.keys.is_none() && matches!(self.mark, mark::Found::Missing)
+    }
+
     fn add(
         &mut self,
         path: PathBuf,
@@ -116,7 +121,7 @@ impl Listing {
         let has_header_only = size <= HEADER_BYTES as u64;
         match (is_marked, self.keys) {
             // Blocks are written to a file only when the mark names it.
-            (false, _) if has_header_only && (is_beyond || self.keys.is_none()) => self.leftovers.push(path),
+            (false, _) if has_header_only && (is_beyond || self.is_the_first(number)) => self.leftovers.push(path),
             (true, Some(_)) => {
                 self.files.push(Listed { path, number, size, header: Err("the header is destroyed") });
             }

@@ -9,6 +9,8 @@
 mod append;
 mod commit;
 mod damage;
+#[cfg(test)]
+mod damaged;
 mod dedup;
 mod disk;
 mod error;
@@ -23,6 +25,8 @@ mod options;
 mod payload;
 mod recovery;
 mod reopen;
+#[cfg(test)]
+mod restarts;
 mod salvage;
 mod scan;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::options::{Damage, SyncMode};
 use super::payload::Run;
 use super::salvage;
 use super::survey::{Survey, survey};
-use super::verdict::{Verdict, judge};
+use super::verdict::{Judged, Verdict, judge};
 use super::writer::{Segment, Start, lock};
 use crate::clock::{ClockStep, Clocks, Machine, TimeBase};
 use crate::digest::Digester;
@@ -178,7 +178,7 @@ impl Found {
         let mut is_clean =
             matches!(self.listing.mark, mark::Found::Here(mark) if mark.is_clean && mark.number == number);
         let mark = Mark { seed, salt, is_clean: true, number, ids, first, first_ids };
-        let has_nothing = |file: &&super::verdict::Judged| file.blocks == 0 && !file.is_damaged;
+        let has_nothing = |file: &&Judged| file.blocks == 0;
         let empty: Vec<_> = verdict.files.iter().filter(has_nothing).collect();
         if !verdict.defects.is_empty() || (!empty.is_empty() && !is_clean) {
             // Nobody looks for an empty file that is about to be deleted, nor for what is known to be lost.
@@ -198,10 +198,10 @@ impl Found {
             path: file.path.clone(),
             bytes: file.kept_bytes(),
             latest: file.latest,
-            first: file.start(),
+            first: file.start,
             first_ids: file.first_ids,
         });
-        let stand_ins = verdict.stand_ins.iter().map(|block| salvage::segment_of(&self.directory, block));
+        let stand_ins = verdict.stand_ins.iter().map(|missing| salvage::segment_of(&self.directory, missing));
         let mut old: Vec<_> = kept.chain(stand_ins).collect();
         old.sort_by_key(|segment| segment.first);
         Ok(Start { old, number, ids, positions: Positions::default(), is_clean })

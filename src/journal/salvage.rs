@@ -3,11 +3,11 @@
 
 use super::disk::{Disk, DiskFile, read_full, write_all};
 use super::error::JournalError;
-use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header};
+use super::format::{BLOCK_HEADER_BYTES, HEADER_BYTES, Header};
 use super::listing::Keys;
 use super::options::SyncMode;
 use super::recovery::Reopening;
-use super::verdict::{Judged, Part, Verdict};
+use super::verdict::{Judged, Missing, Part, Verdict};
 use super::writer::{Segment, name};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ pub(super) fn salvage(
     for file in verdict.files.iter().filter(|file| file.is_damaged) {
         aside.push(mender.mend(file)?);
     }
-    for block in &verdict.stand_ins {
-        mender.stand_in(block)?;
+    for missing in &verdict.stand_ins {
+        mender.stand_in(missing)?;
     }
     Ok(aside)
 }
@@ -39,16 +39,11 @@ struct Mender<'d> {
 }
 
 impl Mender<'_> {
+    /// (One that has nothing to be kept gets a header, by which it is known whose the directory is, until the mark says so.)
     fn mend(&self, file: &Judged) -> Result<PathBuf, JournalError> {
         let path = &file.path;
         let Keys { seed, salt } = self.keys;
-        if file.parts.is_empty() {
-            let aside = self.free_name(path)?;
-            self.disk.rename(path, &aside).map_err(JournalError::io("rename", path))?;
-            self.sync_directory()?;
-            return Ok(aside);
-        }
-        let (number, ids) = (file.start(), file.first_ids);
+        let (number, ids) = (file.number, file.first_ids);
         let header = file.header.map_or_else(
             || Header { seed, salt, number, created: self.rules.wall_nanos, ids, boot: 0, time: Default::default() },
             |header| Header { number, ids, ..header },
@@ -60,12 +55,13 @@ impl Mender<'_> {
     }
 
     /// A file in the place of one that is missing.
-    fn stand_in(&self, block: &BlockHeader) -> Result<(), JournalError> {
+    fn stand_in(&self, missing: &Missing) -> Result<(), JournalError> {
         let Keys { seed, salt } = self.keys;
-        let path = segment_of(self.directory, block).path;
-        let (number, created) = (block.start(), self.rules.wall_nanos);
-        let header = Header { seed, salt, number, created, ids: block.ids, boot: 0, time: Default::default() };
-        let new = self.write_new(&path, &header, |to| self.write(to, &path, &block.seal(&[], salt).encode()))?;
+        let Segment { path, first: number, first_ids: ids, .. } = segment_of(self.directory, missing);
+        let created = self.rules.wall_nanos;
+        let header = Header { seed, salt, number, created, ids, boot: 0, time: Default::default() };
+        let new =
+            self.write_new(&path, &header, |to| self.write(to, &path, &missing.block.seal(&[], salt).encode()))?;
         self.replace(&new, &path)
     }
 
@@ -188,13 +184,13 @@ impl Mender<'_> {
 }
 
 /// What a file is that stands for one that is missing.
-pub(super) fn segment_of(directory: &Path, block: &BlockHeader) -> Segment {
+pub(super) fn segment_of(directory: &Path, Missing { block, first_ids }: &Missing) -> Segment {
     Segment {
         path: directory.join(name(block.start())),
         bytes: (HEADER_BYTES + BLOCK_HEADER_BYTES) as u64,
         latest: block.latest,
         first: block.start(),
-        first_ids: block.ids,
+        first_ids: *first_ids,
     }
 }
 
@@ -212,13 +208,5 @@ impl Judged {
             Part::StandIn(_) => BLOCK_HEADER_BYTES as u64,
         });
         HEADER_BYTES as u64 + bytes.sum::<u64>()
-    }
-
-    /// The first block that is kept of it.
-    pub(super) fn start(&self) -> u64 {
-        match self.parts.first() {
-            Some(Part::StandIn(block)) => block.start().min(self.number),
-            _ => self.number,
-        }
     }
 }

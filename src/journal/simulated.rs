@@ -50,7 +50,11 @@ struct Planned {
 
 /// A disk; clones are the same one.
 #[derive(Clone, Default)]
-pub(crate) struct Simulated(Arc<Mutex<World>>);
+pub(crate) struct Simulated {
+    world: Arc<Mutex<World>>,
+    /// Of which boot it is, for one that must not be used after another.
+    boot: Option<u64>,
+}
 
 #[derive(Default)]
 struct World {
@@ -69,6 +73,8 @@ struct World {
     calls: u64,
     /// By whom, by file.
     locked: BTreeMap<u64, u64>,
+    /// How often it was started again.
+    boots: u64,
 }
 
 #[derive(Clone, Default)]
@@ -121,8 +127,33 @@ impl Simulated {
         Self::default()
     }
 
+    /// Another disk with the same on it.
+    pub(crate) fn copy(&self) -> Self {
+        let world = self.world();
+        let (files, entries, directories) = (world.files.clone(), world.entries.clone(), world.directories.clone());
+        let (synced, changes, next) = (world.synced.clone(), world.changes.clone(), world.next);
+        let copy = World { files, entries, directories, synced, changes, next, ..World::default() };
+        Simulated { world: Arc::new(Mutex::new(copy)), boot: None }
+    }
+
+    /// The same disk as a process has it: after a crash it is none any more.
+    pub(crate) fn of_this_boot(&self) -> Self {
+        let boot = Some(self.world().boots);
+        Simulated { boot, ..self.clone() }
+    }
+
+    /// A call begins; what goes wrong with it, if anything.
+    fn enter(&self, call: Call) -> io::Result<(MutexGuard<'_, World>, Option<Fault>)> {
+        let mut world = self.world();
+        if self.boot.is_some_and(|boot| boot != world.boots) {
+            return Err(io::Error::other("from before a restart"));
+        }
+        let fault = world.call(call)?;
+        Ok((world, fault))
+    }
+
     fn world(&self) -> MutexGuard<'_, World> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How much it has room for from now on; `None` is enough.
@@ -137,13 +168,6 @@ impl Simulated {
     /// A call goes wrong: of this kind, or of any that may change something, when so many have come before it.
     pub(crate) fn plan(&self, call: Option<Call>, after: u64, fault: Fault) {
         self.world().planned.push(Planned { call, after, fault });
-    }
-
-    /// Nothing more goes wrong.
-    pub(crate) fn heal(&self) {
-        let mut world = self.world();
-        world.planned.clear();
-        world.is_dead = false;
     }
 
     /// How many calls there were that may have changed something.
@@ -278,6 +302,7 @@ impl World {
         self.locked.clear();
         self.planned.clear();
         self.is_dead = false;
+        self.boots += 1;
         self.drop_unused();
     }
 
@@ -353,8 +378,7 @@ impl World {
 
 impl Disk for Simulated {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
-        let mut world = self.world();
-        world.call(Call::CreateDirectory)?;
+        let (mut world, _) = self.enter(Call::CreateDirectory)?;
         if !world.directories.contains_key(path) {
             let number = world.number();
             world.directories.insert(path.into(), number);
@@ -363,8 +387,7 @@ impl Disk for Simulated {
     }
 
     fn lock(&self, path: &Path, _: &str) -> Result<Box<dyn Held>, NotLocked> {
-        let mut world = self.world();
-        world.call(Call::Lock).map_err(NotLocked::Io)?;
+        let (mut world, _) = self.enter(Call::Lock).map_err(NotLocked::Io)?;
         let file = match world.entry(path) {
             Ok(file) => file,
             Err(_) => {
@@ -385,8 +408,7 @@ impl Disk for Simulated {
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        let mut world = self.world();
-        world.call(Call::List)?;
+        let (world, _) = self.enter(Call::List)?;
         if !world.directories.contains_key(directory) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -394,8 +416,7 @@ impl Disk for Simulated {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let mut world = self.world();
-        world.call(Call::Open)?;
+        let (world, _) = self.enter(Call::Open)?;
         let file = world.entry(path)?;
         Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
     }
@@ -405,8 +426,7 @@ impl Disk for Simulated {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let mut world = self.world();
-        world.call(Call::Create)?;
+        let (mut world, _) = self.enter(Call::Create)?;
         world.must_be_new(path)?;
         let file = world.new_file(Vec::new());
         world.change(Change::Put(path.into(), file));
@@ -414,8 +434,7 @@ impl Disk for Simulated {
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        let mut world = self.world();
-        world.call(Call::SyncDirectory)?;
+        let (mut world, _) = self.enter(Call::SyncDirectory)?;
         if !world.directories.contains_key(path) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -427,16 +446,14 @@ impl Disk for Simulated {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut world = self.world();
-        world.call(Call::Rename)?;
+        let (mut world, _) = self.enter(Call::Rename)?;
         let file = world.entry(from)?;
         world.change(Change::Moved(from.into(), to.into(), file));
         Ok(())
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut world = self.world();
-        world.call(Call::Link)?;
+        let (mut world, _) = self.enter(Call::Link)?;
         let file = world.entry(from)?;
         world.must_be_new(to)?;
         world.change(Change::Put(to.into(), file));
@@ -444,16 +461,14 @@ impl Disk for Simulated {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let mut world = self.world();
-        world.call(Call::Remove)?;
+        let (mut world, _) = self.enter(Call::Remove)?;
         world.entry(path)?;
         world.change(Change::Gone(path.into()));
         Ok(())
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
-        let mut world = self.world();
-        world.call(Call::Identity)?;
+        let (world, _) = self.enter(Call::Identity)?;
         match world.directories.get(path) {
             Some(number) => Ok(Identity(1, *number)),
             None => world.entry(path).map(|file| Identity(1, file)),
@@ -473,8 +488,7 @@ impl SimulatedFile {
         call: Call,
         what: impl FnOnce(&mut Contents, Option<Fault>, u64) -> io::Result<R>,
     ) -> io::Result<R> {
-        let mut world = self.disk.world();
-        let fault = world.call(call)?;
+        let (mut world, fault) = self.disk.enter(call)?;
         let room = world.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(world.used()));
         if fault == Some(Fault::HalfThenFull) {
             world.capacity = Some(0);

@@ -143,7 +143,7 @@ fn add(pieces: &mut Vec<Piece>, offset: u64, bytes: u64, block: BlockHeader, acc
     let end_ids = block.ids.saturating_add(accepted);
     match pieces.last_mut() {
         Some(Piece::Blocks(stretch)) if stretch.end() == block.start() => {
-            stretch.lost_before += if block.skipped > 0 { block.ids.saturating_sub(stretch.end_ids) } else { 0 };
+            stretch.lost_before += if block.is_stand_in() { block.ids.saturating_sub(stretch.end_ids) } else { 0 };
             stretch.bytes += bytes;
             stretch.blocks += 1;
             stretch.last = block;

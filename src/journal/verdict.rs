@@ -19,11 +19,22 @@ pub(super) enum Part {
     StandIn(BlockHeader),
 }
 
+/// A file that is missing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missing {
+    /// What stands for its blocks.
+    pub(super) block: BlockHeader,
+    /// Accepted before it.
+    pub(super) first_ids: u64,
+}
+
 /// What is to become of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
     pub(super) path: PathBuf,
     pub(super) number: u64,
+    /// The first block that is kept of it, or stood in for.
+    pub(super) start: u64,
     /// Whether it has anything that no crash leaves.
     pub(super) is_damaged: bool,
     pub(super) header: Option<Header>,
@@ -43,7 +54,7 @@ pub(super) struct Verdict {
     /// Files that have expired, and were about to be deleted.
     pub(super) expired: Vec<PathBuf>,
     /// What is to be made in the place of files that are missing.
-    pub(super) stand_ins: Vec<BlockHeader>,
+    pub(super) stand_ins: Vec<Missing>,
     pub(super) defects: Vec<Defect>,
     /// The end of the last file, as a crash leaves it.
     pub(super) torn: Option<Bad>,
@@ -94,6 +105,7 @@ impl Judge<'_> {
         self.verdict.files.push(Judged {
             path: listed.path.clone(),
             number: listed.number,
+            start: listed.number,
             is_damaged: false,
             header: listed.header.ok(),
             parts: Vec::new(),
@@ -142,9 +154,9 @@ impl Judge<'_> {
         if to > from {
             let ids = stretch.first.ids.saturating_sub(self.verdict.ids);
             // Of what is behind a block that stands for others, some was known.
-            let loss = if stretch.first.skipped > 0 { Loss::AtMost(ids) } else { Loss::Exactly(ids) };
+            let loss = if stretch.first.is_stand_in() { Loss::AtMost(ids) } else { Loss::Exactly(ids) };
             self.gap(from, to, loss, stretch.first.ids, Some(stretch));
-        } else if stretch.first.skipped > 0 {
+        } else if stretch.first.is_stand_in() {
             self.verdict.ids_lost_before += stretch.first.ids.saturating_sub(self.verdict.ids);
         }
         self.verdict.ids_lost_before += stretch.lost_before;
@@ -155,6 +167,9 @@ impl Judge<'_> {
         self.last = Some(stretch.last);
         let latest = self.latest;
         if let Some(file) = self.current() {
+            if file.parts.is_empty() {
+                file.start = stretch.first.start();
+            }
             file.parts.push(Part::Bytes { offset: stretch.offset, bytes: stretch.bytes });
             file.blocks += stretch.blocks;
             file.bytes += stretch.bytes;
@@ -170,13 +185,15 @@ impl Judge<'_> {
         let (number, skipped) = (to - 1, to - 1 - from);
         let block = BlockHeader { number, skipped, ids, first, first_ids, latest, clocks, ..BlockHeader::default() };
         let files = self.verdict.files.len();
+        // A file that has no blocks, and is not the last, had some.
+        let had_more = |file: &Judged| file.is_damaged || file.parts.is_empty();
         let is_in = |file: &Judged| file.number <= from || !file.parts.is_empty();
         let here = match next {
             // At the end of all, it may be of the last file or of one after it.
-            None => files.checked_sub(1).filter(|i| self.verdict.files[*i].is_damaged),
+            None => files.checked_sub(1).filter(|i| had_more(&self.verdict.files[*i])),
             Some(_) => files.checked_sub(1).filter(|i| is_in(&self.verdict.files[*i])),
         };
-        let before = files.checked_sub(2).filter(|i| next.is_some() && self.verdict.files[*i].is_damaged);
+        let before = files.checked_sub(2).filter(|i| next.is_some() && had_more(&self.verdict.files[*i]));
         match here.or(before) {
             Some(i) => self.gap_in(i, block, to - from, loss),
             None => {
@@ -185,26 +202,34 @@ impl Judge<'_> {
                 let (blocks_lost, file_is_missing) = (to - from, true);
                 let defect = Defect { path, offset: 0, what, file_is_missing, blocks_lost, ids_lost: loss };
                 self.verdict.defects.push(defect);
-                self.verdict.stand_ins.push(block);
+                self.verdict.stand_ins.push(Missing { block, first_ids: self.verdict.ids });
             }
         }
     }
 
-    fn gap_in(&mut self, i: usize, block: BlockHeader, blocks: u64, loss: Loss) {
+    fn gap_in(&mut self, i: usize, block: BlockHeader, blocks_lost: u64, ids_lost: Loss) {
         let path = self.verdict.files[i].path.clone();
-        if i + 1 == self.verdict.files.len() && self.open.is_none() {
-            let offset = self.verdict.files[i].bytes;
-            self.defect(offset, "blocks are missing", Loss::default());
-        }
-        let known = self.verdict.defects.iter().rposition(|defect| defect.path == path);
-        if let Some(defect) = known.and_then(|known| self.verdict.defects.get_mut(known)) {
-            // What is exact now was only bounded before.
-            let bounded = matches!(defect.ids_lost, Loss::AtMost(_)) && defect.blocks_lost == 0;
-            defect.ids_lost = if bounded { loss } else { defect.ids_lost.and(loss) };
-            defect.blocks_lost += blocks;
+        let is_at_hand = i + 1 == self.verdict.files.len();
+        let of_it = self.verdict.defects.iter().rposition(|defect| defect.path == path);
+        match of_it.filter(|_| !is_at_hand || self.open.is_some()) {
+            Some(known) => {
+                let defect = &mut self.verdict.defects[known];
+                // What is exact now was only bounded before.
+                let bounded = matches!(defect.ids_lost, Loss::AtMost(_)) && defect.blocks_lost == 0;
+                defect.ids_lost = if bounded { ids_lost } else { defect.ids_lost.and(ids_lost) };
+                defect.blocks_lost += blocks_lost;
+            }
+            None => {
+                let (offset, what) = (self.verdict.files[i].bytes, "blocks are missing");
+                let file_is_missing = false;
+                self.verdict.defects.push(Defect { path, offset, what, file_is_missing, blocks_lost, ids_lost });
+            }
         }
         let file = &mut self.verdict.files[i];
         file.is_damaged = true;
+        if file.parts.is_empty() {
+            file.start = block.start();
+        }
         file.parts.push(Part::StandIn(block));
         file.blocks += 1;
         file.latest = file.latest.max(block.latest);
@@ -217,7 +242,9 @@ impl Judge<'_> {
             mark::Found::Missing => "the mark is missing: whether there were files after the last one nobody knows",
             mark::Found::Damaged(_) => "the mark is damaged: whether there were files after the last one nobody knows",
         };
-        if survey.blocks > 0 || matches!(mark, mark::Found::Damaged(_)) {
+        // The first file of all, begun when the process died, has nothing yet.
+        let had_none_yet = survey.files.iter().all(|file| file.listed.number == 0 && file.pieces.is_empty());
+        if !had_none_yet || matches!(mark, mark::Found::Damaged(_)) {
             let (path, ids_lost) = (self.directory.join(mark::NAME), Loss::AtLeast(0));
             let (offset, file_is_missing, blocks_lost) = (0, false, 0);
             self.verdict.defects.push(Defect { path, offset, what: found, file_is_missing, blocks_lost, ids_lost });

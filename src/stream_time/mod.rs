@@ -79,7 +79,7 @@ pub(crate) trait Around {
     fn latest(&self) -> Option<u64>;
     /// Nanoseconds a tick.
     fn tick(&self) -> u64;
-    /// The offset is another one from now on, before any event is taken with it.
+    /// The offset will be this one; no event was taken with it yet.
     fn moved(&self, offset: i64);
 }
 
@@ -176,47 +176,77 @@ impl StreamTime {
     fn decide_alone(&self, at: u64, id: Option<Digest>, around: &impl Around) -> Result<Timestamp, Refusal> {
         let mut rare = self.rare();
         let limit = self.policy.limit(|| around.wall());
-        loop {
-            // Acquire: partner of the release in `note_clock`.
-            let seen = self.offset.load(Ordering::Acquire) as i64;
-            let offset = match offset_of(seen) {
-                Some(offset) => offset,
-                None => self.before(seen, rare.resumed, around).offset(at),
-            };
-            let now = internal(at, offset).filter(|_| at < limit).ok_or(Refusal::Ahead)?;
-            let is_first = offset_of(seen).is_none();
-            let latest = match is_first {
-                // Nothing is known of how it compares, unless a journal has told.
-                true => match rare.resumed {
-                    Some(Resumed::Events { latest, .. }) => Some(latest),
-                    Some(Resumed::Clock) | None => None,
-                },
-                false => self.latest.as_ref().and_then(|latest| latest.get()),
-            };
-            match self.policy.order(now, latest) {
-                Order::Late => return Err(Refusal::Late),
-                Order::Near => {}
-                Order::Jump => {
-                    let witness = id.zip(rare.agreement.as_mut());
-                    if !witness.is_some_and(|(id, agreement)| agreement.hear(id, now)) {
-                        return Err(Refusal::Ahead);
-                    }
-                }
-            }
-            if is_first {
-                // Acquire and release: either we see that the clock was used, or who wants to use it sees the offset.
-                let set = self.offset.compare_exchange(seen as u64, offset as u64, Ordering::AcqRel, Ordering::Relaxed);
-                if set.is_err() {
-                    continue;
-                }
-                around.moved(offset);
-            }
-            if let Some(latest) = &self.latest {
-                latest.raise(now);
-            }
-            self.set_limit(limit, offset);
-            return Ok(Timestamp::from_nanos(now));
+        if at >= limit {
+            return Err(Refusal::Ahead);
         }
+        let seen = self.hold();
+        let offset = offset_of(seen).unwrap_or_else(|| self.before(seen, rare.resumed, around).offset(at));
+        let is_first = offset_of(seen).is_none();
+        let now = match self.judge(at, id, (offset, is_first), &mut rare) {
+            Ok(now) => now,
+            Err(refusal) => {
+                if is_first {
+                    self.offset.store(seen as u64, Ordering::Release);
+                }
+                return Err(refusal);
+            }
+        };
+        if is_first {
+            self.settle(offset, around);
+        }
+        if let Some(latest) = &self.latest {
+            latest.raise(now);
+        }
+        self.set_limit(limit, offset);
+        Ok(Timestamp::from_nanos(now))
+    }
+
+    /// Compares an event with the latest, and with those that were refused before.
+    fn judge(
+        &self,
+        at: u64,
+        id: Option<Digest>,
+        (offset, is_first): (i64, bool),
+        rare: &mut Rare,
+    ) -> Result<u64, Refusal> {
+        let now = internal(at, offset).ok_or(Refusal::Ahead)?;
+        let latest = match rare.resumed {
+            Some(Resumed::Events { latest, .. }) if is_first => Some(latest),
+            // Nothing is known of how it compares.
+            _ if is_first => None,
+            _ => self.latest.as_ref().and_then(|latest| latest.get()),
+        };
+        match self.policy.order(now, latest) {
+            Order::Near => Ok(now),
+            Order::Late => Err(Refusal::Late),
+            Order::Jump => {
+                let witness = id.zip(rare.agreement.as_mut());
+                let agree = witness.is_some_and(|(id, agreement)| agreement.hear(id, now));
+                if agree { Ok(now) } else { Err(Refusal::Ahead) }
+            }
+        }
+    }
+
+    /// Lets calls without a time go by the latest, while somebody looks up what the present is; what they went by before. Under the lock.
+    fn hold(&self) -> i64 {
+        loop {
+            let seen = self.offset.load(Ordering::Acquire) as i64;
+            if !matches!(seen, UNUSED | CLOCK) {
+                return seen;
+            }
+            // Acquire: partner of the release in `note_clock`. Release: whoever has read the clock and looks again after this drops what it said.
+            let held = self.offset.compare_exchange(seen as u64, DECLARED as u64, Ordering::AcqRel, Ordering::Relaxed);
+            if held.is_ok() {
+                return seen;
+            }
+        }
+    }
+
+    /// From now on this is the offset. Under the lock.
+    fn settle(&self, offset: i64, around: &impl Around) {
+        // First, so that nothing is written before that with it.
+        around.moved(offset);
+        self.offset.store(offset as u64, Ordering::Release);
     }
 
     fn before(&self, seen: i64, resumed: Option<Resumed>, around: &impl Around) -> Before {
@@ -231,29 +261,25 @@ impl StreamTime {
         if to.as_nanos() >= limit {
             return Err(NoReset::Ahead);
         }
-        loop {
-            let seen = self.offset.load(Ordering::Acquire) as i64;
-            let clock = (seen == CLOCK).then(|| around.clock());
-            let latest = self.latest.as_ref().and_then(|latest| latest.get());
-            let now = around.latest().max(clock).max(latest).unwrap_or(0);
-            // With less than a month to go on for, what comes next would soon be refused.
-            if now >= END - (1 << 51) {
-                return Err(NoReset::Over);
-            }
-            let offset = difference(now, to.as_nanos());
-            let set = self.offset.compare_exchange(seen as u64, offset as u64, Ordering::AcqRel, Ordering::Relaxed);
-            if set.is_err() {
-                continue;
-            }
-            around.moved(offset);
-            rare.agreement.iter_mut().for_each(|agreement| agreement.clear());
-            if let Some(latest) = &self.latest {
-                latest.raise(now);
-            }
-            self.set_limit(limit, offset);
-            self.resets.fetch_add(1, Ordering::Relaxed);
-            return Ok(offset);
+        let seen = self.hold();
+        let clock = (seen == CLOCK).then(|| around.clock());
+        let latest = self.latest.as_ref().and_then(|latest| latest.get());
+        let now = around.latest().max(clock).max(latest).unwrap_or(0);
+        // With less than a month to go on for, what comes next would soon be refused.
+        if now >= END - (1 << 51) {
+            self.offset.store(seen as u64, Ordering::Release);
+            return Err(NoReset::Over);
         }
+        let offset = difference(now, to.as_nanos());
+        self.settle(offset, around);
+        rare.agreement.iter_mut().for_each(|agreement| agreement.clear());
+        if let Some(latest) = &self.latest {
+            latest.raise(now);
+        }
+        self.set_limit(limit, offset);
+        // Relaxed: it counts.
+        self.resets.fetch_add(1, Ordering::Relaxed);
+        Ok(offset)
     }
 
     /// A journal or a snapshot has told of another engine's time. Before anybody else knows this one.
@@ -278,7 +304,7 @@ impl StreamTime {
     /// Returns true if calls without a time go by the clock, and that was said.
     #[inline(always)]
     pub(crate) fn is_by_clock(&self) -> bool {
-        // Acquire: partner of the release in `decide_alone`: who sees an offset sees what led to it.
+        // Acquire: partner of the release in `settle`: who sees an offset sees what led to it.
         self.offset.load(Ordering::Acquire) as i64 == CLOCK
     }
 
@@ -330,3 +356,6 @@ impl StreamTime {
 fn offset_of(seen: i64) -> Option<i64> {
     (seen > DECLARED).then_some(seen)
 }
+
+#[cfg(all(test, any(loom, shuttle)))]
+mod models;

@@ -259,6 +259,14 @@ impl Window {
         Stamp { reading, tick: tick.pack() }
     }
 
+    /// The same for one that may be late: others may have been given any time in its tick.
+    pub(crate) fn stamp_late(&self, at: Reading) -> Stamp {
+        let Stamp { reading, tick } = self.stamp(at);
+        let end = self.ticks.start_of(Tick::unpack(tick).stamp).as_nanos();
+        let lag_nanos = reading.lag_nanos.max(end.saturating_sub(reading.time.as_nanos()));
+        Stamp { reading: Reading { lag_nanos, ..reading }, tick }
+    }
+
     /// A reading that stamps as this one would have, had it been the latest.
     #[cfg(feature = "journal")]
     pub(crate) fn stamp_at(&self, at: Reading) -> Stamp {

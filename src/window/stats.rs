@@ -15,7 +15,8 @@ pub struct WindowStats {
     pub live: u64,
     /// Digests that had to go although they were, or for a caller with a slower clock might have been, live.
     pub evicted_live: u64,
-    /// No digest younger than this has been evicted for a window's time: W, unless `evicted_live` has grown.
+    /// The shortest stay of the digests that were evicted in the last window (or up to two): none was younger. A bound and not what is usual: most stay for
+    /// longer, and one that goes after a moment sets it to that. W, if none was evicted.
     pub effective_window: Duration,
     /// The grain of time; see [`Window::tick`].
     pub tick: Duration,

@@ -1,6 +1,6 @@
 //! Files that somebody has damaged: a journal's segment and a snapshot, read as what they are.
 
-use hapax::{Dedup, Error, Int, JournalError, JournalOptions, ManualClock, Timestamp};
+use hapax::{Damage, Dedup, Error, Int, JournalError, JournalOptions, ManualClock, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -11,7 +11,7 @@ const IDS: u64 = 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     Refused,
-    /// It was read up to some id.
+    /// So many ids of it were read.
     Ids(u64),
 }
 
@@ -21,9 +21,9 @@ fn builder() -> hapax::Builder {
     Dedup::builder().window(Duration::from_secs(3600)).capacity(1).seed(7).clock(clock)
 }
 
-/// Valid files to begin with: a segment and a snapshot.
-fn valid() -> &'static [Vec<u8>; 2] {
-    static VALID: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+/// Valid files to begin with: a segment, a snapshot, and the mark of the segment's journal.
+fn valid() -> &'static [Vec<u8>; 3] {
+    static VALID: OnceLock<[Vec<u8>; 3]> = OnceLock::new();
     VALID.get_or_init(|| {
         let directory = directory();
         let dedup = builder().journal(&directory, JournalOptions::new()).build().unwrap();
@@ -32,8 +32,9 @@ fn valid() -> &'static [Vec<u8>; 2] {
             dedup.flush().unwrap();
         }
         dedup.snapshot(directory.join("snapshot")).unwrap();
-        let files = [segment(&directory), directory.join("snapshot")].map(|path| std::fs::read(path).unwrap());
         drop(dedup);
+        let paths = [segment(&directory), directory.join("snapshot"), directory.join("mark")];
+        let files = paths.map(|path| std::fs::read(path).unwrap());
         std::fs::remove_dir_all(directory).unwrap();
         files
     })
@@ -63,35 +64,58 @@ pub fn fuzz(bytes: &[u8]) -> Option<Read> {
         _ => file.extend_from_slice(edits),
     }
     let directory = directory();
-    let dedup = match is_snapshot {
+    let read = match is_snapshot {
         true => {
             let path = directory.join("snapshot");
             std::fs::write(&path, &file).unwrap();
-            builder().restore(path).build()
+            read(builder().restore(path).build(), IDS)
         }
         false => {
             std::fs::write(segment(&directory), &file).unwrap();
-            hapax::inspect(&directory).map_err(Error::from).and_then(|inspection| {
-                let dedup = builder().journal(&directory, JournalOptions::new()).build();
-                let recovered = dedup.as_ref().map_or(0, |dedup| dedup.stats().journal.unwrap().recovery.ids);
-                assert_eq!(inspection.segments.iter().flat_map(|s| &s.runs).map(|run| run.ids).sum::<u64>(), recovered);
-                dedup
-            })
+            std::fs::write(directory.join("mark"), &valid()[2]).unwrap();
+            read_journal(&directory)
         }
     };
-    let read = match dedup {
+    std::fs::remove_dir_all(directory).unwrap();
+    Some(read)
+}
+
+/// A journal that was stopped cleanly: what is missing is damage, and is refused, or reported.
+fn read_journal(directory: &Path) -> Read {
+    let open = |damage| builder().journal(directory, JournalOptions::new().damage(damage)).build();
+    let inspected = hapax::inspect(directory);
+    let is_damaged = inspected.as_ref().is_ok_and(|inspection| !inspection.damage.is_empty());
+    match open(Damage::Refuse) {
         Ok(dedup) => {
-            let known = (0..IDS).take_while(|id| dedup.contains(Int::from(*id)).is_some()).count() as u64;
-            assert!((known..2 * IDS).all(|id| dedup.contains(Int::from(id)).is_none()), "more than a prefix");
+            assert!(!is_damaged && dedup.stats().journal.unwrap().recovery.torn.is_empty());
+            return read(Ok(dedup), IDS);
+        }
+        Err(Error::Journal(JournalError::Damaged { .. })) => assert!(is_damaged),
+        Err(error) => {
+            assert!(inspected.is_err(), "{error}");
+            return read(Err(error), 0);
+        }
+    }
+    let recovered = inspected.unwrap().segments.iter().flat_map(|s| &s.runs).map(|run| run.ids).sum::<u64>();
+    let dedup = open(Damage::Keep).unwrap();
+    let recovery = dedup.stats().journal.unwrap().recovery;
+    assert_eq!(recovery.ids, recovered);
+    assert_eq!(IDS - recovered, recovery.ids_lost.ids(), "{recovery:?}");
+    read(Ok(dedup), recovered)
+}
+
+/// What an engine knows, which was told so many ids.
+fn read(dedup: Result<Dedup, Error>, told: u64) -> Read {
+    match dedup {
+        Ok(dedup) => {
+            let known = (0..IDS).filter(|id| dedup.contains(Int::from(*id)).is_some()).count() as u64;
+            assert_eq!(known, told, "a part of what it was told");
             assert_eq!(dedup.stats().window.live, known, "ids that were never written");
-            assert!(!is_snapshot || known == IDS, "a part of a snapshot");
             Read::Ids(known)
         }
         Err(Error::Journal(JournalError::NotOurs { .. })) => Read::Refused,
         Err(error) => panic!("{error}"),
-    };
-    std::fs::remove_dir_all(directory).unwrap();
-    Some(read)
+    }
 }
 
 fn damage(file: &mut Vec<u8>, edit: &[u8]) {

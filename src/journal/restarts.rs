@@ -1,0 +1,175 @@
+//! Engines on a simulated disk: what outlives them, in virtual time, without a thread.
+
+use super::faults::directory;
+use super::simulated::{Simulated, below};
+use super::{JournalOptions, Surroundings};
+use crate::clock::{Clocks, Machine, TimeBase};
+use crate::{Builder, Clock, Dedup, JournalError, ManualClock, Timestamp};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An engine whose journal is on this disk.
+fn builder(disk: &Simulated, clock: &ManualClock, options: JournalOptions) -> Builder {
+    let of_machine = clock.clone();
+    let clocks = move || Clocks { engine: of_machine.now(), wall_nanos: of_machine.now().as_nanos(), boot_nanos: 1 };
+    let machine = Machine { clocks: Arc::new(clocks), boot: 1 };
+    let surroundings = Surroundings { disk: Arc::new(disk.of_this_boot()), machine, is_inline: true };
+    let builder = Dedup::builder().capacity(1_000).growth_thread(false).clock(clock.clone());
+    builder.journal(directory(), options).surroundings(surroundings)
+}
+
+fn clock() -> ManualClock {
+    let clock = ManualClock::new();
+    clock.set(Timestamp::from_secs(1_000_000));
+    clock
+}
+
+#[test]
+fn without_a_thread_who_flushes_writes() {
+    let (disk, clock) = (Simulated::new(), clock());
+    let open = || builder(&disk, &clock, JournalOptions::new()).build().unwrap();
+    let dedup = open();
+    dedup.check("a");
+    let durable = |dedup: &Dedup| dedup.durable_up_to().unwrap().as_u64();
+    assert_eq!(durable(&dedup), 0, "nobody has written it");
+    dedup.engine.journal.as_ref().unwrap().step();
+    assert_eq!(durable(&dedup), 1);
+    dedup.check("b");
+    dedup.flush().unwrap();
+    dedup.check("c");
+    disk.crash(0);
+    drop(dedup); // too late
+    let dedup = open();
+    assert!(dedup.check("a").is_duplicate() && dedup.check("b").is_duplicate() && dedup.check("c").is_fresh());
+}
+
+#[test]
+fn how_time_was_counted_and_what_time_it_was_is_known_after_a_restart() {
+    let (disk, clock) = (Simulated::new(), clock());
+    let open = || builder(&disk, &clock, JournalOptions::new()).build().unwrap();
+    let resumed = |dedup: &Dedup| dedup.engine.journal.as_ref().unwrap().resumed();
+    let dedup = open();
+    assert_eq!((resumed(&dedup).clocks, resumed(&dedup).base), (None, TimeBase::default()));
+    let base = TimeBase { offset_nanos: -7, kind: 1 };
+    dedup.engine.journal.as_ref().unwrap().set_time_base(base);
+    dedup.check("a");
+    dedup.flush().unwrap();
+    drop(dedup);
+    let now = clock.now();
+    clock.advance(Duration::from_secs(5));
+    for _ in 0..3 {
+        let dedup = open();
+        let known = resumed(&dedup);
+        assert_eq!((known.base, known.is_same_boot), (base, true));
+        let clocks = known.clocks.unwrap();
+        assert_eq!((clocks.engine, clocks.wall_nanos), (now, now.as_nanos()));
+    }
+    // A later file says it in its header.
+    let dedup = open();
+    clock.advance(Duration::from_secs(1));
+    dedup.check("b");
+    drop(dedup);
+    assert_eq!(resumed(&open()).base, base);
+    assert_eq!(resumed(&open()).clocks.unwrap().engine, clock.now());
+}
+
+#[test]
+fn what_was_dropped_while_it_had_failed_is_counted_and_never_durable() {
+    let (disk, clock) = (Simulated::new(), clock());
+    // Half of the budget may wait.
+    let options = || JournalOptions::new().max_disk_bytes(1 << 20);
+    let dedup = builder(&disk, &clock, options()).build().unwrap();
+    dedup.check("a");
+    dedup.flush().unwrap();
+    disk.set_capacity(Some(disk.used()));
+    let mut verdicts = Vec::new();
+    dedup.check_batch((0..100_000_u32).map(u32::to_be_bytes), &mut verdicts);
+    assert!(matches!(dedup.flush(), Err(JournalError::Io { .. })));
+    let dropped = dedup.stats().journal.unwrap().dropped;
+    assert!((50_000..80_000).contains(&dropped), "{dropped}");
+    disk.set_capacity(None);
+    let reopened = dedup.reopen_journal().unwrap();
+    assert_eq!((reopened.dropped, reopened.written_late), (dropped, 100_000 - dropped));
+    assert_eq!(reopened.failed_at, Some(Duration::from_secs(1_000_000)));
+    dedup.flush().unwrap();
+    assert_eq!(dedup.stats().journal.unwrap().dropped, dropped, "also later");
+    drop(dedup);
+    let dedup = builder(&disk, &clock, options()).build().unwrap();
+    let known = (0..100_000_u32).filter(|id| dedup.contains(id.to_be_bytes()).is_some()).count() as u64;
+    assert_eq!(known, 100_000 - dropped);
+}
+
+/// What was accepted, and when in stream time.
+fn accept(dedup: &Dedup, clock: &ManualClock, events: bool, random: &mut u64, accepted: &mut Vec<(u32, Timestamp)>) {
+    let steps = [Duration::from_secs(7), Duration::from_secs(61), Duration::from_millis(3), Duration::from_secs(1_800)];
+    clock.advance(steps[below(random, 4) as usize] * below(random, 9) as u32);
+    let id = accepted.len() as u32;
+    let late = Duration::from_secs(below(random, 3) * below(random, 900));
+    let at = Timestamp::from_nanos(clock.now().as_nanos() - late.as_nanos() as u64);
+    match (events, below(random, 3)) {
+        (true, _) => drop(dedup.check_at(id.to_be_bytes(), at).is_fresh()),
+        (false, 0) => drop(dedup.check(id.to_be_bytes()).is_fresh()),
+        (false, 1) => dedup.check_batch([id.to_be_bytes()], &mut Vec::new()),
+        _ => drop(dedup.claim(id.to_be_bytes()).claimed().unwrap().complete()),
+    }
+    let latest = accepted.last().map_or(at, |(_, latest)| *latest);
+    accepted.push((id, if events { at.max(latest) } else { clock.now() }));
+}
+
+/// Another window over the same journal forgets nothing early, and remembers nothing for much longer.
+fn another_window(seed: u64) {
+    let mut random = seed;
+    let (disk, clock) = (Simulated::new(), clock());
+    let windows = [60, 600, 3_600, 7 * 3_600, 24 * 3_600, 90_000].map(Duration::from_secs);
+    let mut window = || windows[below(&mut random, 6) as usize];
+    let (first, second) = (window(), window());
+    let events = below(&mut random, 2) == 0;
+    let dedup = builder(&disk, &clock, JournalOptions::new()).window(first).build().unwrap();
+    let mut accepted = Vec::new();
+    for _ in 0..40 {
+        accept(&dedup, &clock, events, &mut random, &mut accepted);
+        if below(&mut random, 4) == 0 {
+            dedup.flush().unwrap();
+        }
+    }
+    let first_tick = dedup.tick();
+    drop(dedup);
+    let dedup = builder(&disk, &clock, JournalOptions::new()).window(second).build().unwrap();
+    let latest = accepted.last().unwrap().1;
+    let mut at = latest;
+    for _ in 0..20 {
+        for (id, accepted_at) in &accepted {
+            let age = at.since(*accepted_at);
+            // What the first window had forgotten may be gone from the disk.
+            let was_known = latest.since(*accepted_at) < first;
+            let is_known = dedup.engine.window.contains(dedup.digest(id.to_be_bytes()).0, at);
+            let what = format!("seed {seed}: {first:?}, then {second:?}, events {events}: {id} after {age:?}");
+            assert!(is_known || !was_known || age >= second, "{what} was forgotten");
+            assert!(!is_known || age < second + 2 * dedup.tick() + 2 * first_tick, "{what} is remembered");
+        }
+        at = at + second / 8 + Duration::from_nanos(below(&mut random, 1 << 30));
+    }
+}
+
+#[test]
+fn another_window_over_the_same_journal_forgets_nothing_early() {
+    let seed = u64::from(std::process::id()) << 20;
+    for seed in (0..200).chain(seed..seed + 300) {
+        another_window(seed);
+    }
+}
+
+#[test]
+fn a_day_and_then_an_hour() {
+    let (disk, clock) = (Simulated::new(), clock());
+    let hours = |n: u64| Duration::from_secs(3_600 * n);
+    let open = |window| builder(&disk, &clock, JournalOptions::new()).window(window).build().unwrap();
+    let dedup = open(hours(24));
+    // Late in a tick of ten minutes.
+    clock.advance(Duration::from_secs(599));
+    dedup.check("a");
+    drop(dedup);
+    let dedup = open(hours(1));
+    clock.advance(hours(1) - Duration::from_nanos(1));
+    assert!(dedup.check("a").is_duplicate());
+}
