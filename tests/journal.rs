@@ -713,11 +713,9 @@ fn over_its_budget_it_goes_on_by_itself_when_files_have_expired() {
     let (directory, clock) = (Directory::new("heals"), clock());
     let options = JournalOptions::new().max_disk_bytes(4_000).segment_length(WINDOW / 4);
     let dedup = directory.builder(&clock, options).build().unwrap();
-    let mut n = 0_u32;
     let mut failures = 0;
-    for _ in 0..100 {
-        dedup.check(n.to_be_bytes());
-        n += 1;
+    for id in 0..100_u32 {
+        dedup.check(id.to_be_bytes());
         let outcome = dedup.flush();
         failures += u32::from(outcome.is_err());
         if outcome.is_err() {
@@ -761,7 +759,7 @@ fn damage_is_refused_and_said_or_what_is_whole_is_kept() {
         fs::write(path, bytes).unwrap();
     };
     let delete = |path: &Path| fs::remove_file(path).unwrap();
-    let cut = |path: &Path| fs::File::options().write(true).open(path).unwrap().set_len(230).unwrap();
+    let cut = |path: &Path| fs::File::options().write(true).open(path).unwrap().set_len(250).unwrap();
     type Damages<'d> = &'d dyn Fn(&Path);
     let cases: [(&str, usize, Damages<'_>, u64, u64); 8] = [
         ("first-deleted", 0, &delete, 1, 3),

@@ -209,6 +209,7 @@ impl Shared {
             if state.is_watched(&watch) {
                 let wall_nanos = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
                 state.fail(error.clone(), wall_nanos, None);
+                self.wake(state);
                 return Err(error);
             }
         }

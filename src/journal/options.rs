@@ -30,7 +30,9 @@ pub enum SyncMode {
     /// When the disk says that it has it (`fdatasync`): it survives the loss of power.
     #[default]
     Disk,
-    /// When the system has it: it survives the end of the process, but not of the system.
+    /// When the system has it: it survives the end of the process, but not of the system. (When the
+    /// power fails, files may be left as no crash of a process leaves them: that is
+    /// [damage](JournalOptions::damage).)
     System,
 }
 
@@ -97,7 +99,8 @@ impl JournalOptions {
         JournalOptions { segment_length: Some(segment_length), ..self }
     }
 
-    /// How much of the disk it may take. With more the journal fails, as it does when the disk is full. Default: no limit.
+    /// How much of the disk it may take. With more the journal fails,
+    /// as it does when the disk is full, and goes on when files have expired. Default: no limit.
     #[must_use]
     pub fn max_disk_bytes(self, max_disk_bytes: u64) -> Self {
         JournalOptions { max_disk_bytes: Some(max_disk_bytes), ..self }
