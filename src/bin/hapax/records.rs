@@ -151,6 +151,15 @@ mod tests {
     }
 
     #[test]
+    fn records_of_several_lines_are_one() {
+        let csv: &[u8] = b"id,note\n1,\"a\nb\"\n\"2\n2\",x\r\n";
+        let (events, counts) = records(&["--column", "id", "--delimiter", ","], &[csv, csv]).unwrap();
+        let ids: Vec<_> = events.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(ids, ["1", "2\n2", "1", "2\n2"]);
+        assert_eq!(counts, Counts { lines: 6, headers: 2, events: 4, ..Counts::default() });
+    }
+
+    #[test]
     fn the_first_failure_ends_it() {
         let stopped = records(&[], &[b"a\nstop\nb\n"]).unwrap_err();
         assert_eq!(stopped.message(), Some("no more"));
