@@ -218,6 +218,7 @@ fn play(random: &mut Random, number: u64, counts: &mut Counts) {
     let out = directory.0.join("out");
     let mut printed = Vec::new();
     let mut longest_us = 30_000;
+    let mut ends = Vec::new();
     loop {
         let mut command = state.filter(&scenario.args.iter().map(String::as_str).collect::<Vec<_>>());
         command.stderr(Stdio::inherit());
@@ -238,6 +239,7 @@ fn play(random: &mut Random, number: u64, counts: &mut Counts) {
             }
         };
         counts.ended(end);
+        ends.push(end);
         if end == End::Itself {
             break;
         }
@@ -245,7 +247,15 @@ fn play(random: &mut Random, number: u64, counts: &mut Counts) {
     if scenario.to_file {
         printed = std::fs::read(&out).unwrap();
     }
-    counts.repeated += judge(&scenario, &printed);
+    let judged = std::panic::catch_unwind(|| judge(&scenario, &printed));
+    if judged.is_err() {
+        println!("the runs have ended so: {ends:?}");
+        if std::env::var_os("HAPAX_KEEP").is_some() {
+            println!("kept: {} and {}", directory.0.display(), state.0.display());
+            std::process::exit(1);
+        }
+    }
+    counts.repeated += judged.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     counts.scenarios += 1;
     // And then there is nothing left to be printed.
     let again = state.filter(&scenario.args.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap();
