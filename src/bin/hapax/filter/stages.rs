@@ -24,7 +24,7 @@ pub struct Stages {
 
 /// What the last stage gets.
 enum Message {
-    Batch(Batch),
+    Batch(Box<Batch>),
     Failed(Failure),
     /// Somebody else has news.
     Wake,
@@ -69,7 +69,10 @@ impl Stages {
                         Err(failure) => (None, Some(failure)),
                     };
                     // What comes before a failure is still printed.
-                    let messages = batch.map(Message::Batch).into_iter().chain(failure.map(Message::Failed));
+                    let messages = batch
+                        .map(|batch| Message::Batch(Box::new(batch)))
+                        .into_iter()
+                        .chain(failure.map(Message::Failed));
                     if messages.into_iter().any(|message| checked.0.send(message).is_err()) {
                         return;
                     }
@@ -98,7 +101,7 @@ impl Stages {
             pause = match message {
                 Ok(Message::Batch(batch)) => {
                     let pause = last(Next::Batch(&batch))?;
-                    let _ = self.empty.send(batch); // the first stage may be done, and need no more
+                    let _ = self.empty.send(*batch); // the first stage may be done, and need no more
                     pause
                 }
                 Ok(Message::Failed(failure)) => return Err(failure),

@@ -40,11 +40,17 @@ pub struct Tail {
 
 /// A batch that was written.
 struct Printed {
+    checked: Checked,
+    place: Place,
+    tail: Tail,
+}
+
+/// Ids of a batch that are to be remembered.
+#[derive(Default)]
+struct Checked {
     ids: Vec<(Prepared, Verdict)>,
     /// Where runs of ids end that were checked at one time, and at which.
     runs: Vec<(usize, Timestamp)>,
-    place: Place,
-    tail: Tail,
 }
 
 const OUTPUT: &str = "output";
@@ -183,8 +189,8 @@ impl State {
         }
         let mut place = batch.place.clone();
         place.slot = self.slots.of(&place.input, self.tail.run);
-        let (ids, runs) = remembered(batch, self.refreshes);
-        self.pending.push(output.written(), Printed { ids, runs, place, tail: self.tail });
+        let checked = Checked::of(batch, self.refreshes);
+        self.pending.push(output.written(), Printed { checked, place, tail: self.tail });
         self.settle(output)?;
         self.wait(output, asked, |pending| !pending.is_full())
     }
@@ -231,7 +237,7 @@ impl State {
     }
 
     fn record(&self, printed: &Printed) -> Result<(), Failure> {
-        let Printed { ids, runs, place, tail } = printed;
+        let Printed { checked: Checked { ids, runs }, place, tail } = printed;
         let appended = self.dedup.append(|appending| {
             match self.time {
                 Time::Still => appending.accepted_at(ids.iter().copied(), Timestamp::default()),
@@ -263,23 +269,22 @@ impl State {
     }
 }
 
-/// The ids of a batch that are to be remembered, and the runs that they were checked in.
-fn remembered(batch: &Batch, refreshes: bool) -> (Vec<(Prepared, Verdict)>, Vec<(usize, Timestamp)>) {
-    let mut ids = Vec::new();
-    let mut runs = Vec::new();
-    let mut checked = batch.ids.iter().copied().zip(batch.verdicts.iter().copied());
-    let mut start = 0;
-    let all = [(batch.ids.len(), Timestamp::default())];
-    let given = if batch.runs.is_empty() { &all[..] } else { &batch.runs };
-    for &(end, at) in given {
-        ids.extend(checked.by_ref().take(end - start).filter(|(_, verdict)| refreshes || !verdict.is_duplicate()));
-        runs.push((ids.len(), at));
-        start = end;
+impl Checked {
+    /// Those of a batch: what is fresh, and duplicates if they extend a stay.
+    fn of(batch: &Batch, refreshes: bool) -> Self {
+        let mut remembered = Checked::default();
+        let mut checked = batch.ids.iter().copied().zip(batch.verdicts.iter().copied());
+        let is_wanted = |(_, verdict): &(Prepared, Verdict)| refreshes || !verdict.is_duplicate();
+        let mut start = 0;
+        for &(end, at) in &batch.runs {
+            remembered.ids.extend(checked.by_ref().take(end - start).filter(is_wanted));
+            remembered.runs.push((remembered.ids.len(), at));
+            start = end;
+        }
+        // Without times of events there are no runs.
+        remembered.ids.extend(checked.filter(is_wanted));
+        remembered
     }
-    if batch.runs.is_empty() {
-        runs.clear();
-    }
-    (ids, runs)
 }
 
 #[cfg(test)]
