@@ -4,7 +4,7 @@
 use super::commit::Shared;
 use super::error::JournalError;
 use super::options::{Damage, JournalOptions, SyncMode};
-use super::payload::Kind;
+use super::payload::{Kind, Payload};
 use super::recovery::{Found, Recovered, Reopening};
 use super::simulated::{Call, Fault, Simulated};
 use super::writer::{Rules, Writer};
@@ -153,6 +153,34 @@ fn whatever_call_fails_nothing_is_acknowledged_that_is_not_there() {
         }
     }
     assert!(failures > 500, "{failures}");
+}
+
+#[test]
+fn positions_outlive_two_deaths_while_the_file_that_has_them_expires() {
+    let rules = || rules(Duration::from_secs(1), Duration::from_secs(2));
+    for deaths in (0..25).flat_map(|first| (0..25).map(move |second| [first, second])) {
+        let disk = Simulated::new();
+        let (shared, ..) = go_on(&disk, rules(), Damage::Refuse).unwrap();
+        let mut payload = Payload::default();
+        payload.push(Kind::Accepted, second(0), [id(0)]);
+        payload.push_position(b"source", b"17");
+        shared.append_whole(&payload).unwrap();
+        shared.flush().unwrap();
+        stop(&shared);
+        for (n, calls) in (1..).zip(deaths) {
+            disk.plan(None, calls, Fault::Dead);
+            if let Ok((shared, ..)) = go_on(&disk, rules(), Damage::Refuse) {
+                shared.append(Kind::Accepted, second(100 * n), [id(n)]);
+                let _ = shared.flush(); // it dies, or does not
+                stop(&shared);
+            }
+            disk.set_capacity(None);
+            disk.kill();
+        }
+        let (_, recovered, _) = open(&disk, Damage::Refuse).unwrap_or_else(|e| panic!("{deaths:?}: {e}"));
+        let known: Vec<_> = recovered.start.positions.iter().collect();
+        assert_eq!(known, [(&b"source"[..], &b"17"[..])], "dead at calls {deaths:?}");
+    }
 }
 
 /// How many calls a run takes in which nothing fails.

@@ -181,6 +181,13 @@ impl Found {
         let mark = Mark { seed, salt, is_clean: true, number, ids, first, first_ids };
         let has_nothing = |file: &&Judged| file.blocks == 0;
         let empty: Vec<_> = verdict.files.iter().filter(has_nothing).collect();
+        // First, since where the mark says that all is well half a block is damage.
+        if let (Some(torn), Some(last)) = (verdict.torn(), verdict.files.last())
+            && last.blocks == 0
+            && !last.is_damaged
+        {
+            truncate(disk, &torn, rules.sync)?;
+        }
         if !verdict.defects.is_empty() || (!empty.is_empty() && !is_clean) {
             // Nobody looks for an empty file that is about to be deleted, nor for what is known to
             // be lost.

@@ -3,12 +3,12 @@
 use crate::{filter, printed, run};
 use std::io::Write;
 
-fn gzip(text: &[u8]) -> Vec<u8> {
+pub fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(text).and_then(|()| encoder.finish()).expect("memory takes everything")
 }
 
-fn zstd(text: &[u8]) -> Vec<u8> {
+pub fn zstd(text: &[u8]) -> Vec<u8> {
     zstd::encode_all(text, 1).expect("memory takes everything")
 }
 

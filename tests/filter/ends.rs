@@ -111,3 +111,16 @@ fn memory_is_constant() {
     let stats: serde_json::Value = serde_json::from_str(&errors).unwrap();
     assert_eq!(stats["lines"], 50_000 * repeated);
 }
+
+#[test]
+fn a_run_at_its_budget_can_be_repeated() {
+    let input: String = (0..100_000_u64).map(|i| format!("{}\n", i * i % 99_991)).collect();
+    let kept = |seed: &str| {
+        let output = run(filter(&["--max-memory", "64K", "--seed", seed]), input.as_bytes());
+        assert_eq!(output.status.code(), Some(4));
+        (output.stdout, output.stderr)
+    };
+    let [first, other] = ["17", "18"].map(kept);
+    assert!((0..3).all(|_| kept("17") == first), "the same lines, and the same number of ids forgotten");
+    assert!(first != other, "and others with another seed");
+}

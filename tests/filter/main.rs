@@ -2,13 +2,22 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(unix)]
+#[path = "../common/random.rs"]
+mod random;
 
 #[cfg(feature = "bench")]
 mod bench;
 mod bytes;
 mod ends;
+mod inputs;
+#[cfg(unix)]
+mod kills;
+mod memory;
 mod planning;
 mod predictions;
+mod refusing;
+mod resume;
 mod state;
 mod traces;
 

@@ -16,12 +16,16 @@ pub enum Failure {
     BadInput(String),
     /// All is done, but ids had to be forgotten before their time.
     Forgotten(String),
+    /// All is done, but ids of earlier runs are lost.
+    Lost(String),
     /// All is done, and strategies gave more wrong answers than they promise, or none at all.
     #[cfg(feature = "bench")]
     Wrong(String),
     /// All that was finished is written.
     #[cfg(feature = "bench")]
     Interrupted,
+    /// A signal has asked for an end.
+    Signal(i32),
     /// Whoever read our output has had enough of it.
     ClosedPipe,
 }
@@ -31,6 +35,7 @@ impl Failure {
     pub const USAGE: u8 = 2; // as clap has it
     pub const BAD_INPUT: u8 = 3;
     pub const FORGOTTEN: u8 = 4;
+    pub const LOST: u8 = 5;
     #[cfg(feature = "bench")]
     pub const WRONG: u8 = 1;
     #[cfg(feature = "bench")]
@@ -49,12 +54,13 @@ impl Failure {
 
     pub fn message(&self) -> Option<&str> {
         match self {
-            Failure::Usage(text) | Failure::Io(text) | Failure::BadInput(text) | Failure::Forgotten(text) => Some(text),
+            Failure::Usage(text) | Failure::Io(text) | Failure::BadInput(text) => Some(text),
+            Failure::Forgotten(text) | Failure::Lost(text) => Some(text),
             #[cfg(feature = "bench")]
             Failure::Wrong(text) => Some(text),
             #[cfg(feature = "bench")]
             Failure::Interrupted => Some("interrupted: what was finished is kept"),
-            Failure::ClosedPipe => None,
+            Failure::ClosedPipe | Failure::Signal(_) => None,
         }
     }
 
@@ -64,12 +70,19 @@ impl Failure {
             Failure::Io(_) => ExitCode::from(Self::IO),
             Failure::BadInput(_) => ExitCode::from(Self::BAD_INPUT),
             Failure::Forgotten(_) => ExitCode::from(Self::FORGOTTEN),
+            Failure::Lost(_) => ExitCode::from(Self::LOST),
             #[cfg(feature = "bench")]
             Failure::Wrong(_) => ExitCode::from(Self::WRONG),
             #[cfg(feature = "bench")]
             Failure::Interrupted => ExitCode::from(Self::INTERRUPTED),
+            Failure::Signal(signal) => ExitCode::from(Self::of_signal(*signal)),
             Failure::ClosedPipe => ExitCode::SUCCESS,
         }
+    }
+
+    /// The exit code after a signal, as shells have it.
+    pub fn of_signal(signal: i32) -> u8 {
+        128 | signal as u8
     }
 }
 

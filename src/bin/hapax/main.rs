@@ -3,6 +3,7 @@
 mod args;
 #[cfg(feature = "bench")]
 mod bench;
+mod closed;
 mod failure;
 mod filter;
 mod journal;
@@ -17,7 +18,22 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let done = match Args::parse().command {
+    let command = Args::parse().command;
+    let done = closed::output().and_then(|()| run(command));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(message) = failure.message() {
+                // Nobody may be listening.
+                let _ = writeln!(std::io::stderr(), "hapax: {message}");
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
         Command::Filter(options) => filter::run(*options),
         Command::Plan(options) => plan::run(*options),
         #[cfg(feature = "bench")]
@@ -29,15 +45,6 @@ fn main() -> ExitCode {
             print(&script)
         }
         Command::Man { command } => man_page(command.as_deref()),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            if let Some(message) = failure.message() {
-                eprintln!("hapax: {message}");
-            }
-            failure.exit_code()
-        }
     }
 }
 

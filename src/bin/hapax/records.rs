@@ -2,9 +2,10 @@
 
 use crate::args::{BadLineArgs, LineArgs, Missing};
 use crate::failure::Failure;
+use crate::filter::blocks::{Block, Blocks};
 use crate::filter::extract::Extractor;
-use crate::filter::input::{Block, Blocks, sources};
-use crate::filter::lines::{Line, Lines, Unchecked, each_line};
+use crate::filter::input::sources;
+use crate::filter::lines::{Line, Lines, Unchecked, each_record};
 use hapax::Timestamp;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -36,20 +37,22 @@ pub fn read(
     }
     let mut lines = Lines::new(lines, bad, Extractor::new(lines)?);
     let mut counts = Counts::default();
-    let mut block = Vec::new();
+    let (mut block, mut ends) = (Vec::new(), Vec::new());
     for source in sources(files) {
-        let mut blocks = Blocks::new(source.read(Arc::default())?, lines.line_bytes_max());
+        let mut blocks = Blocks::new(source.read(Arc::default())?, lines.cutter(), lines.line_bytes_max());
         lines.begin_file();
         loop {
-            match blocks.next(&mut block).map_err(|error| Failure::input(source.name(), error))? {
+            let next = blocks.next(&mut block, &mut ends).map_err(|error| Failure::input(source.name(), error))?;
+            lines.skipped(blocks.take_skipped());
+            match next {
                 Block::End => break,
                 Block::TooLong => {
                     lines.too_long().map_err(|bad| bad.of(&source))?;
                     counts.lines += 1;
                     counts.bad += 1;
                 }
-                Block::Lines => {
-                    let ended = each_line(&block, |line, _| {
+                Block::Records => {
+                    let ended = each_record(&block, &ends, |line| {
                         counts.lines += 1;
                         match lines.next(line).map_err(|bad| Some(bad.of(&source)))? {
                             Line::Event { id, at } => {
@@ -145,6 +148,15 @@ mod tests {
         let bad = message(&["--json", "/i", "--missing", "drop"]);
         assert!(bad.message().is_some_and(|text| text.contains(", line 3: ")), "{bad:?}");
         assert!(matches!(message(&["--missing", "pass"]), Failure::Usage(_)));
+    }
+
+    #[test]
+    fn records_of_several_lines_are_one() {
+        let csv: &[u8] = b"id,note\n1,\"a\nb\"\n\"2\n2\",x\r\n";
+        let (events, counts) = records(&["--column", "id", "--delimiter", ","], &[csv, csv]).unwrap();
+        let ids: Vec<_> = events.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(ids, ["1", "2\n2", "1", "2\n2"]);
+        assert_eq!(counts, Counts { lines: 6, headers: 2, events: 4, ..Counts::default() });
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Second stage: verdicts for the ids of a batch.
 
 use super::parse::Batch;
-use hapax::JournalError;
-use hapax::{Dedup, Timestamp, Verdict};
+use crate::args::{Refused, RefusingArgs};
+use crate::failure::Failure;
+use hapax::{Dedup, Prepared, Refusal, Timestamp, Verdict};
 use std::time::Duration;
 
 /// Where the time of an event comes from.
@@ -20,6 +21,7 @@ pub enum Time {
 pub struct Checker {
     dedup: Dedup,
     time: Time,
+    refusing: RefusingArgs,
     tick_nanos: u64,
     /// The latest time so far.
     stream_time: Timestamp,
@@ -27,13 +29,14 @@ pub struct Checker {
 }
 
 impl Checker {
-    pub fn new(dedup: Dedup, time: Time) -> Self {
+    /// `latest` is the latest time that earlier runs have seen.
+    pub fn new(dedup: Dedup, time: Time, refusing: RefusingArgs, latest: Timestamp) -> Self {
         let tick_nanos = dedup.tick().as_nanos() as u64;
-        Checker { dedup, time, tick_nanos, stream_time: Timestamp::default(), verdicts: Vec::new() }
+        Checker { dedup, time, refusing, tick_nanos, stream_time: latest, verdicts: Vec::new() }
     }
 
-    /// Fills in the verdicts of a batch.
-    pub fn check(&mut self, batch: &mut Batch) {
+    /// Fills in the verdicts of a batch. If an event is refused and that is an error, the batch ends before it.
+    pub fn check(&mut self, batch: &mut Batch) -> Result<(), Failure> {
         let ids = batch.ids.iter().copied();
         batch.runs.clear();
         match self.time {
@@ -42,45 +45,54 @@ impl Checker {
             Time::Event => {
                 batch.verdicts.clear();
                 self.check_events(batch);
-            }
-        }
-    }
-
-    /// The batch was printed: from now on the next run may know its ids, if there is a state.
-    pub fn printed(dedup: &Dedup, time: Time, batch: &Batch) -> Result<(), JournalError> {
-        let mut checked = batch.ids.iter().copied().zip(batch.verdicts.iter().copied());
-        match time {
-            Time::Still => dedup.append_batch_prepared_at(checked, Timestamp::default())?,
-            Time::Arrival => dedup.append_batch_prepared(checked)?,
-            Time::Event => {
-                let mut start = 0;
-                for &(end, at) in &batch.runs {
-                    dedup.append_batch_prepared_at(checked.by_ref().take(end - start), at)?;
-                    start = end;
+                if self.refusing.refused == Refused::Error {
+                    return refuse(batch);
                 }
             }
         }
-        // Whether it goes on is not to be learnt at the end only.
-        dedup.durable_up_to().map(|_| ())
+        Ok(())
     }
 
-    /// Checks runs of events whose times the engine cannot tell apart at one of these times.
+    /// Checks runs of events whose times the engine cannot tell apart at one of these times. What is refused moves no time: if a run
+    /// is, its first event alone has to be, and the rest is seen without it.
     fn check_events(&mut self, Batch { ids, times, verdicts, runs, .. }: &mut Batch) {
         let mut start = 0;
         while start < ids.len() {
-            self.stream_time = self.stream_time.max(times[start]);
-            let grain = self.grain(self.stream_time);
+            let mut at = self.at(times[start]);
+            let grain = self.grain(at);
             let mut end = start + 1;
-            while end < ids.len() && self.grain(self.stream_time.max(times[end])) == grain {
-                self.stream_time = self.stream_time.max(times[end]);
+            while end < ids.len() && self.grain(at.max(times[end])) == grain && !self.stands_alone(at, times[end]) {
+                at = at.max(times[end]);
                 end += 1;
             }
-            let run = ids[start..end].iter().copied();
-            self.dedup.check_batch_prepared_at(run, self.stream_time, &mut self.verdicts);
+            let mut refused = self.check_run(&ids[start..end], at);
+            if refused && end > start + 1 {
+                end = start + 1;
+                at = self.at(times[start]);
+                refused = self.check_run(&ids[start..end], at);
+            }
+            if !refused {
+                self.stream_time = self.stream_time.max(at);
+            }
             verdicts.append(&mut self.verdicts);
             runs.push((end, self.stream_time));
             start = end;
         }
+    }
+
+    /// Checks ids at one time; true if it was refused.
+    fn check_run(&mut self, ids: &[Prepared], at: Timestamp) -> bool {
+        self.dedup.check_batch_prepared_at(ids.iter().copied(), at, &mut self.verdicts);
+        self.verdicts.first().is_some_and(|verdict| verdict.refusal().is_some())
+    }
+
+    /// The time to check an event of `time` at: a late one counts as of stream time, unless it may be too late.
+    fn at(&self, time: Timestamp) -> Timestamp {
+        if self.stands_alone(self.stream_time, time) { time } else { time.max(self.stream_time) }
+    }
+
+    fn stands_alone(&self, latest: Timestamp, time: Timestamp) -> bool {
+        self.refusing.stands_alone(latest.as_nanos(), time.as_nanos())
     }
 
     /// Times are rounded down and up to ticks; two with the same result are the same.
@@ -88,6 +100,21 @@ impl Checker {
         let nanos = time.as_nanos();
         (nanos / self.tick_nanos, nanos.is_multiple_of(self.tick_nanos))
     }
+}
+
+/// Ends a batch before the first event that was refused.
+fn refuse(batch: &mut Batch) -> Result<(), Failure> {
+    let refusals = batch.verdicts.iter().map(|verdict| verdict.refusal());
+    let Some((id, refusal)) = refusals.enumerate().find_map(|(id, refusal)| refusal.map(|refusal| (id, refusal)))
+    else {
+        return Ok(());
+    };
+    let line = batch.cut_before(id);
+    let what = match refusal {
+        Refusal::Late => "too late (see --allowed-lateness",
+        _ => "too far ahead (see --max-skew and --max-jump",
+    };
+    Err(Failure::BadInput(format!("{}, line {line}: its time is {what}, and --refused)", batch.name)))
 }
 
 /// What time it is in the engine that a window of this length, or none, makes.
@@ -103,26 +130,68 @@ pub fn time_of(window: Option<Duration>, has_event_time: bool) -> Time {
 mod tests {
     use super::*;
 
+    const WINDOW: Duration = Duration::from_secs(10);
+
+    fn rules(max_jump: Option<Duration>, allowed_lateness: Option<Duration>) -> RefusingArgs {
+        RefusingArgs { max_skew: None, allowed_lateness, time_unrelated: true, max_jump, refused: Refused::Pass }
+    }
+
+    /// The verdicts of events, each an id and milliseconds, one by one and in batches.
+    fn both_ways(events: &[(usize, u64)], rules: RefusingArgs) -> [Vec<Verdict>; 2] {
+        let engine = || {
+            let builder = Dedup::builder().window(WINDOW).capacity(1_000).seed(1);
+            builder.event_time(rules.event_time(true)).build().unwrap()
+        };
+        let (single, batched) = (engine(), engine());
+        let one_by_one = events.iter().map(|(id, ms)| single.check_at(id.to_le_bytes(), Timestamp::from_millis(*ms)));
+        let one_by_one = one_by_one.collect();
+        let mut checker = Checker::new(batched.clone(), Time::Event, rules, Timestamp::default());
+        let mut verdicts = Vec::new();
+        for part in events.chunks(20) {
+            let ids = part.iter().map(|(id, _)| batched.digest(id.to_le_bytes())).collect();
+            let times = part.iter().map(|(_, ms)| Timestamp::from_millis(*ms)).collect();
+            let mut batch = Batch { ids, times, ..Batch::default() };
+            checker.check(&mut batch).unwrap();
+            verdicts.append(&mut batch.verdicts);
+        }
+        [one_by_one, verdicts]
+    }
+
+    /// A tick is 100 ms: times that share one, lie on the edge of one, go back, and jump.
+    const MILLIS: [u64; 20] = [
+        0, 1, 99, 100, 100, 101, 50, 199, 200, 200, 150, 201, 9_999, 10_000, 10_050, 10_099, 10_100, 10_101, 3, 20_200,
+    ];
+
     #[test]
     fn runs_of_events_get_the_answers_of_single_events() {
-        let engine = || Dedup::builder().window(Duration::from_secs(10)).capacity(1_000).seed(1).build().unwrap();
-        let (single, batched) = (engine(), engine());
-        // A tick is 100 ms: times that share one, lie on the edge of one, go back, and jump.
-        let millis = [
-            0, 1, 99, 100, 100, 101, 50, 199, 200, 200, 150, 201, 9_999, 10_000, 10_050, 10_099, 10_100, 10_101, 3,
-            20_200,
-        ];
         for step in 1..5 {
-            let events: Vec<_> =
-                millis.iter().enumerate().map(|(i, ms)| (i / step % 3, *ms + 40_000 * step as u64)).collect();
-            let ids = events.iter().map(|(id, _)| batched.digest(id.to_le_bytes())).collect();
-            let times = events.iter().map(|(_, ms)| Timestamp::from_millis(*ms)).collect();
-            let mut batch = Batch { ids, times, ..Batch::default() };
-            let mut checker = Checker::new(batched.clone(), Time::Event);
-            checker.check(&mut batch);
-            let one_by_one: Vec<_> =
-                events.iter().map(|(id, ms)| single.check_at(id.to_le_bytes(), Timestamp::from_millis(*ms))).collect();
-            assert_eq!(batch.verdicts, one_by_one);
+            let times = MILLIS.iter().enumerate();
+            let events: Vec<_> = times.map(|(i, ms)| (i / step % 3, *ms + 40_000 * step as u64)).collect();
+            let [one_by_one, batched] = both_ways(&events, rules(None, None));
+            assert_eq!(batched, one_by_one);
+        }
+    }
+
+    #[test]
+    fn what_is_refused_moves_no_time_and_takes_nothing_along() {
+        let seconds = Duration::from_secs;
+        let mut events = Vec::new();
+        for (round, far) in [(0, 0), (1, 1_000_000), (2, 0), (3, 2_000_000)] {
+            events.extend(MILLIS.iter().enumerate().map(|(i, ms)| (i % 4, 40_000 * (round + 1) + ms)));
+            // One that is far ahead, and enough of them that agree.
+            let agreeing = if round == 3 { 20 } else { 1 };
+            events.extend((0..agreeing).map(|i| (100 + i, far + 1_000_000 + i as u64)));
+            events.push((7, 40_000 * (round + 1) + 20_200));
+        }
+        let cases = [(Some(seconds(50)), None), (None, Some(seconds(5))), (Some(seconds(50)), Some(seconds(1)))];
+        for (max_jump, allowed_lateness) in cases {
+            let [one_by_one, batched] = both_ways(&events, rules(max_jump, allowed_lateness));
+            assert_eq!(batched, one_by_one, "{max_jump:?} {allowed_lateness:?}");
+            let refused = |refusal| batched.iter().filter(|verdict| verdict.refusal() == Some(refusal)).count();
+            assert_eq!(
+                (refused(Refusal::Ahead) > 0, refused(Refusal::Late) > 0),
+                (max_jump.is_some(), allowed_lateness.is_some())
+            );
         }
     }
 }

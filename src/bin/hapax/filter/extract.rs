@@ -1,6 +1,6 @@
 //! Where a line's id and time are.
 
-use super::fields::{Dialect, Unbalanced};
+use super::fields::{Dialect, Splitter, Unbalanced};
 use super::json::Pointer;
 use super::time;
 use crate::args::{LineArgs, Quote, TimeFormat};
@@ -15,6 +15,7 @@ pub struct Extractor {
     id: Place,
     time: Option<(Place, TimeFormat)>,
     dialect: Dialect,
+    splitter: Splitter,
 }
 
 /// Where something is in a line.
@@ -67,11 +68,20 @@ impl Extractor {
             (None, b',' | b';') => Some(b'"'),
             _ => None,
         };
+        let dialect = Dialect { delimiter: format.delimiter, quote };
         Ok(Extractor {
             id: place(id.field, &id.column, &id.json, &id.regex, "id")?.unwrap_or(Place::Line),
             time: time_place.map(|place| (place, time.time_format)),
-            dialect: Dialect { delimiter: format.delimiter, quote },
+            dialect,
+            splitter: Splitter::new(dialect),
         })
+    }
+
+    /// How records are divided into fields, if any field is asked for; otherwise lines are records.
+    pub fn dialect(&self) -> Option<Dialect> {
+        let is_field = |place: &Place| matches!(place, Place::Field(_) | Place::Column { .. });
+        let asked = is_field(&self.id) || self.time.as_ref().is_some_and(|(place, _)| is_field(place));
+        asked.then_some(self.dialect)
     }
 
     /// Whether lines say when they happened.
@@ -88,7 +98,7 @@ impl Extractor {
     /// Learns from a file's header where its columns are.
     pub fn read_header(&mut self, line: &[u8]) -> Result<(), String> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line); // some programs mark UTF-8
-        let columns: Vec<_> = self.dialect.split(line).collect::<Result<_, _>>().map_err(describe)?;
+        let columns: Vec<_> = self.splitter.split(line).collect::<Result<_, _>>().map_err(describe)?;
         for place in [Some(&mut self.id), self.time.as_mut().map(|(place, _)| place)].into_iter().flatten() {
             if let Place::Column { name, number } = place {
                 let found = columns.iter().position(|column| **column == *name.as_bytes());
@@ -103,13 +113,13 @@ impl Extractor {
 
     /// The id and the time of a line, without its end. An error says what is wrong with the line.
     pub fn extract<'a>(&self, line: &'a [u8]) -> Result<Extracted<'a>, String> {
-        let Some(id) = self.id.find(line, self.dialect)?.filter(|id| !id.trim_ascii().is_empty()) else {
+        let Some(id) = self.id.find(line, &self.splitter)?.filter(|id| !id.trim_ascii().is_empty()) else {
             return Ok(Extracted::Missing);
         };
         let at = match &self.time {
             None => None,
             Some((place, format)) => {
-                let text = place.find(line, self.dialect)?.ok_or("there is no time")?;
+                let text = place.find(line, &self.splitter)?.ok_or("there is no time")?;
                 Some(time::parse(&text, *format)?)
             }
         };
@@ -125,10 +135,10 @@ impl Place {
         Ok(Place::Regex { regex, group })
     }
 
-    fn find<'a>(&self, line: &'a [u8], dialect: Dialect) -> Result<Option<Cow<'a, [u8]>>, String> {
+    fn find<'a>(&self, line: &'a [u8], splitter: &Splitter) -> Result<Option<Cow<'a, [u8]>>, String> {
         match self {
             Place::Line => Ok(Some(Cow::Borrowed(line))),
-            Place::Field(number) | Place::Column { number, .. } => dialect.nth(line, *number).map_err(describe),
+            Place::Field(number) | Place::Column { number, .. } => splitter.nth(line, *number).map_err(describe),
             Place::Json(pointer) => pointer.find(line),
             Place::Regex { regex, group: 0 } => Ok(regex.find(line).map(|found| Cow::Borrowed(found.as_bytes()))),
             Place::Regex { regex, group } => {

@@ -1,12 +1,22 @@
-//! Fields of a line. Pure.
+//! Fields of a record. Pure.
 
+use csv_core::{ReadFieldResult, Reader, ReaderBuilder, Terminator};
 use std::borrow::Cow;
+use std::cell::RefCell;
 
 /// How a line is divided into fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dialect {
     pub delimiter: u8,
     pub quote: Option<u8>,
+}
+
+/// Takes records apart.
+#[derive(Debug)]
+pub struct Splitter {
+    dialect: Dialect,
+    /// Reads quoted fields, each from its beginning. (Its clones are no readers: csv-core 0.1.13 forgets half of them.)
+    reader: Option<RefCell<Reader>>,
 }
 
 /// A line whose quotes do not match.
@@ -21,13 +31,29 @@ pub struct Unbalanced {
 type Split<'a> = (Cow<'a, [u8]>, Option<&'a [u8]>);
 
 impl Dialect {
+    /// Reads fields with these quotes as RFC 4180 has them; nothing without quotes.
+    pub fn reader(self) -> Option<Reader> {
+        let quote = self.quote?;
+        // Ends of lines that are not quoted are nothing that fields can have.
+        let end = Terminator::Any(b'\n');
+        Some(ReaderBuilder::new().delimiter(self.delimiter).quote(quote).terminator(end).build())
+    }
+}
+
+impl Splitter {
+    pub fn new(dialect: Dialect) -> Self {
+        Splitter { dialect, reader: dialect.reader().map(RefCell::new) }
+    }
+
     /// The fields of a line, in order.
-    pub fn split<'a>(self, line: &'a [u8]) -> impl Iterator<Item = Result<Cow<'a, [u8]>, Unbalanced>> {
+    pub fn split<'a>(&self, line: &'a [u8]) -> impl Iterator<Item = Result<Cow<'a, [u8]>, Unbalanced>> {
         let mut rest = Some(line);
         (1..).map_while(move |field| {
             let line = rest.take()?;
-            let split = match self.quote {
-                Some(quote) if line.first() == Some(&quote) => self.quoted(&line[1..], quote),
+            let split = match (self.dialect.quote, &self.reader) {
+                (Some(quote), Some(reader)) if line.first() == Some(&quote) => {
+                    self.quoted(line, quote, &mut reader.borrow_mut())
+                }
                 _ => Ok(self.unquoted(line)),
             };
             let (content, after) = match split {
@@ -40,12 +66,12 @@ impl Dialect {
     }
 
     /// The field of this number, counted from 1, if the line has so many.
-    pub fn nth(self, line: &[u8], n: usize) -> Result<Option<Cow<'_, [u8]>>, Unbalanced> {
-        if self.quote.is_none() {
+    pub fn nth<'a>(&self, line: &'a [u8], n: usize) -> Result<Option<Cow<'a, [u8]>>, Unbalanced> {
+        if self.reader.is_none() {
             // Nothing to be checked in the fields before.
             let mut rest = line;
             for _ in 1..n {
-                match memchr::memchr(self.delimiter, rest) {
+                match memchr::memchr(self.dialect.delimiter, rest) {
                     Some(end) => rest = &rest[end + 1..],
                     None => return Ok(None),
                 }
@@ -58,33 +84,69 @@ impl Dialect {
             .try_fold(None, |found, (i, field)| field.map(|field| found.or((i + 1 == n).then_some(field))))
     }
 
-    fn unquoted(self, line: &[u8]) -> Split<'_> {
-        match memchr::memchr(self.delimiter, line) {
+    fn unquoted<'a>(&self, line: &'a [u8]) -> Split<'a> {
+        match memchr::memchr(self.dialect.delimiter, line) {
             Some(end) => (Cow::Borrowed(&line[..end]), Some(&line[end + 1..])),
             None => (Cow::Borrowed(line), None),
         }
     }
 
-    /// A field whose opening quote has been read.
-    fn quoted<'a>(self, line: &'a [u8], quote: u8) -> Result<Split<'a>, &'static str> {
-        let mut content: Cow<'a, [u8]> = Cow::Borrowed(b"");
-        let mut rest = line;
-        loop {
-            let end = memchr::memchr(quote, rest).ok_or("a quoted field does not end on its line")?;
-            let (part, after) = (&rest[..end], &rest[end + 1..]);
-            match content.is_empty() {
-                true => content = Cow::Borrowed(part),
-                false => content.to_mut().extend_from_slice(part),
+    /// A field that begins with a quote.
+    fn quoted<'a>(&self, line: &'a [u8], quote: u8, reader: &mut Reader) -> Result<Split<'a>, &'static str> {
+        let Extent { raw, content, quotes, has_ended, is_last } = extent(line, quote, reader);
+        if !has_ended {
+            return Err("a quoted field does not end");
+        }
+        let field = &line[..raw];
+        // What a reader takes for content may be more than what is quoted: it takes what comes after a closing quote, too.
+        if !field.ends_with(&[quote]) || raw != 2 + content + quotes {
+            return Err("there is something between a closing quote and the delimiter");
+        }
+        let after = (!is_last).then(|| &line[raw + 1..]);
+        if quotes == 0 {
+            return Ok((Cow::Borrowed(&field[1..raw - 1]), after));
+        }
+        let mut unescaped = vec![0; content];
+        reader.reset();
+        let _ = reader.read_field(field, &mut unescaped);
+        Ok((Cow::Owned(unescaped), after))
+    }
+}
+
+/// How far a field goes, and what a reader makes of it.
+struct Extent {
+    /// Bytes of the field as it is written.
+    raw: usize,
+    /// Bytes of its content, and how many of these are quotes.
+    content: usize,
+    quotes: usize,
+    /// Its quotes are closed.
+    has_ended: bool,
+    is_last: bool,
+}
+
+fn extent(line: &[u8], quote: u8, reader: &mut Reader) -> Extent {
+    let mut extent = Extent { raw: 0, content: 0, quotes: 0, has_ended: true, is_last: true };
+    let mut scratch = [0; 256];
+    reader.reset();
+    loop {
+        let rest = &line[extent.raw..];
+        // An end of the line tells what has ended from what would go on.
+        let (result, read, written) = reader.read_field(if rest.is_empty() { b"\n" } else { rest }, &mut scratch);
+        extent.content += written;
+        extent.quotes += memchr::memchr_iter(quote, &scratch[..written]).count();
+        match result {
+            ReadFieldResult::Field { .. } if rest.is_empty() => return extent,
+            ReadFieldResult::Field { record_end } => {
+                extent.raw += read - 1;
+                extent.is_last = record_end;
+                return extent;
             }
-            match after.first() {
-                None => return Ok((content, None)),
-                Some(byte) if *byte == self.delimiter => return Ok((content, Some(&after[1..]))),
-                Some(byte) if *byte == quote => {
-                    content.to_mut().push(quote);
-                    rest = &after[1..];
-                }
-                Some(_) => return Err("there is something between a closing quote and the delimiter"),
+            ReadFieldResult::InputEmpty if rest.is_empty() => {
+                extent.has_ended = false;
+                return extent;
             }
+            ReadFieldResult::InputEmpty | ReadFieldResult::OutputFull | ReadFieldResult::End => extent.raw += read,
         }
     }
 }
@@ -98,7 +160,7 @@ mod tests {
 
     fn split(dialect: Dialect, line: &str) -> Result<Vec<String>, Unbalanced> {
         let text = |field: Cow<[u8]>| String::from_utf8(field.into_owned()).unwrap();
-        dialect.split(line.as_bytes()).map(|field| field.map(text)).collect()
+        Splitter::new(dialect).split(line.as_bytes()).map(|field| field.map(text)).collect()
     }
 
     #[test]
@@ -112,19 +174,34 @@ mod tests {
         assert_eq!(split(CSV, r#""""#).unwrap(), [""]);
         assert_eq!(split(CSV, r#""""""#).unwrap(), [r#"""#]);
         assert_eq!(split(CSV, r#""a","#).unwrap(), ["a", ""]);
+        assert_eq!(split(CSV, "\"a\nb\r\n\",c").unwrap(), ["a\nb\r\n", "c"]);
+        let long = format!("{}\"\"{}", "x".repeat(255), "y\n".repeat(1_000));
+        assert_eq!(split(CSV, &format!("\"{long}\",z")).unwrap(), [long.replace("\"\"", "\""), "z".to_string()]);
     }
 
     #[test]
     fn quotes_that_do_not_match_are_found() {
-        for (line, field) in [(r#""a"#, 1), (r#"a,"b"c,d"#, 2), (r#"a,b,"c"" "#, 3), (r#"""""#, 1)] {
+        for (line, field) in [
+            (r#""a"#, 1),
+            (r#"a,"b"c,d"#, 2),
+            (r#"a,b,"c"" "#, 3),
+            (r#"""""#, 1),
+            (r#""a"b""#, 1),
+            (r#"x,"a""b"c"",y"#, 2),
+        ] {
             assert_eq!(split(CSV, line).unwrap_err().field, field, "{line}");
-            assert!(CSV.nth(line.as_bytes(), 1).is_err(), "{line}: also when another field was asked for");
+            assert!(
+                Splitter::new(CSV).nth(line.as_bytes(), 1).is_err(),
+                "{line}: also when another field was asked for"
+            );
         }
     }
 
     #[test]
     fn the_nth_field() {
-        let nth = |dialect: Dialect, line: &str, n| dialect.nth(line.as_bytes(), n).unwrap().map(Cow::into_owned);
+        let nth = |dialect: Dialect, line: &str, n| {
+            Splitter::new(dialect).nth(line.as_bytes(), n).unwrap().map(Cow::into_owned)
+        };
         for dialect in [TSV, CSV] {
             let line = ["a", "b", ""].join(std::str::from_utf8(&[dialect.delimiter]).unwrap());
             assert_eq!(nth(dialect, &line, 1), Some(b"a".to_vec()));

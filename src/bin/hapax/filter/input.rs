@@ -1,7 +1,9 @@
-//! Input as blocks of whole lines, decompressed.
+//! Inputs, decompressed.
 
+use super::gzip::Members;
+use crate::closed;
 use crate::failure::Failure;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +34,7 @@ impl Source {
     }
 
     pub fn is_stdin(&self) -> bool {
-        self.path == Path::new("-")
+        ["-", "/dev/stdin", "/dev/fd/0"].iter().any(|name| self.path == Path::new(name))
     }
 
     /// Whether it is an ordinary file, which can be opened twice. A named pipe's writer takes a first reader's going for the end.
@@ -40,8 +42,25 @@ impl Source {
         self.is_stdin() || self.path.is_file()
     }
 
+    /// An error if nothing may be read of it at all: a closed descriptor, or what is written to.
+    pub fn check(&self, output: &File) -> Result<(), Failure> {
+        if self.is_stdin() {
+            closed::input()?;
+        }
+        let input = if self.is_stdin() { stdin().and_then(|input| input.metadata()) } else { self.path.metadata() };
+        // What cannot be looked at, cannot be read either, which will say why.
+        let (Ok(input), Ok(output)) = (input, output.metadata()) else { return Ok(()) };
+        match identity(&input).is_some_and(|input| Some(input) == identity(&output)) {
+            true => Err(Failure::input(self.name(), "input file is output file")),
+            false => Ok(()),
+        }
+    }
+
     /// Opens the file as it is, without decompressing.
     pub fn open(&self) -> Result<File, Failure> {
+        if self.is_stdin() {
+            closed::input()?;
+        }
         let file = if self.is_stdin() { stdin() } else { File::open(&self.path) };
         let file = file.map_err(|e| Failure::input(self.name(), e))?;
         if file.metadata().is_ok_and(|meta| meta.is_dir()) {
@@ -53,8 +72,22 @@ impl Source {
 
     /// Opens the file, and counts what is read of it before decompressing.
     pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, Failure> {
-        decompress(Counted { file: self.open()?, bytes_read }).map_err(|e| Failure::input(self.name(), e))
+        decompress(Counted { file: self.open()?, bytes_read }, Some(self.name()))
+            .map_err(|e| Failure::input(self.name(), e))
     }
+}
+
+/// Which file it is, by device and inode, if it is an ordinary one.
+#[cfg(unix)]
+pub fn identity(meta: &Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    meta.is_file().then(|| (meta.dev(), meta.ino()))
+}
+
+/// Not to be had here.
+#[cfg(not(unix))]
+pub fn identity(_: &Metadata) -> Option<(u64, u64)> {
+    None
 }
 
 /// The files of a command line, or standard input if there are none.
@@ -83,9 +116,9 @@ fn stdin() -> io::Result<File> {
 }
 
 /// Counts bytes as they are read.
-struct Counted {
-    file: File,
-    bytes_read: Arc<AtomicU64>,
+pub struct Counted {
+    pub file: File,
+    pub bytes_read: Arc<AtomicU64>,
 }
 
 impl Read for Counted {
@@ -94,6 +127,25 @@ impl Read for Counted {
         self.bytes_read.fetch_add(n as u64, Relaxed);
         Ok(n)
     }
+}
+
+/// Up to `len` bytes at a place, without moving the file's position, which standard input shares with its owner.
+pub fn read_at(file: &File, at: u64, len: usize) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; len];
+    let mut filled = 0;
+    while filled < len {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(file, &mut buffer[filled..], at + filled as u64);
+        #[cfg(windows)]
+        let read = std::os::windows::fs::FileExt::seek_read(file, &mut buffer[filled..], at + filled as u64);
+        match read {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(_) => return None,
+        }
+    }
+    buffer.truncate(filled);
+    Some(buffer)
 }
 
 /// How content begins: the least and the greatest value of each byte.
@@ -129,8 +181,8 @@ impl Compression {
     }
 }
 
-/// Decompresses what is compressed, by content.
-pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read + Send>> {
+/// Decompresses what is compressed, by content. If it has a name, odd ends of it are worth a warning.
+pub fn decompress<R: Read + Send + 'static>(input: R, name: Option<&Path>) -> io::Result<Box<dyn Read + Send>> {
     let mut input = input;
     let mut beginning = Vec::new();
     // No more than it takes to tell: the first line of a pipe is not to wait for the second.
@@ -147,7 +199,7 @@ pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read
     let whole = io::Cursor::new(beginning).chain(input);
     Ok(match compression {
         Compression::None => Box::new(whole),
-        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(buffered(whole))),
+        Compression::Gzip => Box::new(Members::new(buffered(whole), name.map(Path::to_path_buf))),
         Compression::Zstd => Box::new(zstd::Decoder::with_buffer(buffered(whole))?),
     })
 }
@@ -156,151 +208,18 @@ fn buffered<R: Read>(input: R) -> impl BufRead {
     BufReader::with_capacity(256 << 10, input)
 }
 
-/// Cuts input into blocks of whole lines.
-pub struct Blocks {
-    input: Box<dyn Read + Send>,
-    /// The beginning of a line whose end was not read yet.
-    rest: Vec<u8>,
-    line_bytes_max: usize,
-    /// Whether the rest of a line that is too long is still to be skipped.
-    skipping: bool,
-    ended: bool,
-}
-
-/// What the next block is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Block {
-    /// Whole lines, each with its end.
-    Lines,
-    /// A line that is longer than allowed, and was skipped.
-    TooLong,
-    End,
-}
-
-/// Enough to make a system call cheap, and little enough to stay in a core's cache.
-const BLOCK_BYTES: usize = 256 << 10;
-
-impl Blocks {
-    pub fn new(input: Box<dyn Read + Send>, line_bytes_max: usize) -> Self {
-        Blocks { input, rest: Vec::new(), line_bytes_max, skipping: false, ended: false }
-    }
-
-    /// Reads the next block into a buffer, whose memory is reused. The last line gets an end if it has none.
-    pub fn next(&mut self, block: &mut Vec<u8>) -> io::Result<Block> {
-        block.clear();
-        std::mem::swap(block, &mut self.rest);
-        // Where no end of a line was looked for yet.
-        let mut looked = 0;
-        while !self.ended {
-            let before = block.len();
-            let room = BLOCK_BYTES.saturating_sub(before).max(BLOCK_BYTES / 4);
-            block.resize(before + room, 0);
-            let n = read_some(&mut self.input, &mut block[before..])?;
-            block.truncate(before + n);
-            self.ended = n == 0;
-            if self.skipping {
-                self.skip(block);
-                continue;
-            }
-            if let Some(end) = memchr::memrchr(b'\n', &block[looked..]) {
-                self.rest.extend_from_slice(&block[looked + end + 1..]);
-                block.truncate(looked + end + 1);
-                return Ok(Block::Lines);
-            }
-            looked = block.len();
-            if looked > self.line_bytes_max {
-                self.skipping = true;
-                block.clear();
-                return Ok(Block::TooLong);
-            }
-        }
-        if block.is_empty() {
-            return Ok(Block::End);
-        }
-        // More whole lines may be in the rest of the block before.
-        if !block.ends_with(b"\n") {
-            block.push(b'\n');
-        }
-        Ok(Block::Lines)
-    }
-
-    /// Drops what belongs to the line that is too long.
-    fn skip(&mut self, block: &mut Vec<u8>) {
-        match memchr::memchr(b'\n', block) {
-            Some(end) => {
-                block.drain(..=end);
-                self.skipping = false;
-            }
-            None => block.clear(),
-        }
-    }
-}
-
-fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match input.read(buffer) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            done => return done,
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use std::io::Write;
 
     /// Gives its bytes a few at a time.
-    struct Trickle(io::Cursor<Vec<u8>>, usize);
+    pub struct Trickle(pub io::Cursor<Vec<u8>>, pub usize);
 
     impl Read for Trickle {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let n = buffer.len().min(self.1);
             self.0.read(&mut buffer[..n])
-        }
-    }
-
-    fn blocks(input: &[u8], at_once: usize, line_bytes_max: usize) -> (Vec<u8>, usize) {
-        let input = Box::new(Trickle(io::Cursor::new(input.to_vec()), at_once));
-        let mut blocks = Blocks::new(input, line_bytes_max);
-        let (mut block, mut all, mut too_long) = (Vec::new(), Vec::new(), 0);
-        loop {
-            match blocks.next(&mut block).unwrap() {
-                Block::Lines => {
-                    assert!(block.ends_with(b"\n"));
-                    all.extend_from_slice(&block);
-                }
-                Block::TooLong => too_long += 1,
-                Block::End => return (all, too_long),
-            }
-        }
-    }
-
-    #[test]
-    fn blocks_are_whole_lines_and_together_the_input() {
-        let long = [vec![b'x'; 3 * BLOCK_BYTES], b"\ny\n".to_vec()].concat();
-        for input in [&b""[..], b"a", b"a\n", b"a\nb", b"\n\n", b"a\r\nb\0\xff\n", &long] {
-            for at_once in [1, 2, 7, 1 << 20] {
-                if at_once < 7 && input.len() > BLOCK_BYTES {
-                    continue;
-                }
-                let (all, too_long) = blocks(input, at_once, usize::MAX);
-                let mut expected = input.to_vec();
-                if !input.is_empty() && !input.ends_with(b"\n") {
-                    expected.push(b'\n');
-                }
-                assert!(all == expected && too_long == 0);
-            }
-        }
-    }
-
-    #[test]
-    fn lines_that_are_too_long_are_skipped_and_reported() {
-        let long = vec![b'x'; 2 * BLOCK_BYTES];
-        let input = [b"a\n", &long[..], b"\nb\n", &long[..], b"\n", &long[..]].concat();
-        for at_once in [1_000, 1 << 20] {
-            let (all, too_long) = blocks(&input, at_once, BLOCK_BYTES);
-            assert_eq!((all.as_slice(), too_long), (&b"a\nb\n"[..], 3));
         }
     }
 
@@ -322,15 +241,18 @@ mod tests {
         ] {
             for at_once in [1, 1 << 20] {
                 let mut output = Vec::new();
-                decompress(Trickle(io::Cursor::new(input.clone()), at_once)).unwrap().read_to_end(&mut output).unwrap();
+                decompress(Trickle(io::Cursor::new(input.clone()), at_once), None)
+                    .unwrap()
+                    .read_to_end(&mut output)
+                    .unwrap();
                 assert!(output == text);
             }
         }
         for cut in [gzip(&text), zstd(&text)] {
             let input = io::Cursor::new(cut[..cut.len() - 10].to_vec());
-            assert!(decompress(input).unwrap().read_to_end(&mut Vec::new()).is_err(), "cut off");
+            assert!(decompress(input, None).unwrap().read_to_end(&mut Vec::new()).is_err(), "cut off");
         }
-        assert!(decompress(&b"\xfd7zXZ\0..."[..]).err().unwrap().to_string().contains("xz"));
-        assert!(decompress(&b"\x1f"[..]).is_ok() && decompress(&b""[..]).is_ok());
+        assert!(decompress(&b"\xfd7zXZ\0..."[..], None).err().unwrap().to_string().contains("xz"));
+        assert!(decompress(&b"\x1f"[..], None).is_ok() && decompress(&b""[..], None).is_ok());
     }
 }

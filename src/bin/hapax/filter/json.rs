@@ -18,28 +18,48 @@ impl Pointer {
     /// The text of the string, number or boolean there; nothing if there is null or nothing. Numbers are as they are written, so
     /// that none loses digits.
     pub fn find<'a>(&self, line: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, String> {
-        let mut document = serde_json::Deserializer::from_slice(line);
-        let found = At(&self.0).deserialize(&mut document).map_err(describe)?;
-        document.end().map_err(describe)?;
+        let found = walk(line, &self.0).or_else(|error| self.step_by_step(line).map_err(|_| describe(error)))?;
         let Some(value) = found.map(RawValue::get) else { return Ok(None) };
         match value.as_bytes()[0] {
             b'n' => Ok(None),
             b'"' => {
                 let text: Text = serde_json::from_str(value).map_err(describe)?;
-                Ok(Some(match text.0 {
-                    Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-                    Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-                }))
+                Ok(Some(text.0))
             }
             b'{' => Err("the value at the pointer is an object".to_string()),
             b'[' => Err("the value at the pointer is an array".to_string()),
             _ => Ok(Some(Cow::Borrowed(value.as_bytes()))),
         }
     }
+
+    /// Takes a level at a time, which never decodes a string that the pointer does not go through: one that is no Unicode may
+    /// stand where it leads nowhere.
+    fn step_by_step<'a>(&self, line: &'a [u8]) -> serde_json::Result<Option<&'a RawValue>> {
+        let mut value: &RawValue = serde_json::from_slice(line)?;
+        for token in self.0.chunks(1) {
+            if !value.get().starts_with(['{', '[']) {
+                return Ok(None);
+            }
+            match walk(value.get().as_bytes(), token)? {
+                Some(found) => value = found,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(value))
+    }
 }
 
-/// A string, borrowed if nothing in it is escaped.
-struct Text<'a>(Cow<'a, str>);
+/// The value at these tokens of a document, all of which must be JSON.
+fn walk<'a>(line: &'a [u8], tokens: &[String]) -> serde_json::Result<Option<&'a RawValue>> {
+    let mut document = serde_json::Deserializer::from_slice(line);
+    let found = At(tokens).deserialize(&mut document)?;
+    document.end()?;
+    Ok(found)
+}
+
+/// A string, borrowed if nothing in it is escaped. JSON's strings are of 16-bit units, and half of a surrogate pair need not
+/// have its other half: then it is as WTF-8 has it.
+struct Text<'a>(Cow<'a, [u8]>);
 
 impl<'a> serde::Deserialize<'a> for Text<'a> {
     fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
@@ -51,15 +71,15 @@ impl<'a> serde::Deserialize<'a> for Text<'a> {
                 f.write_str("a string")
             }
 
-            fn visit_borrowed_str<E: Error>(self, text: &'a str) -> Result<Text<'a>, E> {
+            fn visit_borrowed_bytes<E: Error>(self, text: &'a [u8]) -> Result<Text<'a>, E> {
                 Ok(Text(Cow::Borrowed(text)))
             }
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'a>, E> {
-                Ok(Text(Cow::Owned(text.to_string())))
+            fn visit_bytes<E: Error>(self, text: &[u8]) -> Result<Text<'a>, E> {
+                Ok(Text(Cow::Owned(text.to_vec())))
             }
         }
-        deserializer.deserialize_str(Borrow)
+        deserializer.deserialize_bytes(Borrow)
     }
 }
 
@@ -88,7 +108,7 @@ impl<'de> Visitor<'de> for At<'_> {
         let mut found = None;
         while let Some(key) = map.next_key::<Text>()? {
             // The last one of equal keys counts, as in most readers.
-            match key.0 == self.0[0] {
+            match *key.0 == *self.0[0].as_bytes() {
                 true => found = map.next_value_seed(At(&self.0[1..]))?,
                 false => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -176,6 +196,19 @@ mod tests {
         assert_eq!(find("", "\"whole\""), Ok(Some("whole".to_string())));
         assert_eq!(find("/a", r#"{"a": 1, "a": 2}"#), Ok(Some("2".to_string())));
         assert_eq!(find("/a", "5"), Ok(None));
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_json() {
+        let bytes =
+            |pointer, line: &str| Pointer::new(pointer).find(line.as_bytes()).map(|found| found.map(Cow::into_owned));
+        assert_eq!(bytes("/a", r#"{"a": "\ud800"}"#), Ok(Some(b"\xed\xa0\x80".to_vec())));
+        assert_eq!(bytes("/a", r#"{"\udc00": 1, "a": "x\udfffy"}"#), Ok(Some(b"x\xed\xbf\xbfy".to_vec())));
+        assert_eq!(bytes("/a", r#"{"a": "\ud83d\ude00"}"#), Ok(Some("\u{1f600}".as_bytes().to_vec())));
+        assert_eq!(bytes("/a/b", r#"{"a": "\ud800"}"#), Ok(None));
+        assert_eq!(bytes("/a/b", r#"{"a": {"b": "\ud800", "c": "\ud801"}}"#), Ok(Some(b"\xed\xa0\x80".to_vec())));
+        assert_eq!(bytes("/a", r#""\ud800""#), Ok(None));
+        assert!(bytes("/a/b", r#"{"a": "\ud800"} x"#).is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What each line of a file is: an event with its id, or something else.
 
+use super::cut::Cutter;
 use super::extract::{Extracted, Extractor};
 use super::input::Source;
 use crate::args::{BadLineArgs, LineArgs, Missing, OnBad};
@@ -25,6 +26,8 @@ struct Rules {
     on_bad: OnBad,
     line_bytes_max: usize,
     has_header: bool,
+    /// Records may have several lines.
+    multiline: bool,
 }
 
 /// What a line is.
@@ -63,14 +66,20 @@ impl BadLine {
     }
 }
 
-/// Does something with each line of a block, without its end, and with where the next one begins.
-pub fn each_line<E>(block: &[u8], mut each: impl FnMut(&[u8], usize) -> Result<(), E>) -> Result<(), E> {
+/// Does something with each record of a block, without its end, given where each ends.
+pub fn each_record<E>(block: &[u8], ends: &[u32], mut each: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     let mut start = 0;
-    memchr::memchr_iter(b'\n', block).try_for_each(|end| {
-        let line = block[start..end].strip_suffix(b"\r").unwrap_or(&block[start..end]);
-        start = end + 1;
-        each(line, start)
+    ends.iter().try_for_each(|&end| {
+        let record = without_end(&block[start..end as usize]);
+        start = end as usize;
+        each(record)
     })
+}
+
+/// A record without the end of its last line.
+pub fn without_end(record: &[u8]) -> &[u8] {
+    let line = record.strip_suffix(b"\n").unwrap_or(record);
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 impl Lines {
@@ -80,12 +89,18 @@ impl Lines {
             on_bad: bad.on_bad,
             line_bytes_max: bad.line_bytes_max as usize,
             has_header: lines.format.header || extractor.needs_header(),
+            multiline: extractor.dialect().is_some_and(|dialect| dialect.quote.is_some()),
         };
         Lines { rules, extractor, at_header: false, header_seen: false, line_number: 1 }
     }
 
     pub fn line_bytes_max(&self) -> usize {
         self.rules.line_bytes_max
+    }
+
+    /// What cuts files into records.
+    pub fn cutter(&self) -> Cutter {
+        Cutter::new(self.extractor.dialect())
     }
 
     /// The next line is the first of a file.
@@ -100,16 +115,39 @@ impl Lines {
             return Err(self.bad_line(self.longer_than_allowed()));
         }
         self.bad(self.longer_than_allowed())?;
-        self.line_number += 1;
         Ok(())
     }
 
-    /// What the next line is, without its end.
+    /// The next line is a file's header.
+    pub fn is_at_header(&self) -> bool {
+        self.at_header
+    }
+
+    /// So many lines of the file have been read before, its header among them.
+    pub fn go_on_behind(&mut self, lines: u64) {
+        self.at_header = false;
+        self.line_number = lines + 1;
+    }
+
+    /// How many lines of the file were read.
+    pub fn read(&self) -> u64 {
+        self.line_number - 1
+    }
+
+    /// So many lines were skipped.
+    pub fn skipped(&mut self, lines: u64) {
+        self.line_number += lines;
+    }
+
+    /// What the next record is, without its end.
     #[inline]
     pub fn next<'a>(&mut self, line: &'a [u8]) -> Result<Line<'a>, BadLine> {
-        let line = if self.at_header { Line::Unchecked(self.header(line)?) } else { self.line(line)? };
+        let is = if self.at_header { Line::Unchecked(self.header(line)?) } else { self.line(line)? };
         self.line_number += 1;
-        Ok(line)
+        if self.rules.multiline {
+            self.line_number += memchr::memchr_iter(b'\n', line).count() as u64;
+        }
+        Ok(is)
     }
 
     fn header(&mut self, line: &[u8]) -> Result<Unchecked, BadLine> {

@@ -1,79 +1,141 @@
 //! `hapax filter`: lines in, first sightings out.
 //!
 //! Three stages, a thread each, hand batches of lines on: [`parse`] reads, splits ([`lines`]) and digests; [`check`] asks the engine; [`print`]
-//! writes, and hands the empty batch back. There are a few batches in all, so memory stays the same however long the input is.
+//! writes, [`state`] records what was taken, and the empty batch goes back. There are a few batches in all, so memory stays the same
+//! however long the input is.
 
+pub mod blocks;
 mod check;
+pub mod cut;
 pub mod extract;
 mod fields;
+mod gzip;
 pub mod input;
 mod json;
 pub mod lines;
+mod output;
 mod parse;
+mod pending;
+mod place;
 mod plan;
 mod print;
 mod progress;
 mod report;
+mod resume;
+mod sample;
+mod signals;
+mod stages;
+mod state;
 mod time;
 
 use self::check::Checker;
 use self::extract::Extractor;
-use self::input::Source;
 use self::lines::Lines;
-use self::parse::{Batch, Channels, Parser};
+use self::output::Output;
+use self::parse::Parser;
 use self::plan::Plan;
 use self::print::{Printer, Wanted};
 use self::progress::Progress;
 use self::report::{Counts, Report};
+use self::resume::Resume;
+use self::signals::Signals;
+use self::stages::{Next, Stages};
+use self::state::{Earlier, State};
 use crate::args::FilterArgs;
 use crate::failure::Failure;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
-use std::time::Instant;
-
-/// Batches on their way: enough that no stage waits for another one's bad moment.
-const BATCHES: usize = 8;
+use std::time::{Duration, Instant};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Runs the command to its end.
 pub fn run(args: FilterArgs) -> Result<(), Failure> {
     let start = Instant::now();
     let extractor = Extractor::new(&args.lines)?;
     let sources = input::sources(&args.files);
+    let mut output = Output::new().map_err(Failure::output)?;
+    sources.iter().try_for_each(|source| source.check(output.file()))?;
     let size = plan::size_of(&sources);
-    let plan = Plan::new(&args, size)?;
+    let plan = Plan::new(&args, &sources, size, extractor.has_time())?;
     let time = check::time_of(args.window, extractor.has_time());
+    let lost = report::found(&plan.dedup.stats());
+    let earlier = Earlier::of(&plan.dedup)?;
+    let run = earlier.run();
+    let checker = Checker::new(plan.dedup.clone(), time, args.refusing, earlier.latest());
+    let state = match args.state {
+        Some(_) => Some(State::begin(plan.dedup.clone(), time, args.refresh_on_duplicate, &earlier, &mut output)?),
+        None => None,
+    };
     let bytes_read = Arc::new(AtomicU64::new(0));
     let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
-    let parser = Parser::new(Lines::new(&args.lines, &args.bad, extractor), plan.dedup.clone());
-    let checker = Checker::new(plan.dedup.clone(), time);
-    let output = print::stdout().map_err(Failure::output)?;
-    input::enlarge_pipe(&output);
-    let mut printer = Printer::new(output, wanted(&args));
-    let mut counts = Counts::default();
-    let done = Stages::start(parser, checker, sources, bytes_read).run(|batch| {
-        counts.add(batch);
-        progress.update(&counts);
-        printer.print(batch)?;
-        match args.state {
-            Some(_) => Ok(Checker::printed(&plan.dedup, time, batch).map_err(hapax::Error::from)?),
-            None => Ok(()),
-        }
-    });
-    progress.finish();
+    let lines = Lines::new(&args.lines, &args.bad, extractor);
+    let resume = Resume::new(earlier.places, options(&args), run, time == check::Time::Arrival);
+    let parser = Parser::new(lines, plan.dedup.clone(), resume);
+    let printer =
+        Printer::new(output, wanted(&args), args.refusing.refused, state.as_ref().is_some_and(State::has_header));
+    let stages = Stages::start(parser, checker, sources, bytes_read);
+    let signals = Signals::listen(stages.waker())?;
+    let mut last = Last { printer, state, counts: Counts::default(), progress, signals };
+    let done = stages.run(|next| last.take(next));
+    last.progress.finish();
     // What was printed is remembered, also if something went wrong then.
-    let done = match args.state {
-        Some(_) => done.and(plan.dedup.flush().map_err(|error| hapax::Error::from(error).into())),
-        None => done,
-    };
+    let ended =
+        last.state.take().map_or(Ok(()), |state| state.end(&last.printer.output, || last.signals.asked().is_err()));
+    let done = done.and(ended);
+    if let Some(refused) = last.counts.refused(args.refusing.refused) {
+        eprintln!("hapax: {refused}");
+    }
     // A closed pipe has had what it wanted, and its owner may not want to hear more.
     if let (Some(format), false) = (args.stats, matches!(done, Err(Failure::ClosedPipe))) {
         let elapsed = start.elapsed();
-        let report = Report { counts, stats: plan.dedup.stats(), plan: &plan, window: args.window, elapsed };
+        let report =
+            Report { counts: last.counts, stats: plan.dedup.stats(), plan: &plan, window: args.window, elapsed };
         eprintln!("{}", report.text(format));
     }
-    done.and_then(|()| report::forgotten_early(&plan).map_or(Ok(()), Err))
+    done.and(lost.map_or(Ok(()), Err)).and(report::forgotten_early(&plan).map_or(Ok(()), Err))
+}
+
+/// The last stage.
+struct Last {
+    printer: Printer<Output>,
+    state: Option<State>,
+    counts: Counts,
+    progress: Progress,
+    signals: Signals,
+}
+
+/// How long to wait for a batch before looking whether a reader has taken what lies in the pipe.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Last {
+    /// Prints a batch and records it, or does what is to be done meanwhile. Returns how long to wait for the next one.
+    fn take(&mut self, next: Next) -> Result<Option<Duration>, Failure> {
+        let Last { printer, state, counts, progress, signals } = self;
+        if let Next::Batch(batch) = next {
+            counts.add(batch);
+            progress.update(counts);
+            // Who has lost the reader by the signal that asks for an end, was asked to end.
+            printer.print(batch).map_err(|failure| signals.asked().err().unwrap_or(failure))?;
+            let (header, asked) = (printer.has_header(), || signals.asked().is_err());
+            if let Some(state) = state {
+                state.printed(batch, header, &mut printer.output, asked)?;
+            }
+        } else if let Some(state) = state {
+            state.settle(&printer.output)?;
+        }
+        signals.asked()?;
+        Ok(state.as_ref().filter(|state| !state.is_settled()).map(|_| LOOK))
+    }
+}
+
+/// A hash of the options that say what events are, and which of them are printed.
+fn options(args: &FilterArgs) -> u64 {
+    let crate::args::LineArgs { id, time, format } = &args.lines;
+    let id = (id.field, &id.column, &id.json, &id.regex);
+    let time_format = format!("{:?}", time.time_format);
+    let time = (time.time_field, &time.time_column, &time.time_json, &time.time_regex, time_format);
+    let format = (format.delimiter, format!("{:?}", format.quote), format.header);
+    xxh3_64(format!("{:?}", (id, time, format, args.duplicates, args.mark)).as_bytes())
 }
 
 fn wanted(args: &FilterArgs) -> Wanted {
@@ -81,50 +143,5 @@ fn wanted(args: &FilterArgs) -> Wanted {
         (true, _) => Wanted::Duplicates,
         (_, true) => Wanted::Marked { delimiter: args.lines.format.delimiter },
         _ => Wanted::Fresh,
-    }
-}
-
-/// The first two stages, at work. The last one stays with the caller: when nobody takes its output any more, the process ends, and
-/// does not wait for a stage that waits for input.
-struct Stages {
-    threads: [JoinHandle<()>; 2],
-    empty: SyncSender<Batch>,
-    checked: Receiver<Result<Batch, Failure>>,
-}
-
-impl Stages {
-    fn start(parser: Parser, mut checker: Checker, sources: Vec<Source>, bytes_read: Arc<AtomicU64>) -> Self {
-        let (empty, empties) = sync_channel(BATCHES);
-        let (full, fulls) = sync_channel(BATCHES);
-        let (checked, checkeds) = sync_channel(BATCHES);
-        (0..BATCHES)
-            .for_each(|_| empty.send(Batch::default()).expect("the channel has room, and its other end is here"));
-        let channels = Channels { empty: empties, full };
-        let threads = [
-            std::thread::spawn(move || parser.run(&sources, &bytes_read, &channels)),
-            std::thread::spawn(move || {
-                for mut batch in fulls {
-                    batch.iter_mut().for_each(|batch| checker.check(batch));
-                    if checked.send(batch).is_err() {
-                        return;
-                    }
-                }
-            }),
-        ];
-        Stages { threads, empty, checked: checkeds }
-    }
-
-    /// Does the last stage with every batch, up to the first failure of any stage.
-    fn run(self, mut last: impl FnMut(&Batch) -> Result<(), Failure>) -> Result<(), Failure> {
-        for batch in self.checked {
-            let batch = batch?;
-            last(&batch)?;
-            let _ = self.empty.send(batch); // the first stage may be done, and need no more
-        }
-        // No more came: because all is done, and not because a stage broke down.
-        for thread in self.threads {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        }
-        Ok(())
     }
 }

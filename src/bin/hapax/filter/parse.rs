@@ -1,7 +1,10 @@
 //! First stage, in a thread of its own: from files to batches of lines whose ids are digested.
 
-use super::input::{Block, Blocks, Source};
-use super::lines::{BadLine, Line, Lines, Unchecked, each_line};
+use super::blocks::{Block, Blocks};
+use super::input::Source;
+use super::lines::{BadLine, Line, Lines, Unchecked, each_record, without_end};
+use super::place::Place;
+use super::resume::{Reading, Resume};
 use crate::failure::Failure;
 use hapax::{Dedup, Prepared, Timestamp, Verdict};
 use std::sync::Arc;
@@ -27,6 +30,12 @@ pub struct Batch {
     pub runs: Vec<(usize, Timestamp)>,
     /// Lines that were dropped while they were read, as too long.
     pub too_long: u64,
+    /// How its input is called in messages.
+    pub name: String,
+    /// How far its input is when this is done.
+    pub place: Place,
+    /// A header that an earlier run has printed, perhaps to another output.
+    pub header: Option<Vec<u8>>,
 }
 
 impl Batch {
@@ -36,7 +45,34 @@ impl Batch {
         self.ids.clear();
         self.times.clear();
         self.verdicts.clear();
+        self.runs.clear();
         self.too_long = 0;
+        self.header = None;
+    }
+}
+
+impl Batch {
+    /// Ends before the record of this checked id, as if it had not been read; the number of its line.
+    pub fn cut_before(&mut self, id: usize) -> u64 {
+        let mut record = id;
+        for (at, _) in &self.unchecked {
+            record += usize::from(*at as usize <= record);
+        }
+        let start = if record > 0 { self.ends[record - 1] as usize } else { 0 };
+        let end = self.ends.last().map_or(0, |end| *end as usize);
+        let lines = memchr::memchr_iter(b'\n', &self.bytes[start..end]).count() as u64;
+        let added = u64::from(self.place.unended > 0);
+        self.place.offset = self.place.offset + added - (end - start) as u64;
+        self.place.unended = 0;
+        self.place.lines -= lines;
+        self.place.ended = false;
+        self.ends.truncate(record);
+        self.unchecked.retain(|(at, _)| (*at as usize) < record);
+        self.ids.truncate(id);
+        self.times.truncate(id);
+        self.verdicts.truncate(id);
+        self.runs.retain(|(end, _)| *end <= id);
+        self.place.lines + 1
     }
 }
 
@@ -51,7 +87,8 @@ pub struct Channels {
 pub struct Parser {
     lines: Lines,
     dedup: Dedup,
-    /// An empty batch that the end of a file has left.
+    resume: Resume,
+    /// An empty batch that was not used.
     spare: Option<Batch>,
 }
 
@@ -77,14 +114,14 @@ impl From<Failure> for Stop {
 }
 
 impl Parser {
-    pub fn new(lines: Lines, dedup: Dedup) -> Self {
-        Parser { lines, dedup, spare: None }
+    pub fn new(lines: Lines, dedup: Dedup, resume: Resume) -> Self {
+        Parser { lines, dedup, resume, spare: None }
     }
 
     /// Reads all files.
     pub fn run(mut self, sources: &[Source], bytes_read: &Arc<AtomicU64>, channels: &Channels) {
         for source in sources {
-            match self.read(source, bytes_read.clone(), channels) {
+            match self.read(source, bytes_read, channels) {
                 Ok(()) => {}
                 Err(Stop::Gone) => return,
                 Err(Stop::Failure(failure)) => {
@@ -95,44 +132,122 @@ impl Parser {
         }
     }
 
-    fn read(&mut self, source: &Source, bytes_read: Arc<AtomicU64>, channels: &Channels) -> Result<(), Stop> {
-        let mut blocks = Blocks::new(source.read(bytes_read)?, self.lines.line_bytes_max());
+    fn read(&mut self, source: &Source, bytes_read: &Arc<AtomicU64>, channels: &Channels) -> Result<(), Stop> {
+        if self.read_once(source, bytes_read, channels, false)? {
+            return Ok(());
+        }
+        // It was cut short since an earlier run has read it, and may be another one.
+        self.read_once(source, bytes_read, channels, true).map(drop)
+    }
+
+    /// False if it has turned out to be shorter than what an earlier run has printed of it.
+    fn read_once(
+        &mut self,
+        source: &Source,
+        bytes_read: &Arc<AtomicU64>,
+        channels: &Channels,
+        anew: bool,
+    ) -> Result<bool, Stop> {
         self.lines.begin_file();
+        let Reading { mut blocks, place: mut before, may_be_short, mut header } =
+            self.resume.read(source, bytes_read.clone(), &mut self.lines, anew)?;
         loop {
             let mut batch = match self.spare.take() {
                 Some(batch) => batch,
                 None => channels.empty.recv().map_err(|_| Gone)?,
             };
             batch.clear();
-            let parsed = match blocks.next(&mut batch.bytes).map_err(|e| Failure::input(source.name(), e))? {
-                Block::End => {
+            let next = blocks.next(&mut batch.bytes, &mut batch.ends).map_err(|e| Failure::input(source.name(), e))?;
+            self.lines.skipped(blocks.take_skipped());
+            batch.header = header.take();
+            let parsed = match next {
+                Block::End if may_be_short && blocks.read() < before.offset => {
                     self.spare = Some(batch);
-                    return Ok(());
+                    return Ok(false);
                 }
-                Block::Lines => self.parse(&mut batch),
+                Block::End => {
+                    before.ended = true;
+                    Ok(())
+                }
+                Block::Records => self.parse(&mut batch, &mut before, &blocks),
                 Block::TooLong => self.lines.too_long().map(|()| batch.too_long += 1),
             };
+            (before.first, before.beginning) = blocks.beginning();
+            before.lines = self.lines.read();
+            header = batch.header.take();
+            if batch.ends.is_empty() && batch.too_long == 0 && !before.ended && parsed.is_ok() {
+                // All of it was printed before.
+                self.spare = Some(batch);
+                continue;
+            }
+            batch.header = header.take();
+            batch.place.clone_from(&before);
+            batch.name = source.name().display().to_string();
             // What comes before a bad line is still done.
             channels.full.send(Ok(batch)).map_err(|_| Gone)?;
             parsed.map_err(|bad| bad.of(source))?;
+            if before.ended {
+                return Ok(true);
+            }
         }
     }
 
-    /// Finds the lines of a batch, and digests their ids. If a line is bad and that is an error, what comes before it stays.
-    fn parse(&mut self, batch: &mut Batch) -> Result<(), BadLine> {
+    /// Finds the records of a batch, and digests their ids, but for those that were printed `before`, which are taken out. If a line
+    /// is bad and that is an error, what comes before it stays.
+    fn parse(&mut self, batch: &mut Batch, before: &mut Place, blocks: &Blocks) -> Result<(), BadLine> {
+        if blocks.start() < before.offset {
+            self.skip(batch, before, blocks.start())?;
+        }
         let bytes = std::mem::take(&mut batch.bytes);
-        let parsed = each_line(&bytes, |line, end| {
-            match self.lines.next(line)? {
+        let mut ends = std::mem::take(&mut batch.ends);
+        let mut records = 0;
+        let parsed = each_record(&bytes, &ends, |record| {
+            match self.lines.next(record)? {
                 Line::Event { id, at } => {
                     batch.ids.push(self.dedup.digest(id));
                     batch.times.extend(at);
                 }
-                Line::Unchecked(unchecked) => batch.unchecked.push((batch.ends.len() as u32, unchecked)),
+                Line::Unchecked(unchecked) => batch.unchecked.push((records as u32, unchecked)),
             }
-            batch.ends.push(end as u32);
+            records += 1;
             Ok(())
         });
+        if records > 0 {
+            let (all, last) = (ends.len(), ends[records - 1] as usize);
+            let start = if records > 1 { ends[records - 2] as usize } else { 0 };
+            // Behind all records of the block its end is known; it may be none of the content's.
+            let behind = (bytes.len() - last) as u64;
+            let added = if records == all { blocks.added() } else { 0 };
+            before.offset = blocks.end() - behind - added;
+            before.unended = if added > 0 { (last - start) as u64 - added } else { 0 };
+        }
+        ends.truncate(records);
+        batch.ends = ends;
         batch.bytes = bytes;
         parsed
+    }
+
+    /// Takes out the records that were printed before; the first of them may be a header that columns are learnt from.
+    fn skip(&mut self, batch: &mut Batch, before: &Place, start: u64) -> Result<(), BadLine> {
+        let mut at = 0;
+        let mut covered = 0;
+        for &end in &batch.ends {
+            let record = &batch.bytes[at..end as usize];
+            if !before.covers(start + at as u64, record) {
+                break;
+            }
+            if self.lines.is_at_header() {
+                self.lines.next(without_end(record))?;
+                batch.header = Some(record.to_vec());
+            } else {
+                self.lines.skipped(memchr::memchr_iter(b'\n', record).count() as u64);
+            }
+            at = end as usize;
+            covered += 1;
+        }
+        batch.bytes.drain(..at);
+        batch.ends.drain(..covered);
+        batch.ends.iter_mut().for_each(|end| *end -= at as u32);
+        Ok(())
     }
 }

@@ -1,9 +1,11 @@
 //! Before the first line: how large the engine must be.
 
-use super::input::{Compression, Source, decompress};
-use crate::args::{FilterArgs, Unconfirmed};
+use super::extract::Extractor;
+use super::input::{Compression, Source, decompress, read_at};
+use super::sample;
+use crate::args::{Damage, FilterArgs, Unconfirmed};
 use crate::failure::Failure;
-use hapax::{Dedup, JournalOptions};
+use hapax::{Dedup, JournalError, JournalOptions};
 use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
@@ -25,10 +27,10 @@ pub struct Plan {
     pub capacity_from: &'static str,
 }
 
-/// Where to start if nothing is known of the input: with 18 MB.
-const CAPACITY_UNKNOWN: usize = 1_000_000;
+/// Where to start: with 18 MB. How many lines there are tells no more than that there are no more ids.
+const CAPACITY_UNASKED: usize = 1_000_000;
 
-/// The most to start with without being asked for. A file may have few ids in many lines.
+/// The most to start with if the ids in some places of the input say that there are many.
 const BYTES_UNASKED_MAX: usize = 1 << 30;
 
 /// The most that the window takes without being asked for.
@@ -45,15 +47,22 @@ fn room_in(bytes: usize) -> usize {
 }
 
 impl Plan {
-    pub fn new(args: &FilterArgs, size: Option<Size>) -> Result<Self, Failure> {
+    pub fn new(args: &FilterArgs, sources: &[Source], size: Option<Size>, has_time: bool) -> Result<Self, Failure> {
         let estimated = size.map(|size| with_margin(size.lines));
+        let distinct = size.filter(|size| args.window.is_none() && size.lines >= CAPACITY_UNASKED as u64);
+        let distinct = distinct.and_then(|size| {
+            let ids = sample::distinct(sources, &mut Extractor::new(&args.lines).ok()?, size.lines);
+            ids.map(with_margin)
+        });
         let (capacity, capacity_from) = match (args.capacity, estimated) {
             (Some(capacity), _) => (capacity, "given"),
-            (None, Some(lines)) if lines > room_in(BYTES_UNASKED_MAX) => {
-                (room_in(BYTES_UNASKED_MAX), "1 GiB to begin with")
-            }
-            (None, Some(lines)) => (lines, "from the input's size"),
-            (None, None) => (CAPACITY_UNKNOWN, "the input's size being unknown"),
+            (None, Some(lines)) if lines < CAPACITY_UNASKED => (lines, "from the input's size"),
+            (None, _) => match distinct {
+                Some(ids) if ids > CAPACITY_UNASKED => {
+                    (ids.min(room_in(BYTES_UNASKED_MAX)), "from some of the input's ids")
+                }
+                _ => (CAPACITY_UNASKED, "to begin with"),
+            },
         };
         let capacity = match args.max_memory {
             Some(bytes) if args.capacity.is_none() => capacity.min(room_in(bytes)).max(1),
@@ -67,6 +76,9 @@ impl Plan {
             .capacity(capacity)
             .growth_thread(false)
             .refresh_on_duplicate(args.refresh_on_duplicate);
+        if has_time || args.window.is_none() {
+            builder = builder.event_time(args.refusing.event_time(has_time));
+        }
         // A capacity that was given may take more than the default.
         if args.max_memory.is_some() || args.capacity.is_none() {
             builder = builder.max_memory_bytes(args.max_memory.unwrap_or(MEMORY_UNASKED_MAX));
@@ -85,11 +97,36 @@ impl Plan {
                 },
             );
         }
-        if let Some(state) = &args.state {
-            // Lines that are checked and not yet printed must not be remembered by the next run.
-            builder = builder.journal(state, JournalOptions::new().deferred(true));
+        if let Some(seed) = args.seed {
+            builder = builder.seed(seed);
         }
-        Ok(Plan { dedup: builder.build()?, capacity, capacity_from })
+        if let Some(state) = &args.state {
+            let damage = match args.damage {
+                Damage::Refuse => hapax::Damage::Refuse,
+                Damage::Keep => hapax::Damage::Keep,
+            };
+            // Lines that are checked and not yet printed must not be remembered by the next run.
+            builder = builder.journal(state, JournalOptions::new().deferred(true).damage(damage));
+        }
+        let dedup = builder.build().map_err(|error| opening(error, args))?;
+        Ok(Plan { dedup, capacity, capacity_from })
+    }
+}
+
+/// Why there is no engine, in words of the command line.
+fn opening(error: hapax::Error, args: &FilterArgs) -> Failure {
+    match (&error, args.seed, &args.state) {
+        (hapax::Error::Journal(JournalError::NotOurs { what: "seed", .. }), Some(seed), Some(state)) => {
+            Failure::Usage(format!(
+                "--seed {seed}: the state in {} was begun with another seed, which its ids are kept with; leave --seed out, or give \
+                 another directory",
+                state.display()
+            ))
+        }
+        (hapax::Error::Journal(JournalError::Damaged { .. }), _, Some(state)) => {
+            Failure::Io(format!("--state {}: {error} (here: --damage keep)", state.display()))
+        }
+        _ => error.into(),
     }
 }
 
@@ -131,7 +168,7 @@ fn compressed_lines(file: &File, bytes: u64) -> Option<u64> {
     let compressed = beginning.len() as u64;
     let mut content = Vec::new();
     // What is cut off at the end is an error, and no matter. Content that is all alike is not decompressed for ever.
-    let _ = decompress(std::io::Cursor::new(beginning)).ok()?.take(64 << 20).read_to_end(&mut content);
+    let _ = decompress(std::io::Cursor::new(beginning), None).ok()?.take(64 << 20).read_to_end(&mut content);
     Some(extrapolate([(lines_in(&content), compressed)].into_iter(), bytes))
 }
 
@@ -143,25 +180,6 @@ fn lines_in(sample: &[u8]) -> u64 {
 fn extrapolate(samples: impl Iterator<Item = (u64, u64)>, bytes: u64) -> u64 {
     let (lines, sampled) = samples.fold((0, 0), |sum, sample| (sum.0 + sample.0, sum.1 + sample.1));
     (u128::from(lines) * u128::from(bytes) / u128::from(sampled.max(1))) as u64 + 1
-}
-
-/// Up to `len` bytes at a place, without moving the file's position, which standard input shares with its owner.
-fn read_at(file: &File, at: u64, len: usize) -> Option<Vec<u8>> {
-    let mut buffer = vec![0; len];
-    let mut filled = 0;
-    while filled < len {
-        #[cfg(unix)]
-        let read = std::os::unix::fs::FileExt::read_at(file, &mut buffer[filled..], at + filled as u64);
-        #[cfg(windows)]
-        let read = std::os::windows::fs::FileExt::seek_read(file, &mut buffer[filled..], at + filled as u64);
-        match read {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(_) => return None,
-        }
-    }
-    buffer.truncate(filled);
-    Some(buffer)
 }
 
 #[cfg(test)]

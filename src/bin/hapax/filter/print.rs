@@ -2,9 +2,10 @@
 
 use super::lines::Unchecked;
 use super::parse::Batch;
+use crate::args::Refused;
 use crate::failure::Failure;
 use hapax::{Certainty, Outcome, Refusal, Tier, Verdict};
-use std::io::{self, Write};
+use std::io::Write;
 
 /// Which lines are printed, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,26 +20,61 @@ pub enum Wanted {
 
 /// Prints batches.
 pub struct Printer<W> {
-    output: W,
+    pub output: W,
     wanted: Wanted,
+    refused: Refused,
+    /// The header is on this output.
+    has_header: bool,
+    /// A header that was read, and is printed before the first line that is, unless it is there.
+    header: Option<Vec<u8>>,
     /// What is to be written: runs of lines, copied together.
     page: Vec<u8>,
 }
 
 impl<W: Write> Printer<W> {
-    pub fn new(output: W, wanted: Wanted) -> Self {
-        Printer { output, wanted, page: Vec::new() }
+    pub fn new(output: W, wanted: Wanted, refused: Refused, has_header: bool) -> Self {
+        Printer { output, wanted, refused, has_header, header: None, page: Vec::new() }
+    }
+
+    /// The header is on this output, from this run or an earlier one.
+    pub fn has_header(&self) -> bool {
+        self.has_header
     }
 
     /// Prints the wanted lines of a batch that was checked, as soon as it comes.
     pub fn print(&mut self, batch: &Batch) -> Result<(), Failure> {
         self.page.clear();
+        if let Some(header) = &batch.header {
+            self.header = Some(header.clone());
+        }
+        // In front of what is printed, and taken back if that is nothing.
+        let due = self.header.take().filter(|_| !self.has_header);
+        if let Some(header) = &due {
+            self.mark_with("verdict");
+            self.page.extend_from_slice(header);
+        }
+        let begin = self.page.len();
         match self.wanted {
             Wanted::Fresh => self.copy(batch, Outcome::Fresh),
             Wanted::Duplicates => self.copy(batch, Outcome::Duplicate),
-            Wanted::Marked { delimiter } => self.mark(batch, delimiter),
+            Wanted::Marked { .. } => self.mark(batch),
         }
+        if self.page.len() == begin {
+            self.page.clear();
+            self.header = due;
+        } else {
+            self.has_header |= due.is_some();
+        }
+        self.has_header |= batch.unchecked.iter().any(|(_, unchecked)| *unchecked == Unchecked::Header);
         self.output.write_all(&self.page).and_then(|()| self.output.flush()).map_err(Failure::output)
+    }
+
+    /// Begins a line of `--mark`.
+    fn mark_with(&mut self, mark: &str) {
+        if let Wanted::Marked { delimiter } = self.wanted {
+            self.page.extend_from_slice(mark.as_bytes());
+            self.page.push(delimiter);
+        }
     }
 
     fn copy(&mut self, batch: &Batch, wanted: Outcome) {
@@ -46,8 +82,11 @@ impl<W: Write> Printer<W> {
         let mut run = 0..0;
         for (line, fate) in fates(batch) {
             let is_wanted = match fate {
+                Fate::Checked(verdict) if verdict.refusal().is_some() => {
+                    wanted == Outcome::Fresh && self.refused == Refused::Pass
+                }
                 Fate::Checked(verdict) => verdict.outcome() == wanted,
-                Fate::Unchecked(Unchecked::Header) => true,
+                Fate::Unchecked(Unchecked::Header) => !self.has_header,
                 Fate::Unchecked(Unchecked::Pass) => wanted == Outcome::Fresh,
                 Fate::Unchecked(Unchecked::DropMissing | Unchecked::OtherHeader | Unchecked::Bad) => false,
             };
@@ -63,16 +102,16 @@ impl<W: Write> Printer<W> {
         self.page.extend_from_slice(&batch.bytes[run]);
     }
 
-    fn mark(&mut self, batch: &Batch, delimiter: u8) {
+    fn mark(&mut self, batch: &Batch) {
         for (line, fate) in fates(batch) {
             let mark = match fate {
+                Fate::Checked(verdict) if verdict.refusal().is_some() && self.refused == Refused::Drop => continue,
                 Fate::Checked(verdict) => mark_of(verdict),
-                Fate::Unchecked(Unchecked::Header) => "verdict",
+                Fate::Unchecked(Unchecked::Header) if !self.has_header => "verdict",
                 Fate::Unchecked(Unchecked::Pass) => "missing",
-                Fate::Unchecked(Unchecked::DropMissing | Unchecked::OtherHeader | Unchecked::Bad) => continue,
+                Fate::Unchecked(_) => continue,
             };
-            self.page.extend_from_slice(mark.as_bytes());
-            self.page.push(delimiter);
+            self.mark_with(mark);
             self.page.extend_from_slice(&batch.bytes[line]);
         }
     }
@@ -113,12 +152,4 @@ fn fates(batch: &Batch) -> impl Iterator<Item = (std::ops::Range<usize>, Fate)> 
         };
         Some((line, fate))
     })
-}
-
-/// Standard output without std's buffer, which would write line by line.
-pub fn stdout() -> io::Result<std::fs::File> {
-    #[cfg(unix)]
-    return std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned().map(std::fs::File::from);
-    #[cfg(windows)]
-    return std::os::windows::io::AsHandle::as_handle(&io::stdout()).try_clone_to_owned().map(std::fs::File::from);
 }

@@ -3,9 +3,9 @@
 use super::lines::Unchecked;
 use super::parse::Batch;
 use super::plan::Plan;
-use crate::args::StatsFormat;
+use crate::args::{Refused, StatsFormat};
 use crate::failure::Failure;
-use hapax::{Stats, Verdict};
+use hapax::{Refusal, Stats};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -18,6 +18,9 @@ pub struct Counts {
     pub missing: u64,
     pub checked: u64,
     pub duplicates: u64,
+    /// Events that were refused because their time is too far ahead, or too late.
+    pub refused_ahead: u64,
+    pub refused_late: u64,
 }
 
 impl Counts {
@@ -33,8 +36,30 @@ impl Counts {
             }
         }
         self.checked += batch.verdicts.len() as u64;
-        self.duplicates +=
-            batch.verdicts.iter().copied().filter(|verdict| Verdict::is_duplicate(*verdict)).count() as u64;
+        for verdict in &batch.verdicts {
+            match verdict.refusal() {
+                Some(Refusal::Late) => self.refused_late += 1,
+                Some(_) => self.refused_ahead += 1,
+                None => self.duplicates += u64::from(verdict.is_duplicate()),
+            }
+        }
+    }
+
+    /// A line about events whose time was refused, if there were any.
+    pub fn refused(&self, refused: Refused) -> Option<String> {
+        let became = match refused {
+            Refused::Pass => "printed, since nobody knows whether they are duplicates",
+            Refused::Drop => "dropped",
+            Refused::Error => "not printed",
+        };
+        let Counts { refused_ahead, refused_late, .. } = self;
+        (refused_ahead + refused_late > 0).then(|| {
+            format!(
+                "{} events have times that cannot be right, and were {became}: {refused_ahead} too far ahead, {refused_late} too late \
+                 (see --refused)",
+                refused_ahead + refused_late
+            )
+        })
     }
 }
 
@@ -47,6 +72,24 @@ pub fn forgotten_early(plan: &Plan) -> Option<Failure> {
              (a larger --max-memory may help, or a shorter --window)"
         ))
     })
+}
+
+/// Says what was found in the state's directory, if that is not what a clean end leaves; the failure that it is to have lost ids.
+pub fn found(stats: &Stats) -> Option<Failure> {
+    let recovery = &stats.journal.as_ref()?.recovery;
+    for torn in &recovery.torn {
+        eprintln!(
+            "hapax: {}: the last run was cut off while it wrote ({} bytes, at most {} ids): what it had printed last may be printed again",
+            torn.path.display(),
+            torn.bytes,
+            torn.ids_at_most
+        );
+    }
+    let first = recovery.damage.first()?;
+    eprintln!("hapax: warning: {first}; in all {} files and {} blocks", recovery.files_lost, recovery.blocks_lost);
+    recovery.moved_aside.iter().for_each(|path| eprintln!("hapax: {}: the damaged file is kept here", path.display()));
+    let lost = recovery.ids_lost;
+    Some(Failure::Lost(format!("{lost} are lost from the state: duplicates of them may have passed")))
 }
 
 /// All that can be said at the end.
@@ -84,6 +127,8 @@ impl Report<'_> {
         if stats.history.is_some() {
             row("    by the history, guessed", stats.duplicates_by_history.to_string());
         }
+        row("  refused, too far ahead", counts.refused_ahead.to_string());
+        row("  refused, too late", counts.refused_late.to_string());
         row("ids forgotten early", stats.window.evicted_live.to_string());
         match self.window {
             None => row("window", "the whole input".to_string()),
@@ -116,6 +161,8 @@ impl Report<'_> {
             "duplicates": counts.duplicates,
             "duplicates_by_window": stats.duplicates_by_window,
             "duplicates_by_history": stats.duplicates_by_history,
+            "refused_ahead": counts.refused_ahead,
+            "refused_late": counts.refused_late,
             "forgotten_early": stats.window.evicted_live,
             "window_seconds": self.window.map(|window| window.as_secs_f64()),
             "tick_seconds": self.window.map(|_| stats.window.tick.as_secs_f64()),

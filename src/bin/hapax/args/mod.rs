@@ -1,8 +1,13 @@
 //! The command line.
 
+mod refusing;
+mod values;
+
+pub use self::refusing::{Refused, RefusingArgs};
+use self::values::{byte, history, pointer, quote};
+pub use self::values::{bytes, capacity, duration, number, rate};
 use crate::plan::PlanArgs;
 use clap::{Parser, Subcommand, ValueEnum};
-use jiff::{Span, SpanRelativeTo};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -59,6 +64,8 @@ Exit codes:
   2  the options make no sense
   3  a line is not what the options say it is (see --on-bad and --missing)
   4  done, but ids had to be forgotten before their time, so some duplicates may have passed
+  5  done, but ids of the state are lost, since its files were damaged (see --damage)
+  130, 143  asked to end (SIGINT, SIGTERM): what is printed is whole lines, and remembered; a second signal ends it at once
 
 Examples:
   hapax filter events.log
@@ -83,7 +90,8 @@ pub struct FilterArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "What is remembered")]
     pub window: Option<Duration>,
 
-    /// How many ids to have room for to begin with; without it, as many as the input can have, up to 1 GiB of memory
+    /// How many ids to have room for to begin with; without it, a million, or as many as the input can have if that is less.
+    /// Memory grows with the number of ids in any case; room for all of them from the beginning is a little faster
     #[arg(long, value_name = "IDS", value_parser = capacity, help_heading = "What is remembered")]
     pub capacity: Option<usize>,
 
@@ -101,10 +109,32 @@ pub struct FilterArgs {
     #[arg(long, value_name = "OUTCOME", requires = "history", help_heading = "What is remembered")]
     pub unconfirmed: Option<Unconfirmed>,
 
-    /// Remember ids in this directory from one run to the next, and across crashes: killed at any time and started again with the same input and
-    /// options, at most what was printed last is printed twice, and nothing is missing
+    /// Remember ids in this directory, and how far each input was printed, from one run to the next
+    ///
+    /// However a run ends, the next one with the same inputs goes on from there: no line is missing, none is glued to another, and what is
+    /// printed again is at most what was printed last. To a file, what was written counts as printed (half a line at its end is
+    /// cut off); to a pipe, what its reader has taken; to anything else, what was written. A file that was replaced or cut short is new, and
+    /// so is a stream that begins otherwise; one that begins the same is skipped up to where it was, unless it was read to its
+    /// end and --window goes by the time of arrival. With other options for what events are, or for what is printed, an input is
+    /// read from its beginning
     #[arg(long, value_name = "DIR", help_heading = "What is remembered")]
     pub state: Option<PathBuf>,
+
+    /// What to do if files in the state's directory are damaged or missing, in a way that no crash leaves. What is kept is said, and what is
+    /// lost; then the exit code is 5
+    #[arg(
+        long,
+        value_name = "ACTION",
+        default_value = "refuse",
+        requires = "state",
+        help_heading = "What is remembered"
+    )]
+    pub damage: Damage,
+
+    /// The seed of the hash function: with the same one, a run that has to forget ids early is the same each time. It is drawn at
+    /// random otherwise, so that nobody can choose ids that collide. With --state it is the one of the first run
+    #[arg(long, value_name = "N", help_heading = "What is remembered")]
+    pub seed: Option<u64>,
 
     /// Let a duplicate extend its id's stay, so that the window slides
     #[arg(long, requires = "window", help_heading = "What is remembered")]
@@ -130,6 +160,9 @@ pub struct FilterArgs {
 
     #[command(flatten)]
     pub bad: BadLineArgs,
+
+    #[command(flatten)]
+    pub refusing: RefusingArgs,
 }
 
 /// Where ids and times are in lines.
@@ -229,6 +262,8 @@ pub struct FormatArgs {
     #[arg(long, value_name = "CHAR", default_value = "\\t", value_parser = byte)]
     pub delimiter: u8,
     /// What fields are quoted with, doubled within (RFC 4180): one character, or `none`; default: " if the delimiter is , or ;
+    ///
+    /// Quoted fields may have line breaks, where the id or the time is a field or a column: then a record ends with its last line.
     #[arg(long, value_name = "CHAR", value_parser = quote)]
     pub quote: Option<Quote>,
     /// The first line of each file is a header: it is no event, and printed once
@@ -264,6 +299,14 @@ pub enum OnBad {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Damage {
+    /// Stop, and change nothing
+    Refuse,
+    /// Go on with everything that is whole
+    Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum Unconfirmed {
     Duplicate,
     Fresh,
@@ -288,91 +331,6 @@ pub struct History {
     pub ids: Option<usize>,
 }
 
-/// Days have 24 hours here.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let parsed = text.parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
-    let signed = parsed.map_err(|e| format!("{e}; a duration looks like 10m, 1h 30m or 7d"))?;
-    Duration::try_from(signed).map_err(|_| "a duration cannot be negative".to_string())
-}
-
-/// A whole number, with a decimal suffix or none.
-pub fn capacity(text: &str) -> Result<usize, String> {
-    if !text.ends_with(['k', 'M', 'G']) {
-        return text.replace('_', "").parse().map_err(|e| format!("{e}"));
-    }
-    let number = rate(text)?;
-    match number >= 0.0 && number.fract() == 0.0 && number < usize::MAX as f64 {
-        true => Ok(number as usize),
-        false => Err("it is no whole number".to_string()),
-    }
-}
-
-/// A number, with a decimal suffix or none.
-pub fn rate(text: &str) -> Result<f64, String> {
-    let (digits, factor) = match text.char_indices().next_back() {
-        Some((at, 'k')) => (&text[..at], 1e3),
-        Some((at, 'M')) => (&text[..at], 1e6),
-        Some((at, 'G')) => (&text[..at], 1e9),
-        _ => (text, 1.0),
-    };
-    number(digits).map(|number| number * factor)
-}
-
-pub fn number(text: &str) -> Result<f64, String> {
-    let number: f64 = text.trim().replace('_', "").parse().map_err(|e| format!("{e}"))?;
-    number.is_finite().then_some(number).ok_or_else(|| "it is no number".to_string())
-}
-
-/// A number of bytes, with a binary suffix or none.
-pub fn bytes(text: &str) -> Result<usize, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &*text[digits.len()..].to_ascii_uppercase() {
-        "" => 1,
-        "K" | "KIB" => 1_usize << 10,
-        "M" | "MIB" => 1 << 20,
-        "G" | "GIB" => 1 << 30,
-        "T" | "TIB" => 1 << 40,
-        unknown => return Err(format!("{unknown} is none of K, M, G and T")),
-    };
-    let number = capacity(digits)?;
-    number.checked_mul(factor).ok_or_else(|| "that is more than there can be".to_string())
-}
-
-fn history(text: &str) -> Result<History, String> {
-    let mut parts = text.split(':');
-    let (Some(horizon), Some(rate)) = (parts.next(), parts.next()) else {
-        return Err("it looks like 24h:1e-6 or 24h:1e-6:50000000".to_string());
-    };
-    let ids = parts.next().map(capacity).transpose()?;
-    if parts.next().is_some() {
-        return Err("there is something after the number of ids".to_string());
-    }
-    let false_positive_rate = rate.parse().map_err(|e| format!("the rate {rate}: {e}"))?;
-    Ok(History { horizon: duration(horizon)?, false_positive_rate, ids })
-}
-
-fn pointer(text: &str) -> Result<String, String> {
-    match text.is_empty() || text.starts_with('/') {
-        true => Ok(text.to_string()),
-        false => Err("a JSON pointer begins with /".to_string()),
-    }
-}
-
-fn byte(text: &str) -> Result<u8, String> {
-    match text.as_bytes() {
-        _ if text == "\\t" => Ok(b'\t'),
-        [byte] if !matches!(byte, b'\n' | b'\r') => Ok(*byte),
-        _ => Err("it must be a single byte, and not the end of a line".to_string()),
-    }
-}
-
-fn quote(text: &str) -> Result<Quote, String> {
-    match text {
-        "none" => Ok(Quote::None),
-        _ => byte(text).map(Quote::With),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -390,25 +348,5 @@ mod tests {
             let help = Args::command().find_subcommand_mut(command).unwrap().render_long_help().to_string();
             assert!(help.contains(says), "{help}");
         }
-    }
-
-    #[test]
-    fn values_are_understood() {
-        assert_eq!(duration("10m"), Ok(Duration::from_secs(600)));
-        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("2w 1d"), Ok(Duration::from_secs(15 * 86_400)));
-        assert!(duration("1 month").is_err());
-        assert_eq!([capacity("20_000"), capacity("20k"), capacity("1.5M")], [20_000, 20_000, 1_500_000].map(Ok));
-        assert!(["", "k", "1.0005k", "-1k", "1e30G", "20K"].iter().all(|text| capacity(text).is_err()));
-        assert!(duration("-1s").is_err() && duration("10").is_err() && duration("").is_err());
-        let horizon = Duration::from_secs(86_400);
-        assert_eq!(history("24h:1e-6"), Ok(History { horizon, false_positive_rate: 1e-6, ids: None }));
-        assert_eq!(history("24h:0.01:5_000").unwrap().ids, Some(5_000));
-        assert!(history("24h").is_err() && history("24h:x").is_err() && history("24h:0.1:1:2").is_err());
-        assert_eq!((byte("\\t"), byte(",")), (Ok(b'\t'), Ok(b',')));
-        assert!(byte("").is_err() && byte("ab").is_err() && byte("\n").is_err());
-        assert_eq!((quote("none"), quote("'")), (Ok(Quote::None), Ok(Quote::With(b'\''))));
-        assert!(pointer("/a/0").is_ok() && pointer("").is_ok() && pointer("a").is_err());
     }
 }

@@ -1,0 +1,103 @@
+//! Where records end: at the end of a line, or, where fields are quoted, at one outside of quotes. Pure.
+
+use super::fields::Dialect;
+use csv_core::{ReadFieldResult, Reader};
+
+/// Finds the ends of records in content that comes in pieces.
+pub enum Cutter {
+    Lines,
+    Quoted {
+        reader: Box<Reader>,
+        quote: u8,
+        /// The record under way has been shown to the reader: it may be within quotes.
+        inside: bool,
+    },
+}
+
+impl Cutter {
+    /// Cuts lines, or the records of a dialect.
+    pub fn new(dialect: Option<Dialect>) -> Self {
+        match dialect.and_then(|dialect| Some((dialect.quote?, dialect.reader()?))) {
+            Some((quote, reader)) => Cutter::Quoted { reader: Box::new(reader), quote, inside: false },
+            None => Cutter::Lines,
+        }
+    }
+
+    /// Where the record under way ends in the piece that comes next, or nothing if it goes on behind it.
+    #[inline]
+    pub fn end(&mut self, piece: &[u8]) -> Option<usize> {
+        let Cutter::Quoted { reader, quote, inside } = self else {
+            return memchr::memchr(b'\n', piece).map(|end| end + 1);
+        };
+        // Most records have no quotes.
+        if !*inside
+            && let Some(end) = memchr::memchr2(*quote, b'\n', piece)
+            && piece[end] == b'\n'
+        {
+            return Some(end + 1);
+        }
+        let mut scratch = [0; 512];
+        let mut at = 0;
+        while at < piece.len() {
+            let (result, read, _) = reader.read_field(&piece[at..], &mut scratch);
+            at += read;
+            if result == (ReadFieldResult::Field { record_end: true }) {
+                *inside = false;
+                return Some(at);
+            }
+        }
+        *inside = true;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The records of a text that comes so many bytes at once.
+    fn records(text: &[u8], at_once: usize, dialect: Option<Dialect>) -> Vec<Vec<u8>> {
+        let mut cutter = Cutter::new(dialect);
+        let mut records = vec![Vec::new()];
+        for mut piece in text.chunks(at_once) {
+            while !piece.is_empty() {
+                let end = cutter.end(piece);
+                let (part, rest) = piece.split_at(end.unwrap_or(piece.len()));
+                records.last_mut().unwrap().extend_from_slice(part);
+                records.extend(end.map(|_| Vec::new()));
+                piece = rest;
+            }
+        }
+        records.retain(|record| !record.is_empty());
+        records
+    }
+
+    #[test]
+    fn records_end_outside_of_quotes_however_they_come() {
+        let csv = Some(Dialect { delimiter: b',', quote: Some(b'"') });
+        let all: [&[u8]; 11] = [
+            b"a,b\n",
+            b"\n",
+            b"\r\n",
+            b"\"a\nb\",c\r\n",
+            b"a,\"x\n\n\"\"\n\"\"\",\"\n\"\n",
+            b"a\"b\n",
+            b"\"\"\n",
+            b"x,\"a\"b\n",
+            b"\xef\xbb\xbfx\n",
+            b"\"\r\n\"\r\n",
+            b"no end",
+        ];
+        let text = all.concat();
+        for at_once in 1..=text.len() {
+            assert_eq!(records(&text, at_once, csv), all, "{at_once}");
+            let lines: Vec<_> = text.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+            assert_eq!(records(&text, at_once, None), lines, "{at_once}");
+        }
+        assert_eq!(records(b"a,\"b\nc\nd", 1 << 20, csv), [b"a,\"b\nc\nd"]);
+        let long = [&b"\""[..], &[b'x'; 5_000], b"\n", &[b'y'; 5_000], b"\"\n"].concat();
+        for at_once in [1, 511, 512, 513, 1 << 20] {
+            assert_eq!(records(&long, at_once, csv), [&long[..]]);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What was written and not yet taken by whoever reads it. Pure.
+
+use std::collections::VecDeque;
+
+/// Something to be done once the output has been taken up to where it ends, in order.
+pub struct Pending<T> {
+    waiting: VecDeque<(u64, T)>,
+}
+
+/// More than a pipe holds, if each has something to print; a limit on memory otherwise.
+const WAITING_MAX: usize = 64;
+
+impl<T> Pending<T> {
+    pub fn new() -> Self {
+        Pending { waiting: VecDeque::new() }
+    }
+
+    /// Adds what ends there in the output; never before the last.
+    pub fn push(&mut self, end: u64, what: T) {
+        self.waiting.push_back((end, what));
+    }
+
+    /// The next one to be done, if the output was taken so far.
+    pub fn take(&mut self, taken: u64) -> Option<T> {
+        let (end, _) = self.waiting.front()?;
+        if *end <= taken { self.waiting.pop_front().map(|(_, what)| what) } else { None }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// No more are to be added before some are done.
+    pub fn is_full(&self) -> bool {
+        self.waiting.len() >= WAITING_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_order_and_no_earlier_than_taken() {
+        let mut pending = Pending::new();
+        for (end, what) in [(10, 'a'), (10, 'b'), (15, 'c')] {
+            pending.push(end, what);
+        }
+        assert_eq!(pending.take(9), None);
+        assert_eq!((pending.take(14), pending.take(14), pending.take(14)), (Some('a'), Some('b'), None));
+        assert!(!pending.is_empty() && !pending.is_full());
+        assert_eq!((pending.take(15), pending.take(15)), (Some('c'), None));
+        (0..WAITING_MAX as u64).for_each(|end| pending.push(end, 'd'));
+        assert!(pending.is_full());
+    }
+}

@@ -1,0 +1,172 @@
+//! How far an input was printed, as a state directory remembers it. Pure.
+
+use super::lines::without_end;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// How far an input was printed, and how to tell whether another one is the same.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// Which input: a file by device and inode, standard input, or a named pipe by its path.
+    pub input: String,
+    /// A hash of the options that say what its events are, and which of them are printed.
+    pub options: u64,
+    /// Where the last record ends that was printed, or dropped; in what is decompressed.
+    pub offset: u64,
+    /// The length of that record, if the input ended before it did: it may go on one day.
+    pub unended: u64,
+    pub lines: u64,
+    /// Its first line, and its first 64 KiB, as far as they were read.
+    pub first: Span,
+    pub beginning: Span,
+    /// The input was read to its end.
+    pub ended: bool,
+    /// Where it is remembered.
+    pub slot: usize,
+    /// Which run has seen it last.
+    pub run: u64,
+}
+
+/// So many bytes from the beginning, and their hash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    pub bytes: u64,
+    pub hash: u64,
+}
+
+impl Span {
+    fn of(bytes: &[u8]) -> Self {
+        Span { bytes: bytes.len() as u64, hash: xxh3_64(bytes) }
+    }
+
+    /// Whether content that begins so begins with this; nothing if it takes more to tell.
+    fn begins(self, content: &[u8]) -> Option<bool> {
+        content.get(..self.bytes as usize).map(|beginning| xxh3_64(beginning) == self.hash)
+    }
+}
+
+/// As much of an input as is compared.
+pub const BEGINNING_BYTES: usize = 64 << 10;
+
+/// Whether an input that begins with `content` is the one of a place; nothing if it takes more to tell. One that has begun
+/// otherwise with its first line is told at once, so that nobody waits for what comes later.
+pub fn is_same(place: &Place, content: &[u8], has_ended: bool) -> Option<bool> {
+    let first_bytes = place.first.bytes as usize;
+    let line = &content[..content.len().min(first_bytes)];
+    if memchr::memchr(b'\n', line).is_some_and(|end| end + 1 < first_bytes)
+        || place.first.begins(content) == Some(false)
+    {
+        return Some(false);
+    }
+    // Shorter than what was read of the other one: cut off, or not yet as long.
+    place.beginning.begins(content).or(has_ended.then_some(false))
+}
+
+/// Hashes how an input begins, while it is read.
+pub struct Beginning {
+    first: Option<Span>,
+    hasher: Xxh3,
+    bytes: usize,
+    /// All of it, if it was known before.
+    whole: Option<Span>,
+    /// The first line, until it has ended.
+    line: Vec<u8>,
+}
+
+impl Beginning {
+    /// Nothing was read yet.
+    pub fn new() -> Self {
+        Beginning { first: None, hasher: Xxh3::new(), bytes: 0, whole: None, line: Vec::new() }
+    }
+
+    /// All was read that is compared, and is known.
+    pub fn known(first: Span, beginning: Span) -> Self {
+        let bytes = beginning.bytes as usize;
+        Beginning { first: Some(first), whole: Some(beginning), bytes, ..Beginning::new() }
+    }
+
+    /// Adds what comes next.
+    pub fn add(&mut self, content: &[u8]) {
+        let content = &content[..content.len().min(BEGINNING_BYTES - self.bytes.min(BEGINNING_BYTES))];
+        if content.is_empty() {
+            return;
+        }
+        self.hasher.update(content);
+        self.bytes += content.len();
+        if self.first.is_none() {
+            let end = memchr::memchr(b'\n', content).map(|end| end + 1);
+            self.line.extend_from_slice(&content[..end.unwrap_or(content.len())]);
+            if end.is_some() || self.bytes == BEGINNING_BYTES {
+                self.first = Some(Span::of(&std::mem::take(&mut self.line)));
+            }
+        }
+    }
+
+    /// The first line if it was read, and all that was.
+    pub fn spans(&self) -> (Span, Span) {
+        let read = || Span { bytes: self.bytes as u64, hash: self.hasher.digest() };
+        (self.first.unwrap_or(Span::of(b"")), self.whole.unwrap_or_else(read))
+    }
+}
+
+impl Place {
+    /// Where reading must begin so that whole records are skipped.
+    pub fn read_from(&self) -> u64 {
+        self.offset - self.unended.min(self.offset)
+    }
+
+    /// Whether a record that begins and ends there was printed, or dropped. The last one may have got its end since, or more.
+    pub fn covers(&self, start: u64, record: &[u8]) -> bool {
+        let end = start + record.len() as u64;
+        let content_end = start + without_end(record).len() as u64;
+        end <= self.offset || self.unended > 0 && start < self.offset && content_end <= self.offset
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place_of(content: &[u8]) -> Place {
+        let mut beginning = Beginning::new();
+        content.chunks(7).for_each(|piece| beginning.add(piece));
+        let (first, beginning) = beginning.spans();
+        Place { first, beginning, ..Place::default() }
+    }
+
+    #[test]
+    fn another_input_is_told_as_early_as_can_be() {
+        let long = b"some line\n".repeat(10_000);
+        for content in [&b""[..], b"a", b"a\n", b"a\nb\nc", &long] {
+            let place = place_of(content);
+            assert_eq!(is_same(&place, content, true), Some(true), "{}", content.len());
+            let more = [content, b"more\n"].concat();
+            assert_eq!(is_same(&place, &more, false), Some(true));
+        }
+        let place = place_of(&long);
+        assert_eq!(place.beginning.bytes, BEGINNING_BYTES as u64);
+        // A first line that is another one, shorter, or longer.
+        for first in [&b"same line\n"[..], b"some\n", b"some lines\n"] {
+            assert_eq!(is_same(&place, first, false), Some(false), "{}", first.escape_ascii());
+        }
+        assert_eq!((is_same(&place, b"some", false), is_same(&place, b"some", true)), (None, Some(false)));
+        assert_eq!(is_same(&place, &long[..10], false), None, "the same first line, so far");
+        let mut later = long.clone();
+        later[60_000] = b'!';
+        assert_eq!(is_same(&place, &later, false), Some(false));
+        later = long.clone();
+        later[BEGINNING_BYTES] ^= 1;
+        assert_eq!(is_same(&place, &later, false), Some(true), "no more is compared");
+    }
+
+    #[test]
+    fn the_last_record_may_get_its_end_or_go_on() {
+        let whole = Place { offset: 5, ..Place::default() };
+        assert!(whole.covers(0, b"ab\n") && whole.covers(3, b"c\n"));
+        assert!(!whole.covers(5, b"\n") && !whole.covers(5, b"d"));
+        let unended = Place { offset: 5, unended: 2, ..Place::default() };
+        assert_eq!(unended.read_from(), 3);
+        assert!(unended.covers(3, b"cd") && unended.covers(3, b"cd\n") && unended.covers(3, b"cd\r\n"));
+        assert!(!unended.covers(3, b"cde\n") && !unended.covers(6, b"\n") && !unended.covers(5, b"\n"));
+    }
+}

@@ -1,0 +1,117 @@
+//! The stages, each at work in its thread, and what goes between them.
+
+use super::check::Checker;
+use super::input::Source;
+use super::parse::{Batch, Channels, Parser};
+use crate::failure::Failure;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Batches on their way: enough that no stage waits for another one's bad moment.
+const BATCHES: usize = 8;
+
+/// The first two stages, at work. The last one stays with the caller: when nobody takes its output any more, the process ends, and
+/// does not wait for a stage that waits for input.
+pub struct Stages {
+    threads: [JoinHandle<()>; 2],
+    empty: SyncSender<Batch>,
+    messages: Receiver<Message>,
+    sender: SyncSender<Message>,
+}
+
+/// What the last stage gets.
+enum Message {
+    Batch(Box<Batch>),
+    Failed(Failure),
+    /// Somebody else has news.
+    Wake,
+    /// No more will come: because all is done, or because a stage has broken down.
+    End,
+}
+
+/// What there is to do for the last stage.
+pub enum Next<'a> {
+    Batch(&'a Batch),
+    /// Nothing has come for a while, or a signal has.
+    Nothing,
+}
+
+/// Says that there are no more batches, however its owner ends.
+struct SaysEnd(SyncSender<Message>);
+
+impl Drop for SaysEnd {
+    fn drop(&mut self) {
+        let _ = self.0.send(Message::End); // who has gone away needs no end
+    }
+}
+
+impl Stages {
+    pub fn start(parser: Parser, mut checker: Checker, sources: Vec<Source>, bytes_read: Arc<AtomicU64>) -> Self {
+        let (empty, empties) = sync_channel(BATCHES);
+        let (full, fulls) = sync_channel(BATCHES);
+        let (sender, messages) = sync_channel(BATCHES);
+        (0..BATCHES)
+            .for_each(|_| empty.send(Batch::default()).expect("the channel has room, and its other end is here"));
+        let channels = Channels { empty: empties, full };
+        let checked = SaysEnd(sender.clone());
+        let threads = [
+            std::thread::spawn(move || parser.run(&sources, &bytes_read, &channels)),
+            std::thread::spawn(move || {
+                for batch in fulls {
+                    let (batch, failure) = match batch {
+                        Ok(mut batch) => {
+                            let failure = checker.check(&mut batch).err();
+                            (Some(batch), failure)
+                        }
+                        Err(failure) => (None, Some(failure)),
+                    };
+                    // What comes before a failure is still printed.
+                    let messages = batch
+                        .map(|batch| Message::Batch(Box::new(batch)))
+                        .into_iter()
+                        .chain(failure.map(Message::Failed));
+                    if messages.into_iter().any(|message| checked.0.send(message).is_err()) {
+                        return;
+                    }
+                }
+            }),
+        ];
+        Stages { threads, empty, messages, sender }
+    }
+
+    /// Makes the last stage look around.
+    pub fn waker(&self) -> impl FnMut() + Send + 'static {
+        let sender = self.sender.clone();
+        // If there is no room, it has something to do anyway.
+        move || drop(sender.try_send(Message::Wake))
+    }
+
+    /// Does the last stage with every batch, up to the first failure of any stage. `last` returns how long to wait before it is to
+    /// be called again, if no batch comes.
+    pub fn run(self, mut last: impl FnMut(Next) -> Result<Option<Duration>, Failure>) -> Result<(), Failure> {
+        let mut pause = None;
+        loop {
+            let message = match pause {
+                Some(pause) => self.messages.recv_timeout(pause),
+                None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            pause = match message {
+                Ok(Message::Batch(batch)) => {
+                    let pause = last(Next::Batch(&batch))?;
+                    let _ = self.empty.send(*batch); // the first stage may be done, and need no more
+                    pause
+                }
+                Ok(Message::Failed(failure)) => return Err(failure),
+                Ok(Message::Wake) | Err(RecvTimeoutError::Timeout) => last(Next::Nothing)?,
+                Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => break,
+            };
+        }
+        for thread in self.threads {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+        Ok(())
+    }
+}

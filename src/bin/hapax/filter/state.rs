@@ -1,0 +1,303 @@
+//! `--state`: what was printed, and how far each input was, goes into the journal as one; what is unread in a pipe was not printed.
+
+use super::check::Time;
+use super::output::{Kind, Output};
+use super::parse::Batch;
+use super::pending::Pending;
+use super::place::Place;
+use crate::failure::Failure;
+use hapax::{Dedup, Prepared, Timestamp, Verdict};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// What the next run is to know.
+pub struct State {
+    dedup: Dedup,
+    time: Time,
+    /// Duplicates are remembered, too.
+    refreshes: bool,
+    slots: Slots,
+    /// What is known of the output, up to the last record.
+    tail: Tail,
+    pending: Pending<Printed>,
+}
+
+/// What is known of an output, and of the run that has written to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tail {
+    /// The device and the inode, if it is an ordinary file.
+    file: Option<(u64, u64)>,
+    /// Up to where it is known to be ours.
+    length: u64,
+    /// The run has not come to an end: there may be more that is ours.
+    open: bool,
+    /// The header was printed.
+    pub header: bool,
+    run: u64,
+    pub latest_nanos: u64,
+}
+
+/// A batch that was written.
+struct Printed {
+    checked: Checked,
+    place: Place,
+    tail: Tail,
+}
+
+/// Ids of a batch that are to be remembered.
+#[derive(Default)]
+struct Checked {
+    ids: Vec<(Prepared, Verdict)>,
+    /// Where runs of ids end that were checked at one time, and at which.
+    runs: Vec<(usize, Timestamp)>,
+}
+
+const OUTPUT: &str = "output";
+const INPUT: &str = "input/";
+
+/// Inputs whose places are remembered, by name. A journal remembers 65,536 things at most, and log files come and go: a new one
+/// takes the slot of the one that was seen longest ago.
+struct Slots {
+    by_input: HashMap<String, (usize, u64)>,
+    max: usize,
+}
+
+const SLOTS_MAX: usize = 60_000;
+
+impl Slots {
+    /// The slot of an input, which this run has seen.
+    fn of(&mut self, input: &str, run: u64) -> usize {
+        if let Some((slot, seen)) = self.by_input.get_mut(input) {
+            *seen = run;
+            return *slot;
+        }
+        let mut slot = self.by_input.len();
+        if slot >= self.max {
+            let oldest = self.by_input.iter().min_by_key(|(_, (slot, seen))| (*seen, *slot));
+            let (name, oldest) = oldest.map(|(name, (slot, _))| (name.clone(), *slot)).expect("there are slots");
+            self.by_input.remove(&name);
+            slot = oldest;
+        }
+        self.by_input.insert(input.to_string(), (slot, run));
+        slot
+    }
+}
+
+/// What a state directory says of earlier runs.
+pub struct Earlier {
+    pub places: HashMap<String, Place>,
+    tail: Tail,
+}
+
+impl Earlier {
+    /// What a journal knows; nothing if there is none.
+    pub fn of(dedup: &Dedup) -> Result<Self, Failure> {
+        let mut earlier = Earlier { places: HashMap::new(), tail: Tail::default() };
+        for (source, position) in dedup.positions() {
+            let name = String::from_utf8_lossy(&source);
+            if name == OUTPUT {
+                earlier.tail = parsed(&name, &position)?;
+            } else if name.starts_with(INPUT) {
+                let place: Place = parsed(&name, &position)?;
+                earlier.places.insert(place.input.clone(), place);
+            }
+        }
+        Ok(earlier)
+    }
+
+    /// The number of the run that begins.
+    pub fn run(&self) -> u64 {
+        self.tail.run + 1
+    }
+
+    pub fn latest(&self) -> Timestamp {
+        Timestamp::from_nanos(self.tail.latest_nanos)
+    }
+}
+
+fn parsed<'a, T: Deserialize<'a>>(name: &str, position: &'a [u8]) -> Result<T, Failure> {
+    serde_json::from_slice(position).map_err(|error| {
+        Failure::Io(format!(
+            "--state: its record of `{name}` is from another program, or another version of this one: {error}"
+        ))
+    })
+}
+
+fn written(record: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(record).expect("numbers and text have a form in JSON")
+}
+
+/// How long the reader of a pipe has after a signal to take what is in it.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl State {
+    /// Mends the output's end, and records which one it is, before the first line is printed.
+    pub fn begin(
+        dedup: Dedup,
+        time: Time,
+        refreshes: bool,
+        earlier: &Earlier,
+        output: &mut Output,
+    ) -> Result<Self, Failure> {
+        let file = if let Kind::File(identity) = output.kind() { Some(identity) } else { None };
+        let Tail { length, open, header, .. } = earlier.tail;
+        let is_same = file.is_some() && earlier.tail.file == file;
+        if file.is_some() {
+            output.mend_end((is_same && open).then_some(length)).map_err(Failure::output)?;
+        }
+        let slots = earlier.places.values().map(|place| (place.input.clone(), (place.slot, place.run))).collect();
+        let mut tail = Tail { file, length: 0, open: true, header: false, run: earlier.run(), ..earlier.tail };
+        if file.is_some() {
+            tail.length = output.position_at_end().map_err(Failure::output)?;
+            // One that was cut short, or emptied, is a new one.
+            tail.header = is_same && header && tail.length >= length;
+        }
+        let slots = Slots { by_input: slots, max: SLOTS_MAX };
+        let state = State { dedup, time, refreshes, slots, tail, pending: Pending::new() };
+        if file.is_some() {
+            state.record_tail()?;
+            state.flush()?;
+        }
+        Ok(state)
+    }
+
+    /// The header was printed on this output, by this run or by an earlier one.
+    pub fn has_header(&self) -> bool {
+        self.tail.header
+    }
+
+    /// Nothing waits for a reader.
+    pub fn is_settled(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// A batch was written: it will be recorded once it has been taken. Waits while too many have not.
+    pub fn printed(
+        &mut self,
+        batch: &Batch,
+        header: bool,
+        output: &mut Output,
+        asked: impl Fn() -> bool,
+    ) -> Result<(), Failure> {
+        if self.tail.file.is_some() {
+            self.tail.length = output.position().map_err(Failure::output)?;
+        }
+        self.tail.header |= header;
+        if let Some((_, at)) = batch.runs.last() {
+            self.tail.latest_nanos = self.tail.latest_nanos.max(at.as_nanos());
+        }
+        let mut place = batch.place.clone();
+        place.slot = self.slots.of(&place.input, self.tail.run);
+        let checked = Checked::of(batch, self.refreshes);
+        self.pending.push(output.written(), Printed { checked, place, tail: self.tail });
+        self.settle(output)?;
+        self.wait(output, asked, |pending| !pending.is_full())
+    }
+
+    /// Records what has been taken.
+    pub fn settle(&mut self, output: &Output) -> Result<(), Failure> {
+        let taken = output.taken();
+        while let Some(printed) = self.pending.take(taken) {
+            self.record(&printed)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until enough has been taken, or the reader has gone; after a signal no longer than it may take.
+    fn wait(
+        &mut self,
+        output: &Output,
+        asked: impl Fn() -> bool,
+        enough: impl Fn(&Pending<Printed>) -> bool,
+    ) -> Result<(), Failure> {
+        let mut pause = Duration::from_micros(500);
+        let mut until = None;
+        while !enough(&self.pending) {
+            let is_gone = output.wait(pause);
+            self.settle(output)?;
+            if asked() && Instant::now() > *until.get_or_insert_with(|| Instant::now() + GRACE) || is_gone {
+                break;
+            }
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// All is written: records what the reader takes of it, and that the run has ended.
+    pub fn end(mut self, output: &Output, asked: impl Fn() -> bool) -> Result<(), Failure> {
+        self.settle(output)?;
+        self.wait(output, asked, Pending::is_empty)?;
+        // What is not recorded by now was never taken.
+        self.tail.open = false;
+        if self.tail.file.is_some() {
+            self.record_tail()?;
+        }
+        self.flush()
+    }
+
+    fn record(&self, printed: &Printed) -> Result<(), Failure> {
+        let Printed { checked: Checked { ids, runs }, place, tail } = printed;
+        let appended = self.dedup.append(|appending| {
+            match self.time {
+                Time::Still => appending.accepted_at(ids.iter().copied(), Timestamp::default()),
+                Time::Arrival => appending.accepted(ids.iter().copied()),
+                Time::Event => {
+                    let mut start = 0;
+                    for &(end, at) in runs {
+                        appending.accepted_at(ids[start..end].iter().copied(), at);
+                        start = end;
+                    }
+                    // Before the first event that is not refused there is no time.
+                    let latest = runs.last().filter(|(_, at)| *at > Timestamp::default());
+                    latest.into_iter().for_each(|(_, at)| appending.time(*at));
+                }
+            }
+            appending.position(format!("{INPUT}{}", place.slot), written(place));
+            appending.position(OUTPUT, written(tail));
+        });
+        appended.map_err(|error| hapax::Error::from(error).into())
+    }
+
+    fn record_tail(&self) -> Result<(), Failure> {
+        let appended = self.dedup.append(|appending| appending.position(OUTPUT, written(&self.tail)));
+        appended.map_err(|error| hapax::Error::from(error).into())
+    }
+
+    fn flush(&self) -> Result<(), Failure> {
+        self.dedup.flush().map_err(|error| hapax::Error::from(error).into())
+    }
+}
+
+impl Checked {
+    /// Those of a batch: what is fresh, and duplicates if they extend a stay.
+    fn of(batch: &Batch, refreshes: bool) -> Self {
+        let mut remembered = Checked::default();
+        let mut checked = batch.ids.iter().copied().zip(batch.verdicts.iter().copied());
+        let is_wanted = |(_, verdict): &(Prepared, Verdict)| refreshes || !verdict.is_duplicate();
+        let mut start = 0;
+        for &(end, at) in &batch.runs {
+            remembered.ids.extend(checked.by_ref().take(end - start).filter(is_wanted));
+            remembered.runs.push((remembered.ids.len(), at));
+            start = end;
+        }
+        // Without times of events there are no runs.
+        remembered.ids.extend(checked.filter(is_wanted));
+        remembered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_input_that_was_seen_longest_ago_gives_its_slot_to_a_new_one() {
+        let mut slots = Slots { by_input: HashMap::new(), max: 3 };
+        assert_eq!(["a", "b", "c", "a"].map(|input| slots.of(input, 1)), [0, 1, 2, 0]);
+        assert_eq!(["c", "a"].map(|input| slots.of(input, 2)), [2, 0]);
+        assert_eq!(slots.of("d", 3), 1);
+        assert_eq!((slots.of("c", 3), slots.of("b", 3)), (2, 0));
+        assert_eq!(slots.by_input.len(), 3);
+    }
+}
