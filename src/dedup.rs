@@ -3,6 +3,7 @@
 use crate::config::Builder;
 use crate::digest::{Digest, Digester};
 use crate::engine::Engine;
+use crate::rules::{Place, Rule, meanwhile, obeys};
 use crate::stats::Stats;
 use crate::stream_time::NoReset;
 use crate::{Error, Tier, Timestamp, Verdict};
@@ -222,7 +223,11 @@ impl Dedup {
     /// Returns the tier that remembers an id, if one does; the history's word is a guess. Changes nothing, not even the time, and is not counted.
     pub fn contains(&self, id: impl AsRef<[u8]>) -> Option<Tier> {
         let digest = self.digester.digest(id);
-        if self.engine.window.contains(digest, self.engine.now_at_rest().time) {
+        let now = self.engine.now_at_rest();
+        if !obeys(Rule::ReadingMovesNothing) {
+            self.engine.window.advance(now);
+        }
+        if self.engine.window.contains(digest, now.time) {
             return Some(Tier::Window);
         }
         let history = self.engine.history.as_ref()?;
@@ -251,11 +256,18 @@ impl Dedup {
     pub fn clear(&self) {
         // First: what is accepted from here on may survive in memory, and comes after this in the journal. (What was accepted before is
         // cleared below: whoever appends has inserted before.)
-        if let Some(journal) = &self.engine.journal {
-            journal.cleared(self.engine.window.latest());
-        }
+        let tell = |first: bool| {
+            if let Some(journal) = &self.engine.journal
+                && first == obeys(Rule::ClearedFirst)
+            {
+                journal.cleared(self.engine.window.latest());
+            }
+        };
+        tell(true);
         self.engine.clear_tiers();
+        meanwhile(Place::Clearing);
         self.engine.claims.clear();
+        tell(false);
     }
 
     /// Makes `to` the present of the events' time, whatever it was: for an operator who has found that it is wrong.

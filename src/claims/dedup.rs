@@ -7,6 +7,7 @@ use super::engine::Tried;
 use crate::Dedup;
 use crate::digest::Digest;
 use crate::engine::Engine;
+use crate::rules::{Rule, obeys};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -222,6 +223,8 @@ impl Completing<'_> {
 
 impl Drop for Completing<'_> {
     fn drop(&mut self) {
-        self.complete();
+        if !std::thread::panicking() || obeys(Rule::CompleteOnUnwind) {
+            self.complete();
+        }
     }
 }

@@ -7,6 +7,7 @@
 use super::map::{Name, Request, Uniform};
 use crate::Timestamp;
 use crate::digest::Digest;
+use crate::rules::{Rule, obeys};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
@@ -53,8 +54,10 @@ impl Fingerprints {
     pub(super) fn differ(&self, request: &Request, now: impl FnOnce() -> Timestamp) -> bool {
         match request.with_fingerprint {
             Some(asked) if !self.ids.is_empty() => {
-                self.ids.get(&Name::of(request.id)).is_some_and(|known| known.digest != asked && now() < known.until)
+                let known = self.ids.get(&Name::of(request.id)).filter(|known| now() < known.until);
+                known.map_or(!obeys(Rule::CertainMismatch), |known| known.digest != asked)
             }
+            Some(_) => !obeys(Rule::CertainMismatch),
             _ => false,
         }
     }

@@ -144,7 +144,9 @@ impl Turn {
 
     /// Whether the current generation takes what comes at this tick.
     fn takes(self, now: u64, horizon_ticks: u64) -> bool {
-        !self.is_clearing() && now < self.began() + horizon_ticks
+        // As long as it was once: a little longer.
+        let longer = if obeys(Rule::OneHorizon) { 0 } else { horizon_ticks / 64 };
+        !self.is_clearing() && now < self.began() + horizon_ticks + longer
     }
 }
 

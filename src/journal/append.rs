@@ -5,6 +5,7 @@ use super::options::MAX_PENDING_BYTES;
 use super::payload::{Kind, Payload};
 use crate::clock::Stamp;
 use crate::engine::Engine;
+use crate::rules::{Rule, obeys};
 use crate::{Dedup, Prepared, Timestamp, Verdict};
 use std::collections::BTreeMap;
 
@@ -274,7 +275,11 @@ impl Dedup {
         let mut checked = checked.into_iter().peekable();
         // Also for no ids at all: that the journal has failed is said at once.
         loop {
-            self.append(|appending| fill(appending, &mut checked.by_ref().take(PART)))?;
+            let appended = self.append(|appending| fill(appending, &mut checked.by_ref().take(PART)));
+            if appended.is_err() && !obeys(Rule::FailureEndsAppend) {
+                continue;
+            }
+            appended?;
             if checked.peek().is_none() {
                 return Ok(());
             }

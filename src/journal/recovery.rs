@@ -15,6 +15,7 @@ use super::verdict::{Judged, Verdict, judge};
 use super::writer::{Segment, Start, lock};
 use crate::clock::{ClockStep, Clocks, Machine, TimeBase};
 use crate::digest::Digester;
+use crate::rules::{Rule, obeys};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -128,7 +129,10 @@ impl Found {
         let began = Instant::now();
         let disk = &*self.disk;
         let survey = survey(disk, &self.listing, |_, run| each(run))?;
-        let verdict = judge(&survey, &self.listing.mark, &self.directory);
+        let mut verdict = judge(&survey, &self.listing.mark, &self.directory);
+        if !obeys(Rule::GapsAreKnown) {
+            verdict.defects.clear();
+        }
         if let (Some(first), Damage::Refuse) = (verdict.defects.first(), rules.damage) {
             let Sum { files, blocks, ids } = Sum::of(&verdict.defects);
             let Defect { ref path, what, offset, .. } = *first;

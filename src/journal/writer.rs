@@ -10,6 +10,7 @@ use super::options::SyncMode;
 use super::payload::Payload;
 use crate::Timestamp;
 use crate::clock::{Machine, SharedTimeBase};
+use crate::rules::{Rule, obeys};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -101,6 +102,9 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn verify(&self, disk: &dyn Disk) -> Result<(), JournalError> {
+        if !obeys(Rule::LookForDirectory) {
+            return Ok(());
+        }
         for (path, identity) in std::iter::once(&self.directory).chain(&self.file) {
             match disk.identity(path) {
                 Ok(now) if now == *identity => {}

@@ -19,6 +19,7 @@ pub(crate) use self::policy::{Bound, END, Policy, Resumed};
 
 use self::policy::{Agreement, Before, Order, difference, external, internal, signed};
 use crate::digest::Digest;
+use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::{Refusal, Timestamp};
 use std::sync::PoisonError;
@@ -142,7 +143,7 @@ impl StreamTime {
         }
         if at >= limit || limit == 0 {
             let limit = self.policy.limit(|| around.wall());
-            if at >= limit {
+            if at >= limit && obeys(Rule::RefuseAhead) {
                 return Err(Refusal::Ahead);
             }
             if let Some(offset) = self.offset() {
@@ -177,7 +178,7 @@ impl StreamTime {
     fn decide_alone(&self, at: u64, id: Option<Digest>, around: &impl Around) -> Result<Timestamp, Refusal> {
         let mut rare = self.rare();
         let limit = self.policy.limit(|| around.wall());
-        if at >= limit {
+        if at >= limit && obeys(Rule::RefuseAhead) {
             return Err(Refusal::Ahead);
         }
         let seen = self.hold();

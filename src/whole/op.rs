@@ -73,6 +73,10 @@ pub(super) enum Op {
         id: Id,
     },
     Clear,
+    /// The same, and somebody checks an id, and flushes, in the midst of it.
+    ClearBeside {
+        id: Id,
+    },
     Flush,
     /// Work on what was checked so far is done: its ids may be appended (journals that defer).
     Append,
@@ -131,6 +135,7 @@ impl Op {
                 | Op::Complete { .. }
                 | Op::CompleteBatch { .. }
                 | Op::Renew { .. }
+                | Op::ClearBeside { .. }
                 | Op::Append
                 | Op::Burst
         )
@@ -203,6 +208,7 @@ fn draw(random: &mut Random, config: &Config) -> Op {
             Op::CompleteBatch { claims: random.below(5) as u8, panics_after }
         }
         66..69 => Op::Forget { id: id(random) },
+        69 if random.below(2) == 0 => Op::ClearBeside { id: id(random) },
         69 => Op::Clear,
         70..79 => Op::Flush,
         79..81 => Op::Append,

@@ -63,6 +63,7 @@ use self::tick::Tick;
 use crate::clock::{Reading, Stamp};
 use crate::digest::Digest;
 use crate::memory::LINE_BYTES;
+use crate::rules::{Rule, obeys};
 use crate::{Error, Outcome, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -254,7 +255,8 @@ impl Window {
         let mine = self.ticks.at(at);
         let tick = self.tables().common.agree(mine);
         // Exact, if it is: another window over the same journal has other ticks.
-        let reading = if tick.now == mine.now { at } else { self.ticks.reading_of(tick) };
+        let is_exact = tick.now == mine.now && obeys(Rule::ExactTimes);
+        let reading = if is_exact { at } else { self.ticks.reading_of(tick) };
         Stamp { reading, tick: tick.pack() }
     }
 
