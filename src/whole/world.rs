@@ -2,7 +2,7 @@
 
 use super::belief::{Answer, Belief, Moment, Rules, State};
 use super::config::{BURST, Config, HistoryConfig, Kind};
-use super::machine::{Machine, Opened};
+use super::machine::{Machine, is_damage};
 use super::op::{IDS, Id, Op};
 use crate::{Attempt, Certainty, Claim, ClaimOptions, Dedup, Forgotten, Outcome, Prepared, Tier, Timestamp, Verdict};
 use std::time::Duration;
@@ -84,13 +84,10 @@ impl World {
     pub(super) fn new(config: &Config) -> Result<Self, Wrong> {
         let window = config.window();
         let mut machine = Machine::new(config);
-        let dedup = match machine.open(config, window, false) {
-            Opened::Engine(dedup) => dedup,
-            other => return Err(format!("a new engine: {other:?}")),
-        };
+        let dedup = machine.open(config, window, false).map_err(|error| format!("a new engine: {error}"))?;
         let rules = rules(config, window, &dedup);
         Ok(World {
-            config: config.clone(),
+            config: *config,
             machine,
             rules,
             held: Vec::new(),
@@ -680,8 +677,7 @@ impl World {
         }
         let rules = self.rules;
         for id in deferred.into_iter().filter_map(|(id, ..)| id) {
-            let accepted = self.beliefs[id as usize]
-                .map(|state| state.accepted(Moment { earliest: 0.max(now.earliest), ..now }, &rules, None));
+            let accepted = self.beliefs[id as usize].map(|state| state.accepted(now, &rules, None));
             let journal = &mut self.journal;
             journal.appended += 1;
             // As it was, if the journal had failed.
@@ -759,14 +755,14 @@ impl World {
         self.machine.full(false);
         let was_gone = self.journal.gone;
         let (dedup, damaged) = match self.machine.open(&self.config, length, false) {
-            Opened::Engine(dedup) => (dedup, false),
-            Opened::Damaged(error) if left == Left::Damaged || was_gone => {
+            Ok(dedup) => (dedup, false),
+            Err(damage) if is_damage(&damage) && (left == Left::Damaged || was_gone) => {
                 match self.machine.open(&self.config, length, true) {
-                    Opened::Engine(dedup) => (dedup, true),
-                    other => return Err(format!("damaged ({error}), and cannot be kept: {other:?}")),
+                    Ok(dedup) => (dedup, true),
+                    Err(error) => return Err(format!("damaged ({damage}), and cannot be kept: {error}")),
                 }
             }
-            other => return Err(format!("cannot be opened: {other:?}")),
+            Err(error) => return Err(format!("cannot be opened: {error}")),
         };
         let reports = self.machine.reports_loss(&dedup);
         self.note(format_args!("start {damaged} {reports}"));
