@@ -14,9 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Returns true if an engine is refused because of damage.
-pub(super) fn is_damage(error: &Error) -> bool {
-    matches!(error, Error::Journal(JournalError::Damaged { .. }))
+/// What came of opening an engine.
+#[derive(Debug)]
+pub(super) enum Opened {
+    Engine(Dedup),
+    Damaged(Error),
+    /// Why, for people.
+    Failed(String),
 }
 
 pub(super) struct Machine {
@@ -56,7 +60,7 @@ impl Machine {
         Machine { disk: Simulated::new(), kind: config.kind, manual, wall, boot, clock, removals: 0 }
     }
 
-    pub(super) fn open(&mut self, config: &Config, window: Duration, keep: bool) -> Result<Dedup, Error> {
+    pub(super) fn open(&mut self, config: &Config, window: Duration, keep: bool) -> Opened {
         let damage = if keep { Damage::Keep } else { Damage::Refuse };
         let options = JournalOptions::new().deferred(config.deferred).damage(damage);
         let mut builder = Dedup::builder()
@@ -80,7 +84,11 @@ impl Machine {
             let horizon = history.horizon(config.window());
             builder = builder.history(horizon, history.rate(), HISTORY_IDS).unconfirmed(unconfirmed);
         }
-        builder.surroundings(self.surroundings()).build()
+        match builder.surroundings(self.surroundings()).build() {
+            Ok(dedup) => Opened::Engine(dedup),
+            Err(error @ Error::Journal(JournalError::Damaged { .. })) => Opened::Damaged(error),
+            Err(error) => Opened::Failed(error.to_string()),
+        }
     }
 
     fn surroundings(&self) -> Surroundings {

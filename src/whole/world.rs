@@ -2,8 +2,8 @@
 
 use super::belief::{Answer, Belief, Moment, Rules, State};
 use super::config::{BURST, Config, HistoryConfig, Kind};
-use super::machine::{Machine, is_damage};
-use super::op::{IDS, Id, Op};
+use super::machine::{Machine, Opened};
+use super::op::{Damage, IDS, Id, Op};
 use crate::{Attempt, Certainty, Claim, ClaimOptions, Dedup, Forgotten, Outcome, Prepared, Tier, Timestamp, Verdict};
 use std::time::Duration;
 
@@ -84,10 +84,13 @@ impl World {
     pub(super) fn new(config: &Config) -> Result<Self, Wrong> {
         let window = config.window();
         let mut machine = Machine::new(config);
-        let dedup = machine.open(config, window, false).map_err(|error| format!("a new engine: {error}"))?;
+        let dedup = match machine.open(config, window, false) {
+            Opened::Engine(dedup) => dedup,
+            other => return Err(format!("a new engine: {other:?}")),
+        };
         let rules = rules(config, window, &dedup);
         Ok(World {
-            config: *config,
+            config: config.clone(),
             machine,
             rules,
             held: Vec::new(),
@@ -176,7 +179,9 @@ impl World {
                 self.kill();
                 self.machine.crash(which.into());
                 self.machine.damage(how, which);
-                self.start(self.rules.window, Left::Damaged)?;
+                // A file that was cut off where a block ends looks as after a crash, which the next sync would have avoided.
+                let is_cut = how == Damage::Truncate;
+                self.start(self.rules.window, if is_cut { Left::Cut } else { Left::Damaged })?;
             }
             Op::Restart { milliwindows } => {
                 self.held.clear();
@@ -677,7 +682,8 @@ impl World {
         }
         let rules = self.rules;
         for id in deferred.into_iter().filter_map(|(id, ..)| id) {
-            let accepted = self.beliefs[id as usize].map(|state| state.accepted(now, &rules, None));
+            let accepted = self.beliefs[id as usize]
+                .map(|state| state.accepted(Moment { earliest: 0.max(now.earliest), ..now }, &rules, None));
             let journal = &mut self.journal;
             journal.appended += 1;
             // As it was, if the journal had failed.
@@ -755,18 +761,18 @@ impl World {
         self.machine.full(false);
         let was_gone = self.journal.gone;
         let (dedup, damaged) = match self.machine.open(&self.config, length, false) {
-            Ok(dedup) => (dedup, false),
-            Err(damage) if is_damage(&damage) && (left == Left::Damaged || was_gone) => {
+            Opened::Engine(dedup) => (dedup, false),
+            Opened::Damaged(error) if matches!(left, Left::Damaged | Left::Cut) || was_gone => {
                 match self.machine.open(&self.config, length, true) {
-                    Ok(dedup) => (dedup, true),
-                    Err(error) => return Err(format!("damaged ({damage}), and cannot be kept: {error}")),
+                    Opened::Engine(dedup) => (dedup, true),
+                    other => return Err(format!("damaged ({error}), and cannot be kept: {other:?}")),
                 }
             }
-            Err(error) => return Err(format!("cannot be opened: {error}")),
+            other => return Err(format!("cannot be opened: {other:?}")),
         };
         let reports = self.machine.reports_loss(&dedup);
         self.note(format_args!("start {damaged} {reports}"));
-        let unknown = damaged || was_gone || (left == Left::Damaged && reports);
+        let unknown = damaged || was_gone || (left == Left::Damaged && reports) || left == Left::Cut;
         let before = self.journal.durable;
         let rules = rules(&self.config, length, &dedup);
         for id in 0..IDS as usize {
@@ -828,6 +834,8 @@ enum Left {
     Stopped,
     Crashed,
     Damaged,
+    /// Cut off, where nobody can tell.
+    Cut,
 }
 
 impl JournalModel {
