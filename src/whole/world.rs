@@ -90,7 +90,7 @@ impl World {
         };
         let rules = rules(config, window, &dedup);
         Ok(World {
-            config: config.clone(),
+            config: *config,
             machine,
             rules,
             held: Vec::new(),
@@ -682,8 +682,7 @@ impl World {
         }
         let rules = self.rules;
         for id in deferred.into_iter().filter_map(|(id, ..)| id) {
-            let accepted = self.beliefs[id as usize]
-                .map(|state| state.accepted(Moment { earliest: 0.max(now.earliest), ..now }, &rules, None));
+            let accepted = self.beliefs[id as usize].map(|state| state.accepted(now, &rules, None));
             let journal = &mut self.journal;
             journal.appended += 1;
             // As it was, if the journal had failed.
@@ -768,7 +767,8 @@ impl World {
                     other => return Err(format!("damaged ({error}), and cannot be kept: {other:?}")),
                 }
             }
-            other => return Err(format!("cannot be opened: {other:?}")),
+            Opened::Damaged(error) => return Err(format!("is damaged, of which it knew nothing: {error}")),
+            Opened::Failed(why) => return Err(format!("cannot be opened: {why}")),
         };
         let reports = self.machine.reports_loss(&dedup);
         self.note(format_args!("start {damaged} {reports}"));
