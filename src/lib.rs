@@ -111,7 +111,7 @@ mod verdict;
 mod clock;
 mod digest;
 mod key;
-#[cfg(any(test, feature = "bench", feature = "store", feature = "testing"))]
+#[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "store", feature = "testing"))]
 mod random;
 
 #[cfg(any(feature = "postgres", feature = "stream"))]

@@ -8,10 +8,10 @@ pub(crate) fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-#[cfg(any(test, feature = "bench", feature = "testing"))]
+#[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "testing"))]
 pub(crate) use drawn::*;
 
-#[cfg(any(test, feature = "bench", feature = "testing"))]
+#[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "testing"))]
 mod drawn {
     /// A number that is determined by others.
     #[cfg(feature = "testing")]

@@ -320,14 +320,14 @@ impl History {
             let Some(next) = next else {
                 return seen.current();
             };
-            // Acquire, also if it fails: as in `current`; and so that clearings happen one after the other. (This only goes on with what
-            // the release below has published, so whoever reads it has seen that.)
-            match word.compare_exchange(seen.0, next.0, Ordering::Acquire, Ordering::Acquire) {
+            // Acquire, also of the load if it fails: as in `current`; and so that clearings happen one after the other. (This only goes
+            // on with what the release below has published, so whoever reads it has seen that.)
+            match word.compare_exchange(seen.0, next.0, Ordering::Acquire, Ordering::Relaxed) {
                 // It is cleared when what begins there is over, so no earlier than a horizon after `now`.
                 Ok(_) if seen.is_clearing() => return seen.current(),
                 Ok(_) => return self.clear_other(shard, seen, next),
                 Err(_) if !obeys(Rule::ClearOnce) => return self.clear_other(shard, seen, next),
-                Err(other) => seen = Turn(other),
+                Err(_) => seen = Turn(word.load(Ordering::Acquire)),
             }
         }
         seen.current()
@@ -351,7 +351,8 @@ impl History {
         while clearing.is_clearing() {
             match word.compare_exchange(clearing.0, clearing.cleared().0, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => break,
-                Err(put_off) => clearing = Turn(put_off),
+                // Relaxed: no earlier than what the exchange has failed with.
+                Err(_) => clearing = Turn(word.load(Ordering::Relaxed)),
             }
         }
         other

@@ -40,7 +40,7 @@ impl Kind {
     fn body_bytes(self, count: u32) -> Option<usize> {
         match self {
             Kind::Accepted | Kind::Forgotten => (count as usize).checked_mul(ID_BYTES),
-            Kind::Fingerprinted if count % 2 != 0 => None,
+            Kind::Fingerprinted if !count.is_multiple_of(2) => None,
             Kind::Fingerprinted => (count as usize).checked_mul(ID_BYTES),
             Kind::Position => Some(count as usize),
             Kind::TimeBase => (count == 16).then_some(16),

@@ -3,10 +3,10 @@
 use super::belief::Belief;
 use super::config::Kind;
 use super::journaling::last;
-use super::machine::Opened;
 use super::op::IDS;
 use super::times::Stream;
 use super::world::{World, Wrong, rules};
+use crate::{Error, JournalError};
 use std::time::Duration;
 
 /// How the engine before has left its journal.
@@ -32,15 +32,14 @@ impl World {
         let length = Duration::from_nanos(window);
         self.machine.full(false);
         let was_gone = self.journal.gone;
+        let may_be_damaged = matches!(left, Left::Damaged | Left::Cut) || was_gone;
         let (dedup, damaged) = match self.machine.open(&self.config, length, false) {
-            Opened::Engine(dedup) => (dedup, false),
-            Opened::Damaged(error) if matches!(left, Left::Damaged | Left::Cut) || was_gone => {
-                match self.machine.open(&self.config, length, true) {
-                    Opened::Engine(dedup) => (dedup, true),
-                    other => return Err(format!("damaged ({error}), and cannot be kept: {other:?}")),
-                }
+            Ok(dedup) => (dedup, false),
+            Err(Error::Journal(error @ JournalError::Damaged { .. })) if may_be_damaged => {
+                let kept = self.machine.open(&self.config, length, true);
+                (kept.map_err(|other| format!("damaged ({error}), and cannot be kept: {other}"))?, true)
             }
-            other => return Err(format!("cannot be opened: {other:?}")),
+            Err(other) => return Err(format!("cannot be opened: {other}")),
         };
         let reports = self.machine.reports_loss(&dedup);
         self.note(format_args!("start {damaged} {reports}"));

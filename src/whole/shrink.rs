@@ -28,7 +28,7 @@ fn with_fewer_ops(mut least: Sequence, fails: &impl Fn(&Sequence) -> bool) -> Se
         while start < least.ops.len() {
             let end = (start + size).min(least.ops.len());
             let ops = [&least.ops[..start], &least.ops[end..]].concat();
-            let tried = Sequence { config: least.config.clone(), ops };
+            let tried = Sequence { config: least.config, ops };
             match fails(&tried) {
                 true => least = tried,
                 false => start = end,
@@ -41,10 +41,10 @@ fn with_fewer_ops(mut least: Sequence, fails: &impl Fn(&Sequence) -> bool) -> Se
 
 fn simpler(config: &Config) -> Vec<Config> {
     vec![
-        Config { history: None, ..config.clone() },
-        Config { refresh: false, ..config.clone() },
-        Config { deferred: false, ..config.clone() },
-        Config { lateness: None, ..config.clone() },
-        Config { window_secs: 10, ..config.clone() },
+        Config { history: None, ..*config },
+        Config { refresh: false, ..*config },
+        Config { deferred: false, ..*config },
+        Config { lateness: None, ..*config },
+        Config { window_secs: 10, ..*config },
     ]
 }

@@ -4,7 +4,7 @@ use super::belief::{Belief, Rules};
 use super::claiming::{Held, How, InFlight};
 use super::config::{Config, HistoryConfig, Kind};
 use super::journaling::JournalModel;
-use super::machine::{Machine, Opened};
+use super::machine::Machine;
 use super::op::{Damage, IDS, Id, Op};
 use super::restarts::Left;
 use super::times::Stream;
@@ -39,13 +39,10 @@ impl World {
     pub(super) fn new(config: &Config) -> Result<Self, Wrong> {
         let window = config.window();
         let mut machine = Machine::new(config);
-        let dedup = match machine.open(config, window, false) {
-            Opened::Engine(dedup) => dedup,
-            other => return Err(format!("a new engine: {other:?}")),
-        };
+        let dedup = machine.open(config, window, false).map_err(|error| format!("a new engine: {error}"))?;
         let rules = rules(config, window, &dedup);
         Ok(World {
-            config: config.clone(),
+            config: *config,
             machine,
             rules,
             held: Vec::new(),
