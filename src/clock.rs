@@ -97,7 +97,7 @@ impl Reading {
     }
 }
 
-/// How a window stamps what is accepted at a reading: readings with the same tick are all the same to it.
+/// The stamp that a window gives to what is accepted at a reading: readings with the same tick are all the same to it.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "journal"), allow(dead_code, reason = "only a journal reads them"))]
 pub(crate) struct Stamp {
@@ -117,17 +117,17 @@ pub(crate) struct Clocks {
     pub(crate) boot_nanos: u64,
 }
 
-/// How an engine counts time.
+/// The way an engine counts time.
 #[cfg(feature = "journal")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TimeBase {
-    /// What its clock shows beyond the wall clock.
+    /// The time that its clock shows beyond the wall clock.
     pub(crate) offset_nanos: i64,
     /// 0: undecided, or by the clock; 1: by events.
     pub(crate) kind: u64,
 }
 
-/// How an engine counts time, for those who write it down.
+/// The way an engine counts time, for those who write it down.
 #[cfg(feature = "journal")]
 #[derive(Debug, Default)]
 pub(crate) struct SharedTimeBase {
@@ -154,7 +154,7 @@ impl SharedTimeBase {
 #[derive(Clone)]
 pub(crate) struct Machine {
     pub(crate) clocks: Arc<dyn Fn() -> Clocks + Send + Sync>,
-    /// Which boot of which machine this is; 0 if nobody knows.
+    /// The boot of the machine that this is; 0 if nobody knows.
     pub(crate) boot: u64,
 }
 

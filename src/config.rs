@@ -240,7 +240,7 @@ impl Builder {
         Builder { restore: Some(path.into()), ..self }
     }
 
-    /// Where the journal is kept, and by whose clocks, in a simulation.
+    /// Sets where the journal is kept, and by whose clocks, in a simulation.
     #[cfg(all(test, feature = "journal"))]
     pub(crate) fn surroundings(self, surroundings: Surroundings) -> Self {
         Builder { surroundings: Some(surroundings), ..self }

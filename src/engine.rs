@@ -25,7 +25,7 @@ pub(crate) struct Engine {
     /// Of claims that do not say otherwise.
     pub(crate) lease: Duration,
     pub(crate) clock: EngineClock,
-    /// What time is, if callers give it.
+    /// The time, if callers give it.
     pub(crate) stream_time: StreamTime,
     pub(crate) counters: Counters,
     /// Apart, as most engines have none.

@@ -17,7 +17,7 @@ use crate::sync::StdAtomicU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where the time is read. Clones read the same.
+/// The source of the time. Clones read the same.
 #[derive(Clone)]
 pub(crate) struct EngineClock {
     source: Source,
@@ -147,7 +147,7 @@ impl EngineClock {
         }
     }
 
-    /// For how long a thread may wait by the system's clock without looking at this one: at most so long, if nobody knows how it runs.
+    /// Returns the time that a thread may wait by the system's clock without looking at this one: at most so long, if nobody knows how it runs.
     pub(crate) fn glance(&self, unknown: Duration) -> Duration {
         match &self.source {
             Source::Monotonic(_) => Duration::MAX,
@@ -247,7 +247,7 @@ impl Engine {
         self.clock.machine()
     }
 
-    /// How it counts time, for what outlives it.
+    /// Returns the way it counts time, for what outlives it.
     pub(crate) fn time_base(&self) -> TimeBase {
         match self.stream_time.base() {
             Some(offset_nanos) => TimeBase { offset_nanos, kind: BY_EVENTS },

@@ -42,7 +42,7 @@ pub struct EventTime {
     allowed_lateness: Option<Duration>,
 }
 
-/// How many events must agree, unless it is said otherwise.
+/// The number of events that must agree, unless it is said otherwise.
 const AGREEING: usize = 16;
 const AGREEING_MAX: usize = 1_024;
 const MIN_SKEW: Duration = Duration::from_secs(60);

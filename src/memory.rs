@@ -47,7 +47,7 @@ unsafe impl Zeroed for Line {}
 #[cfg(not(modelled))]
 const HUGE_PAGE: usize = 2 << 20;
 
-/// What is populated at once.
+/// The number of bytes that are populated at once.
 pub(crate) const PART_BYTES: usize = 2 << 20;
 
 #[cfg(not(modelled))]

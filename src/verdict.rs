@@ -75,7 +75,7 @@ impl Verdict {
     const HISTORY: u8 = 2;
     const GUESS: u8 = 4;
     const IN_PROGRESS: u8 = 8;
-    /// What nothing else is. With [`HISTORY`](Self::HISTORY): late.
+    /// The bits that nothing else has. With [`HISTORY`](Self::HISTORY): late.
     const REFUSED: u8 = Self::DUPLICATE | Self::IN_PROGRESS;
     const STORE: u8 = 16;
     const UNVERIFIED: u8 = 32;

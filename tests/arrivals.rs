@@ -21,7 +21,7 @@ struct Arrival {
     ids: usize,
 }
 
-/// What is asked about new ids: how many of them it takes for known, and of which it keeps.
+/// A memory that is asked about new ids: how many of them it takes for known, and of which it keeps.
 trait Remembers {
     /// Checks new ids; which of them are accepted.
     fn check(&mut self, ids: std::ops::Range<u64>, at: Timestamp) -> Vec<bool>;

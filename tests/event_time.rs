@@ -56,7 +56,7 @@ fn one_event_of_the_year_2200_changes_nothing() {
     assert!(dedup.check_at("x", secs(start + 1_000)).is_fresh(), "it was not taken before");
 }
 
-/// What decided by which time an engine goes, though it carries none.
+/// Tries every call that once decided by which time an engine goes, though it carries none.
 #[test]
 fn a_replay_of_2020_is_right_whatever_was_called_before() {
     type Call = fn(&Dedup);
@@ -351,7 +351,7 @@ mod restarts {
         }
     }
 
-    /// What is called before the first event; with and without, its offset is another.
+    /// The calls before the first event; with and without, its offset is another.
     const BEFORE: [fn(&Dedup); 2] = [|_| (), |dedup| assert!(!dedup.check("warm-up").is_in_progress())];
 
     #[test]

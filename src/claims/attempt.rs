@@ -95,7 +95,7 @@ impl<'a> ClaimOptions<'a> {
         ClaimOptions { lease: Some(lease), ..self }
     }
 
-    /// What the message is, besides its id: its body, or a hash of that. A claim of the same id with another fingerprint gets
+    /// Sets what the message is, besides its id: its body, or a hash of that. A claim of the same id with another fingerprint gets
     /// [`Attempt::Mismatch`].
     ///
     /// # Guarantees

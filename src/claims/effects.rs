@@ -29,7 +29,7 @@ impl Map {
         self.stats.completed += 1;
     }
 
-    /// What follows from an attempt.
+    /// Does what follows from an attempt.
     #[inline(always)]
     pub(super) fn settle(&mut self, request: &Request, begun: Begun, marks: &impl Marks) {
         match begun {
@@ -47,7 +47,7 @@ impl Map {
         }
     }
 
-    /// What is done was asked for again, so it stays for longer.
+    /// Extends the stay of what is done and was asked for again.
     fn refresh(&mut self, request: &Request, marks: &impl Marks) {
         if self.kept.is_done(request.id, || marks.now()) {
             self.kept.refresh(request.id, marks.until());

@@ -19,11 +19,11 @@ const FEW: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Fingerprints {
     ids: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
-    /// How many there may be until those that are over are looked for.
+    /// The number that there may be until those that are over are looked for.
     clean_at: usize,
     /// When all are over.
     over: Timestamp,
-    /// How many had to go before their time.
+    /// The number of those that had to go before their time.
     pub(super) dropped: u64,
 }
 
@@ -48,7 +48,7 @@ impl Fingerprints {
         self.ids.len()
     }
 
-    /// Whether the id of an attempt is known with another fingerprint than that of the attempt.
+    /// Returns true if the id of an attempt is known with another fingerprint than that of the attempt.
     #[inline(always)]
     pub(super) fn differ(&self, request: &Request, now: impl FnOnce() -> Timestamp) -> bool {
         match request.with_fingerprint {
@@ -118,7 +118,7 @@ impl Fingerprints {
         self.clean_at = (2 * self.ids.len()).clamp(FEW, MAX_FINGERPRINTS);
     }
 
-    /// How many are not over.
+    /// Returns the number of those that are not over.
     pub(super) fn live(&self, now: Timestamp) -> u64 {
         self.ids.values().filter(|entry| now < entry.until).count() as u64
     }

@@ -110,7 +110,7 @@ pub(super) struct Map {
     entries: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
     /// Ids that are not in flight, or will soon not be.
     pub(super) kept: Kept,
-    /// What ids are done with.
+    /// The fingerprints that ids are done with.
     pub(super) fingerprints: Fingerprints,
     last_token: u64,
     /// How many entries there may be until those that have expired are looked for …

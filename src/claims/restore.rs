@@ -23,7 +23,7 @@ impl Claims {
         }
     }
 
-    /// What an id is done with, as it was kept elsewhere.
+    /// Restores the fingerprint that an id is done with, as it was kept elsewhere.
     #[cfg(feature = "journal")]
     pub(crate) fn restore_fingerprint(&self, fingerprint: Fingerprint, now: Timestamp) {
         self.note_use();
@@ -33,7 +33,7 @@ impl Claims {
         shard.publish(&map);
     }
 
-    /// What an id was done with is forgotten with the id.
+    /// Forgets what an id was done with, as the id is forgotten.
     #[cfg(feature = "journal")]
     pub(crate) fn forget_fingerprint(&self, id: Digest) {
         if self.are_used() {

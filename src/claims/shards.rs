@@ -66,7 +66,7 @@ pub(crate) trait Marks {
     fn slides(&self) -> bool {
         false
     }
-    /// Whether it may have forgotten some ids early.
+    /// Returns true if it may have forgotten some ids early.
     fn forgets_early(&self) -> bool {
         false
     }
@@ -94,8 +94,7 @@ struct Used(AtomicU64);
 /// Two cache lines, since some processors fetch lines in pairs.
 #[repr(align(128))]
 pub(super) struct Shard {
-    /// How many entries the map has; or more, while an attempt is under way. Above them, times [`FINGERPRINT`]: how many fingerprints there
-    /// are. Written under the lock.
+    /// The number of entries that the map has; or more, while an attempt is under way. Above them, times [`FINGERPRINT`]: the number of fingerprints. Written under the lock.
     announced: AtomicU64,
     map: Mutex<Map>,
     /// An entry has gone that somebody waits for.
@@ -322,7 +321,7 @@ impl Claims {
         }
     }
 
-    /// What there is now, by the clock of leases and by the window's time.
+    /// Returns what there is now, by the clock of leases and by the window's time.
     pub(crate) fn stats(&self, now: Timestamp, windows: Timestamp) -> ClaimStats {
         let mut sum = ClaimStats::default();
         for shard in self.shards.iter() {
@@ -346,7 +345,7 @@ impl Shard {
         self.announced() as u32 != 0
     }
 
-    /// Whether a check has to look at it that has asked the window: an id of it may be claimed, or have a fingerprint that is to be extended,
+    /// Returns true if a check that has asked the window has to look at it: an id of it may be claimed, or have a fingerprint that is to be extended,
     /// since the window slides, or to be removed, since the id was forgotten before its time and is accepted again.
     #[inline(always)]
     fn concerns(&self, inserted: bool, marks: &impl Marks) -> bool {
@@ -382,7 +381,7 @@ impl Shard {
         }
     }
 
-    /// How many entries and fingerprints there are now. Under the lock.
+    /// Announces the number of entries and fingerprints that there are now. Under the lock.
     #[inline(always)]
     pub(super) fn publish(&self, map: &Map) {
         let announced = map.len() as u64 + map.fingerprints.len() as u64 * FINGERPRINT;

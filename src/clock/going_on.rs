@@ -7,14 +7,14 @@
 use crate::Timestamp;
 use std::time::Duration;
 
-/// What the last engine has left behind.
+/// The time that the last engine has left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
     /// Its clock, when it wrote last …
     pub(crate) engine: Timestamp,
     /// … and the machine's then.
     pub(crate) machine: MachineTime,
-    /// Whether the machine has not been started again since.
+    /// True if the machine has not been started again since.
     pub(crate) same_boot: bool,
 }
 
@@ -39,7 +39,7 @@ impl From<super::Clocks> for MachineTime {
 pub struct ClockStep {
     /// The wall clock was set forward by so much; or, with [`is_backward`](ClockStep::is_backward), back.
     pub by: Duration,
-    /// Whether the wall clock was set back. If the machine was started again as well, by at least so much.
+    /// True if the wall clock was set back. If the machine was started again as well, by at least so much.
     pub is_backward: bool,
 }
 

@@ -59,7 +59,7 @@ pub struct History {
     /// For each shard: when its current generation began, and which one that is.
     pub(super) turns: Box<[AtomicU64]>,
     pub(super) shape: Shape,
-    /// How long a generation is added to, and what is in it is found at least.
+    /// The time for which a generation is added to, and what is in it is found at least.
     pub(super) horizon_ticks: u64,
 }
 
@@ -142,7 +142,7 @@ impl Turn {
         (now >= self.began()).then(|| self.clearing(now + 1))
     }
 
-    /// Whether the current generation takes what comes at this tick.
+    /// Returns true if the current generation takes what comes at this tick.
     fn takes(self, now: u64, horizon_ticks: u64) -> bool {
         !self.is_clearing() && now < self.began() + horizon_ticks
     }

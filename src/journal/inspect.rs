@@ -19,7 +19,7 @@ use std::time::Duration;
 pub struct Inspection {
     /// Its files, in order.
     pub segments: Vec<SegmentInfo>,
-    /// What is damaged or missing, in a way that no crash leaves: an engine refuses to open it, unless it is told to
+    /// The damage that no crash leaves: an engine refuses to open it, unless it is told to
     /// [keep](crate::Damage::Keep) what is whole.
     pub damage: Vec<Defect>,
     /// Ids that were lost by damage that is known, and stood in for.

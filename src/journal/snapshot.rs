@@ -254,7 +254,7 @@ impl Sections<'_> {
 pub(crate) struct Snapshot {
     path: PathBuf,
     seed: u64,
-    /// What time it was when it was taken.
+    /// The time at which it was taken.
     resumed: Resumed,
     bytes: Vec<u8>,
     sections: Vec<Section>,
@@ -284,7 +284,7 @@ impl Snapshot {
         Ok(Snapshot { path: path.into(), seed: header.seed, resumed, bytes, sections })
     }
 
-    /// What time it was when it was taken.
+    /// Returns the time at which it was taken.
     pub(crate) fn resumed(&self) -> Resumed {
         self.resumed
     }

@@ -47,7 +47,7 @@ pub(super) struct Rules {
     pub(super) time: Arc<SharedTimeBase>,
 }
 
-/// What there is, and where it goes on.
+/// The state that there is, and the point where it goes on.
 #[derive(Default)]
 pub(super) struct Start {
     /// Complete files, oldest first.
@@ -57,7 +57,7 @@ pub(super) struct Start {
     /// Accepted before it.
     pub(super) ids: u64,
     pub(super) positions: Positions,
-    /// Whether the mark says that this is all.
+    /// True if the mark says that this is all.
     pub(super) is_clean: bool,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Writer {
     /// As written.
     pub(super) positions: Positions,
     pub(super) is_clean: bool,
-    /// What its last write has left nobody knows.
+    /// True if nobody knows what its last write has left.
     pub(super) is_broken: bool,
     pub(super) lock: Option<Box<dyn Held>>,
     pub(super) watch: Arc<Watch>,
@@ -91,7 +91,7 @@ pub(super) struct Current {
     pub(super) began: Timestamp,
 }
 
-/// What must still be there for what is written to be found again.
+/// The directory and the file that must still be there for what is written to be found again.
 pub(super) struct Watch {
     pub(super) directory: (PathBuf, Identity),
     pub(super) file: Option<(PathBuf, Identity)>,

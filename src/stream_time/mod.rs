@@ -28,7 +28,7 @@ const UNUSED: i64 = i64::MIN;
 const CLOCK: i64 = i64::MIN + 1;
 const DECLARED: i64 = i64::MIN + 2;
 
-/// What an engine knows of its events' time.
+/// The knowledge that an engine has of its events' time.
 pub(crate) struct StreamTime {
     /// Events from here on are not taken without a further look: those from `limit` on, or whose time the window could not have. 0 if there
     /// is no offset yet, or each event has to be compared with the latest.
@@ -69,7 +69,7 @@ struct Rare {
     resumed: Option<Resumed>,
 }
 
-/// What a decision may have to ask.
+/// The surroundings that a decision may have to ask.
 pub(crate) trait Around {
     /// The wall clock, for events' skew.
     fn wall(&self) -> u64;

@@ -5,14 +5,14 @@ use crate::digest::Digest;
 /// From here on no time is taken, neither a caller's nor the window's: its ticks, of a nanosecond at least, end here.
 pub(crate) const END: u64 = 1 << 62;
 
-/// Which events are refused. In nanoseconds.
+/// The rule for which events are refused. In nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) bound: Bound,
     pub(crate) allowed_lateness: Option<u64>,
 }
 
-/// What bounds the future.
+/// The bound of the future.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
     /// The wall clock.
@@ -23,7 +23,7 @@ pub(crate) enum Bound {
     None,
 }
 
-/// What an event is, compared with the latest.
+/// The order of an event, compared with the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Near,
@@ -113,14 +113,14 @@ impl Agreement {
     }
 }
 
-/// What an engine's time was before its first event.
+/// The time of an engine before its first event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Before {
     /// The window's latest time, if anybody was there.
     pub(super) latest: Option<u64>,
     /// The clock, if calls without a time went by it.
     pub(super) clock: Option<u64>,
-    /// What a journal or a snapshot has told.
+    /// The time that a journal or a snapshot has told.
     pub(super) resumed: Option<Resumed>,
     /// Nanoseconds a tick.
     pub(super) tick: u64,

@@ -55,7 +55,7 @@ impl Bell {
         self.due.store(due, Ordering::Relaxed);
     }
 
-    /// Whether as many again were displaced since it rang.
+    /// Returns true if as many again were displaced since it rang.
     pub(crate) fn is_urgent(&self) -> bool {
         let displaced = self.displaced.load(Ordering::Relaxed);
         displaced >= self.displaced_max.load(Ordering::Relaxed).saturating_mul(2)

@@ -32,7 +32,7 @@ pub(crate) struct Growth {
     /// Whether a thread does what takes long; else the caller that finds it due, early enough for nothing to be lost.
     in_thread: StdAtomicBool,
     full: Full,
-    /// Whether somebody looks after the tables now: only who does may reserve, start and retire them.
+    /// True if somebody looks after the tables now: only who does may reserve, start and retire them.
     busy: StdAtomicBool,
     state: Mutex<State>,
     refused: StdAtomicU64,
@@ -48,7 +48,7 @@ struct State {
     releasing: Vec<usize>,
 }
 
-/// Whether a table was begun to be made ready.
+/// The outcome of beginning to make a table ready.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reserved {
     Yes,
@@ -139,12 +139,12 @@ impl Growth {
         self.in_thread.load(Ordering::Relaxed)
     }
 
-    /// How often there was no memory for a table.
+    /// Returns the number of times that there was no memory for a table.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// What all tables take, those included that are ready or being made ready, and those whose memory is on its way back.
+    /// Returns the bytes that all tables take, those included that are ready or being made ready, and those whose memory is on its way back.
     pub(crate) fn bytes(&self) -> usize {
         let reserved = self.reserved();
         let used = self.tables.roster().berths().chain(reserved);
@@ -159,7 +159,7 @@ impl Growth {
         state.releasing.iter().copied().chain(spare).chain(under_way).collect()
     }
 
-    /// Whether it is for the caller to look after the tables; then to `end` it.
+    /// Returns true if it is for the caller to look after the tables; then to `end` it.
     fn begin(&self) -> bool {
         // Acquire: partner of the release in `end`, which hands over what the last one has done.
         !self.busy.load(Ordering::Relaxed) && !self.busy.swap(true, Ordering::Acquire)
@@ -333,7 +333,7 @@ impl Growth {
         true
     }
 
-    /// Whether a table was made ready for a rush that is over.
+    /// Returns true if a table was made ready for a rush that is over.
     fn has_needless_spare(&self, survey: &Survey) -> bool {
         survey.age >= 1.0 && !survey.is_rush() && self.state().spare.is_some()
     }

@@ -9,7 +9,7 @@ use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
 pub(crate) struct Preparation {
     pub(crate) berth: usize,
     pub(crate) size: usize,
-    /// Which of the table's lives begins, if not the first.
+    /// The life of the table that begins, if it is not the first.
     life: Option<u64>,
     parts: u64,
     /// The part that nobody has begun.
@@ -18,7 +18,7 @@ pub(crate) struct Preparation {
     failed: StdAtomicBool,
 }
 
-/// What became of a part.
+/// The fate of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Done,
@@ -44,7 +44,7 @@ impl Preparation {
         }
     }
 
-    /// Whether there is a part that nobody has begun.
+    /// Returns true if there is a part that nobody has begun.
     pub(crate) fn has_more(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.parts
     }

@@ -49,17 +49,17 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Whether ids may be coming faster than the table is rated for.
+    /// Returns true if ids may be coming faster than the table is rated for.
     pub(crate) fn may_become_rush(&self) -> bool {
         self.rushed > RATED_LOAD * 0.5
     }
 
-    /// Whether it is time to make the next table ready, in case of a rush.
+    /// Returns true if it is time to make the next table ready, in case of a rush.
     pub(crate) fn is_rush_ahead(&self) -> bool {
         self.rushed > RATED_LOAD * 0.65
     }
 
-    /// Whether ids come so fast that the table will be overfull long before the first of them expire. Then there is no point in waiting
+    /// Returns true if ids come so fast that the table will be overfull long before the first of them expire. Then there is no point in waiting
     /// until it loses some.
     pub(crate) fn is_rush(&self) -> bool {
         self.rushed > Full::LOSSLESS.load

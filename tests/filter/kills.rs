@@ -13,7 +13,7 @@ use std::io::Read;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// What a run is started with, and what it should print in all.
+/// The arguments that a run is started with, and what it should print in all.
 struct Scenario {
     args: Vec<String>,
     name: String,
@@ -22,7 +22,7 @@ struct Scenario {
     to_file: bool,
 }
 
-/// How a run is brought to its end.
+/// The way a run is brought to its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Killed,
@@ -31,7 +31,7 @@ enum End {
     Itself,
 }
 
-/// What all runs together have shown.
+/// The counts of all runs together.
 #[derive(Debug, Default)]
 struct Counts {
     killed: u64,

@@ -12,7 +12,7 @@ fn with_window(window: &'static str) -> Vec<&'static str> {
     [&TIMES[..], &["--window", window]].concat()
 }
 
-/// What a run over these files prints, and says.
+/// Returns what a run over these files prints, and says.
 fn said(state: &State, args: &[&str], files: &[&str]) -> (String, String) {
     let output = state.filter(args).args(files).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

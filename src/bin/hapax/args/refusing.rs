@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use hapax::EventTime;
 use std::time::Duration;
 
-/// Which times of events are refused, and what becomes of their lines.
+/// The options that say which times of events are refused, and what becomes of their lines.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Times that cannot be right")]
 pub struct RefusingArgs {
@@ -32,7 +32,7 @@ pub struct RefusingArgs {
     pub refused: Refused,
 }
 
-/// What becomes of a line whose time is refused.
+/// The treatment of a line whose time is refused.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum Refused {
     /// Print it
@@ -59,7 +59,7 @@ impl RefusingArgs {
         }
     }
 
-    /// Whether an event of `at` after one of `latest` must be checked by itself: it may be refused where its neighbours are not.
+    /// Returns true if an event of `at` after one of `latest` must be checked by itself: it may be refused where its neighbours are not.
     pub fn stands_alone(&self, latest_nanos: u64, at_nanos: u64) -> bool {
         let beyond =
             |bound: Option<Duration>, distance: u64| bound.is_some_and(|bound| u128::from(distance) > bound.as_nanos());

@@ -23,7 +23,7 @@ impl Cutter {
         }
     }
 
-    /// Where the record under way ends in the piece that comes next, or nothing if it goes on behind it.
+    /// Returns the end of the record under way in the piece that comes next, or nothing if it goes on behind it.
     #[inline]
     pub fn end(&mut self, piece: &[u8]) -> Option<usize> {
         let Cutter::Quoted { reader, quote, inside } = self else {

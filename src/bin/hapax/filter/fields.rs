@@ -113,7 +113,7 @@ impl Splitter {
     }
 }
 
-/// How far a field goes, and what a reader makes of it.
+/// The extent of a field, and what a reader makes of it.
 struct Extent {
     /// Bytes of the field as it is written.
     raw: usize,

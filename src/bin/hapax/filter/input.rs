@@ -77,7 +77,7 @@ impl Source {
     }
 }
 
-/// Which file it is, by device and inode, if it is an ordinary one.
+/// Returns the file's identity, by device and inode, if it is an ordinary one.
 #[cfg(unix)]
 pub fn identity(meta: &Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

@@ -104,7 +104,7 @@ struct Last {
     signals: Signals,
 }
 
-/// How long to wait for a batch before looking whether a reader has taken what lies in the pipe.
+/// The time to wait for a batch before looking whether a reader has taken what lies in the pipe.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Last {

@@ -12,7 +12,7 @@ pub struct Output {
     written: u64,
 }
 
-/// What the output is.
+/// The kind of the output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// An ordinary file, by device and inode.
@@ -43,22 +43,22 @@ impl Output {
         &self.file
     }
 
-    /// How many bytes were written.
+    /// Returns the number of bytes that were written.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Where a file ends for us, after what was written.
+    /// Returns the offset at which a file ends for us, after what was written.
     pub fn position(&mut self) -> io::Result<u64> {
         self.file.stream_position()
     }
 
-    /// Where a file will be written to next: at its end if it is appended to.
+    /// Returns the offset at which a file will be written to next: at its end if it is appended to.
     pub fn position_at_end(&mut self) -> io::Result<u64> {
         if appends(&self.file) { self.file.metadata().map(|meta| meta.len()) } else { self.file.stream_position() }
     }
 
-    /// How many of the bytes that were written somebody has: all of them but those that lie unread in a pipe. If others write to
+    /// Returns the number of bytes written that somebody has: all of them but those that lie unread in a pipe. If others write to
     /// it, too, their bytes count as ours.
     pub fn taken(&self) -> u64 {
         match self.kind {
@@ -94,7 +94,7 @@ impl Output {
         }
     }
 
-    /// How many bytes come after the last end of a line, up to the file's end and no further back than `from`. It takes a
+    /// Returns the number of bytes after the last end of a line, up to the file's end and no further back than `from`. It takes a
     /// descriptor of its own, since this one may be for writing only; nothing if there is none to be had.
     fn half_line(&self, from: u64, end: u64) -> Option<u64> {
         const STEP: u64 = 64 << 10;
@@ -182,7 +182,7 @@ mod of_unix {
 #[cfg(not(unix))]
 use elsewhere::{appends, has_lost_its_reader, is_pipe, unread};
 
-/// Where nobody can ask, what was written counts.
+/// Counts what was written as taken, where nobody can ask.
 #[cfg(not(unix))]
 mod elsewhere {
     use std::fs::{File, Metadata};

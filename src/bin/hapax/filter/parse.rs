@@ -30,9 +30,9 @@ pub struct Batch {
     pub runs: Vec<(usize, Timestamp)>,
     /// Lines that were dropped while they were read, as too long.
     pub too_long: u64,
-    /// How its input is called in messages.
+    /// The name of its input in messages.
     pub name: String,
-    /// How far its input is when this is done.
+    /// The place that its input has come to when this is done.
     pub place: Place,
     /// A header that an earlier run has printed, perhaps to another output.
     pub header: Option<Vec<u8>>,

@@ -11,7 +11,7 @@ use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// What earlier runs have printed of which inputs.
+/// The inputs that earlier runs have printed, and how much of them.
 #[derive(Default)]
 pub struct Resume {
     pub places: HashMap<String, Place>,
@@ -21,14 +21,14 @@ pub struct Resume {
     pub run: u64,
     /// A stream that was read to its end is done with: one that begins the same says it again.
     pub streams_end: bool,
-    /// How often each input was read by this run.
+    /// The number of times that each input was read by this run.
     times: HashMap<String, u32>,
 }
 
 /// An input, open.
 struct Opened {
     file: File,
-    /// Which one it is.
+    /// The name that it is known by.
     name: String,
     is_file: bool,
     /// Its length, if it can be read from anywhere.
@@ -38,7 +38,7 @@ struct Opened {
 /// An input that is being read.
 pub struct Reading {
     pub blocks: Blocks,
-    /// Which input it is, and what of it was printed before this run.
+    /// The input, and what of it was printed before this run.
     pub place: Place,
     /// The file, if it may have to be read from its beginning after all: what is compressed is known to have been cut short when it ends.
     pub may_be_short: bool,
@@ -95,7 +95,7 @@ impl Resume {
         Ok(reading)
     }
 
-    /// What is known of an input, if it may be the same one.
+    /// Returns what is known of an input, if it may be the same one.
     fn known(&self, input: &str, opened: &Opened, source: &Source) -> Option<Place> {
         let known = self.places.get(input)?;
         if known.options != self.options {

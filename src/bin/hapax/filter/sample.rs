@@ -58,7 +58,7 @@ fn add_ids(piece: &[u8], extractor: &Extractor, ids: &mut Vec<u64>) {
     }
 }
 
-/// How many different ids so many lines seem to have, given those of a sample.
+/// Estimates the number of different ids that so many lines have, given those of a sample.
 fn estimate(ids: &mut [u64], lines: u64) -> u64 {
     ids.sort_unstable();
     let pairs: u64 =

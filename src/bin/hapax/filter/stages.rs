@@ -22,7 +22,7 @@ pub struct Stages {
     sender: SyncSender<Message>,
 }
 
-/// What the last stage gets.
+/// A message to the last stage.
 enum Message {
     Batch(Box<Batch>),
     Failed(Failure),
@@ -32,7 +32,7 @@ enum Message {
     End,
 }
 
-/// What there is to do for the last stage.
+/// The next thing to do for the last stage.
 pub enum Next<'a> {
     Batch(&'a Batch),
     /// Nothing has come for a while, or a signal has.

@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// What the next run is to know.
+/// The state that the next run is to know.
 pub struct State {
     dedup: Dedup,
     time: Time,
     /// Duplicates are remembered, too.
     refreshes: bool,
     slots: Slots,
-    /// What is known of the output, up to the last record.
+    /// The state of the output, up to the last record.
     tail: Tail,
     pending: Pending<Printed>,
 }
 
-/// What is known of an output, and of the run that has written to it.
+/// The state of an output, and of the run that has written to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tail {
     /// The device and the inode, if it is an ordinary file.
@@ -49,7 +49,7 @@ struct Printed {
 #[derive(Default)]
 struct Checked {
     ids: Vec<(Prepared, Verdict)>,
-    /// Where runs of ids end that were checked at one time, and at which.
+    /// The ends of runs of ids that were checked at one time, and that time.
     runs: Vec<(usize, Timestamp)>,
 }
 
@@ -84,14 +84,14 @@ impl Slots {
     }
 }
 
-/// What a state directory says of earlier runs.
+/// A state directory's record of earlier runs.
 pub struct Earlier {
     pub places: HashMap<String, Place>,
     tail: Tail,
 }
 
 impl Earlier {
-    /// What a journal knows; nothing if there is none.
+    /// Returns what a journal knows; nothing if there is none.
     pub fn of(dedup: &Dedup) -> Result<Self, Failure> {
         let mut earlier = Earlier { places: HashMap::new(), tail: Tail::default() };
         for (source, position) in dedup.positions() {
@@ -128,7 +128,7 @@ fn written(record: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(record).expect("numbers and text have a form in JSON")
 }
 
-/// How long the reader of a pipe has after a signal to take what is in it.
+/// The time that the reader of a pipe has after a signal to take what is in it.
 const GRACE: Duration = Duration::from_secs(2);
 
 impl State {
