@@ -22,9 +22,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// assert_eq!(t + Duration::from_secs(1), Timestamp::from_nanos(2_500_000_000));
 /// ```
 ///
-/// Only differences matter, so any origin will do, as long as one engine is given times of one origin, and is told if that is not the
-/// origin of its clock ([`EventTime::unrelated`](crate::EventTime::unrelated)). Times beyond 292 years after the origin count as 292 years;
-/// an engine refuses those from 146 years on.
+/// Only differences matter, so any origin will do, as long as one engine is given times of one
+/// origin, and is told if that is not the origin of its clock
+/// ([`EventTime::unrelated`](crate::EventTime::unrelated)). Times beyond 292 years after the origin
+/// count as 292 years; an engine refuses those from 146 years on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
@@ -97,7 +98,8 @@ impl Reading {
     }
 }
 
-/// The stamp that a window gives to what is accepted at a reading: readings with the same tick are all the same to it.
+/// The stamp that a window gives to what is accepted at a reading: readings with the same tick are
+/// all the same to it.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "journal"), allow(dead_code, reason = "only a journal reads them"))]
 pub(crate) struct Stamp {
@@ -138,7 +140,8 @@ pub(crate) struct SharedTimeBase {
 #[cfg(feature = "journal")]
 impl SharedTimeBase {
     pub(crate) fn set(&self, base: TimeBase) {
-        // Relaxed: a file says how time was counted at about the time when it was begun; a run says when that has changed.
+        // Relaxed: a file says how time was counted at about the time when it was begun; a run says
+        // when that has changed.
         self.offset_nanos.store(base.offset_nanos as u64, Ordering::Relaxed);
         self.kind.store(base.kind, Ordering::Relaxed);
     }

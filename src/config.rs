@@ -111,10 +111,12 @@ impl Builder {
     /// How much memory the window may take when it grows; at least what the capacity takes. Default: 1 GiB, or what the
     /// capacity takes if that is more.
     ///
-    /// It grows in steps of two to three times, each a table of its own; older ones are given back when all in them has expired. So
-    /// in the long run three fifths of this hold ids: 35 million in 1 GiB. With more, the oldest go first, are counted
-    /// ([`WindowStats::evicted_live`]), and [`WindowStats::effective_window`] tells how old the youngest of them was. What the capacity
-    /// takes means that the window never grows. (A [`history`](Builder::history) comes on top, and does not grow.)
+    /// It grows in steps of two to three times, each a table of its own; older ones are given back
+    /// when all in them has expired. So in the long run three fifths of this hold ids: 35 million
+    /// in 1 GiB. With more, the oldest go first, are counted ([`WindowStats::evicted_live`]), and
+    /// [`WindowStats::effective_window`] tells how old the youngest of them was. What the capacity
+    /// takes means that the window never grows. (A [`history`](Builder::history) comes on top, and
+    /// does not grow.)
     ///
     /// [`WindowStats::evicted_live`]: crate::WindowStats::evicted_live
     /// [`WindowStats::effective_window`]: crate::WindowStats::effective_window
@@ -122,17 +124,20 @@ impl Builder {
         Builder { max_memory_bytes: Some(bytes), ..self }
     }
 
-    /// Has a thread get memory ready when the window grows, and give it back, so that no check waits for that. It lives only as long as that
-    /// takes. Without it, the caller that finds three quarters of the capacity taken does it at once, which takes up to a second for a
-    /// GiB; then answers are repeatable to the last evicted id, if one thread checks. Default: a thread.
+    /// Has a thread get memory ready when the window grows, and give it back, so that no check
+    /// waits for that. It lives only as long as that takes. Without it, the caller that finds three
+    /// quarters of the capacity taken does it at once, which takes up to a second for a GiB; then
+    /// answers are repeatable to the last evicted id, if one thread checks. Default: a thread.
     ///
-    /// In a rush, when three quarters of the capacity come within a third of the window and the thread is not ready yet, callers do not go on
-    /// to overfill the table: one check in some thousands makes 2 MiB of the next one ready, which takes 0.2 to 3 ms, or, if others have begun the
-    /// last part, waits for them, at most 10 ms. (A table of up to 2 MiB, 100,000 ids, is made ready by the check that needs it.) So nothing is
-    /// forgotten early as long as the budget has room.
+    /// In a rush, when three quarters of the capacity come within a third of the window and the
+    /// thread is not ready yet, callers do not go on to overfill the table: one check in some
+    /// thousands makes 2 MiB of the next one ready, which takes 0.2 to 3 ms, or, if others have
+    /// begun the last part, waits for them, at most 10 ms. (A table of up to 2 MiB, 100,000 ids, is
+    /// made ready by the check that needs it.) So nothing is forgotten early as long as the budget
+    /// has room.
     ///
-    /// Memory goes back when a call notices that it is not needed: a check, a claim, or [`stats`](crate::Dedup::stats). An engine that nobody
-    /// calls keeps what it has.
+    /// Memory goes back when a call notices that it is not needed: a check, a claim, or
+    /// [`stats`](crate::Dedup::stats). An engine that nobody calls keeps what it has.
     pub fn growth_thread(self, growth_thread: bool) -> Self {
         Builder { growth_thread, ..self }
     }
@@ -165,11 +170,12 @@ impl Builder {
         Builder { clock: Some(Box::new(clock)), ..self }
     }
 
-    /// Says that times come with the events ([`check_at`](Dedup::check_at)), and which of them are refused. Default: the first call decides, and
-    /// if it has a time, those too far ahead of the wall clock are refused, as [`EventTime::wall`] has it.
+    /// Says that times come with the events ([`check_at`](Dedup::check_at)), and which of them are
+    /// refused. Default: the first call decides, and if it has a time, those too far ahead of the
+    /// wall clock are refused, as [`EventTime::wall`] has it.
     ///
-    /// With this, the engine never goes by its clock: what is called without a time counts as of the latest event. Until there is one, time
-    /// stands still.
+    /// With this, the engine never goes by its clock: what is called without a time counts as of
+    /// the latest event. Until there is one, time stands still.
     ///
     /// ```
     /// use hapax::{Dedup, EventTime};
@@ -218,9 +224,11 @@ impl Builder {
     /// - What was accepted without a flush is durable within [`commit_interval`](JournalOptions::commit_interval) and a sync, or not at all.
     /// - What is only claimed leaves no trace.
     ///
-    /// Time goes on from what the journal knows: with the default clock by what has passed since, even if the system's clock was set meanwhile
-    /// (then [`Recovery::clock_step`](crate::Recovery::clock_step) says so); where it comes with [events](Dedup::check_at), from the latest of them. A
-    /// [`clock`](Builder::clock) of your own must have the same origin in the next process.
+    /// Time goes on from what the journal knows: with the default clock by what has passed since,
+    /// even if the system's clock was set meanwhile (then
+    /// [`Recovery::clock_step`](crate::Recovery::clock_step) says so); where it comes with
+    /// [events](Dedup::check_at), from the latest of them. A [`clock`](Builder::clock) of your own
+    /// must have the same origin in the next process.
     ///
     /// # Cost
     ///
@@ -334,7 +342,8 @@ impl Builder {
             let retention = crate::journal::sizing::retention(self.window, engine.window.tick(), horizon);
             // What is read must not be lost while memory is made ready for it.
             engine.window.grow_in_thread(false);
-            // Of an id that was accepted twice, since the window was shorter then, the last time counts.
+            // Of an id that was accepted twice, since the window was shorter then, the last time
+            // counts.
             engine.window.set_refresh_on_duplicate(obeys(Rule::LatestAcceptance));
             let journal = journal.replay(&engine, seed, retention)?;
             engine.window.set_refresh_on_duplicate(self.refresh_on_duplicate);

@@ -147,7 +147,8 @@ impl Engine {
         })
     }
 
-    /// Checks ids in order at the time of their event, if that can be right. Without ids, it is no earlier than that from now on.
+    /// Checks ids in order at the time of their event, if that can be right. Without ids, it is no
+    /// earlier than that from now on.
     #[inline]
     pub(crate) fn check_events(
         &self,
@@ -374,8 +375,8 @@ impl Engine {
 
     pub(crate) fn stats(&self) -> Stats {
         let at = self.now_at_rest();
-        // Time goes on while nobody checks, so that memory goes back that nobody needs. (Stream time is the events' alone, also if none
-        // has come yet.)
+        // Time goes on while nobody checks, so that memory goes back that nobody needs. (Stream
+        // time is the events' alone, also if none has come yet.)
         if self.stream_time.is_by_clock() {
             self.window.advance(at);
         }

@@ -12,8 +12,9 @@ pub enum Outcome {
     /// [Claimed](crate::Dedup::claim), and not yet done: nothing is decided, so it must come again. Only from an engine that claims are made
     /// of, never from a [`Window`](crate::Window) alone.
     InProgress,
-    /// Not taken, since its time cannot be right: nothing was decided, and nothing has changed. Neither handle it nor count it as done:
-    /// put it aside, or give it another time. Only where the caller gives the time; see [`EventTime`](crate::EventTime).
+    /// Not taken, since its time cannot be right: nothing was decided, and nothing has changed.
+    /// Neither handle it nor count it as done: put it aside, or give it another time. Only where
+    /// the caller gives the time; see [`EventTime`](crate::EventTime).
     Refused(Refusal),
 }
 

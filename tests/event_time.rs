@@ -257,7 +257,8 @@ fn a_refused_event_is_not_in_the_history_either() {
     assert!(dedup.check_at("a", secs(IN_2020 + 3_600)).is_duplicate(), "the history was not turned");
 }
 
-/// Threads that replay 2020, each id twice within a window and then after one, while others call what carries no time.
+/// Threads that replay 2020, each id twice within a window and then after one, while others call
+/// what carries no time.
 #[test]
 fn threads_replay_2020_beside_calls_without_a_time() {
     const THREADS: u64 = 4;

@@ -150,7 +150,8 @@ fn a_duplicate_that_extends_its_ids_stay_does_so_across_restarts() {
     assert!(open().check("a").is_fresh());
 }
 
-/// Found by the sequences of `src/whole`: under the longer window the second acceptance looked like a duplicate.
+/// Found by the sequences of `src/whole`: under the longer window the second acceptance looked like
+/// a duplicate.
 #[test]
 fn under_a_longer_window_an_id_counts_from_its_latest_acceptance() {
     let (directory, clock) = (Directory::new("longer"), clock());

@@ -1,4 +1,5 @@
-//! What follows from an attempt or a completion: for what is kept of the id, and for those who remember ids. Under the shard's lock.
+//! What follows from an attempt or a completion: for what is kept of the id, and for those who
+//! remember ids. Under the shard's lock.
 
 use super::fingerprints::Fingerprint;
 use super::map::{Begun, Map, Request};
@@ -8,7 +9,8 @@ use crate::digest::Digest;
 use crate::rules::{Rule, obeys};
 
 impl Map {
-    /// A claim has ended, and the window was told: whether that was news to it, and until when it remembers the id at least.
+    /// A claim has ended, and the window was told: whether that was news to it, and until when it
+    /// remembers the id at least.
     #[inline(always)]
     pub(super) fn done(
         &mut self,
@@ -39,7 +41,8 @@ impl Map {
         }
     }
 
-    /// An id was free: whatever it was done with, it was forgotten since. If that was before its time, others who remember it are told.
+    /// An id was free: whatever it was done with, it was forgotten since. If that was before its
+    /// time, others who remember it are told.
     #[inline(always)]
     pub(super) fn was_forgotten(&mut self, id: Digest, marks: &impl Marks) {
         if self.fingerprints.remove(id, || marks.now()) {

@@ -278,7 +278,8 @@ impl Engine {
         self.claims.forget(id, &AtRest(At(self, at)), self.clock.now().time)
     }
 
-    /// An id was accepted with a fingerprint, at a time that has passed. (After that it was restored.)
+    /// An id was accepted with a fingerprint, at a time that has passed. (After that it was
+    /// restored.)
     #[cfg(feature = "journal")]
     pub(crate) fn restore_fingerprint(&self, id: Digest, digest: Digest, at: Reading) {
         let marks = At(self, at);

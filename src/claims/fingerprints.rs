@@ -1,8 +1,8 @@
-//! What messages the completed claims were for: of each id its fingerprint, for as long as the window remembers the id. In one shard, under
-//! its lock; no clock of its own.
+//! What messages the completed claims were for: of each id its fingerprint, for as long as the
+//! window remembers the id. In one shard, under its lock; no clock of its own.
 //!
-//! What is here is known, so that another fingerprint is a mismatch for certain. What is not here says nothing: the id may have been accepted
-//! without a fingerprint, or there was no room.
+//! What is here is known, so that another fingerprint is a mismatch for certain. What is not here
+//! says nothing: the id may have been accepted without a fingerprint, or there was no room.
 
 use super::map::{Name, Request, Uniform};
 use crate::Timestamp;
@@ -10,7 +10,8 @@ use crate::digest::Digest;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-/// The most fingerprints in a shard: what a hash map of 2^15 places has room for, since one more would double it.
+/// The most fingerprints in a shard: what a hash map of 2^15 places has room for, since one more
+/// would double it.
 pub(super) const MAX_FINGERPRINTS: usize = (1 << 15) / 8 * 7;
 /// With fewer, what is over may stay.
 const FEW: usize = 64;
@@ -48,7 +49,8 @@ impl Fingerprints {
         self.ids.len()
     }
 
-    /// Returns true if the id of an attempt is known with another fingerprint than that of the attempt.
+    /// Returns true if the id of an attempt is known with another fingerprint than that of the
+    /// attempt.
     #[inline(always)]
     pub(super) fn differ(&self, request: &Request, now: impl FnOnce() -> Timestamp) -> bool {
         match request.with_fingerprint {
@@ -87,7 +89,8 @@ impl Fingerprints {
         }
     }
 
-    /// An id is forgotten, or was accepted without a fingerprint. Whether it had one that was not over.
+    /// An id is forgotten, or was accepted without a fingerprint. Whether it had one that was not
+    /// over.
     #[inline(always)]
     pub(super) fn remove(&mut self, id: Digest, now: impl FnOnce() -> Timestamp) -> bool {
         !self.ids.is_empty() && self.ids.remove(&Name::of(id)).is_some_and(|entry| now() < entry.until)

@@ -150,7 +150,8 @@ impl Map {
         })
     }
 
-    /// An attempt to claim an id. The window is asked if nobody else has the id: whether it is done.
+    /// An attempt to claim an id. The window is asked if nobody else has the id: whether it is
+    /// done.
     #[inline(always)]
     pub(super) fn attempt(
         &mut self,

@@ -1,4 +1,5 @@
-//! What is kept elsewhere of completed claims, in a journal, a snapshot or a store: how it comes back, and how it gets there.
+//! What is kept elsewhere of completed claims, in a journal, a snapshot or a store: how it comes
+//! back, and how it gets there.
 
 use super::shards::{Claims, Marks};
 use crate::digest::Digest;

@@ -94,7 +94,8 @@ struct Used(AtomicU64);
 /// Two cache lines, since some processors fetch lines in pairs.
 #[repr(align(128))]
 pub(super) struct Shard {
-    /// The number of entries that the map has; or more, while an attempt is under way. Above them, times [`FINGERPRINT`]: the number of fingerprints. Written under the lock.
+    /// The number of entries that the map has; or more, while an attempt is under way. Above them,
+    /// times [`FINGERPRINT`]: the number of fingerprints. Written under the lock.
     announced: AtomicU64,
     map: Mutex<Map>,
     /// An entry has gone that somebody waits for.
@@ -228,7 +229,8 @@ impl Claims {
         ids.fold(0, |set, (i, id)| set | u64::from(self.shard(id).may_hold_claims()) << i)
     }
 
-    /// Of many ids, by number: those whose checks are to be confirmed, if some of them were inserted.
+    /// Of many ids, by number: those whose checks are to be confirmed, if some of them were
+    /// inserted.
     #[inline(always)]
     pub(super) fn to_be_confirmed(
         &self,
@@ -345,8 +347,9 @@ impl Shard {
         self.announced() as u32 != 0
     }
 
-    /// Returns true if a check that has asked the window has to look at it: an id of it may be claimed, or have a fingerprint that is to be extended,
-    /// since the window slides, or to be removed, since the id was forgotten before its time and is accepted again.
+    /// Returns true if a check that has asked the window has to look at it: an id of it may be
+    /// claimed, or have a fingerprint that is to be extended, since the window slides, or to be
+    /// removed, since the id was forgotten before its time and is accepted again.
     #[inline(always)]
     fn concerns(&self, inserted: bool, marks: &impl Marks) -> bool {
         let announced = self.announced();

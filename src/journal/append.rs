@@ -103,8 +103,8 @@ impl Appending<'_> {
         }
     }
 
-    /// Says that stream time has come to here, although no id says so: a restart goes on from there. A time that a
-    /// [check](Dedup::check_at) would refuse changes nothing.
+    /// Says that stream time has come to here, although no id says so: a restart goes on from
+    /// there. A time that a [check](Dedup::check_at) would refuse changes nothing.
     pub fn time(&mut self, at: Timestamp) {
         if let Ok(at) = self.engine.event_time(at)
             && self.has_room()

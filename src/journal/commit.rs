@@ -199,8 +199,8 @@ impl Shared {
         }
     }
 
-    /// Returns `Ok` if what is durable can be found again: its directory and the newest file have their
-    /// names.
+    /// Returns `Ok` if what is durable can be found again: its directory and the newest file have
+    /// their names.
     pub(super) fn verify(&self) -> Result<(), JournalError> {
         loop {
             let (disk, watch) = self.lock().watched();

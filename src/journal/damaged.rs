@@ -147,7 +147,8 @@ struct Tally {
     broken_off: u64,
 }
 
-/// Returns what is there of a journal when it is opened, and opened again: nothing of it has expired.
+/// Returns what is there of a journal when it is opened, and opened again: nothing of it has
+/// expired.
 fn truth(disk: &Simulated) -> BTreeSet<u64> {
     let disk = disk.copy();
     drop(open(&disk, Damage::Refuse).unwrap());

@@ -36,8 +36,8 @@ pub(super) fn second(n: u64) -> Stamp {
     Stamp { reading: Timestamp::from_secs(n).into(), tick: n }
 }
 
-/// The number of ids that a run of the test appends, each a second after the one before and flushed by
-/// itself.
+/// The number of ids that a run of the test appends, each a second after the one before and flushed
+/// by itself.
 const IDS: u64 = 30;
 const RETENTION: Duration = Duration::from_secs(12);
 

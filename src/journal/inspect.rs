@@ -52,8 +52,8 @@ pub struct SegmentInfo {
 pub struct RunInfo {
     /// When, by the engine's clock.
     pub at: Timestamp,
-    /// What: `accepted`, `forgotten`, `cleared`, `position`, `time`, `time base` or `fingerprinted` (accepted, with a
-    /// fingerprint).
+    /// What: `accepted`, `forgotten`, `cleared`, `position`, `time`, `time base` or `fingerprinted`
+    /// (accepted, with a fingerprint).
     pub what: &'static str,
     /// How many.
     pub ids: u64,

@@ -83,8 +83,9 @@ pub(super) fn list(disk: &dyn Disk, directory: &Path) -> Result<Listing, Journal
 }
 
 impl Listing {
-    /// Returns true if a file may be the first one of its directory, created when the process died or the disk was full. (In a
-    /// directory that was made again, an engine goes on with the number that it had.)
+    /// Returns true if a file may be the first one of its directory, created when the process died
+    /// or the disk was full. (In a directory that was made again, an engine goes on with the number
+    /// that it had.)
     fn may_be_the_first(&self) -> bool {
         self.keys.is_none() && matches!(self.mark, mark::Found::Missing)
     }

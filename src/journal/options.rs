@@ -39,11 +39,12 @@ pub enum SyncMode {
 /// The answer to files that are damaged or missing, in a way that no crash leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Damage {
-    /// The engine is not built, and nothing is changed: [`JournalError::Damaged`](crate::JournalError::Damaged) says what is lost.
+    /// The engine is not built, and nothing is changed:
+    /// [`JournalError::Damaged`](crate::JournalError::Damaged) says what is lost.
     #[default]
     Refuse,
-    /// Every block that is whole is kept; damaged files are moved aside, under their name with `.damaged` behind it. What is lost,
-    /// [`Recovery`](crate::Recovery) says.
+    /// Every block that is whole is kept; damaged files are moved aside, under their name with
+    /// `.damaged` behind it. What is lost, [`Recovery`](crate::Recovery) says.
     Keep,
 }
 
@@ -121,7 +122,8 @@ impl JournalOptions {
         JournalOptions { deferred, ..self }
     }
 
-    /// Says what is done about damage, other than the torn end that a crash leaves. Default: [`build`](crate::Builder::build) refuses.
+    /// Says what is done about damage, other than the torn end that a crash leaves. Default:
+    /// [`build`](crate::Builder::build) refuses.
     #[must_use]
     pub fn damage(self, damage: Damage) -> Self {
         JournalOptions { damage, ..self }

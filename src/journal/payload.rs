@@ -63,7 +63,8 @@ impl<'p> Run<'p> {
         self.id_bytes().chunks_exact(ID_BYTES).map(|id| Digest { place: u64_at(id, 0), mark: u64_at(id, 8) })
     }
 
-    /// Of a run that has ids with fingerprints: each id, and its digest together with its fingerprint.
+    /// Of a run that has ids with fingerprints: each id, and its digest together with its
+    /// fingerprint.
     pub(super) fn fingerprinted(&self) -> impl Iterator<Item = (Digest, Digest)> + use<'p> {
         let body = if self.kind == Kind::Fingerprinted { self.body } else { &[] };
         let digest = |bytes: &[u8], at| Digest { place: u64_at(bytes, at), mark: u64_at(bytes, at + 8) };

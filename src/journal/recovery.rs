@@ -45,9 +45,10 @@ pub struct Recovery {
     pub ids_lost_before: u64,
     /// Damaged files, under the names that they have now.
     pub moved_aside: Vec<PathBuf>,
-    /// The step by which the wall clock was set since the last engine wrote, if that is more than a second and more than a tick of the window: people, NTP, a
-    /// battery. Time goes on by what has really passed, as far as that can be known. Only with the default clock, and not where time comes
-    /// with events.
+    /// The step by which the wall clock was set since the last engine wrote, if that is more than a
+    /// second and more than a tick of the window: people, NTP, a battery. Time goes on by what has
+    /// really passed, as far as that can be known. Only with the default clock, and not where time
+    /// comes with events.
     pub clock_step: Option<ClockStep>,
     /// How long it took.
     pub took: Duration,

@@ -316,8 +316,8 @@ impl World {
         self.drop_unused();
     }
 
-    /// Drops what no name leads to any more: it takes no room. (Who has it open finds it gone only after a
-    /// restart.)
+    /// Drops what no name leads to any more: it takes no room. (Who has it open finds it gone only
+    /// after a restart.)
     fn drop_unused(&mut self) {
         let used: BTreeSet<u64> = self.entries.values().chain(self.synced.values()).copied().collect();
         self.files.retain(|file, _| used.contains(file));

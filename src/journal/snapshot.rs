@@ -79,8 +79,9 @@ impl Dedup {
     ///
     /// # Guarantees
     ///
-    /// - Every id that was accepted before the call is in it, unless it had to go early, and with it its
-    ///   [fingerprint](crate::ClaimOptions::fingerprint); of what is accepted meanwhile, some. Checks do not wait.
+    /// - Every id that was accepted before the call is in it, unless it had to go early, and with
+    ///   it its [fingerprint](crate::ClaimOptions::fingerprint); of what is accepted meanwhile,
+    ///   some. Checks do not wait.
     /// - What is claimed is not in it.
     /// - The file is private to the user, and has checksums: it is read as a whole or refused.
     ///
@@ -196,8 +197,8 @@ fn write_window(engine: &Engine, sections: &mut Sections<'_>) -> Result<u64, Jou
     Ok(ids)
 }
 
-/// Writes what ids are done with, after the ids: so that what is forgotten meanwhile, and done with another one, is not written with the
-/// old one.
+/// Writes what ids are done with, after the ids: so that what is forgotten meanwhile, and done with
+/// another one, is not written with the old one.
 fn write_fingerprints(engine: &Engine, sections: &mut Sections<'_>) -> Result<(), JournalError> {
     for shard in engine.claims.fingerprints() {
         for part in shard.chunks(WORDS_MAX / FINGERPRINT_WORDS) {

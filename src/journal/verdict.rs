@@ -190,8 +190,8 @@ impl Judge<'_> {
         let had_more = |file: &Judged| file.is_damaged || file.parts.is_empty();
         let is_in = |file: &Judged| file.number <= from || !file.parts.is_empty();
         let here = match next {
-            // At the end of all, it may be of the last file, of one after it, or, if that was begun after what is missing, of the
-            // one before.
+            // At the end of all, it may be of the last file, of one after it, or, if that was begun
+            // after what is missing, of the one before.
             None => (0..files).rev().take(2).find(|&i| {
                 let file = &self.verdict.files[i];
                 had_more(file) && file.number <= from
@@ -286,8 +286,9 @@ fn is_clean(mark: &mark::Found) -> bool {
     matches!(mark, mark::Found::Here(mark) if mark.is_clean)
 }
 
-/// Returns true if a crash may have torn the end of this file, if it is the last. (Also after a clean stop: what was begun after
-/// that and is empty is removed when the journal is opened, and another crash may bring it back.)
+/// Returns true if a crash may have torn the end of this file, if it is the last. (Also after a
+/// clean stop: what was begun after that and is empty is removed when the journal is opened, and
+/// another crash may bring it back.)
 fn may_be_torn(mark: &mark::Found, number: u64) -> bool {
     match mark {
         mark::Found::Here(mark) => mark.number <= number,

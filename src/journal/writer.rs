@@ -255,7 +255,8 @@ impl Writer {
 
     fn write_mark(&mut self, is_clean: bool) -> Result<(), JournalError> {
         let Rules { seed, salt, sync, ref directory, .. } = self.rules;
-        // Files that have expired are needed until the block is durable that says so: what they say of positions is only there.
+        // Files that have expired are needed until the block is durable that says so: what they say
+        // of positions is only there.
         let needed = self.expired.first().map(|oldest| (oldest.first, oldest.first_ids));
         let (first, first_ids) = needed.unwrap_or_else(|| self.oldest());
         let mark = Mark { seed, salt, is_clean, number: self.number, ids: self.ids, first, first_ids };

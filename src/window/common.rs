@@ -30,8 +30,9 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// In a table of so many lines, displacements are counted in one of so many, a power of two: often enough, and no counter that all callers
-    /// want. In a small table, where few are displaced before it is full, in more of them.
+    /// In a table of so many lines, displacements are counted in one of so many, a power of two:
+    /// often enough, and no counter that all callers want. In a small table, where few are
+    /// displaced before it is full, in more of them.
     pub(crate) fn sample(lines: usize) -> usize {
         if lines < 1 << 15 { 4 } else { 16 }
     }

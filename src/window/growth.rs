@@ -5,9 +5,11 @@
 //! microseconds. What takes longer, asking the system for memory and giving it back, is done by a thread that lives as long as
 //! that takes; callers go on with the tables that they have.
 //!
-//! Unless there is a rush, and the newest table would lose ids before the thread has the next one ready. Then callers do not go on to
-//! overfill it: those that notice start the next one, a small one at once; of a large one each makes a [part](super::preparation) ready, as
-//! the thread does, and goes on. So what a caller inserts is slowed down to what the system has memory for, and none waits long.
+//! Unless there is a rush, and the newest table would lose ids before the thread has the next one
+//! ready. Then callers do not go on to overfill it: those that notice start the next one, a small
+//! one at once; of a large one each makes a [part](super::preparation) ready, as the thread does,
+//! and goes on. So what a caller inserts is slowed down to what the system has memory for, and none
+//! waits long.
 
 use super::common::Bell;
 use super::line::Lost;
@@ -32,7 +34,8 @@ pub(crate) struct Growth {
     /// Whether a thread does what takes long; else the caller that finds it due, early enough for nothing to be lost.
     in_thread: StdAtomicBool,
     full: Full,
-    /// True if somebody looks after the tables now: only who does may reserve, start and retire them.
+    /// True if somebody looks after the tables now: only who does may reserve, start and retire
+    /// them.
     busy: StdAtomicBool,
     state: Mutex<State>,
     refused: StdAtomicU64,
@@ -75,7 +78,8 @@ const THOROUGH_SURVEY_LINES: usize = 16 * SURVEY_LINES;
 /// For so long a caller waits at most before it goes on with a table that is overfull.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Tables of no more parts than this are made ready by the caller that needs them in a rush: a thread would come too late.
+/// Tables of no more parts than this are made ready by the caller that needs them in a rush: a
+/// thread would come too late.
 const SMALL_PARTS: usize = 1;
 
 impl Growth {
@@ -144,7 +148,8 @@ impl Growth {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes that all tables take, those included that are ready or being made ready, and those whose memory is on its way back.
+    /// Returns the bytes that all tables take, those included that are ready or being made ready,
+    /// and those whose memory is on its way back.
     pub(crate) fn bytes(&self) -> usize {
         let reserved = self.reserved();
         let used = self.tables.roster().berths().chain(reserved);
@@ -209,8 +214,9 @@ impl Growth {
         thread.spawn(move || work(&growth)).is_ok()
     }
 
-    /// In a rush, does what must not wait for a thread: starts a table that is ready or soon made ready, and has a large one made ready. False if
-    /// there is no room, and others would have to go first.
+    /// In a rush, does what must not wait for a thread: starts a table that is ready or soon made
+    /// ready, and has a large one made ready. False if there is no room, and others would have to
+    /// go first.
     fn hurry(self: &Arc<Self>, size: usize) -> bool {
         if !self.state().is_ready(size) {
             match self.reserve(size) {
@@ -260,8 +266,9 @@ impl Growth {
         }
     }
 
-    /// Makes a part of the next table ready. If others have begun the last one, or are just about to start a table, and the newest would lose ids:
-    /// waits for them, some microseconds, unless the system has something else run instead of that thread.
+    /// Makes a part of the next table ready. If others have begun the last one, or are just about
+    /// to start a table, and the newest would lose ids: waits for them, some microseconds, unless
+    /// the system has something else run instead of that thread.
     fn help_or_wait(self: &Arc<Self>) {
         if self.help() || !self.tables.common.bell.is_urgent() {
             return;
@@ -313,8 +320,8 @@ impl Growth {
         self.end();
     }
 
-    /// Retires what has expired, and gives its memory back; that takes long, so others may look after the tables meanwhile. Whether there was any, so
-    /// that the caller is not busy any more.
+    /// Retires what has expired, and gives its memory back; that takes long, so others may look
+    /// after the tables meanwhile. Whether there was any, so that the caller is not busy any more.
     fn retire_expired(&self) -> bool {
         let retire = || self.tables.retire(self.tables.common.latest(), false);
         let mut retired = Vec::new();
@@ -393,7 +400,8 @@ impl Growth {
         true
     }
 
-    /// Makes a table of a size ready, together with whoever helps; false if there is no memory for it, or not all of it is ready.
+    /// Makes a table of a size ready, together with whoever helps; false if there is no memory for
+    /// it, or not all of it is ready.
     fn prepare(self: &Arc<Self>, size: usize) -> bool {
         if self.state().under_way.is_none() && self.reserve(size) != Reserved::Yes {
             return false;
@@ -453,7 +461,8 @@ impl Growth {
         }
     }
 
-    /// If a rush is about to fill the newest table, begins to make the next one ready, if there is room for both. Whether it has.
+    /// If a rush is about to fill the newest table, begins to make the next one ready, if there is
+    /// room for both. Whether it has.
     fn prepare_ahead(&self, survey: &Survey) -> bool {
         let size = survey.size + 1;
         let is_ahead = self.in_thread() && survey.is_rush_ahead() && size < self.sizes.len() && !self.is_small(size);

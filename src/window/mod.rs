@@ -95,10 +95,12 @@ use std::time::Duration;
 ///
 /// # Growth
 ///
-/// `capacity` is where the window starts. When its table is full it starts a larger one, and looks at the old one until everything
-/// in it has expired; when much less has come for three quarters of a window, a smaller one, so that memory goes back to the system
-/// within two windows, if there are calls that give it the time. [`with_max_memory_bytes`](Window::with_max_memory_bytes) says where it ends. A
-/// thread that lives as long as it takes gets the memory ready; in a rush, callers [help](crate::Builder::growth_thread).
+/// `capacity` is where the window starts. When its table is full it starts a larger one, and looks
+/// at the old one until everything in it has expired; when much less has come for three quarters of
+/// a window, a smaller one, so that memory goes back to the system within two windows, if there are
+/// calls that give it the time. [`with_max_memory_bytes`](Window::with_max_memory_bytes) says where
+/// it ends. A thread that lives as long as it takes gets the memory ready; in a rush, callers
+/// [help](crate::Builder::growth_thread).
 ///
 /// # Cost
 ///
@@ -171,7 +173,8 @@ impl Window {
         Window { refresh_on_duplicate, ..self }
     }
 
-    /// Makes duplicates extend their digests' stay, or not, from now on. Only before anybody else knows the window.
+    /// Makes duplicates extend their digests' stay, or not, from now on. Only before anybody else
+    /// knows the window.
     #[cfg(feature = "journal")]
     pub(crate) fn set_refresh_on_duplicate(&mut self, refresh_on_duplicate: bool) {
         self.refresh_on_duplicate = refresh_on_duplicate;
@@ -270,7 +273,8 @@ impl Window {
         Stamp { reading: at, tick: self.ticks.at(at).pack() }
     }
 
-    /// A reading of another window, which may lag by more than a tick of this one: one that this window forgets no earlier.
+    /// A reading of another window, which may lag by more than a tick of this one: one that this
+    /// window forgets no earlier.
     #[cfg(feature = "journal")]
     pub(crate) fn within_a_tick(&self, at: Reading) -> Reading {
         let beyond = at.lag_nanos.saturating_sub(self.ticks.nanos);
@@ -407,7 +411,8 @@ impl Window {
         self.tables().prefetch(self.tables().roster().newest(), digest);
     }
 
-    /// Returns true if the digest was seen within the window. Changes nothing, not even the time for others.
+    /// Returns true if the digest was seen within the window. Changes nothing, not even the time
+    /// for others.
     pub fn contains(&self, digest: Digest, at: Timestamp) -> bool {
         let tick = self.ticks.at(at.into());
         self.tables().contains(digest, || tick)

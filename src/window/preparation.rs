@@ -1,6 +1,7 @@
 //! A table that is being made ready, part by part, by everybody who has time for one.
 //!
-//! A part is a huge page: some tenths of a millisecond, and that is the longest that anybody who helps has to wait.
+//! A part is a huge page: some tenths of a millisecond, and that is the longest that anybody who
+//! helps has to wait.
 
 use super::tables::Tables;
 use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
@@ -51,7 +52,8 @@ impl Preparation {
 
     /// Makes one part ready.
     pub(crate) fn help(&self, tables: &Tables) -> Part {
-        // Relaxed: it hands out numbers, and nothing else. (As many too many as there are calls, far from 2^64.)
+        // Relaxed: it hands out numbers, and nothing else. (As many too many as there are calls,
+        // far from 2^64.)
         let part = self.next.fetch_add(1, Ordering::Relaxed);
         if part >= self.parts {
             return Part::NoneLeft;
@@ -61,7 +63,8 @@ impl Preparation {
         if !is_in_vain && tables.table(self.berth).prepare(part as usize, self.life).is_err() {
             self.failed.store(true, Ordering::Relaxed);
         }
-        // Release and acquire, partners of each other: who finishes the last part sees all others, and publishes them with the roster.
+        // Release and acquire, partners of each other: who finishes the last part sees all others,
+        // and publishes them with the roster.
         if self.done.fetch_add(1, Ordering::AcqRel) + 1 < self.parts {
             return Part::Done;
         }

@@ -1,7 +1,8 @@
-//! Claims with and without fingerprints, checks and forgettings against a plain model: one caller, virtual time, operations drawn at random.
+//! Claims with and without fingerprints, checks and forgettings against a plain model: one caller,
+//! virtual time, operations drawn at random.
 //!
-//! What it insists on: a mismatch is said only of an id that is in flight or done with another payload, and always if that was less than a
-//! window ago and nothing had to be forgotten early.
+//! What it insists on: a mismatch is said only of an id that is in flight or done with another
+//! payload, and always if that was less than a window ago and nothing had to be forgotten early.
 
 use super::*;
 use proptest::prelude::*;
@@ -94,7 +95,8 @@ impl Model {
         self.done.insert(id, Known { payload, is_certain: true, since: self.now });
     }
 
-    /// Returns true if the history speaks for what the window had to forget early, of which the payload is then not known.
+    /// Returns true if the history speaks for what the window had to forget early, of which the
+    /// payload is then not known.
     fn may_be_guessed(&self) -> bool {
         self.config.crowded && self.config.history == Some(Unconfirmed::Duplicate)
     }

@@ -344,7 +344,8 @@ fn what_nobody_has_read_of_a_pipe_is_printed_again() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_is_an_error_that_names_it() {
-    // A tmpfs of 300 kB, in a namespace where that may be mounted; or a limit on the length of files.
+    // A tmpfs of 300 kB, in a namespace where that may be mounted; or a limit on the length of
+    // files.
     let directory = Directory::new("full");
     let text: String = (0..100_000).map(|i| format!("{i}\n")).collect();
     directory.file("in", text.as_bytes());

@@ -1,5 +1,6 @@
-//! Gzip as `gzip -d` takes it: members one after the other; zeros behind the last one are padding, and anything else there is
-//! ignored with a warning. A member that is cut off or damaged is an error.
+//! Gzip as `gzip -d` takes it: members one after the other; zeros behind the last one are padding,
+//! and anything else there is ignored with a warning. A member that is cut off or damaged is an
+//! error.
 
 use flate2::bufread::GzDecoder;
 use std::io::{self, BufRead, Read};

@@ -48,8 +48,9 @@ impl Span {
 /// As much of an input as is compared.
 pub const BEGINNING_BYTES: usize = 64 << 10;
 
-/// Returns true if an input that begins with `content` is the one of a place; nothing if it takes more to tell. One that has begun
-/// otherwise with its first line is told at once, so that nobody waits for what comes later.
+/// Returns true if an input that begins with `content` is the one of a place; nothing if it takes
+/// more to tell. One that has begun otherwise with its first line is told at once, so that nobody
+/// waits for what comes later.
 pub fn is_same(place: &Place, content: &[u8], has_ended: bool) -> Option<bool> {
     let first_bytes = place.first.bytes as usize;
     let line = &content[..content.len().min(first_bytes)];
@@ -115,7 +116,8 @@ impl Place {
         self.offset - self.unended.min(self.offset)
     }
 
-    /// Returns true if a record that begins and ends there was printed, or dropped. The last one may have got its end since, or more.
+    /// Returns true if a record that begins and ends there was printed, or dropped. The last one
+    /// may have got its end since, or more.
     pub fn covers(&self, start: u64, record: &[u8]) -> bool {
         let end = start + record.len() as u64;
         let content_end = start + without_end(record).len() as u64;

@@ -1,4 +1,5 @@
-//! Where reading an input begins: at its beginning, or behind what an earlier run has printed of it.
+//! Where reading an input begins: at its beginning, or behind what an earlier run has printed of
+//! it.
 
 use super::blocks::Blocks;
 use super::input::{Compression, Counted, Source, decompress, identity, read_at};
@@ -40,7 +41,8 @@ pub struct Reading {
     pub blocks: Blocks,
     /// The input, and what of it was printed before this run.
     pub place: Place,
-    /// The file, if it may have to be read from its beginning after all: what is compressed is known to have been cut short when it ends.
+    /// The file, if it may have to be read from its beginning after all: what is compressed is
+    /// known to have been cut short when it ends.
     pub may_be_short: bool,
     /// The header, if it is among what was printed.
     pub header: Option<Vec<u8>>,
@@ -51,7 +53,8 @@ impl Resume {
         Resume { places, options, run, streams_end, times: HashMap::new() }
     }
 
-    /// Opens an input, behind what an earlier run has printed of it. If `anew`, from its beginning, as an input that was cut short.
+    /// Opens an input, behind what an earlier run has printed of it. If `anew`, from its beginning,
+    /// as an input that was cut short.
     pub fn read(
         &mut self,
         source: &Source,
@@ -166,7 +169,8 @@ fn open(source: &Source) -> io::Result<Result<Opened, Failure>> {
         Err(failure) => return Ok(Err(failure)),
     };
     let meta = file.metadata()?;
-    // Standard input may have been read by others before us; then it is none of the files that are known from their beginning.
+    // Standard input may have been read by others before us; then it is none of the files that are
+    // known from their beginning.
     let at_beginning = !source.is_stdin() || file.stream_position().is_ok_and(|position| position == 0);
     let identity = identity(&meta).filter(|_| at_beginning);
     let is_plain = || {

@@ -1,4 +1,5 @@
-//! `--state`: what was printed, and how far each input was, goes into the journal as one; what is unread in a pipe was not printed.
+//! `--state`: what was printed, and how far each input was, goes into the journal as one; what is
+//! unread in a pipe was not printed.
 
 use super::check::Time;
 use super::output::{Kind, Output};
@@ -56,8 +57,8 @@ struct Checked {
 const OUTPUT: &str = "output";
 const INPUT: &str = "input/";
 
-/// Inputs whose places are remembered, by name. A journal remembers 65,536 things at most, and log files come and go: a new one
-/// takes the slot of the one that was seen longest ago.
+/// Inputs whose places are remembered, by name. A journal remembers 65,536 things at most, and log
+/// files come and go: a new one takes the slot of the one that was seen longest ago.
 struct Slots {
     by_input: HashMap<String, (usize, u64)>,
     max: usize,
@@ -172,7 +173,8 @@ impl State {
         self.pending.is_empty()
     }
 
-    /// A batch was written: it will be recorded once it has been taken. Waits while too many have not.
+    /// A batch was written: it will be recorded once it has been taken. Waits while too many have
+    /// not.
     pub fn printed(
         &mut self,
         batch: &Batch,
@@ -204,7 +206,8 @@ impl State {
         Ok(())
     }
 
-    /// Waits until enough has been taken, or the reader has gone; after a signal no longer than it may take.
+    /// Waits until enough has been taken, or the reader has gone; after a signal no longer than it
+    /// may take.
     fn wait(
         &mut self,
         output: &Output,
