@@ -3,7 +3,7 @@
 
 use super::fingerprints::Fingerprint;
 use super::map::{Begun, Map, Request};
-use super::shards::Marks;
+use super::marks::Marks;
 use crate::Timestamp;
 use crate::digest::Digest;
 use crate::rules::{Rule, obeys};

@@ -3,7 +3,7 @@
 #[cfg(feature = "journal")]
 use super::fingerprints::Fingerprint;
 use super::map::{Begun, Ended, Request};
-use super::shards::Marks;
+use super::marks::Marks;
 use crate::clock::Reading;
 use crate::config::Unconfirmed;
 use crate::digest::Digest;

@@ -17,6 +17,7 @@ mod engine;
 mod fingerprints;
 mod kept;
 mod map;
+mod marks;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 #[cfg(any(feature = "journal", feature = "store"))]

@@ -1,7 +1,8 @@
 //! What is kept elsewhere of completed claims, in a journal, a snapshot or a store: how it comes
 //! back, and how it gets there.
 
-use super::shards::{Claims, Marks};
+use super::marks::Marks;
+use super::shards::Claims;
 use crate::digest::Digest;
 #[cfg(feature = "journal")]
 use {super::fingerprints::Fingerprint, crate::Timestamp};

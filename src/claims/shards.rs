@@ -17,6 +17,7 @@
 //! What it takes that no check stalls for a whole window between its insertion and its look: ARCHITECTURE.md, "Claims".
 
 use super::map::{Begun, Ended, Known, Map, Request};
+use super::marks::Marks;
 use super::stats::ClaimStats;
 use crate::digest::Digest;
 use crate::rules::{Rule, obeys};
@@ -43,40 +44,6 @@ pub(crate) mod planned {
     /// What claims take with so many ids in flight.
     pub(crate) fn bytes(in_flight: usize) -> usize {
         size_of::<[Shard; SHARDS]>() + SHARDS * bytes_for(in_flight.div_ceil(SHARDS).min(MAX_IDS))
-    }
-}
-
-/// Who remembers the ids that are done: the window. Each call takes effect at once.
-pub(crate) trait Marks {
-    /// Whether an id is done.
-    fn contains(&self, id: Digest) -> bool;
-    /// Notes that it is; whether that is new. Sequentially consistent.
-    fn insert(&self, id: Digest) -> bool;
-    /// Takes back that it is.
-    fn forget(&self, id: Digest);
-    /// What time it is for it. (Leases may run by another clock.)
-    fn now(&self) -> Timestamp;
-    /// When it will have forgotten what it is told now.
-    fn until(&self) -> Timestamp;
-    /// It is, and was asked for again: it may stay for longer because of that.
-    fn refresh(&self, id: Digest) {
-        let _ = id;
-    }
-    /// Whether it slides: what is asked for again stays for longer.
-    fn slides(&self) -> bool {
-        false
-    }
-    /// Returns true if it may have forgotten some ids early.
-    fn forgets_early(&self) -> bool {
-        false
-    }
-    /// It is, for good, and perhaps with a fingerprint: whoever else remembers ids may learn of it.
-    fn keep(&self, id: Digest, with_fingerprint: Option<Digest>) {
-        let _ = (id, with_fingerprint);
-    }
-    /// It is about to be forgotten, for good: the same. (Before, since whoever accepts it again says so after that.)
-    fn forgets(&self, id: Digest) {
-        let _ = id;
     }
 }
 
