@@ -4,9 +4,9 @@
 //! checks are to be told, [`fingerprints`] what messages the completed ones were for: no atomics,
 //! no time of their own. [`shards`] is the protocol: a map behind a lock in each shard, and how it
 //! and checks, which take no lock, respect each other; [`effects`] is what follows for those who
-//! remember ids, [`restore`] what comes back from them. [`engine`] brings in window and history,
-//! [`batch`] locks a shard once for many ids. [`claim`] is what callers hold, [`dedup`] what they
-//! call.
+//! remember ids ([`marks`]), [`restore`] what comes back from them. [`engine`] brings in window and
+//! history, [`batch`] locks a shard once for many ids. [`claim`] is what callers hold, [`dedup`]
+//! what they call.
 
 mod attempt;
 mod batch;
