@@ -1,26 +1,19 @@
 //! How an engine is configured.
 
-use crate::claims::Claims;
+mod build;
+#[cfg(feature = "journal")]
+mod on_disk;
+
+#[cfg(doc)]
+use crate::Dedup;
+use crate::EventTime;
+#[cfg(feature = "journal")]
+use crate::JournalOptions;
 use crate::clock::Clock;
-use crate::digest::Digester;
-use crate::engine::Engine;
-use crate::engine_time::EngineClock;
 #[cfg(all(test, feature = "journal"))]
 use crate::journal::Surroundings;
 #[cfg(feature = "journal")]
-use crate::rules::{Rule, obeys};
-use crate::stats::Counters;
-use crate::stream_time::StreamTime;
-use crate::window::Ticks;
-use crate::{Dedup, Error, EventTime, History, Window};
-#[cfg(feature = "journal")]
-use crate::{
-    JournalOptions,
-    journal::{Opened, Snapshot},
-};
-#[cfg(feature = "journal")]
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What to answer when the history says "maybe", and nothing can confirm it.
@@ -32,8 +25,6 @@ pub enum Unconfirmed {
     /// Fresh: a duplicate from beyond the window is handled again, and can be told from a certainly new id by its verdict.
     Fresh,
 }
-
-const MAX_LEASE: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// Configures a [`Dedup`].
 ///
@@ -252,114 +243,6 @@ impl Builder {
     #[cfg(all(test, feature = "journal"))]
     pub(crate) fn surroundings(self, surroundings: Surroundings) -> Self {
         Builder { surroundings: Some(surroundings), ..self }
-    }
-
-    /// Builds the engine, with all the memory that it starts with.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidOption`] names the option, its value and what would be valid; [`Error::OutOfMemory`] says how much
-    /// memory could not be had.
-    pub fn build(self) -> Result<Dedup, Error> {
-        let ticks = Ticks::of_window(self.window)?;
-        if let Some((horizon, ..)) = self.history
-            && horizon < self.window
-        {
-            let expected = format!("at least the window, {:?}", self.window);
-            return Err(Error::invalid("history.horizon", format_args!("{horizon:?}"), expected));
-        }
-        if let (None, Some(unconfirmed)) = (self.history, self.unconfirmed) {
-            let expected = "a history, without which it means nothing";
-            return Err(Error::invalid("unconfirmed", format_args!("{unconfirmed:?}"), expected));
-        }
-        if self.lease.is_zero() || self.lease > MAX_LEASE {
-            return Err(Error::invalid(
-                "lease",
-                format_args!("{:?}", self.lease),
-                "a duration of up to 100 years, not none",
-            ));
-        }
-        let policy = self.event_time.clone().unwrap_or_default().policy(self.window)?;
-        let clock = EngineClock::new(self.clock, ticks.tick());
-        #[cfg(all(test, feature = "journal"))]
-        let clock = match self.surroundings.as_ref().and_then(|on| on.clock.clone()) {
-            Some(simulated) => EngineClock::simulated(simulated),
-            None => clock,
-        };
-        #[cfg(feature = "journal")]
-        let journal = match self.journal {
-            #[cfg(test)]
-            Some((path, options)) if self.surroundings.is_some() => {
-                self.surroundings.map(|on| Opened::on(on, &path, options)).transpose()?
-            }
-            journal => journal.map(|(path, options)| Opened::new(&path, options, clock.machine())).transpose()?,
-        };
-        #[cfg(feature = "journal")]
-        let snapshot = self.restore.map(|path| Snapshot::read(&path)).transpose()?;
-        #[cfg(feature = "journal")]
-        let seed = match &snapshot {
-            Some(snapshot) => Some(snapshot.seed(self.seed)?),
-            None => self.seed,
-        };
-        #[cfg(feature = "journal")]
-        let seed = match &journal {
-            None => seed,
-            Some(journal) => Some(journal.seed(seed)?.unwrap_or_else(Digester::random_seed)),
-        };
-        #[cfg(not(feature = "journal"))]
-        let seed = self.seed;
-        let window = Window::with_growth(self.window, self.capacity, self.max_memory_bytes, self.growth_thread)?
-            .refresh_on_duplicate(self.refresh_on_duplicate);
-        let history = self.history.map(|(horizon, rate, ids)| History::new(horizon, rate, ids)).transpose()?;
-        let unscoped = seed.map_or_else(Digester::random, Digester::with_seed);
-        let digester = self.scope.map_or_else(|| unscoped.clone(), |scope| unscoped.scoped(&scope));
-        #[cfg_attr(not(feature = "journal"), expect(unused_mut, reason = "only a journal is opened after the rest"))]
-        let mut engine = Engine {
-            window,
-            history,
-            unconfirmed: self.unconfirmed.unwrap_or_default(),
-            refresh_on_duplicate: self.refresh_on_duplicate,
-            claims: Claims::new(),
-            lease: self.lease,
-            clock,
-            stream_time: StreamTime::new(policy, self.event_time.is_some()),
-            counters: Counters::new(),
-            journal: None,
-            unscoped,
-        };
-        #[cfg(feature = "journal")]
-        if let Some(snapshot) = &snapshot {
-            snapshot.fits(ticks.tick().as_nanos() as u64)?;
-            snapshot.restore(&engine)?;
-        }
-        #[cfg(feature = "journal")]
-        let mut resumed = snapshot.as_ref().map(Snapshot::resumed);
-        #[cfg(feature = "journal")]
-        let machine = journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
-        #[cfg(feature = "journal")]
-        if let (Some(journal), Some(seed)) = (journal, seed) {
-            let horizon = self.history.map(|(horizon, ..)| horizon);
-            let retention = crate::journal::sizing::retention(self.window, engine.window.tick(), horizon);
-            // What is read must not be lost while memory is made ready for it.
-            engine.window.grow_in_thread(false);
-            // Of an id that was accepted twice, since the window was shorter then, the last time
-            // counts.
-            engine.window.set_refresh_on_duplicate(obeys(Rule::LatestAcceptance));
-            let journal = journal.replay(&engine, seed, retention)?;
-            engine.window.set_refresh_on_duplicate(self.refresh_on_duplicate);
-            resumed = Some(journal.resumed()).filter(|resumed| resumed.clocks.is_some()).or(resumed);
-            engine.journal = Some(Box::new(journal));
-            engine.window.grow_in_thread(self.growth_thread);
-        }
-        #[cfg(feature = "journal")]
-        if let Some(resumed) = resumed {
-            let step = engine.go_on(resumed.into(), (machine.clocks)().into());
-            let base = engine.time_base();
-            if let Some(journal) = &mut engine.journal {
-                journal.goes_on(step, base);
-            }
-        }
-        Ok(Dedup::new(Arc::new(engine), digester))
     }
 }
 
