@@ -114,6 +114,10 @@ impl Writer {
             }
         }
         self.watch = Arc::new(Watch { directory: self.watch.directory.clone(), file: None });
+        if !self.is_marked {
+            // Whoever opens a directory that was made again would miss its mark.
+            self.write_mark(true)?;
+        }
         self.is_broken = false;
         Ok(lost)
     }
@@ -139,6 +143,7 @@ impl Writer {
         let held = self.lock.as_ref().and_then(|lock| lock.identity().ok());
         if held.is_none() || held != self.disk.identity(&lock_path).ok() {
             self.lock = Some(lock(&*self.disk, &directory, &self.rules.machine)?);
+            self.is_marked = false;
         }
         let identity = self.disk.identity(&directory).map_err(JournalError::io("look at", &directory))?;
         self.watch = Arc::new(Watch { directory: (directory, identity), file: None });

@@ -102,6 +102,14 @@ pub(super) fn judge(survey: &Survey, mark: &mark::Found, directory: &Path) -> Ve
 impl Judge<'_> {
     fn file(&mut self, file: &Surveyed, mark: &mark::Found, is_last: bool) {
         let listed = &file.listed;
+        if let (Ok(header), None) = (listed.header, file.stretches().next())
+            && header.number > self.verdict.number
+        {
+            // It has no blocks to say so, but was begun after them.
+            let loss = Loss::Exactly(header.ids.saturating_sub(self.verdict.ids));
+            self.gap(self.verdict.number, header.number, loss, header.ids, None);
+            (self.verdict.number, self.verdict.ids) = (header.number, header.ids);
+        }
         self.verdict.files.push(Judged {
             path: listed.path.clone(),
             number: listed.number,

@@ -77,6 +77,8 @@ pub(super) struct Writer {
     /// As written.
     pub(super) positions: Positions,
     pub(super) is_clean: bool,
+    /// The directory has a mark; one that was made again has none yet.
+    pub(super) is_marked: bool,
     /// True if nobody knows what its last write has left.
     pub(super) is_broken: bool,
     pub(super) lock: Option<Box<dyn Held>>,
@@ -138,6 +140,7 @@ impl Writer {
             latest,
             positions,
             is_clean,
+            is_marked: true,
             is_broken,
             lock,
             watch,
@@ -253,7 +256,7 @@ impl Writer {
         self.disk.remove(path).map_err(JournalError::io("delete", path))
     }
 
-    fn write_mark(&mut self, is_clean: bool) -> Result<(), JournalError> {
+    pub(super) fn write_mark(&mut self, is_clean: bool) -> Result<(), JournalError> {
         let Rules { seed, salt, sync, ref directory, .. } = self.rules;
         // Files that have expired are needed until the block is durable that says so: what they say
         // of positions is only there.
@@ -261,7 +264,7 @@ impl Writer {
         let (first, first_ids) = needed.unwrap_or_else(|| self.oldest());
         let mark = Mark { seed, salt, is_clean, number: self.number, ids: self.ids, first, first_ids };
         mark::write(&*self.disk, directory, &mark, sync)?;
-        self.is_clean = is_clean;
+        (self.is_clean, self.is_marked) = (is_clean, true);
         Ok(())
     }
 

@@ -19,7 +19,8 @@ use std::time::Duration;
 pub(super) enum Opened {
     Engine(Dedup),
     Damaged(Error),
-    Failed(Error),
+    /// Why, for people.
+    Failed(String),
 }
 
 pub(super) struct Machine {
@@ -86,7 +87,7 @@ impl Machine {
         match builder.surroundings(self.surroundings()).build() {
             Ok(dedup) => Opened::Engine(dedup),
             Err(error @ Error::Journal(JournalError::Damaged { .. })) => Opened::Damaged(error),
-            Err(error) => Opened::Failed(error),
+            Err(error) => Opened::Failed(error.to_string()),
         }
     }
 

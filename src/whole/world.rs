@@ -3,7 +3,7 @@
 use super::belief::{Answer, Belief, Moment, Rules, State};
 use super::config::{BURST, Config, HistoryConfig, Kind};
 use super::machine::{Machine, Opened};
-use super::op::{IDS, Id, Op};
+use super::op::{Damage, IDS, Id, Op};
 use crate::{Attempt, Certainty, Claim, ClaimOptions, Dedup, Forgotten, Outcome, Prepared, Tier, Timestamp, Verdict};
 use std::time::Duration;
 
@@ -179,7 +179,9 @@ impl World {
                 self.kill();
                 self.machine.crash(which.into());
                 self.machine.damage(how, which);
-                self.start(self.rules.window, Left::Damaged)?;
+                // A file that was cut off where a block ends looks as after a crash, which the next sync would have avoided.
+                let is_cut = how == Damage::Truncate;
+                self.start(self.rules.window, if is_cut { Left::Cut } else { Left::Damaged })?;
             }
             Op::Restart { milliwindows } => {
                 self.held.clear();
@@ -760,7 +762,7 @@ impl World {
         let was_gone = self.journal.gone;
         let (dedup, damaged) = match self.machine.open(&self.config, length, false) {
             Opened::Engine(dedup) => (dedup, false),
-            Opened::Damaged(error) if left == Left::Damaged || was_gone => {
+            Opened::Damaged(error) if matches!(left, Left::Damaged | Left::Cut) || was_gone => {
                 match self.machine.open(&self.config, length, true) {
                     Opened::Engine(dedup) => (dedup, true),
                     other => return Err(format!("damaged ({error}), and cannot be kept: {other:?}")),
@@ -770,7 +772,7 @@ impl World {
         };
         let reports = self.machine.reports_loss(&dedup);
         self.note(format_args!("start {damaged} {reports}"));
-        let unknown = damaged || was_gone || (left == Left::Damaged && reports);
+        let unknown = damaged || was_gone || (left == Left::Damaged && reports) || left == Left::Cut;
         let before = self.journal.durable;
         let rules = rules(&self.config, length, &dedup);
         for id in 0..IDS as usize {
@@ -832,6 +834,8 @@ enum Left {
     Stopped,
     Crashed,
     Damaged,
+    /// Cut off, where nobody can tell.
+    Cut,
 }
 
 impl JournalModel {

@@ -240,7 +240,7 @@ impl Window {
         let mine = self.ticks.at(at);
         let tick = self.tables().common.agree(mine);
         // Exact, if it is: another window over the same journal has other ticks.
-        let reading = if tick == mine { at } else { self.ticks.reading_of(tick) };
+        let reading = if tick.now == mine.now { at } else { self.ticks.reading_of(tick) };
         Stamp { reading, tick: tick.pack() }
     }
 
