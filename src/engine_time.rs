@@ -7,13 +7,11 @@ use crate::clock::{ClockStep, Left, Machine, MachineTime, TimeBase, go_on};
 use crate::engine::Engine;
 #[cfg(feature = "journal")]
 use crate::rules::{Rule, obeys};
-#[cfg(feature = "journal")]
 use crate::stream_time::Around;
 #[cfg(feature = "journal")]
 use crate::stream_time::Resumed;
-use crate::sync::Ordering;
 #[cfg(feature = "journal")]
-use crate::sync::StdAtomicU64;
+use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
