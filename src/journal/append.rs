@@ -70,7 +70,7 @@ fn too_large(what: &'static str, got: usize, max: usize) -> Result<(), JournalEr
     }
 }
 
-/// What is being appended as one; see [`Dedup::append`].
+/// The events that are being appended as one; see [`Dedup::append`].
 pub struct Appending<'e> {
     engine: &'e Engine,
     payload: Payload,
@@ -104,8 +104,8 @@ impl Appending<'_> {
         }
     }
 
-    /// Says that stream time has come to here, although no id says so: a restart goes on from there. A time that a
-    /// [check](Dedup::check_at) would refuse changes nothing.
+    /// Says that stream time has come to here, although no id says so: a restart goes on from
+    /// there. A time that a [check](Dedup::check_at) would refuse changes nothing.
     pub fn time(&mut self, at: Timestamp) {
         if let Ok(at) = self.engine.event_time(at)
             && self.has_room()
@@ -129,7 +129,7 @@ impl Appending<'_> {
         }
     }
 
-    /// Whether there is room for more; that there is none is told in the end.
+    /// Returns true if there is room for more; that there is none is told in the end.
     fn has_room(&mut self) -> bool {
         if let Err(error) = too_large("bytes appended as one", self.payload.bytes().len(), MAX_PENDING_BYTES) {
             self.refuse(error);
@@ -189,7 +189,7 @@ impl Dedup {
     ///
     /// # Cost
     ///
-    /// What is appended is copied once. Waits while 64 MiB wait to be written.
+    /// Copies what is appended once. Waits while 64 MiB wait to be written.
     pub fn append(&self, fill: impl FnOnce(&mut Appending<'_>)) -> Result<(), JournalError> {
         let journal = self.journal()?;
         let mut appending = Appending { engine: &self.engine, payload: Payload::default(), refused: None };

@@ -14,15 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What came of opening an engine.
-#[derive(Debug)]
-pub(super) enum Opened {
-    Engine(Dedup),
-    Damaged(Error),
-    /// Why, for people.
-    Failed(String),
-}
-
 pub(super) struct Machine {
     disk: Simulated,
     kind: Kind,
@@ -60,7 +51,7 @@ impl Machine {
         Machine { disk: Simulated::new(), kind: config.kind, manual, wall, boot, clock, removals: 0 }
     }
 
-    pub(super) fn open(&mut self, config: &Config, window: Duration, keep: bool) -> Opened {
+    pub(super) fn open(&mut self, config: &Config, window: Duration, keep: bool) -> Result<Dedup, Error> {
         let damage = if keep { Damage::Keep } else { Damage::Refuse };
         let options = JournalOptions::new().deferred(config.deferred).damage(damage);
         let mut builder = Dedup::builder()
@@ -84,11 +75,7 @@ impl Machine {
             let horizon = history.horizon(config.window());
             builder = builder.history(horizon, history.rate(), HISTORY_IDS).unconfirmed(unconfirmed);
         }
-        match builder.surroundings(self.surroundings()).build() {
-            Ok(dedup) => Opened::Engine(dedup),
-            Err(error @ Error::Journal(JournalError::Damaged { .. })) => Opened::Damaged(error),
-            Err(error) => Opened::Failed(error.to_string()),
-        }
+        builder.surroundings(self.surroundings()).build()
     }
 
     fn surroundings(&self) -> Surroundings {
