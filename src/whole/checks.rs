@@ -122,9 +122,9 @@ impl World {
         } else {
             self.journal.appended += 1;
         }
-        // Twelve deviations: once in more sequences than will ever be run.
+        // Eight deviations: once in more sequences than will ever be run.
         let expected = history.rate() * BURST as f64;
-        let most = expected + 12.0 * expected.sqrt() + 12.0;
+        let most = expected + 8.0 * expected.sqrt() + 8.0;
         match wrong as f64 > most {
             true => Err(format!("of {BURST} new ids {wrong} were known to the history, at most {most} are its rate")),
             false => Ok(()),

@@ -167,7 +167,7 @@ impl Machine {
         self.disk.kill();
     }
 
-    pub(super) fn damage(&mut self, how: op::Damage, which: u8) {
+    pub(super) fn damage(&mut self, how: op::Harm, which: u8) {
         let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "hapax");
         let files: Vec<_> = self.disk.paths().into_iter().filter(is_segment).collect();
         if files.is_empty() {
@@ -176,11 +176,11 @@ impl Machine {
         let file = &files[usize::from(which) % files.len()];
         let bytes = self.disk.read(file).map_or(0, |bytes| bytes.len() as u64);
         match how {
-            op::Damage::DeleteFile => self.disk.delete(file),
-            op::Damage::ZeroHeader => self.disk.zero(file, 0, HEADER_BYTES.min(bytes)),
-            op::Damage::FlipBit if bytes > 0 => self.disk.flip(file, u64::from(which) * 7_919 % (8 * bytes)),
-            op::Damage::FlipBit => {}
-            op::Damage::Truncate => self.disk.cut(file, bytes * u64::from(which) / 256),
+            op::Harm::DeleteFile => self.disk.delete(file),
+            op::Harm::ZeroHeader => self.disk.zero(file, 0, HEADER_BYTES.min(bytes)),
+            op::Harm::FlipBit if bytes > 0 => self.disk.flip(file, u64::from(which) * 7_919 % (8 * bytes)),
+            op::Harm::FlipBit => {}
+            op::Harm::Truncate => self.disk.cut(file, bytes * u64::from(which) / 256),
         }
     }
 

@@ -5,7 +5,7 @@ use super::claiming::{Held, How, InFlight};
 use super::config::{Config, HistoryConfig, Kind};
 use super::journaling::JournalModel;
 use super::machine::Machine;
-use super::op::{Damage, IDS, Id, Op};
+use super::op::{Harm, IDS, Id, Op};
 use super::restarts::Left;
 use super::times::Stream;
 use crate::{Dedup, Prepared, Verdict};
@@ -133,7 +133,7 @@ impl World {
                 self.machine.crash(which.into());
                 self.machine.damage(how, which);
                 // A file that was cut off where a block ends looks as after a crash, which the next sync would have avoided.
-                let is_cut = how == Damage::Truncate;
+                let is_cut = how == Harm::Truncate;
                 self.start(self.rules.window, if is_cut { Left::Cut } else { Left::Damaged })?;
             }
             Op::Restart { milliwindows } => {
