@@ -31,7 +31,8 @@ pub(crate) trait Marks {
     fn keep(&self, id: Digest, with_fingerprint: Option<Digest>) {
         let _ = (id, with_fingerprint);
     }
-    /// It is about to be forgotten, for good: the same. (Before, since whoever accepts it again says so after that.)
+    /// It is about to be forgotten, for good: the same. (Before, since whoever accepts it again
+    /// says so after that.)
     fn forgets(&self, id: Digest) {
         let _ = id;
     }
