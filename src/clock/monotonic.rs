@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// would matter: then, and elsewhere, [`Instant`].
 #[derive(Clone, Debug)]
 pub struct MonotonicClock {
-    /// What it shows at its origin.
+    /// The time that it shows at its origin.
     start: Timestamp,
     origin: Instant,
     coarse: Option<coarse::Coarse>,

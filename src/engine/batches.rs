@@ -207,7 +207,7 @@ impl Engine {
 struct Staged {
     chunk: Chunk,
     digests: [Digest; CHUNK],
-    /// What the history has shown.
+    /// The looks at the history.
     looks: [Look; CHUNK],
 }
 
