@@ -58,7 +58,14 @@ impl Map {
         } else {
             marks.refresh(request.id);
         }
-        self.fingerprints.extend(request.id, marks.until(), || marks.now());
+        self.slide(request.id, marks);
+    }
+
+    /// The fingerprint of what is done and was asked for again stays for as long as its id.
+    pub(super) fn slide(&mut self, id: Digest, marks: &impl Marks) {
+        if let Some(digest) = self.fingerprints.extend(id, marks.until(), || marks.now()) {
+            marks.slid(id, digest);
+        }
     }
 
     pub(super) fn count(&mut self, begun: Begun) {

@@ -69,6 +69,12 @@ impl Marks for At<'_> {
         }
     }
 
+    fn slid(&self, id: Digest, with_fingerprint: Digest) {
+        if let Some(journal) = &self.0.journal {
+            journal.fingerprinted(self.0.stamp(self.1), id, with_fingerprint);
+        }
+    }
+
     fn forgets(&self, id: Digest) {
         if let Some(journal) = &self.0.journal {
             journal.forgotten(self.0.stamp(self.1), id);

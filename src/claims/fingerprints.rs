@@ -74,22 +74,22 @@ impl Fingerprints {
         self.ids.insert(Name::of(id), Entry { digest, until });
     }
 
-    /// An id that is done was asked for again, and the window slides.
+    /// An id that is done was asked for again, and the window slides. The fingerprint that stays
+    /// for longer with it, if there is one.
     #[inline(always)]
-    pub(super) fn extend(&mut self, id: Digest, until: Timestamp, now: impl FnOnce() -> Timestamp) {
-        if !self.ids.is_empty() {
-            self.extend_one(id, until, now());
-        }
+    pub(super) fn extend(&mut self, id: Digest, until: Timestamp, now: impl FnOnce() -> Timestamp) -> Option<Digest> {
+        if self.ids.is_empty() { None } else { self.extend_one(id, until, now()) }
     }
 
     #[inline(never)]
-    fn extend_one(&mut self, id: Digest, until: Timestamp, now: Timestamp) {
+    fn extend_one(&mut self, id: Digest, until: Timestamp, now: Timestamp) -> Option<Digest> {
         if self.over <= now {
             self.ids.clear();
-        } else if let Some(entry) = self.ids.get_mut(&Name::of(id)).filter(|entry| now < entry.until) {
-            entry.until = entry.until.max(until);
-            self.over = self.over.max(until);
         }
+        let entry = self.ids.get_mut(&Name::of(id)).filter(|entry| now < entry.until)?;
+        entry.until = entry.until.max(until);
+        self.over = self.over.max(until);
+        Some(entry.digest)
     }
 
     /// An id is forgotten, or was accepted without a fingerprint. Whether it had one that was not
@@ -163,13 +163,13 @@ mod tests {
         fingerprints.keep(Fingerprint { id: digest(1), digest: digest(11), until: at(10) }, at(0));
         assert!(!differs(&fingerprints, 1, 11, 9) && differs(&fingerprints, 1, 12, 9));
         assert!(!differs(&fingerprints, 1, 12, 10) && !differs(&fingerprints, 2, 12, 9));
-        fingerprints.extend(digest(1), at(20), || at(9));
+        assert_eq!(fingerprints.extend(digest(1), at(20), || at(9)), Some(digest(11)));
         assert!(differs(&fingerprints, 1, 12, 19) && !differs(&fingerprints, 1, 12, 20));
         // Not less, and not again.
-        fingerprints.extend(digest(1), at(15), || at(9));
+        assert_eq!(fingerprints.extend(digest(1), at(15), || at(9)), Some(digest(11)));
         assert!(differs(&fingerprints, 1, 12, 19));
         fingerprints.keep(Fingerprint { id: digest(2), digest: digest(12), until: at(50) }, at(20));
-        fingerprints.extend(digest(1), at(60), || at(20));
+        assert_eq!(fingerprints.extend(digest(1), at(60), || at(20)), None);
         assert!(!differs(&fingerprints, 1, 12, 21));
         assert!(!fingerprints.remove(digest(1), || at(21)) && fingerprints.remove(digest(2), || at(21)));
         assert!(!differs(&fingerprints, 2, 13, 21));

@@ -31,6 +31,11 @@ pub(crate) trait Marks {
     fn keep(&self, id: Digest, with_fingerprint: Option<Digest>) {
         let _ = (id, with_fingerprint);
     }
+    /// It stays for longer, with this fingerprint: the same. (They belong together, also where what
+    /// was kept first has expired.)
+    fn slid(&self, id: Digest, with_fingerprint: Digest) {
+        let _ = (id, with_fingerprint);
+    }
     /// It is about to be forgotten, for good: the same. (Before, since whoever accepts it again
     /// says so after that.)
     fn forgets(&self, id: Digest) {

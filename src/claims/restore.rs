@@ -18,7 +18,7 @@ impl Claims {
             let mut map = shard.lock();
             // Where the window slides, that may be no more than that it was asked for again.
             match marks.slides() && map.fingerprints.len() > 0 && marks.contains(id) {
-                true => map.fingerprints.extend(id, marks.until(), || marks.now()),
+                true => drop(map.fingerprints.extend(id, marks.until(), || marks.now())),
                 false => drop(map.fingerprints.remove(id, || marks.now())),
             }
             shard.publish(&map);

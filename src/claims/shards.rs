@@ -183,7 +183,7 @@ impl Claims {
         };
         match answer {
             Outcome::Fresh => map.was_forgotten(id, marks),
-            Outcome::Duplicate if marks.slides() => map.fingerprints.extend(id, marks.until(), || marks.now()),
+            Outcome::Duplicate if marks.slides() => map.slide(id, marks),
             _ => {}
         }
         shard.publish(&map);

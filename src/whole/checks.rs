@@ -167,7 +167,17 @@ impl World {
         }
         let seen = seen.take();
         if let Some((id, (verdict, flushed))) = beside.zip(seen) {
-            self.judge_check(id, verdict, now)?;
+            match verdict.is_duplicate() {
+                // It came before, as far as its id is concerned; and may have let that slide, or not.
+                true => {
+                    let rules = self.rules;
+                    let accepted = Belief::default().map(|state| state.accepted(now, &rules, None));
+                    let both = [Belief::default().states(), accepted.states()].concat();
+                    self.beliefs[id as usize] = Belief::of(both);
+                    self.journaled(id);
+                }
+                false => self.judge_check(id, verdict, now)?,
+            }
             self.flushed(flushed)?;
         }
         for place in &mut self.in_flight {

@@ -17,6 +17,7 @@ pub(super) fn all() -> Vec<Regression> {
     let mut add = |what, mend, config, ops: &[Op]| all.push((what, mend, Sequence { config, ops: ops.to_vec() }));
     of_the_audit(&mut add);
     of_time(&mut add);
+    of_fingerprints(&mut add);
     of_damage(&mut add);
     all
 }
@@ -152,6 +153,27 @@ fn of_time(add: Add<'_>) {
             Complete { claim: 0 },
             Restart { milliwindows: 100 },
             Event { id: 0, milliwindows: -672 },
+        ],
+    );
+}
+
+/// What they found of fingerprints.
+fn of_fingerprints(add: Add<'_>) {
+    add(
+        "an id that slid outlived its fingerprint in the journal",
+        None,
+        Config { refresh: true, ..EVENTS },
+        &[
+            Claim { id: 5, fingerprint: Some(0) },
+            CompleteBatch { claims: 2, panics_after: None },
+            Advance { milliwindows: 995 },
+            Flush,
+            Event { id: 5, milliwindows: 23 },
+            Event { id: 7, milliwindows: 32 },
+            Event { id: 6, milliwindows: 34 },
+            Restart { milliwindows: 1_500 },
+            Event { id: 2, milliwindows: -1_060 },
+            Claim { id: 5, fingerprint: Some(2) },
         ],
     );
 }
