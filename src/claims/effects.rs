@@ -58,13 +58,13 @@ impl Map {
         } else {
             marks.refresh(request.id);
         }
-        self.slide(request.id, marks);
+        self.slide(request.id, marks, true);
     }
 
     /// The fingerprint of what is done and was asked for again stays for as long as its id.
-    pub(super) fn slide(&mut self, id: Digest, marks: &impl Marks) {
+    pub(super) fn slide(&mut self, id: Digest, marks: &impl Marks, by_claim: bool) {
         if let Some(digest) = self.fingerprints.extend(id, marks.until(), || marks.now()) {
-            marks.slid(id, digest);
+            marks.slid(id, digest, by_claim);
         }
     }
 

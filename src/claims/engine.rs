@@ -69,8 +69,10 @@ impl Marks for At<'_> {
         }
     }
 
-    fn slid(&self, id: Digest, with_fingerprint: Digest) {
-        if let Some(journal) = &self.0.journal {
+    fn slid(&self, id: Digest, with_fingerprint: Digest, by_claim: bool) {
+        if let Some(journal) = &self.0.journal
+            && (by_claim || journal.notes_checks())
+        {
             journal.fingerprinted(self.0.stamp(self.1), id, with_fingerprint);
         }
     }

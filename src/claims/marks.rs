@@ -33,8 +33,8 @@ pub(crate) trait Marks {
     }
     /// It stays for longer, with this fingerprint: the same. (They belong together, also where what
     /// was kept first has expired.)
-    fn slid(&self, id: Digest, with_fingerprint: Digest) {
-        let _ = (id, with_fingerprint);
+    fn slid(&self, id: Digest, with_fingerprint: Digest, by_claim: bool) {
+        let _ = (id, with_fingerprint, by_claim);
     }
     /// It is about to be forgotten, for good: the same. (Before, since whoever accepts it again
     /// says so after that.)

@@ -183,7 +183,7 @@ impl Claims {
         };
         match answer {
             Outcome::Fresh => map.was_forgotten(id, marks),
-            Outcome::Duplicate if marks.slides() => map.slide(id, marks),
+            Outcome::Duplicate if marks.slides() => map.slide(id, marks, false),
             _ => {}
         }
         shard.publish(&map);
