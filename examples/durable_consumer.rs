@@ -1,12 +1,14 @@
-//! A consumer that loses no message and, but for the moment between the work and its mark, handles each once: claim, work, complete, flush, acknowledge. What
-//! fails comes again. Then it crashes, and the broker delivers everything again that it was not told about.
+//! A consumer that loses no message and, but for the moment between the work and its mark, handles
+//! each once: claim, work, complete, flush, acknowledge. What fails comes again. Then it crashes,
+//! and the broker delivers everything again that it was not told about.
 
 use hapax::{Attempt, Dedup, JournalOptions};
 use std::collections::VecDeque;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Handles what is new of a batch. Returns what may be acknowledged: only what is done, and on disk.
+/// Handles what is new of a batch. Returns what may be acknowledged: only what is done, and on
+/// disk.
 pub fn consume<'m>(
     dedup: &Dedup,
     batch: &[&'m str],

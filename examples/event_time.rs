@@ -1,5 +1,5 @@
-//! Time comes with the events, so with a fixed seed the same input gets the same answers at every run. An event whose time cannot be right is
-//! put aside, and changes nothing.
+//! Time comes with the events, so with a fixed seed the same input gets the same answers at every
+//! run. An event whose time cannot be right is put aside, and changes nothing.
 //!
 //! `cargo run --example event_time`
 
@@ -18,7 +18,8 @@ fn main() -> Result<(), hapax::Error> {
         ("sensor-1", 7, 470_000), // the counter has started again
     ];
 
-    // Milliseconds since the network was switched on: no time of day. (With times of day, `EventTime::wall` goes by the clock.)
+    // Milliseconds since the network was switched on: no time of day. (With times of day,
+    // `EventTime::wall` goes by the clock.)
     let times = EventTime::unrelated().max_jump(Duration::from_secs(3_600)).allowed_lateness(Duration::from_secs(60));
     let dedup =
         Dedup::builder().window(Duration::from_secs(300)).capacity(10_000).seed(17).event_time(times).build()?;

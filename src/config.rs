@@ -1,26 +1,19 @@
 //! How an engine is configured.
 
-use crate::claims::Claims;
+mod build;
+#[cfg(feature = "journal")]
+mod on_disk;
+
+#[cfg(doc)]
+use crate::Dedup;
+use crate::EventTime;
+#[cfg(feature = "journal")]
+use crate::JournalOptions;
 use crate::clock::Clock;
-use crate::digest::Digester;
-use crate::engine::Engine;
-use crate::engine_time::EngineClock;
 #[cfg(all(test, feature = "journal"))]
 use crate::journal::Surroundings;
 #[cfg(feature = "journal")]
-use crate::rules::{Rule, obeys};
-use crate::stats::Counters;
-use crate::stream_time::StreamTime;
-use crate::window::Ticks;
-use crate::{Dedup, Error, EventTime, History, Window};
-#[cfg(feature = "journal")]
-use crate::{
-    JournalOptions,
-    journal::{Opened, Snapshot},
-};
-#[cfg(feature = "journal")]
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What to answer when the history says "maybe", and nothing can confirm it.
@@ -32,8 +25,6 @@ pub enum Unconfirmed {
     /// Fresh: a duplicate from beyond the window is handled again, and can be told from a certainly new id by its verdict.
     Fresh,
 }
-
-const MAX_LEASE: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// Configures a [`Dedup`].
 ///
@@ -111,10 +102,12 @@ impl Builder {
     /// How much memory the window may take when it grows; at least what the capacity takes. Default: 1 GiB, or what the
     /// capacity takes if that is more.
     ///
-    /// It grows in steps of two to three times, each a table of its own; older ones are given back when all in them has expired. So
-    /// in the long run three fifths of this hold ids: 35 million in 1 GiB. With more, the oldest go first, are counted
-    /// ([`WindowStats::evicted_live`]), and [`WindowStats::effective_window`] tells how old the youngest of them was. What the capacity
-    /// takes means that the window never grows. (A [`history`](Builder::history) comes on top, and does not grow.)
+    /// It grows in steps of two to three times, each a table of its own; older ones are given back
+    /// when all in them has expired. So in the long run three fifths of this hold ids: 35 million
+    /// in 1 GiB. With more, the oldest go first, are counted ([`WindowStats::evicted_live`]), and
+    /// [`WindowStats::effective_window`] tells how old the youngest of them was. What the capacity
+    /// takes means that the window never grows. (A [`history`](Builder::history) comes on top, and
+    /// does not grow.)
     ///
     /// [`WindowStats::evicted_live`]: crate::WindowStats::evicted_live
     /// [`WindowStats::effective_window`]: crate::WindowStats::effective_window
@@ -122,17 +115,20 @@ impl Builder {
         Builder { max_memory_bytes: Some(bytes), ..self }
     }
 
-    /// Has a thread get memory ready when the window grows, and give it back, so that no check waits for that. It lives only as long as that
-    /// takes. Without it, the caller that finds three quarters of the capacity taken does it at once, which takes up to a second for a
-    /// GiB; then answers are repeatable to the last evicted id, if one thread checks. Default: a thread.
+    /// Has a thread get memory ready when the window grows, and give it back, so that no check
+    /// waits for that. It lives only as long as that takes. Without it, the caller that finds three
+    /// quarters of the capacity taken does it at once, which takes up to a second for a GiB; then
+    /// answers are repeatable to the last evicted id, if one thread checks. Default: a thread.
     ///
-    /// In a rush, when three quarters of the capacity come within a third of the window and the thread is not ready yet, callers do not go on
-    /// to overfill the table: one check in some thousands makes 2 MiB of the next one ready, which takes 0.2 to 3 ms, or, if others have begun the
-    /// last part, waits for them, at most 10 ms. (A table of up to 2 MiB, 100,000 ids, is made ready by the check that needs it.) So nothing is
-    /// forgotten early as long as the budget has room.
+    /// In a rush, when three quarters of the capacity come within a third of the window and the
+    /// thread is not ready yet, callers do not go on to overfill the table: one check in some
+    /// thousands makes 2 MiB of the next one ready, which takes 0.2 to 3 ms, or, if others have
+    /// begun the last part, waits for them, at most 10 ms. (A table of up to 2 MiB, 100,000 ids, is
+    /// made ready by the check that needs it.) So nothing is forgotten early as long as the budget
+    /// has room.
     ///
-    /// Memory goes back when a call notices that it is not needed: a check, a claim, or [`stats`](crate::Dedup::stats). An engine that nobody
-    /// calls keeps what it has.
+    /// Memory goes back when a call notices that it is not needed: a check, a claim, or
+    /// [`stats`](crate::Dedup::stats). An engine that nobody calls keeps what it has.
     pub fn growth_thread(self, growth_thread: bool) -> Self {
         Builder { growth_thread, ..self }
     }
@@ -165,11 +161,12 @@ impl Builder {
         Builder { clock: Some(Box::new(clock)), ..self }
     }
 
-    /// Says that times come with the events ([`check_at`](Dedup::check_at)), and which of them are refused. Default: the first call decides, and
-    /// if it has a time, those too far ahead of the wall clock are refused, as [`EventTime::wall`] has it.
+    /// Says that times come with the events ([`check_at`](Dedup::check_at)), and which of them are
+    /// refused. Default: the first call decides, and if it has a time, those too far ahead of the
+    /// wall clock are refused, as [`EventTime::wall`] has it.
     ///
-    /// With this, the engine never goes by its clock: what is called without a time counts as of the latest event. Until there is one, time
-    /// stands still.
+    /// With this, the engine never goes by its clock: what is called without a time counts as of
+    /// the latest event. Until there is one, time stands still.
     ///
     /// ```
     /// use hapax::{Dedup, EventTime};
@@ -218,9 +215,11 @@ impl Builder {
     /// - What was accepted without a flush is durable within [`commit_interval`](JournalOptions::commit_interval) and a sync, or not at all.
     /// - What is only claimed leaves no trace.
     ///
-    /// Time goes on from what the journal knows: with the default clock by what has passed since, even if the system's clock was set meanwhile
-    /// (then [`Recovery::clock_step`](crate::Recovery::clock_step) says so); where it comes with [events](Dedup::check_at), from the latest of them. A
-    /// [`clock`](Builder::clock) of your own must have the same origin in the next process.
+    /// Time goes on from what the journal knows: with the default clock by what has passed since,
+    /// even if the system's clock was set meanwhile (then
+    /// [`Recovery::clock_step`](crate::Recovery::clock_step) says so); where it comes with
+    /// [events](Dedup::check_at), from the latest of them. A [`clock`](Builder::clock) of your own
+    /// must have the same origin in the next process.
     ///
     /// # Cost
     ///
@@ -240,117 +239,10 @@ impl Builder {
         Builder { restore: Some(path.into()), ..self }
     }
 
-    /// Where the journal is kept, and by whose clocks, in a simulation.
+    /// Sets where the journal is kept, and by whose clocks, in a simulation.
     #[cfg(all(test, feature = "journal"))]
     pub(crate) fn surroundings(self, surroundings: Surroundings) -> Self {
         Builder { surroundings: Some(surroundings), ..self }
-    }
-
-    /// Builds the engine, with all the memory that it starts with.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidOption`] names the option, its value and what would be valid; [`Error::OutOfMemory`] says how much
-    /// memory could not be had.
-    pub fn build(self) -> Result<Dedup, Error> {
-        let ticks = Ticks::of_window(self.window)?;
-        if let Some((horizon, ..)) = self.history
-            && horizon < self.window
-        {
-            let expected = format!("at least the window, {:?}", self.window);
-            return Err(Error::invalid("history.horizon", format_args!("{horizon:?}"), expected));
-        }
-        if let (None, Some(unconfirmed)) = (self.history, self.unconfirmed) {
-            let expected = "a history, without which it means nothing";
-            return Err(Error::invalid("unconfirmed", format_args!("{unconfirmed:?}"), expected));
-        }
-        if self.lease.is_zero() || self.lease > MAX_LEASE {
-            return Err(Error::invalid(
-                "lease",
-                format_args!("{:?}", self.lease),
-                "a duration of up to 100 years, not none",
-            ));
-        }
-        let policy = self.event_time.clone().unwrap_or_default().policy(self.window)?;
-        let clock = EngineClock::new(self.clock, ticks.tick());
-        #[cfg(all(test, feature = "journal"))]
-        let clock = match self.surroundings.as_ref().and_then(|on| on.clock.clone()) {
-            Some(simulated) => EngineClock::simulated(simulated),
-            None => clock,
-        };
-        #[cfg(feature = "journal")]
-        let journal = match self.journal {
-            #[cfg(test)]
-            Some((path, options)) if self.surroundings.is_some() => {
-                self.surroundings.map(|on| Opened::on(on, &path, options)).transpose()?
-            }
-            journal => journal.map(|(path, options)| Opened::new(&path, options, clock.machine())).transpose()?,
-        };
-        #[cfg(feature = "journal")]
-        let snapshot = self.restore.map(|path| Snapshot::read(&path)).transpose()?;
-        #[cfg(feature = "journal")]
-        let seed = match &snapshot {
-            Some(snapshot) => Some(snapshot.seed(self.seed)?),
-            None => self.seed,
-        };
-        #[cfg(feature = "journal")]
-        let seed = match &journal {
-            None => seed,
-            Some(journal) => Some(journal.seed(seed)?.unwrap_or_else(Digester::random_seed)),
-        };
-        #[cfg(not(feature = "journal"))]
-        let seed = self.seed;
-        let window = Window::with_growth(self.window, self.capacity, self.max_memory_bytes, self.growth_thread)?
-            .refresh_on_duplicate(self.refresh_on_duplicate);
-        let history = self.history.map(|(horizon, rate, ids)| History::new(horizon, rate, ids)).transpose()?;
-        let unscoped = seed.map_or_else(Digester::random, Digester::with_seed);
-        let digester = self.scope.map_or_else(|| unscoped.clone(), |scope| unscoped.scoped(&scope));
-        #[cfg_attr(not(feature = "journal"), expect(unused_mut, reason = "only a journal is opened after the rest"))]
-        let mut engine = Engine {
-            window,
-            history,
-            unconfirmed: self.unconfirmed.unwrap_or_default(),
-            refresh_on_duplicate: self.refresh_on_duplicate,
-            claims: Claims::new(),
-            lease: self.lease,
-            clock,
-            stream_time: StreamTime::new(policy, self.event_time.is_some()),
-            counters: Counters::new(),
-            journal: None,
-            unscoped,
-        };
-        #[cfg(feature = "journal")]
-        if let Some(snapshot) = &snapshot {
-            snapshot.fits(ticks.tick().as_nanos() as u64)?;
-            snapshot.restore(&engine)?;
-        }
-        #[cfg(feature = "journal")]
-        let mut resumed = snapshot.as_ref().map(Snapshot::resumed);
-        #[cfg(feature = "journal")]
-        let machine = journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
-        #[cfg(feature = "journal")]
-        if let (Some(journal), Some(seed)) = (journal, seed) {
-            let horizon = self.history.map(|(horizon, ..)| horizon);
-            let retention = crate::journal::sizing::retention(self.window, engine.window.tick(), horizon);
-            // What is read must not be lost while memory is made ready for it.
-            engine.window.grow_in_thread(false);
-            // Of an id that was accepted twice, since the window was shorter then, the last time counts.
-            engine.window.set_refresh_on_duplicate(obeys(Rule::LatestAcceptance));
-            let journal = journal.replay(&engine, seed, retention)?;
-            engine.window.set_refresh_on_duplicate(self.refresh_on_duplicate);
-            resumed = Some(journal.resumed()).filter(|resumed| resumed.clocks.is_some()).or(resumed);
-            engine.journal = Some(Box::new(journal));
-            engine.window.grow_in_thread(self.growth_thread);
-        }
-        #[cfg(feature = "journal")]
-        if let Some(resumed) = resumed {
-            let step = engine.go_on(resumed.into(), (machine.clocks)().into());
-            let base = engine.time_base();
-            if let Some(journal) = &mut engine.journal {
-                journal.goes_on(step, base);
-            }
-        }
-        Ok(Dedup::new(Arc::new(engine), digester))
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::config::Builder;
 use crate::digest::{Digest, Digester};
 use crate::engine::Engine;
+use crate::rules::{Place, Rule, meanwhile, obeys};
 use crate::stats::Stats;
 use crate::stream_time::NoReset;
 use crate::{Error, Tier, Timestamp, Verdict};
@@ -30,9 +31,11 @@ use std::time::Duration;
 /// # Guarantees
 ///
 /// - Of any number of threads that check one id within the window, exactly one is told that it is fresh.
-/// - An id accepted at t is a duplicate at every t' with t' - t < W, and never (by the window) once t' - t >= W + 2 ticks. Both are times of
-///   the engine: with times that callers give, *stream time*, the latest given so far; an event that comes late counts as of that, not as of
-///   its own time. A duplicate does not extend its id's stay, unless [`refresh_on_duplicate`](Builder::refresh_on_duplicate) says so.
+/// - An id accepted at t is a duplicate at every t' with t' - t < W, and never (by the window) once
+///   t' - t >= W + 2 ticks. Both are times of the engine: with times that callers give, *stream
+///   time*, the latest given so far; an event that comes late counts as of that, not as of its own
+///   time. A duplicate does not extend its id's stay, unless
+///   [`refresh_on_duplicate`](Builder::refresh_on_duplicate) says so.
 /// - What can make it wrong, and how often, is counted in [`stats`](Dedup::stats): ids that had to go early, false duplicates.
 ///
 /// # Cost
@@ -87,9 +90,11 @@ impl Dedup {
         Dedup { engine: Arc::clone(&self.engine), digester: self.engine.unscoped.scoped(scope) }
     }
 
-    /// Checks an id now: it is fresh, a duplicate, or [claimed](Dedup::claim). A fresh one is remembered from now on.
+    /// Checks an id now: it is fresh, a duplicate, or [claimed](Dedup::claim). A fresh one is
+    /// remembered from now on.
     ///
-    /// Now is what the clock says; or, if time comes with the events ([`check_at`](Dedup::check_at)), the latest of these.
+    /// Now is what the clock says; or, if time comes with the events
+    /// ([`check_at`](Dedup::check_at)), the latest of these.
     #[inline]
     pub fn check(&self, id: impl AsRef<[u8]>) -> Verdict {
         self.engine.check(self.digester.digest(id), self.engine.now())
@@ -97,12 +102,16 @@ impl Dedup {
 
     /// Checks an id at a time that the caller gives: that of the event, say.
     ///
-    /// The window is then measured in stream time, the largest time given so far. From the first such call on the engine goes by that, also for
-    /// calls that are given none, and its clock is not read for the window any more. What was accepted by the clock before stays a duplicate for another window:
-    /// if the first event is earlier than what the clock said, its time is taken for the present.
+    /// The window is then measured in stream time, the largest time given so far. From the first
+    /// such call on the engine goes by that, also for calls that are given none, and its clock is
+    /// not read for the window any more. What was accepted by the clock before stays a duplicate
+    /// for another window: if the first event is earlier than what the clock said, its time is
+    /// taken for the present.
     ///
-    /// The same calls in the same order get the same answers at every run, however late events come, if the seed is fixed, and nothing has to go early:
-    /// with a [`growth_thread`](Builder::growth_thread) or at the byte budget, which ids go depends on chance.
+    /// The same calls in the same order get the same answers at every run, however late events
+    /// come, if the seed is fixed, and nothing has to go early: with a
+    /// [`growth_thread`](Builder::growth_thread) or at the byte budget, which ids go depends on
+    /// chance.
     ///
     /// ```
     /// use hapax::{Dedup, Timestamp};
@@ -118,9 +127,10 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// A time that cannot be right would end the window for all ids, so its event is not taken: the verdict is
-    /// [`Outcome::Refused`](crate::Outcome::Refused), and nothing changes. Unless [`Builder::event_time`] says otherwise, that is one ahead of the
-    /// wall clock by more than the window (at least by more than a minute).
+    /// A time that cannot be right would end the window for all ids, so its event is not taken: the
+    /// verdict is [`Outcome::Refused`](crate::Outcome::Refused), and nothing changes. Unless
+    /// [`Builder::event_time`] says otherwise, that is one ahead of the wall clock by more than the
+    /// window (at least by more than a minute).
     #[inline]
     pub fn check_at(&self, id: impl AsRef<[u8]>, at: Timestamp) -> Verdict {
         self.engine.check_event(self.digester.digest(id), at)
@@ -145,8 +155,9 @@ impl Dedup {
         self.engine.check_batch(digests, self.engine.now(), verdicts);
     }
 
-    /// Checks many ids at a time that the caller gives; see [`check_at`](Dedup::check_at). An empty batch tells the engine what time it
-    /// is, like a watermark. All of a batch is refused, or none of it; a watermark that is refused changes nothing.
+    /// Checks many ids at a time that the caller gives; see [`check_at`](Dedup::check_at). An empty
+    /// batch tells the engine what time it is, like a watermark. All of a batch is refused, or none
+    /// of it; a watermark that is refused changes nothing.
     pub fn check_batch_at<I>(&self, ids: I, at: Timestamp, verdicts: &mut Vec<Verdict>)
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
@@ -219,10 +230,15 @@ impl Dedup {
         self.engine.check_event(id.0, at)
     }
 
-    /// Returns the tier that remembers an id, if one does; the history's word is a guess. Changes nothing, not even the time, and is not counted.
+    /// Returns the tier that remembers an id, if one does; the history's word is a guess. Changes
+    /// nothing, not even the time, and is not counted.
     pub fn contains(&self, id: impl AsRef<[u8]>) -> Option<Tier> {
         let digest = self.digester.digest(id);
-        if self.engine.window.contains(digest, self.engine.now_at_rest().time) {
+        let now = self.engine.now_at_rest();
+        if !obeys(Rule::ReadingMovesNothing) {
+            self.engine.window.advance(now);
+        }
+        if self.engine.window.contains(digest, now.time) {
             return Some(Tier::Window);
         }
         let history = self.engine.history.as_ref()?;
@@ -249,19 +265,30 @@ impl Dedup {
     ///
     /// Writes to all of the memory: about a second for 10 million ids. Others go on meanwhile.
     pub fn clear(&self) {
-        // First: what is accepted from here on may survive in memory, and comes after this in the journal. (What was accepted before is
-        // cleared below: whoever appends has inserted before.)
-        if let Some(journal) = &self.engine.journal {
-            journal.cleared(self.engine.window.latest());
-        }
+        // First: what is accepted from here on may survive in memory, and comes after this in the
+        // journal. (What was accepted before is cleared below: whoever appends has inserted
+        // before.)
+        let tell = |first: bool| {
+            if let Some(journal) = &self.engine.journal
+                && first == obeys(Rule::ClearedFirst)
+            {
+                journal.cleared(self.engine.window.latest());
+            }
+        };
+        tell(true);
         self.engine.clear_tiers();
+        meanwhile(Place::Clearing);
         self.engine.claims.clear();
+        tell(false);
     }
 
-    /// Makes `to` the present of the events' time, whatever it was: for an operator who has found that it is wrong.
+    /// Makes `to` the present of the events' time, whatever it was: for an operator who has found
+    /// that it is wrong.
     ///
-    /// Events from before `to` are late from then on. What was accepted lately stays a duplicate: the window counts on from `to`, so it is forgotten
-    /// within a window from there. Counted in [`Stats::stream_time_resets`]. An engine that went by its clock goes by its events' time afterwards.
+    /// Events from before `to` are late from then on. What was accepted lately stays a duplicate:
+    /// the window counts on from `to`, so it is forgotten within a window from there. Counted in
+    /// [`Stats::stream_time_resets`]. An engine that went by its clock goes by its events' time
+    /// afterwards.
     ///
     /// ```
     /// use hapax::{Dedup, EventTime, Timestamp};
@@ -279,8 +306,9 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`], and nothing has changed, if an event at `to` would be refused as [ahead](crate::Refusal::Ahead); or if resets have used
-    /// up the window's own time (146 years but for a month), which takes a new engine.
+    /// [`Error::InvalidOption`], and nothing has changed, if an event at `to` would be refused as
+    /// [ahead](crate::Refusal::Ahead); or if resets have used up the window's own time (146 years
+    /// but for a month), which takes a new engine.
     pub fn reset_stream_time(&self, to: Timestamp) -> Result<(), Error> {
         let refused = |expected: &str| Err(Error::invalid("reset_stream_time", format_args!("{to:?}"), expected));
         match self.engine.stream_time.reset(to, &*self.engine) {
@@ -301,11 +329,13 @@ impl Dedup {
         self.engine.window.evicted_live()
     }
 
-    /// Returns what the engine has counted and what it holds, of all scopes. Reads the window's whole memory: 10 to 20 ms for 10 million ids.
+    /// Returns what the engine has counted and what it holds, of all scopes. Reads the window's
+    /// whole memory: 10 to 20 ms for 10 million ids.
     ///
-    /// Also has memory given back that is not needed any more, as a check does: while nobody checks, after a peak, calls that are a fraction of a
-    /// window apart bring the engine back to its smallest size within two windows. (Not where events bring their own times: there, without
-    /// events, no time passes.)
+    /// Also has memory given back that is not needed any more, as a check does: while nobody
+    /// checks, after a peak, calls that are a fraction of a window apart bring the engine back to
+    /// its smallest size within two windows. (Not where events bring their own times: there,
+    /// without events, no time passes.)
     pub fn stats(&self) -> Stats {
         self.engine.stats()
     }

@@ -15,7 +15,7 @@ use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where the time is read. Clones read the same.
+/// The source of the time. Clones read the same.
 #[derive(Clone)]
 pub(crate) struct EngineClock {
     source: Source,
@@ -91,8 +91,8 @@ impl EngineClock {
         Reading { time, lag_nanos: self.lag_nanos }
     }
 
-    /// A clock that the builder was given, too, goes on from here, now: where it was read last says nothing of the events that the
-    /// engine went by.
+    /// A clock that the builder was given, too, goes on from here, now: where it was read last says
+    /// nothing of the events that the engine went by.
     #[cfg(feature = "journal")]
     fn set_by_events(&mut self, now: Timestamp) {
         if let Source::Custom(clock, ahead) = &mut self.source {
@@ -102,7 +102,8 @@ impl EngineClock {
         }
     }
 
-    /// The default clock goes on from here, now. One that the builder was given is its owner's: then false.
+    /// The default clock goes on from here, now. One that the builder was given is its owner's:
+    /// then false.
     #[cfg(feature = "journal")]
     fn set(&mut self, now: Timestamp) -> bool {
         match &mut self.source {
@@ -145,7 +146,8 @@ impl EngineClock {
         }
     }
 
-    /// For how long a thread may wait by the system's clock without looking at this one: at most so long, if nobody knows how it runs.
+    /// Returns the time that a thread may wait by the system's clock without looking at this one:
+    /// at most so long, if nobody knows how it runs.
     pub(crate) fn glance(&self, unknown: Duration) -> Duration {
         match &self.source {
             Source::Monotonic(_) => Duration::MAX,
@@ -164,7 +166,8 @@ impl Engine {
             return self.window.latest().into();
         }
         let reading = self.clock.now();
-        // Of a clock that somebody has read before the first event, and then stood still, nothing is to come after it.
+        // Of a clock that somebody has read before the first event, and then stood still, nothing
+        // is to come after it.
         if self.stream_time.is_by_clock() { reading } else { self.window.latest().into() }
     }
 
@@ -176,7 +179,8 @@ impl Engine {
         if let (true, Some(journal)) = (noted, &self.journal)
             && journal.time_base().kind == BY_EVENTS
         {
-            // It goes on from where events' time ended, so whoever reads the journal next must not take it for theirs.
+            // It goes on from where events' time ended, so whoever reads the journal next must not
+            // take it for theirs.
             journal.set_time_base(TimeBase::default());
         }
         noted
@@ -192,7 +196,8 @@ impl Engine {
         }
     }
 
-    /// An event has come. The window knows the latest by its ticks only, and a later window over the same journal has others.
+    /// An event has come. The window knows the latest by its ticks only, and a later window over
+    /// the same journal has others.
     #[inline(always)]
     pub(crate) fn note_event(&self, at: Timestamp) {
         if let Some(journal) = &self.journal {
@@ -212,7 +217,8 @@ impl Engine {
     }
 }
 
-/// Of a [`TimeBase`]: time comes with events, and the offset is that of [`StreamTime`](crate::stream_time::StreamTime).
+/// Of a [`TimeBase`]: time comes with events, and the offset is that of
+/// [`StreamTime`](crate::stream_time::StreamTime).
 #[cfg(feature = "journal")]
 const BY_EVENTS: u64 = 1;
 
@@ -245,7 +251,7 @@ impl Engine {
         self.clock.machine()
     }
 
-    /// How it counts time, for what outlives it.
+    /// Returns the way it counts time, for what outlives it.
     pub(crate) fn time_base(&self) -> TimeBase {
         match self.stream_time.base() {
             Some(offset_nanos) => TimeBase { offset_nanos, kind: BY_EVENTS },
@@ -253,9 +259,11 @@ impl Engine {
         }
     }
 
-    /// Goes on where another engine has ended, whose memory is back. The step that the wall clock has made meanwhile, if it is worth a word.
+    /// Goes on where another engine has ended, whose memory is back. The step that the wall clock
+    /// has made meanwhile, if it is worth a word.
     ///
-    /// The default clock goes on from the latest time that the memory has, or later; so nothing freezes, however far ahead that is.
+    /// The default clock goes on from the latest time that the memory has, or later; so nothing
+    /// freezes, however far ahead that is.
     pub(crate) fn go_on(&mut self, from: Predecessor, now: MachineTime) -> Option<ClockStep> {
         let latest = self.window.latest_start().unwrap_or_default();
         if let Some(offset) = from.events {

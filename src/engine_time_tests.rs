@@ -17,7 +17,8 @@ fn wall_secs() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// An engine that has the memory of another one, which has accepted these ids, and goes on from it now.
+/// An engine that has the memory of another one, which has accepted these ids, and goes on from it
+/// now.
 fn restarted(
     event_time: Option<EventTime>,
     accepted: &[(&str, u64)],
@@ -121,7 +122,8 @@ fn a_replay_goes_on_whatever_is_called_first() {
             let (dedup, step) = restarted(declared, &[("old", internal)], from, machine(wall_secs(), 5));
             assert_eq!(step, None);
             [order % n, order / n % n, order / n / n].iter().for_each(|&call| calls[call](&dedup));
-            // What has passed by the clock meanwhile is less than a tick, or a few on a slow machine.
+            // What has passed by the clock meanwhile is less than a tick, or a few on a slow
+            // machine.
             assert!(dedup.check_at("old", secs(IN_2020 + 550)).is_duplicate(), "order {order}");
             assert!(dedup.check_at("new", secs(IN_2020 + 551)).is_fresh(), "order {order}");
             assert!(dedup.check_at("old", secs(IN_2020 + 611)).is_fresh(), "order {order}: frozen");

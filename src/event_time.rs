@@ -6,8 +6,9 @@ use std::time::Duration;
 
 /// A rule for the times that callers give: which are refused because they cannot be right.
 ///
-/// One event that claims to be from the year 2200 would otherwise end the window of all ids at once, and hold its time there
-/// until 2200. A refused event changes nothing, is counted, and its caller is told why.
+/// One event that claims to be from the year 2200 would otherwise end the window of all ids at
+/// once, and hold its time there until 2200. A refused event changes nothing, is counted, and its
+/// caller is told why.
 ///
 /// ```
 /// use hapax::{Dedup, EventTime, Refusal, Timestamp};
@@ -25,13 +26,16 @@ use std::time::Duration;
 ///
 /// # Guarantees
 ///
-/// - Times from 146 years after their origin on (in 2116, for the Unix epoch) are always refused as ahead: stream time could not go on from there.
-/// - Without [`allowed_lateness`](EventTime::allowed_lateness) no event is too late: it counts as of the latest time.
+/// - Times from 146 years after their origin on (in 2116, for the Unix epoch) are always refused as
+///   ahead: stream time could not go on from there.
+/// - Without [`allowed_lateness`](EventTime::allowed_lateness) no event is too late: it counts as
+///   of the latest time.
 /// - A batch has one time, so all of it is taken or refused. So is a watermark, an empty batch.
 ///
 /// # Cost
 ///
-/// A comparison with a limit that is remembered. The wall clock is read for an event beyond that limit: about once every `max_skew`.
+/// A comparison with a limit that is remembered. The wall clock is read for an event beyond that
+/// limit: about once every `max_skew`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a rule does nothing until a builder is given it"]
 pub struct EventTime {
@@ -42,7 +46,7 @@ pub struct EventTime {
     allowed_lateness: Option<Duration>,
 }
 
-/// How many events must agree, unless it is said otherwise.
+/// The number of events that must agree, unless it is said otherwise.
 const AGREEING: usize = 16;
 const AGREEING_MAX: usize = 1_024;
 const MIN_SKEW: Duration = Duration::from_secs(60);
@@ -52,41 +56,47 @@ impl EventTime {
         EventTime { is_wall_time, max_skew: None, max_jump: None, agreeing: None, allowed_lateness: None }
     }
 
-    /// Times of day: nanoseconds since the Unix epoch, or since the origin of the clock that the builder was given.
+    /// Times of day: nanoseconds since the Unix epoch, or since the origin of the clock that the
+    /// builder was given.
     ///
-    /// Events that are ahead of that clock by more than [`max_skew`](EventTime::max_skew) are refused. This is what an engine does
-    /// that was told nothing.
+    /// Events that are ahead of that clock by more than [`max_skew`](EventTime::max_skew) are
+    /// refused. This is what an engine does that was told nothing.
     pub const fn wall() -> Self {
         Self::new(true)
     }
 
-    /// Times that have nothing to do with a clock: a counter, seconds since a machine was started, a simulation.
+    /// Times that have nothing to do with a clock: a counter, seconds since a machine was started,
+    /// a simulation.
     ///
     /// Nothing is refused unless [`max_jump`](EventTime::max_jump) says so.
     pub const fn unrelated() -> Self {
         Self::new(false)
     }
 
-    /// Sets by how much an event may be ahead of the wall clock. Default: the window, at least a minute.
+    /// Sets by how much an event may be ahead of the wall clock. Default: the window, at least a
+    /// minute.
     pub const fn max_skew(self, max_skew: Duration) -> Self {
         EventTime { max_skew: Some(max_skew), ..self }
     }
 
-    /// Sets by how much an event may be ahead of the latest one, for times that are [`unrelated`](EventTime::unrelated) to a clock.
-    /// Default: by any amount.
+    /// Sets by how much an event may be ahead of the latest one, for times that are
+    /// [`unrelated`](EventTime::unrelated) to a clock. Default: by any amount.
     ///
-    /// A stream may pause for longer than that. So the jump is made once [`agreeing`](EventTime::agreeing) events have asked for it.
+    /// A stream may pause for longer than that. So the jump is made once
+    /// [`agreeing`](EventTime::agreeing) events have asked for it.
     pub const fn max_jump(self, max_jump: Duration) -> Self {
         EventTime { max_jump: Some(max_jump), ..self }
     }
 
-    /// Sets how many events with different ids, and times within `max_jump` of each other, make a jump: 1 to 1,024. The last of them is
-    /// taken, those before it were refused. A batch counts as one event, with its first id. Default: 16.
+    /// Sets how many events with different ids, and times within `max_jump` of each other, make a
+    /// jump: 1 to 1,024. The last of them is taken, those before it were refused. A batch counts as
+    /// one event, with its first id. Default: 16.
     pub const fn agreeing(self, events: usize) -> Self {
         EventTime { agreeing: Some(events), ..self }
     }
 
-    /// Sets how late an event may be, measured from the latest. Default: as late as it likes; it then counts as of the latest time.
+    /// Sets how late an event may be, measured from the latest. Default: as late as it likes; it
+    /// then counts as of the latest time.
     pub const fn allowed_lateness(self, allowed_lateness: Duration) -> Self {
         EventTime { allowed_lateness: Some(allowed_lateness), ..self }
     }

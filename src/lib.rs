@@ -85,23 +85,28 @@
 //!
 //! # Time
 //!
-//! By default, the time of arrival counts, read from a cheap monotonic [`Clock`]. With [`Dedup::check_at`] the caller says when each
-//! event happened: from then on the window is measured in stream time, the largest time seen so far. With a fixed seed, and as long as no id
+//! By default, the time of arrival counts, read from a cheap monotonic [`Clock`]. With
+//! [`Dedup::check_at`] the caller says when each event happened: from then on the window is
+//! measured in stream time, the largest time seen so far. With a fixed seed, and as long as no id
 //! has to go early, the same input gets the same answers at every run. Tests use a [`ManualClock`].
 //!
-//! A time that cannot be right is refused ([`Outcome::Refused`]), counted, and changes nothing: by default one too far ahead of the wall clock.
-//! [`EventTime`] says what is right; [`Dedup::reset_stream_time`] is for operators.
+//! A time that cannot be right is refused ([`Outcome::Refused`]), counted, and changes nothing: by
+//! default one too far ahead of the wall clock. [`EventTime`] says what is right;
+//! [`Dedup::reset_stream_time`] is for operators.
 //!
 //! # What to rely on
 //!
 //! - Of any number of threads that check one id within the window, exactly one is told that it is fresh.
-//! - An id accepted at t is a duplicate at every t' with t' - t < W, in the engine's time: an event that comes late counts as of the latest.
-//!   The window remembers it for at most two ticks longer, with a tick of at most W / 100.
-//! - Exceptions are rare, stated and counted: at the rated capacity one or two ids in a million are forgotten before their time, at the byte budget as
-//!   many as do not fit ([`WindowStats::evicted_live`]); two ids are taken for one another once in 2 x 10^13 checks.
+//! - An id accepted at t is a duplicate at every t' with t' - t < W, in the engine's time: an event
+//!   that comes late counts as of the latest. The window remembers it for at most two ticks longer,
+//!   with a tick of at most W / 100.
+//! - Exceptions are rare, stated and counted: at the rated capacity one or two ids in a million are
+//!   forgotten before their time, at the byte budget as many as do not fit
+//!   ([`WindowStats::evicted_live`]); two ids are taken for one another once in 2 x 10^13 checks.
 //! - Nothing is shared between processes, and nothing is remembered across restarts, unless there is a journal (feature `journal`) or a store (feature `store`).
-//! - Once an engine is built, no check fails, and without claims and a journal none waits, and none allocates, but for the buffers that a caller passes in, and for what it
-//!   takes to start the thread that makes the window grow. In a rush, checks [help it](Builder::growth_thread).
+//! - Once an engine is built, no check fails, and without claims and a journal none waits, and none
+//!   allocates, but for the buffers that a caller passes in, and for what it takes to start the
+//!   thread that makes the window grow. In a rush, checks [help it](Builder::growth_thread).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -27,7 +27,8 @@ pub(crate) struct Lines<T> {
 ///
 /// # Safety
 ///
-/// All-zero bytes are a value of the type, it needs no drop, and sharing it between threads is sound (it holds atomics, of 64 bits).
+/// All-zero bytes are a value of the type, it needs no drop, and sharing it between threads is
+/// sound (it holds atomics, of 64 bits).
 pub(crate) unsafe trait Zeroed: Default + Sync {}
 
 /// One cache line.
@@ -47,7 +48,7 @@ unsafe impl Zeroed for Line {}
 #[cfg(not(modelled))]
 const HUGE_PAGE: usize = 2 << 20;
 
-/// What is populated at once.
+/// The number of bytes that are populated at once.
 pub(crate) const PART_BYTES: usize = 2 << 20;
 
 #[cfg(not(modelled))]
@@ -59,7 +60,8 @@ impl<T: Zeroed> Lines<T> {
         Ok(lines)
     }
 
-    /// The same, but the memory is only promised: no page of it is there before it is [populated](Lines::populate) or touched.
+    /// The same, but the memory is only promised: no page of it is there before it is
+    /// [populated](Lines::populate) or touched.
     pub(crate) fn reserve(len: usize, tier: &'static str) -> Result<Self, Error> {
         assert!(align_of::<T>() <= HUGE_PAGE);
         let oom = |bytes, source| Error::OutOfMemory { tier, bytes, source };
@@ -78,7 +80,8 @@ impl<T: Zeroed> Lines<T> {
         Ok(Lines { items, len, map, offset })
     }
 
-    /// In how many parts the memory is populated: others that map memory have to wait for such a system call.
+    /// In how many parts the memory is populated: others that map memory have to wait for such a
+    /// system call.
     pub(crate) fn parts(&self) -> usize {
         self.bytes().div_ceil(HUGE_PAGE)
     }
@@ -89,7 +92,8 @@ impl<T: Zeroed> Lines<T> {
         (part * each).min(self.len)..((part + 1) * each).min(self.len)
     }
 
-    /// Makes the pages of a part present now, so that no check pays for one and lack of memory shows here. Changes nothing in them.
+    /// Makes the pages of a part present now, so that no check pays for one and lack of memory
+    /// shows here. Changes nothing in them.
     pub(crate) fn populate(&self, part: usize, tier: &'static str) -> Result<(), Error> {
         let start = part * HUGE_PAGE;
         let bytes = HUGE_PAGE.min(self.bytes().saturating_sub(start));
@@ -106,7 +110,8 @@ impl<T: Zeroed> Lines<T> {
         const PAGE: usize = 4096;
         for at in (start..start + bytes).step_by(PAGE) {
             let word = self.items.cast_mut().cast::<u8>().wrapping_add(at).cast::<u64>();
-            // SAFETY: it is within the map, and aligned; whoever else uses it does so atomically (trait Zeroed).
+            // SAFETY: it is within the map, and aligned; whoever else uses it does so atomically
+            // (trait Zeroed).
             let word = unsafe { StdAtomicU64::from_ptr(word) };
             // A write that changes nothing. Relaxed: it publishes nothing.
             word.fetch_or(0, Ordering::Relaxed);
@@ -116,9 +121,10 @@ impl<T: Zeroed> Lines<T> {
 
     #[inline(always)]
     fn as_slice(&self) -> &[T] {
-        // SAFETY: `reserve` made `items` point to `len` aligned items inside the map, which lives as long as `self` and which
-        // nothing else refers to; it was zero at first, which is a value of T, and T is Sync (trait Zeroed), so shared
-        // references to it may be used from any thread.
+        // SAFETY: `reserve` made `items` point to `len` aligned items inside the map, which lives
+        // as long as `self` and which nothing else refers to; it was zero at first, which is a
+        // value of T, and T is Sync (trait Zeroed), so shared references to it may be used from any
+        // thread.
         unsafe { std::slice::from_raw_parts(self.items, self.len) }
     }
 

@@ -100,11 +100,45 @@ pub(crate) enum Rule {
     ClearOnce,
     /// Who inserts while a generation is cleared first puts off when that begins.
     PutOff,
+    // Where parts meet (src/whole):
     /// What is read again counts from its latest acceptance.
     LatestAcceptance,
     /// The clock goes on from what a journal knows, by what has passed since.
     GoOn,
+    /// The journal has exact times, not those of a window's tick.
+    ExactTimes,
+    /// Appending ends when the journal has failed.
+    FailureEndsAppend,
+    /// That all was forgotten is in the journal before it is in memory.
+    ClearedFirst,
+    /// A flush looks whether the journal still is where it was.
+    LookForDirectory,
+    /// What is missing of a journal is noticed.
+    GapsAreKnown,
+    /// Claims that were handed over to be completed are, whatever the rest of the batch does.
+    CompleteOnUnwind,
+    /// Reading moves no time.
+    ReadingMovesNothing,
+    /// Events of a time that cannot be are refused.
+    RefuseAhead,
+    /// A generation of the history takes what comes within a horizon, no longer.
+    OneHorizon,
+    /// Only a fingerprint that is known is another one.
+    CertainMismatch,
 }
+
+/// A place in a call where others may come between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(any(test, modelled)), allow(dead_code, reason = "only tests come there"))]
+pub(crate) enum Place {
+    /// All was forgotten in the tiers, and not yet in the claims.
+    Clearing,
+}
+
+/// Nothing happens there, but in tests.
+#[cfg(not(any(test, modelled)))]
+#[inline(always)]
+pub(crate) const fn meanwhile(_place: Place) {}
 
 /// Whether the rule holds here: always, but for models.
 #[cfg(not(any(test, modelled)))]
@@ -119,21 +153,47 @@ pub(crate) use self::models::*;
 #[cfg(any(test, modelled))]
 #[cfg_attr(not(modelled), expect(dead_code, reason = "ordinary tests leave out no rule"))]
 mod models {
-    use super::Rule;
+    use super::{Place, Rule};
     use crate::sync::{Ordering, StdAtomicU64};
     use std::cell::Cell;
+
+    type Meanwhile = (Place, Box<dyn FnOnce()>);
+
+    /// More often than anything that ends asks.
+    const ASKED_MAX: u64 = 1 << 24;
 
     thread_local! {
         static LEFT_OUT: Cell<Option<Rule>> = const { Cell::new(None) };
         static BACKWARD: Cell<bool> = const { Cell::new(false) };
         static INTERRUPTIONS: Cell<u64> = const { Cell::new(0) };
+        /// How often the rule that is left out was asked for.
+        static ASKED: Cell<u64> = const { Cell::new(0) };
+        static MEANWHILE: Cell<Option<Meanwhile>> = const { Cell::new(None) };
     }
 
     pub(crate) fn obeys(rule: Rule) -> bool {
         if INTERRUPTIONS.get() != 0 {
             interrupt();
         }
-        LEFT_OUT.get() != Some(rule)
+        if LEFT_OUT.get() != Some(rule) {
+            return true;
+        }
+        ASKED.set(ASKED.get() + 1);
+        assert!(ASKED.get() < ASKED_MAX, "without {rule:?} it does not end");
+        false
+    }
+
+    /// What a test does in the midst of a call, at the place of this name.
+    pub(crate) fn meanwhile(place: Place) {
+        match MEANWHILE.take() {
+            Some((at, act)) if at == place => act(),
+            other => MEANWHILE.set(other),
+        }
+    }
+
+    /// From now on this happens when somebody comes to a place, once.
+    pub(crate) fn at(place: Place, act: impl FnOnce() + 'static) {
+        MEANWHILE.set(Some((place, Box::new(act))));
     }
 
     /// From now on this thread is interrupted every now and then where a rule is asked for, which is where others may come between:
@@ -161,6 +221,7 @@ mod models {
     /// From now on this thread (and what a model runs on it) does without a rule.
     pub(crate) fn leave_out(rule: Option<Rule>) {
         LEFT_OUT.set(rule);
+        ASKED.set(0);
     }
 
     /// Whether looks read the slots of a line from the last to the first.

@@ -31,7 +31,7 @@ pub struct Stats {
     pub refused_ahead: u64,
     /// Checks that were refused because they come too [late](Refusal::Late).
     pub refused_late: u64,
-    /// How often stream time was [reset](crate::Dedup::reset_stream_time).
+    /// The number of times that stream time was [reset](crate::Dedup::reset_stream_time).
     pub stream_time_resets: u64,
     /// Claims, and the attempts at them, which are no checks.
     pub claims: ClaimStats,

@@ -12,8 +12,9 @@ pub enum Outcome {
     /// [Claimed](crate::Dedup::claim), and not yet done: nothing is decided, so it must come again. Only from an engine that claims are made
     /// of, never from a [`Window`](crate::Window) alone.
     InProgress,
-    /// Not taken, since its time cannot be right: nothing was decided, and nothing has changed. Neither handle it nor count it as done:
-    /// put it aside, or give it another time. Only where the caller gives the time; see [`EventTime`](crate::EventTime).
+    /// Not taken, since its time cannot be right: nothing was decided, and nothing has changed.
+    /// Neither handle it nor count it as done: put it aside, or give it another time. Only where
+    /// the caller gives the time; see [`EventTime`](crate::EventTime).
     Refused(Refusal),
 }
 
@@ -75,7 +76,7 @@ impl Verdict {
     const HISTORY: u8 = 2;
     const GUESS: u8 = 4;
     const IN_PROGRESS: u8 = 8;
-    /// What nothing else is. With [`HISTORY`](Self::HISTORY): late.
+    /// The bits that nothing else has. With [`HISTORY`](Self::HISTORY): late.
     const REFUSED: u8 = Self::DUPLICATE | Self::IN_PROGRESS;
     const STORE: u8 = 16;
     const UNVERIFIED: u8 = 32;

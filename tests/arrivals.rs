@@ -1,6 +1,6 @@
-//! The history's promises hold for every arrival pattern: as long as no more ids than it was made for come within any horizon, new ones are
-//! taken for known with at most the configured rate, and none is missed within the horizon. Seeds are fixed, so figures are the same at
-//! every run.
+//! The history's promises hold for every arrival pattern: as long as no more ids than it was made
+//! for come within any horizon, new ones are taken for known with at most the configured rate, and
+//! none is missed within the horizon. Seeds are fixed, so figures are the same at every run.
 
 use hapax::{Dedup, Digest, Digester, History, Outcome, Timestamp, Unconfirmed};
 use std::collections::VecDeque;
@@ -8,7 +8,8 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The most false positives of `asked` new ids that chance explains at 1.1 x the rate: six deviations more.
+/// The most false positives of `asked` new ids that chance explains at 1.1 x the rate: six
+/// deviations more.
 fn limit(rate: f64, asked: usize) -> f64 {
     let mean = 1.1 * rate * asked as f64;
     mean + 6.0 * mean.sqrt() + 2.0
@@ -21,7 +22,8 @@ struct Arrival {
     ids: usize,
 }
 
-/// What is asked about new ids: how many of them it takes for known, and of which it keeps.
+/// A memory that is asked about new ids: how many of them it takes for known, and of which it
+/// keeps.
 trait Remembers {
     /// Checks new ids; which of them are accepted.
     fn check(&mut self, ids: std::ops::Range<u64>, at: Timestamp) -> Vec<bool>;
@@ -79,7 +81,8 @@ impl Remembers for InEngine {
     }
 }
 
-/// Lets new ids arrive. Checks that none is missed within the horizon, and returns how many of them were taken for known.
+/// Lets new ids arrive. Checks that none is missed within the horizon, and returns how many of them
+/// were taken for known.
 fn arrive(subject: &mut impl Remembers, arrivals: &[Arrival], horizon: Duration, rate: f64) -> usize {
     let (mut next, mut known) = (0, 0);
     // Some ids of each arrival that were accepted.

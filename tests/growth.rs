@@ -122,7 +122,8 @@ fn after_a_peak_without_any_traffic_stats_give_memory_back() {
     }
     let stats = dedup.stats();
     assert_eq!((stats.window.live, stats.window.evicted_live, stats.bytes), (0, 0, at_rest), "{stats:?}");
-    // And if nobody has asked for long: one call for the old tables, and one, when a window has passed, for the last one.
+    // And if nobody has asked for long: one call for the old tables, and one, when a window has
+    // passed, for the last one.
     fresh(&dedup, 0..2_000_000);
     clock.advance(5 * WINDOW);
     assert_eq!(dedup.stats().window.live, 0);
@@ -264,8 +265,9 @@ fn a_thread_does_the_same_in_the_background() {
     }
 }
 
-/// A rush, as after a restart: so many new ids as fast as threads can, from room for 1,000, with the options that an engine has by itself;
-/// all of them twice. How many were lost early, and how many of the second round passed.
+/// A rush, as after a restart: so many new ids as fast as threads can, from room for 1,000, with
+/// the options that an engine has by itself; all of them twice. How many were lost early, and how
+/// many of the second round passed.
 fn rush(threads: u64, ids: u64, in_batches: bool, refresh: bool) -> (u64, u64) {
     let builder = Dedup::builder().window(Duration::from_secs(3_600)).capacity(1_000);
     let dedup = &builder.refresh_on_duplicate(refresh).build().unwrap();

@@ -33,8 +33,9 @@ pub enum Attempt<'e> {
     },
     /// It is done.
     Duplicate(Verdict),
-    /// The id is in progress or done, with another fingerprint: the same id for a different message. This is certain: what cannot be
-    /// told is a [`Duplicate`](Attempt::Duplicate). Only from [`claim_with`](crate::Dedup::claim_with).
+    /// The id is in progress or done, with another fingerprint: the same id for a different
+    /// message. This is certain: what cannot be told is a [`Duplicate`](Attempt::Duplicate). Only
+    /// from [`claim_with`](crate::Dedup::claim_with).
     Mismatch,
     /// So many ids are in flight, about a million, that no more are taken on until some are completed or released.
     TooMany,
@@ -95,26 +96,31 @@ impl<'a> ClaimOptions<'a> {
         ClaimOptions { lease: Some(lease), ..self }
     }
 
-    /// What the message is, besides its id: its body, or a hash of that. A claim of the same id with another fingerprint gets
-    /// [`Attempt::Mismatch`].
+    /// Sets what the message is, besides its id: its body, or a hash of that. A claim of the same
+    /// id with another fingerprint gets [`Attempt::Mismatch`].
     ///
     /// # Guarantees
     ///
     /// - A mismatch is certain, or is not said: the same id with the same fingerprint is never one.
-    /// - It is said for as long as the id is in progress, and, once it is [completed](crate::Claim::complete), for as long as the window
-    ///   remembers it; where the window [slides](crate::Builder::refresh_on_duplicate), for as long as somebody asks for the id.
-    ///   After [`forget`](crate::Dedup::forget) the id has no fingerprint until it is completed again.
+    /// - It is said for as long as the id is in progress, and, once it is
+    ///   [completed](crate::Claim::complete), for as long as the window remembers it; where the
+    ///   window [slides](crate::Builder::refresh_on_duplicate), for as long as somebody asks for
+    ///   the id. After [`forget`](crate::Dedup::forget) the id has no fingerprint until it is
+    ///   completed again.
     /// - An id that was accepted without a fingerprint, by a check or by another claim, is a
-    ///   [`Duplicate`](Attempt::Duplicate) whatever the fingerprint. So is one that only the history knows, and one whose fingerprint had to
-    ///   go for want of room.
-    /// - With a [`journal`](crate::Builder::journal) and in a snapshot, fingerprints outlive the process.
+    ///   [`Duplicate`](Attempt::Duplicate) whatever the fingerprint. So is one that only the
+    ///   history knows, and one whose fingerprint had to go for want of room.
+    /// - With a [`journal`](crate::Builder::journal) and in a snapshot, fingerprints outlive the
+    ///   process.
     ///
     /// # Cost
     ///
-    /// 40 to 90 bytes for each completed claim that has one, beside the window, for up to 917,504 of them: with more, what has expired goes
-    /// first, then the oldest, counted in [`ClaimStats::fingerprints_dropped`](crate::ClaimStats::fingerprints_dropped). Checks pay nothing for them,
-    /// with two exceptions, in which they take the lock of their shard while that has any: where the window slides; and, if ids were forgotten
-    /// early, those that find their id fresh.
+    /// 40 to 90 bytes for each completed claim that has one, beside the window, for up to 917,504
+    /// of them: with more, what has expired goes first, then the oldest, counted in
+    /// [`ClaimStats::fingerprints_dropped`](crate::ClaimStats::fingerprints_dropped). Checks pay
+    /// nothing for them, with two exceptions, in which they take the lock of their shard while that
+    /// has any: where the window slides; and, if ids were forgotten early, those that find their id
+    /// fresh.
     #[must_use]
     pub fn fingerprint<F: AsRef<[u8]> + ?Sized>(self, fingerprint: &'a F) -> Self {
         ClaimOptions { fingerprint: Some(fingerprint.as_ref()), ..self }

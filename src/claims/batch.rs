@@ -2,7 +2,8 @@
 
 use super::engine::{At, Tried};
 use super::map::{Ended, Map, Request};
-use super::shards::{Claims, Marks, SHARDS, Shard};
+use super::marks::Marks;
+use super::shards::{Claims, SHARDS, Shard};
 use crate::config::Unconfirmed;
 use crate::digest::Digest;
 use crate::engine::Engine;

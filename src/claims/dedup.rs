@@ -7,6 +7,7 @@ use super::engine::Tried;
 use crate::Dedup;
 use crate::digest::Digest;
 use crate::engine::Engine;
+use crate::rules::{Rule, obeys};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,9 +39,11 @@ impl Dedup {
     ///
     /// # Cost
     ///
-    /// A lock of one of 32 shards and a look at the window; completing, the lock again and an insertion: together two checks, in batches three. Up to
-    /// a million ids can be in flight, in about 100 bytes each. Checks pay nothing until there has been a claim; from then on a look at their
-    /// shard, and, if that has an id in flight, its lock. (What fingerprints cost: [`ClaimOptions::fingerprint`].)
+    /// A lock of one of 32 shards and a look at the window; completing, the lock again and an
+    /// insertion: together two checks, in batches three. Up to a million ids can be in flight, in
+    /// about 100 bytes each. Checks pay nothing until there has been a claim; from then on a look
+    /// at their shard, and, if that has an id in flight, its lock. (What fingerprints cost:
+    /// [`ClaimOptions::fingerprint`].)
     pub fn claim(&self, id: impl AsRef<[u8]>) -> Attempt<'_> {
         self.claim_with(id, ClaimOptions::new())
     }
@@ -120,7 +123,8 @@ impl Dedup {
 
     /// Completes many claims; those of another engine one by one. `ended` is cleared, and then says of each claim, in order, what [`Claim::complete`] does.
     ///
-    /// If `claims` panics, what it has given until then is completed, and in `ended`; the rest is dropped.
+    /// If `claims` panics, what it has given until then is completed, and in `ended`; the rest is
+    /// dropped.
     pub fn complete_batch<'c, I>(&self, claims: I, ended: &mut Vec<Result<(), LostLease>>)
     where
         I: IntoIterator<Item = Claim<'c>>,
@@ -203,7 +207,8 @@ impl Dedup {
     }
 }
 
-/// Claims that were taken to be completed: their work is done, so they are completed also if what gives them panics.
+/// Claims that were taken to be completed: their work is done, so they are completed also if what
+/// gives them panics.
 struct Completing<'b> {
     engine: &'b Engine,
     buffers: Buffers,
@@ -222,6 +227,8 @@ impl Completing<'_> {
 
 impl Drop for Completing<'_> {
     fn drop(&mut self) {
-        self.complete();
+        if !std::thread::panicking() || obeys(Rule::CompleteOnUnwind) {
+            self.complete();
+        }
     }
 }

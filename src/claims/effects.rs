@@ -1,14 +1,16 @@
-//! What follows from an attempt or a completion: for what is kept of the id, and for those who remember ids. Under the shard's lock.
+//! What follows from an attempt or a completion: for what is kept of the id, and for those who
+//! remember ids. Under the shard's lock.
 
 use super::fingerprints::Fingerprint;
 use super::map::{Begun, Map, Request};
-use super::shards::Marks;
+use super::marks::Marks;
 use crate::Timestamp;
 use crate::digest::Digest;
 use crate::rules::{Rule, obeys};
 
 impl Map {
-    /// A claim has ended, and the window was told: whether that was news to it, and until when it remembers the id at least.
+    /// A claim has ended, and the window was told: whether that was news to it, and until when it
+    /// remembers the id at least.
     #[inline(always)]
     pub(super) fn done(
         &mut self,
@@ -29,7 +31,7 @@ impl Map {
         self.stats.completed += 1;
     }
 
-    /// What follows from an attempt.
+    /// Does what follows from an attempt.
     #[inline(always)]
     pub(super) fn settle(&mut self, request: &Request, begun: Begun, marks: &impl Marks) {
         match begun {
@@ -39,7 +41,8 @@ impl Map {
         }
     }
 
-    /// An id was free: whatever it was done with, it was forgotten since. If that was before its time, others who remember it are told.
+    /// An id was free: whatever it was done with, it was forgotten since. If that was before its
+    /// time, others who remember it are told.
     #[inline(always)]
     pub(super) fn was_forgotten(&mut self, id: Digest, marks: &impl Marks) {
         if self.fingerprints.remove(id, || marks.now()) {
@@ -47,7 +50,7 @@ impl Map {
         }
     }
 
-    /// What is done was asked for again, so it stays for longer.
+    /// Extends the stay of what is done and was asked for again.
     fn refresh(&mut self, request: &Request, marks: &impl Marks) {
         if self.kept.is_done(request.id, || marks.now()) {
             self.kept.refresh(request.id, marks.until());

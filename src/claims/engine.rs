@@ -3,7 +3,7 @@
 #[cfg(feature = "journal")]
 use super::fingerprints::Fingerprint;
 use super::map::{Begun, Ended, Request};
-use super::shards::Marks;
+use super::marks::Marks;
 use crate::clock::Reading;
 use crate::config::Unconfirmed;
 use crate::digest::Digest;
@@ -278,7 +278,8 @@ impl Engine {
         self.claims.forget(id, &AtRest(At(self, at)), self.clock.now().time)
     }
 
-    /// An id was accepted with a fingerprint, at a time that has passed. (After that it was restored.)
+    /// An id was accepted with a fingerprint, at a time that has passed. (After that it was
+    /// restored.)
     #[cfg(feature = "journal")]
     pub(crate) fn restore_fingerprint(&self, id: Digest, digest: Digest, at: Reading) {
         let marks = At(self, at);

@@ -1,16 +1,18 @@
-//! What messages the completed claims were for: of each id its fingerprint, for as long as the window remembers the id. In one shard, under
-//! its lock; no clock of its own.
+//! What messages the completed claims were for: of each id its fingerprint, for as long as the
+//! window remembers the id. In one shard, under its lock; no clock of its own.
 //!
-//! What is here is known, so that another fingerprint is a mismatch for certain. What is not here says nothing: the id may have been accepted
-//! without a fingerprint, or there was no room.
+//! What is here is known, so that another fingerprint is a mismatch for certain. What is not here
+//! says nothing: the id may have been accepted without a fingerprint, or there was no room.
 
 use super::map::{Name, Request, Uniform};
 use crate::Timestamp;
 use crate::digest::Digest;
+use crate::rules::{Rule, obeys};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-/// The most fingerprints in a shard: what a hash map of 2^15 places has room for, since one more would double it.
+/// The most fingerprints in a shard: what a hash map of 2^15 places has room for, since one more
+/// would double it.
 pub(super) const MAX_FINGERPRINTS: usize = (1 << 15) / 8 * 7;
 /// With fewer, what is over may stay.
 const FEW: usize = 64;
@@ -19,11 +21,11 @@ const FEW: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Fingerprints {
     ids: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
-    /// How many there may be until those that are over are looked for.
+    /// The number that there may be until those that are over are looked for.
     clean_at: usize,
     /// When all are over.
     over: Timestamp,
-    /// How many had to go before their time.
+    /// The number of those that had to go before their time.
     pub(super) dropped: u64,
 }
 
@@ -48,13 +50,16 @@ impl Fingerprints {
         self.ids.len()
     }
 
-    /// Whether the id of an attempt is known with another fingerprint than that of the attempt.
+    /// Returns true if the id of an attempt is known with another fingerprint than that of the
+    /// attempt.
     #[inline(always)]
     pub(super) fn differ(&self, request: &Request, now: impl FnOnce() -> Timestamp) -> bool {
         match request.with_fingerprint {
             Some(asked) if !self.ids.is_empty() => {
-                self.ids.get(&Name::of(request.id)).is_some_and(|known| known.digest != asked && now() < known.until)
+                let known = self.ids.get(&Name::of(request.id)).filter(|known| now() < known.until);
+                known.map_or(!obeys(Rule::CertainMismatch), |known| known.digest != asked)
             }
+            Some(_) => !obeys(Rule::CertainMismatch),
             _ => false,
         }
     }
@@ -87,7 +92,8 @@ impl Fingerprints {
         }
     }
 
-    /// An id is forgotten, or was accepted without a fingerprint. Whether it had one that was not over.
+    /// An id is forgotten, or was accepted without a fingerprint. Whether it had one that was not
+    /// over.
     #[inline(always)]
     pub(super) fn remove(&mut self, id: Digest, now: impl FnOnce() -> Timestamp) -> bool {
         !self.ids.is_empty() && self.ids.remove(&Name::of(id)).is_some_and(|entry| now() < entry.until)
@@ -118,7 +124,7 @@ impl Fingerprints {
         self.clean_at = (2 * self.ids.len()).clamp(FEW, MAX_FINGERPRINTS);
     }
 
-    /// How many are not over.
+    /// Returns the number of those that are not over.
     pub(super) fn live(&self, now: Timestamp) -> u64 {
         self.ids.values().filter(|entry| now < entry.until).count() as u64
     }

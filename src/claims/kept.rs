@@ -51,7 +51,7 @@ impl Kept {
         }
     }
 
-    /// Whether an id is done.
+    /// Returns true if an id is done.
     #[inline(always)]
     pub(super) fn is_done(&self, id: Digest, now: impl FnOnce() -> Timestamp) -> bool {
         !self.ids.is_empty() && self.is_done_at(id, now())

@@ -110,7 +110,7 @@ pub(super) struct Map {
     entries: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
     /// Ids that are not in flight, or will soon not be.
     pub(super) kept: Kept,
-    /// What ids are done with.
+    /// The fingerprints that ids are done with.
     pub(super) fingerprints: Fingerprints,
     last_token: u64,
     /// How many entries there may be until those that have expired are looked for …
@@ -150,7 +150,8 @@ impl Map {
         })
     }
 
-    /// An attempt to claim an id. The window is asked if nobody else has the id: whether it is done.
+    /// An attempt to claim an id. The window is asked if nobody else has the id: whether it is
+    /// done.
     #[inline(always)]
     pub(super) fn attempt(
         &mut self,

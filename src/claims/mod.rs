@@ -1,10 +1,12 @@
 //! Claims: ids whose work is under way, beside the window, which learns of an id when its work is done.
 //!
-//! [`map`] is what is known of the ids in flight and what a call does to that, [`kept`] what late checks are to be told,
-//! [`fingerprints`] what messages the completed ones were for: no atomics, no time of their own. [`shards`] is the protocol: a map
-//! behind a lock in each shard, and how it and checks, which take no lock, respect each other; [`effects`] is what follows for
-//! those who remember ids, [`restore`] what comes back from them. [`engine`] brings in window and history, [`batch`] locks a shard
-//! once for many ids. [`claim`] is what callers hold, [`dedup`] what they call.
+//! [`map`] is what is known of the ids in flight and what a call does to that, [`kept`] what late
+//! checks are to be told, [`fingerprints`] what messages the completed ones were for: no atomics,
+//! no time of their own. [`shards`] is the protocol: a map behind a lock in each shard, and how it
+//! and checks, which take no lock, respect each other; [`effects`] is what follows for those who
+//! remember ids ([`marks`]), [`restore`] what comes back from them. [`engine`] brings in window and
+//! history, [`batch`] locks a shard once for many ids. [`claim`] is what callers hold, [`dedup`]
+//! what they call.
 
 mod attempt;
 mod batch;
@@ -15,6 +17,7 @@ mod engine;
 mod fingerprints;
 mod kept;
 mod map;
+mod marks;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 #[cfg(any(feature = "journal", feature = "store"))]

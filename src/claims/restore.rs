@@ -1,6 +1,8 @@
-//! What is kept elsewhere of completed claims, in a journal, a snapshot or a store: how it comes back, and how it gets there.
+//! What is kept elsewhere of completed claims, in a journal, a snapshot or a store: how it comes
+//! back, and how it gets there.
 
-use super::shards::{Claims, Marks};
+use super::marks::Marks;
+use super::shards::Claims;
 use crate::digest::Digest;
 #[cfg(feature = "journal")]
 use {super::fingerprints::Fingerprint, crate::Timestamp};
@@ -23,7 +25,7 @@ impl Claims {
         }
     }
 
-    /// What an id is done with, as it was kept elsewhere.
+    /// Restores the fingerprint that an id is done with, as it was kept elsewhere.
     #[cfg(feature = "journal")]
     pub(crate) fn restore_fingerprint(&self, fingerprint: Fingerprint, now: Timestamp) {
         self.note_use();
@@ -33,7 +35,7 @@ impl Claims {
         shard.publish(&map);
     }
 
-    /// What an id was done with is forgotten with the id.
+    /// Forgets what an id was done with, as the id is forgotten.
     #[cfg(feature = "journal")]
     pub(crate) fn forget_fingerprint(&self, id: Digest) {
         if self.are_used() {

@@ -17,6 +17,7 @@
 //! What it takes that no check stalls for a whole window between its insertion and its look: ARCHITECTURE.md, "Claims".
 
 use super::map::{Begun, Ended, Known, Map, Request};
+use super::marks::Marks;
 use super::stats::ClaimStats;
 use crate::digest::Digest;
 use crate::rules::{Rule, obeys};
@@ -46,40 +47,6 @@ pub(crate) mod planned {
     }
 }
 
-/// Who remembers the ids that are done: the window. Each call takes effect at once.
-pub(crate) trait Marks {
-    /// Whether an id is done.
-    fn contains(&self, id: Digest) -> bool;
-    /// Notes that it is; whether that is new. Sequentially consistent.
-    fn insert(&self, id: Digest) -> bool;
-    /// Takes back that it is.
-    fn forget(&self, id: Digest);
-    /// What time it is for it. (Leases may run by another clock.)
-    fn now(&self) -> Timestamp;
-    /// When it will have forgotten what it is told now.
-    fn until(&self) -> Timestamp;
-    /// It is, and was asked for again: it may stay for longer because of that.
-    fn refresh(&self, id: Digest) {
-        let _ = id;
-    }
-    /// Whether it slides: what is asked for again stays for longer.
-    fn slides(&self) -> bool {
-        false
-    }
-    /// Whether it may have forgotten some ids early.
-    fn forgets_early(&self) -> bool {
-        false
-    }
-    /// It is, for good, and perhaps with a fingerprint: whoever else remembers ids may learn of it.
-    fn keep(&self, id: Digest, with_fingerprint: Option<Digest>) {
-        let _ = (id, with_fingerprint);
-    }
-    /// It is about to be forgotten, for good: the same. (Before, since whoever accepts it again says so after that.)
-    fn forgets(&self, id: Digest) {
-        let _ = id;
-    }
-}
-
 /// Ids in flight, and fingerprints of those that are done.
 pub(crate) struct Claims {
     pub(super) shards: Box<[Shard; SHARDS]>,
@@ -94,8 +61,8 @@ struct Used(AtomicU64);
 /// Two cache lines, since some processors fetch lines in pairs.
 #[repr(align(128))]
 pub(super) struct Shard {
-    /// How many entries the map has; or more, while an attempt is under way. Above them, times [`FINGERPRINT`]: how many fingerprints there
-    /// are. Written under the lock.
+    /// The number of entries that the map has; or more, while an attempt is under way. Above them,
+    /// times [`FINGERPRINT`]: the number of fingerprints. Written under the lock.
     announced: AtomicU64,
     map: Mutex<Map>,
     /// An entry has gone that somebody waits for.
@@ -229,7 +196,8 @@ impl Claims {
         ids.fold(0, |set, (i, id)| set | u64::from(self.shard(id).may_hold_claims()) << i)
     }
 
-    /// Of many ids, by number: those whose checks are to be confirmed, if some of them were inserted.
+    /// Of many ids, by number: those whose checks are to be confirmed, if some of them were
+    /// inserted.
     #[inline(always)]
     pub(super) fn to_be_confirmed(
         &self,
@@ -322,7 +290,7 @@ impl Claims {
         }
     }
 
-    /// What there is now, by the clock of leases and by the window's time.
+    /// Returns what there is now, by the clock of leases and by the window's time.
     pub(crate) fn stats(&self, now: Timestamp, windows: Timestamp) -> ClaimStats {
         let mut sum = ClaimStats::default();
         for shard in self.shards.iter() {
@@ -346,8 +314,9 @@ impl Shard {
         self.announced() as u32 != 0
     }
 
-    /// Whether a check has to look at it that has asked the window: an id of it may be claimed, or have a fingerprint that is to be extended,
-    /// since the window slides, or to be removed, since the id was forgotten before its time and is accepted again.
+    /// Returns true if a check that has asked the window has to look at it: an id of it may be
+    /// claimed, or have a fingerprint that is to be extended, since the window slides, or to be
+    /// removed, since the id was forgotten before its time and is accepted again.
     #[inline(always)]
     fn concerns(&self, inserted: bool, marks: &impl Marks) -> bool {
         let announced = self.announced();
@@ -382,7 +351,7 @@ impl Shard {
         }
     }
 
-    /// How many entries and fingerprints there are now. Under the lock.
+    /// Announces the number of entries and fingerprints that there are now. Under the lock.
     #[inline(always)]
     pub(super) fn publish(&self, map: &Map) {
         let announced = map.len() as u64 + map.fingerprints.len() as u64 * FINGERPRINT;

@@ -40,7 +40,8 @@ pub struct ClaimStats {
     pub lost: u64,
     /// Fingerprints of completed claims that are kept now.
     pub fingerprints: u64,
-    /// Fingerprints that had to go before their ids, for want of room: such an id is a duplicate whatever the fingerprint.
+    /// Fingerprints that had to go before their ids, for want of room: such an id is a duplicate
+    /// whatever the fingerprint.
     pub fingerprints_dropped: u64,
 }
 

@@ -1,20 +1,21 @@
 //! Where an engine's clock goes on after a restart. Pure.
 //!
-//! The wall clock says how late it is, and may be set: by people, by NTP, or because it was wrong when the machine was started. The time since the
-//! machine was started counts on whatever happens, also while it is suspended, but means nothing to another boot. An engine's own clock goes on
+//! The wall clock says how late it is, and may be set: by people, by NTP, or because it was wrong
+//! when the machine was started. The time since the machine was started counts on whatever happens,
+//! also while it is suspended, but means nothing to another boot. An engine's own clock goes on
 //! from what its journal knows, by the better of the two.
 
 use crate::Timestamp;
 use std::time::Duration;
 
-/// What the last engine has left behind.
+/// The time that the last engine has left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
     /// Its clock, when it wrote last …
     pub(crate) engine: Timestamp,
     /// … and the machine's then.
     pub(crate) machine: MachineTime,
-    /// Whether the machine has not been started again since.
+    /// True if the machine has not been started again since.
     pub(crate) same_boot: bool,
 }
 
@@ -33,20 +34,24 @@ impl From<super::Clocks> for MachineTime {
     }
 }
 
-/// A difference between what the wall clock says has passed since the last engine wrote, and what is known to have passed.
+/// A difference between what the wall clock says has passed since the last engine wrote, and what
+/// is known to have passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockStep {
-    /// The wall clock was set forward by so much; or, with [`is_backward`](ClockStep::is_backward), back.
+    /// The wall clock was set forward by so much; or, with [`is_backward`](ClockStep::is_backward),
+    /// back.
     pub by: Duration,
-    /// Whether the wall clock was set back. If the machine was started again as well, by at least so much.
+    /// True if the wall clock was set back. If the machine was started again as well, by at least
+    /// so much.
     pub is_backward: bool,
 }
 
 /// The least step that is worth saying.
 const MIN_STEP: Duration = Duration::from_secs(1);
 
-/// The time at which an engine's clock starts, and whether the wall clock was set meanwhile by more than a tick or a second, whichever is more.
+/// The time at which an engine's clock starts, and whether the wall clock was set meanwhile by more
+/// than a tick or a second, whichever is more.
 ///
 /// `latest` is the largest time that the journal has: it is no earlier.
 pub(crate) fn go_on(

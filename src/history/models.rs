@@ -1,6 +1,7 @@
 //! The turning of the history's generations, under loom and shuttle: an id that was inserted is found for a horizon.
 //!
-//! The code is the history's own, with one block. Whoever stalls anywhere, for however long, does no harm.
+//! The code is the history's own, with one block. Whoever stalls anywhere, for however long, does
+//! no harm.
 
 use super::History;
 use super::block::Shape;
@@ -53,7 +54,8 @@ macro_rules! scenarios {
     };
 }
 
-// A generation lasts for 256 ticks: the one that is current from 300 on until 555, the next until 811 if somebody comes at 556.
+// A generation lasts for 256 ticks: the one that is current from 300 on until 555, the next until
+// 811 if somebody comes at 556.
 scenarios! {
     the_first_ids: scenario(&[], &[&[Insert(2, 1000), Look(2)], &[Insert(3, 1000), Look(3)]]);
     a_check_and_a_check: scenario(&[], &[&[Check(1, 1), Look(1)], &[Check(1, 1), Look(1)]]);

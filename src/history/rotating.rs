@@ -5,9 +5,10 @@
 //! shard's old generation; the others go on with the current one until that is done, so nobody waits, and bits are only ever
 //! cleared where nobody sets any but a caller who has stalled for a horizon.
 //!
-//! A generation takes what comes within less than a horizon, so never more than the ids that it was made for. What it takes must be
-//! remembered for a horizon, and is, because it is cleared only when the next generation has begun later and is over, too. Whoever
-//! inserts into it while the other one is being cleared is later than that: it first says in the shard's word that the next
+//! A generation takes what comes within less than a horizon, so never more than the ids that it was
+//! made for. What it takes must be remembered for a horizon, and is, because it is cleared only
+//! when the next generation has begun later and is over, too. Whoever inserts into it while the
+//! other one is being cleared is later than that: it first says in the shard's word that the next
 //! generation begins after it ([`Turn::put_off`]).
 
 use super::block::{Pattern, Shape, WORDS};
@@ -38,9 +39,10 @@ use std::time::Duration;
 ///
 /// - `Fresh` is certain: a digest inserted at t is found at every t' - t <= horizon, also while others insert and while
 ///   generations turn, however long a caller stalls anywhere.
-/// - `Duplicate` is a guess: wrong with at most the configured rate as long as no more than `ids` digests are inserted within any
-///   horizon, however unevenly. With more, the horizon is kept and the rate rises; see [`HistoryStats::false_positive_rate`].
-///   (The horizon is rounded up to a multiple of 4 ns. Time is the largest that was given. What other threads insert while one
+/// - `Duplicate` is a guess: wrong with at most the configured rate as long as no more than `ids`
+///   digests are inserted within any horizon, however unevenly. With more, the horizon is kept and
+///   the rate rises; see [`HistoryStats::false_positive_rate`]. (The horizon is rounded up to a
+///   multiple of 4 ns. Time is the largest that was given. What other threads insert while one
 ///   makes a new generation ready, a few microseconds for each 64 KiB, goes into the one before.)
 /// - A digest may be remembered for two horizons; after traffic has paused, for one horizon from when it resumed.
 /// - Two threads that check one new digest at the same moment may both be told `Fresh`. (In an engine the window has decided
@@ -59,7 +61,7 @@ pub struct History {
     /// For each shard: when its current generation began, and which one that is.
     pub(super) turns: Box<[AtomicU64]>,
     pub(super) shape: Shape,
-    /// How long a generation is added to, and what is in it is found at least.
+    /// The time for which a generation is added to, and what is in it is found at least.
     pub(super) horizon_ticks: u64,
 }
 
@@ -98,8 +100,8 @@ const SHARD_BLOCKS: usize = 1024;
 /// Nanoseconds a tick: any time fits into a shard's word.
 pub(super) const TICK_NANOS: u64 = 4;
 
-/// A shard's state: when its current generation began, whether somebody is clearing the other one, and which one is current. While
-/// the other one is being cleared: when that will have begun.
+/// A shard's state: when its current generation began, whether somebody is clearing the other one,
+/// and which one is current. While the other one is being cleared: when that will have begun.
 ///
 /// ```text
 /// 63         2          1         0
@@ -137,14 +139,17 @@ impl Turn {
         Turn::new(self.began(), 1 - self.current())
     }
 
-    /// The next generation begins after this tick, at which somebody still inserts into the one before; `None` if it does anyway.
+    /// The next generation begins after this tick, at which somebody still inserts into the one
+    /// before; `None` if it does anyway.
     fn put_off(self, now: u64) -> Option<Self> {
         (now >= self.began()).then(|| self.clearing(now + 1))
     }
 
-    /// Whether the current generation takes what comes at this tick.
+    /// Returns true if the current generation takes what comes at this tick.
     fn takes(self, now: u64, horizon_ticks: u64) -> bool {
-        !self.is_clearing() && now < self.began() + horizon_ticks
+        // As long as it was once: a little longer.
+        let longer = if obeys(Rule::OneHorizon) { 0 } else { horizon_ticks / 64 };
+        !self.is_clearing() && now < self.began() + horizon_ticks + longer
     }
 }
 
@@ -299,16 +304,19 @@ impl History {
     /// The generation into which a shard's insertions go now.
     #[inline(always)]
     fn current(&self, shard: usize, now: u64) -> usize {
-        // Acquire: partner of the release in `clear_other`. Whoever sees that a generation is current, sees it cleared.
+        // Acquire: partner of the release in `clear_other`. Whoever sees that a generation is
+        // current, sees it cleared.
         let turn = Turn(self.turns[shard].load(Ordering::Acquire));
         if turn.takes(now, self.horizon_ticks) { turn.current() } else { self.turn(shard, turn, now) }
     }
 
-    /// The same when the current generation is over: makes the other one the current one, unless another caller does.
+    /// The same when the current generation is over: makes the other one the current one, unless
+    /// another caller does.
     #[cold]
     fn turn(&self, shard: usize, mut seen: Turn, now: u64) -> usize {
         let word = &self.turns[shard];
-        // Whoever fails here was overtaken by somebody who has got further, so all of them together get on.
+        // Whoever fails here was overtaken by somebody who has got further, so all of them together
+        // get on.
         while !seen.takes(now, self.horizon_ticks) {
             let next = match seen.is_clearing() {
                 false => Some(seen.clearing(now)),
@@ -331,21 +339,24 @@ impl History {
         seen.current()
     }
 
-    /// Clears a shard's old generation and makes it the current one. `before` is what the caller has changed to `clearing`.
+    /// Clears a shard's old generation and makes it the current one. `before` is what the caller
+    /// has changed to `clearing`.
     fn clear_other(&self, shard: usize, before: Turn, clearing: Turn) -> usize {
         let (word, other) = (&self.turns[shard], 1 - before.current());
         if !obeys(Rule::ClearFirst) {
             word.store(clearing.cleared().0, Ordering::Release);
         }
         if before != Turn::UNUSED {
-            // Nobody sets bits there, but a caller that has stalled since it was current: for more than a horizon.
+            // Nobody sets bits there, but a caller that has stalled since it was current: for more
+            // than a horizon.
             let end = ((shard + 1) * SHARD_BLOCKS).min(self.blocks.len());
             for block in &self.blocks[shard * SHARD_BLOCKS..end] {
                 block.0[other].iter().for_each(|word| word.store(0, Ordering::Relaxed));
             }
         }
         let mut clearing = clearing;
-        // Release: partner of the acquire in `current`. It fails only if somebody has put off when the generation begins.
+        // Release: partner of the acquire in `current`. It fails only if somebody has put off when
+        // the generation begins.
         while clearing.is_clearing() {
             match word.compare_exchange(clearing.0, clearing.cleared().0, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => break,
@@ -362,7 +373,8 @@ impl History {
         (at.as_nanos() / TICK_NANOS).max(1)
     }
 
-    /// The word of a shard as it is to be kept for another process: whoever is clearing will never be done with it there.
+    /// The word of a shard as it is to be kept for another process: whoever is clearing will never
+    /// be done with it there.
     #[cfg(feature = "journal")]
     pub(super) fn settled(&self, turn: u64) -> u64 {
         let turn = Turn(turn);

@@ -5,6 +5,7 @@ use super::options::MAX_PENDING_BYTES;
 use super::payload::{Kind, Payload};
 use crate::clock::Stamp;
 use crate::engine::Engine;
+use crate::rules::{Rule, obeys};
 use crate::{Dedup, Prepared, Timestamp, Verdict};
 use std::collections::BTreeMap;
 
@@ -69,7 +70,7 @@ fn too_large(what: &'static str, got: usize, max: usize) -> Result<(), JournalEr
     }
 }
 
-/// What is being appended as one; see [`Dedup::append`].
+/// The events that are being appended as one; see [`Dedup::append`].
 pub struct Appending<'e> {
     engine: &'e Engine,
     payload: Payload,
@@ -103,8 +104,8 @@ impl Appending<'_> {
         }
     }
 
-    /// Says that stream time has come to here, although no id says so: a restart goes on from there. A time that a
-    /// [check](Dedup::check_at) would refuse changes nothing.
+    /// Says that stream time has come to here, although no id says so: a restart goes on from
+    /// there. A time that a [check](Dedup::check_at) would refuse changes nothing.
     pub fn time(&mut self, at: Timestamp) {
         if let Ok(at) = self.engine.event_time(at)
             && self.has_room()
@@ -128,7 +129,7 @@ impl Appending<'_> {
         }
     }
 
-    /// Whether there is room for more; that there is none is told in the end.
+    /// Returns true if there is room for more; that there is none is told in the end.
     fn has_room(&mut self) -> bool {
         if let Err(error) = too_large("bytes appended as one", self.payload.bytes().len(), MAX_PENDING_BYTES) {
             self.refuse(error);
@@ -188,7 +189,7 @@ impl Dedup {
     ///
     /// # Cost
     ///
-    /// What is appended is copied once. Waits while 64 MiB wait to be written.
+    /// Copies what is appended once. Waits while 64 MiB wait to be written.
     pub fn append(&self, fill: impl FnOnce(&mut Appending<'_>)) -> Result<(), JournalError> {
         let journal = self.journal()?;
         let mut appending = Appending { engine: &self.engine, payload: Payload::default(), refused: None };
@@ -274,7 +275,11 @@ impl Dedup {
         let mut checked = checked.into_iter().peekable();
         // Also for no ids at all: that the journal has failed is said at once.
         loop {
-            self.append(|appending| fill(appending, &mut checked.by_ref().take(PART)))?;
+            let appended = self.append(|appending| fill(appending, &mut checked.by_ref().take(PART)));
+            if appended.is_err() && !obeys(Rule::FailureEndsAppend) {
+                continue;
+            }
+            appended?;
             if checked.peek().is_none() {
                 return Ok(());
             }

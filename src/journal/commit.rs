@@ -50,7 +50,7 @@ pub(super) struct Shared {
     done: Condvar,
     commit_interval: Duration,
     commit_bytes: usize,
-    /// What may wait to be written.
+    /// The limit of what may wait to be written.
     pending_bytes_max: usize,
     /// There is no thread: who flushes, writes.
     is_inline: bool,
@@ -199,8 +199,8 @@ impl Shared {
         }
     }
 
-    /// Whether what is durable can be found again: its directory and the newest file have their
-    /// names.
+    /// Returns `Ok` if what is durable can be found again: its directory and the newest file have
+    /// their names.
     pub(super) fn verify(&self) -> Result<(), JournalError> {
         loop {
             let (disk, watch) = self.lock().watched();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// How many ids are lost.
+/// The number of ids that are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// These, as the numbers in what is left say.
@@ -61,9 +61,9 @@ pub struct Defect {
     pub path: PathBuf,
     /// From where on.
     pub offset: u64,
-    /// What is wrong there.
+    /// A description of the defect.
     pub what: &'static str,
-    /// Whether a whole file is missing there.
+    /// True if a whole file is missing there.
     pub file_is_missing: bool,
     /// Blocks that are lost by it.
     pub blocks_lost: u64,

@@ -132,7 +132,7 @@ fn files(disk: &Simulated) -> BTreeMap<PathBuf, Vec<u8>> {
     disk.paths().into_iter().map(|path| (path.clone(), disk.read(&path).unwrap())).collect()
 }
 
-/// What a campaign has seen.
+/// The counts of a campaign.
 #[derive(Debug, Default)]
 struct Tally {
     journals: u64,
@@ -147,7 +147,8 @@ struct Tally {
     broken_off: u64,
 }
 
-/// What is there of a journal when it is opened, and opened again: nothing of it has expired.
+/// Returns what is there of a journal when it is opened, and opened again: nothing of it has
+/// expired.
 fn truth(disk: &Simulated) -> BTreeSet<u64> {
     let disk = disk.copy();
     drop(open(&disk, Damage::Refuse).unwrap());

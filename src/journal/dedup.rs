@@ -29,9 +29,10 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// Why nothing becomes durable any more: a full disk, an I/O error, a sync that failed, a directory that is gone. Every later call gets
-    /// the same, since what a disk has after an error nobody knows, until [`reopen_journal`](Dedup::reopen_journal) has succeeded or the
-    /// engine is built again. (Over its budget of the disk it goes on by itself, when files have expired.)
+    /// Why nothing becomes durable any more: a full disk, an I/O error, a sync that failed, a
+    /// directory that is gone. Every later call gets the same, since what a disk has after an error
+    /// nobody knows, until [`reopen_journal`](Dedup::reopen_journal) has succeeded or the engine is
+    /// built again. (Over its budget of the disk it goes on by itself, when files have expired.)
     /// [`JournalError::NotConfigured`] without a journal.
     ///
     /// # Cost
@@ -94,8 +95,8 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotConfigured`] without a journal; and why the journal has failed, if it has: some of what was accepted since
-    /// may never become durable.
+    /// [`JournalError::NotConfigured`] without a journal; and why the journal has failed, if it
+    /// has: some of what was accepted since may never become durable.
     pub fn appended_up_to(&self) -> Result<Position, JournalError> {
         let status = self.journal()?.shared.status();
         status.failed.map_or(Ok(status.appended), Err)

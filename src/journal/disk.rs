@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// What a journal needs. An error ends what was being done: nothing is tried twice.
+/// The disk that a journal needs. An error ends what was being done: nothing is tried twice.
 pub(crate) trait Disk: Send + Sync + 'static {
     /// Makes a directory, and those above it, which are there for good then. One that is there is
     /// no error.
@@ -20,7 +20,7 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn open_to_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// A new file, empty. One that is there is an error.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// Which files are in a directory is on the disk.
+    /// Makes the names of a directory's files durable.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
     /// Gives a file another name, at once; what had that is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -34,11 +34,11 @@ pub(crate) trait Disk: Send + Sync + 'static {
 /// A file that is open.
 pub(crate) trait DiskFile: Send {
     fn size(&mut self) -> io::Result<u64>;
-    /// How much was read; nothing at the end.
+    /// Returns the number of bytes that were read; nothing at the end.
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<usize>;
     /// Appends; how much of it.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
-    /// What was written is on the disk.
+    /// Makes what was written durable.
     fn sync(&mut self) -> io::Result<()>;
     /// Cuts it off; what is written from now on comes there.
     fn truncate(&mut self, bytes: u64) -> io::Result<()>;
@@ -54,7 +54,7 @@ pub(crate) trait Held: Send + Sync {
 /// Why a directory is not ours.
 #[derive(Debug)]
 pub(crate) enum NotLocked {
-    /// What the one who has it says of itself, if anything.
+    /// It is in use. Has what the one who has it says of itself, if anything.
     InUse(String),
     Io(io::Error),
 }
@@ -76,7 +76,7 @@ pub(super) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result
     Ok(())
 }
 
-/// How many of these bytes there are, from an offset on: all, unless the file ends.
+/// Reads as many of these bytes as there are, from an offset on: all, unless the file ends.
 pub(super) fn read_full(file: &mut dyn DiskFile, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < bytes.len() {

@@ -61,18 +61,18 @@ pub enum JournalError {
     /// The directory, or the file that is being written, was deleted or replaced: what is written
     /// there is lost. [`reopen_journal`](crate::Dedup::reopen_journal) begins again.
     Gone {
-        /// Which of them.
+        /// The path of the one that was.
         path: PathBuf,
     },
     /// Files are damaged or missing, in a way that no crash leaves. Nothing was changed.
     Damaged {
         /// The first file that is.
         path: PathBuf,
-        /// What is wrong with it.
+        /// A description of the defect.
         what: &'static str,
         /// From where on.
         offset: u64,
-        /// How many defects there are in all; [`inspect`](crate::inspect) lists them.
+        /// The number of defects in all; [`inspect`](crate::inspect) lists them.
         defects: usize,
         /// Files that are missing.
         files_lost: u64,
@@ -81,13 +81,13 @@ pub enum JournalError {
         /// Ids that are lost.
         ids_lost: Loss,
     },
-    /// What was to be appended is too large; nothing of it was appended.
+    /// The events to be appended are too large; nothing of them was appended.
     TooLarge {
-        /// What of it.
+        /// The part of it that is too large.
         what: &'static str,
-        /// How much that is.
+        /// The size that it has.
         got: u64,
-        /// How much it may be.
+        /// The size that it may have.
         max: u64,
     },
 }

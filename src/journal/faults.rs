@@ -36,8 +36,8 @@ pub(super) fn second(n: u64) -> Stamp {
     Stamp { reading: Timestamp::from_secs(n).into(), tick: n }
 }
 
-/// How many ids a run of the test appends, each a second after the one before and flushed by
-/// itself.
+/// The number of ids that a run of the test appends, each a second after the one before and flushed
+/// by itself.
 const IDS: u64 = 30;
 const RETENTION: Duration = Duration::from_secs(12);
 
@@ -183,7 +183,7 @@ fn positions_outlive_two_deaths_while_the_file_that_has_them_expires() {
     }
 }
 
-/// How many calls a run takes in which nothing fails.
+/// Returns the number of calls that a run takes in which nothing fails.
 fn disk_calls() -> u64 {
     let disk = Simulated::new();
     append_all(&disk);

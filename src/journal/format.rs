@@ -59,9 +59,9 @@ pub(super) struct Header {
     pub(super) created: u64,
     /// Ids accepted before it.
     pub(super) ids: u64,
-    /// Which boot of which machine it was begun in: a hash; 0 is unknown.
+    /// The boot of the machine that it was begun in: a hash; 0 is unknown.
     pub(super) boot: u64,
-    /// How time was counted then.
+    /// The way time was counted then.
     pub(super) time: TimeBase,
 }
 
@@ -96,12 +96,12 @@ impl Header {
     }
 }
 
-/// How far a journal has come for certain.
+/// The point that a journal has come to for certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) seed: u64,
     pub(super) salt: u64,
-    /// Whether all before `number` is there, and nothing was written from it on. Otherwise a file
+    /// True if all before `number` is there, and nothing was written from it on. Otherwise a file
     /// was begun with it.
     pub(super) is_clean: bool,
     pub(super) number: u64,
@@ -160,12 +160,12 @@ fn unseal<const WORDS: usize>(bytes: &[u8], magic: [u8; 8]) -> Result<[u64; WORD
     Ok(std::array::from_fn(|i| u64_at(bytes, 16 + 8 * i)))
 }
 
-/// What a block begins with.
+/// The header that a block begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BlockHeader {
     pub(super) payload_bytes: u32,
     pub(super) number: u64,
-    /// How many numbers before its own it stands for, which are known to be lost.
+    /// The number of blocks before its own that it stands for, which are known to be lost.
     pub(super) skipped: u64,
     /// Ids accepted before it, in the journal's life.
     pub(super) ids: u64,
@@ -219,7 +219,7 @@ impl BlockHeader {
         xxh3_64_with_seed(&bytes[..BLOCK_HEADER_BYTES - 8], xxh3_64_with_seed(payload, salt))
     }
 
-    /// Whether it stands for blocks that are lost: no other one is empty.
+    /// Returns true if it stands for blocks that are lost: no other one is empty.
     pub(super) fn is_stand_in(&self) -> bool {
         self.payload_bytes == 0
     }

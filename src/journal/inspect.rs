@@ -19,7 +19,7 @@ use std::time::Duration;
 pub struct Inspection {
     /// Its files, in order.
     pub segments: Vec<SegmentInfo>,
-    /// What is damaged or missing, in a way that no crash leaves: an engine refuses to open it, unless it is told to
+    /// The damage that no crash leaves: an engine refuses to open it, unless it is told to
     /// [keep](crate::Damage::Keep) what is whole.
     pub damage: Vec<Defect>,
     /// Ids that were lost by damage that is known, and stood in for.
@@ -52,8 +52,8 @@ pub struct SegmentInfo {
 pub struct RunInfo {
     /// When, by the engine's clock.
     pub at: Timestamp,
-    /// What: `accepted`, `forgotten`, `cleared`, `position`, `time`, `time base` or `fingerprinted` (accepted, with a
-    /// fingerprint).
+    /// What: `accepted`, `forgotten`, `cleared`, `position`, `time`, `time base` or `fingerprinted`
+    /// (accepted, with a fingerprint).
     pub what: &'static str,
     /// How many.
     pub ids: u64,

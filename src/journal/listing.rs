@@ -24,7 +24,7 @@ pub(super) struct Listed {
 pub(super) struct Listing {
     /// By number.
     pub(super) files: Vec<Listed>,
-    /// What was created and never written, as a crash leaves it.
+    /// The files that were created and never written, as a crash leaves them.
     pub(super) leftovers: Vec<PathBuf>,
     pub(super) mark: mark::Found,
     /// Of the digests, and of the checksums, if there is anything of ours.
@@ -83,8 +83,9 @@ pub(super) fn list(disk: &dyn Disk, directory: &Path) -> Result<Listing, Journal
 }
 
 impl Listing {
-    /// Whether a file may be the first one of its directory, created when the process died or the disk was full. (In a
-    /// directory that was made again, an engine goes on with the number that it had.)
+    /// Returns true if a file may be the first one of its directory, created when the process died
+    /// or the disk was full. (In a directory that was made again, an engine goes on with the number
+    /// that it had.)
     fn may_be_the_first(&self) -> bool {
         self.keys.is_none() && matches!(self.mark, mark::Found::Missing)
     }
@@ -148,7 +149,7 @@ fn read_header(disk: &dyn Disk, path: &Path) -> Result<(u64, Result<Header, NotO
     Ok((size, header))
 }
 
-/// Whether a file belongs to the others.
+/// Checks that a file belongs to the others.
 fn same_journal(path: &Path, header: &Header, keys: &mut Option<Keys>) -> Result<(), JournalError> {
     let theirs = Keys { seed: header.seed, salt: header.salt };
     let keys = keys.get_or_insert(theirs);

@@ -33,7 +33,7 @@ pub(super) fn write(disk: &dyn Disk, directory: &Path, mark: &Mark, sync: SyncMo
     }
 }
 
-/// What a directory has of it.
+/// The mark as a directory has it.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
     Missing,

@@ -82,13 +82,13 @@ pub(crate) struct Journal {
     latest_event: StdAtomicU64,
 }
 
-/// What a journal is kept on.
+/// The disk and the clocks that a journal is kept on.
 pub(crate) struct Surroundings {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) machine: Machine,
-    /// Whether callers write what they flush, rather than a thread; for simulations.
+    /// True if callers write what they flush, rather than a thread; for simulations.
     pub(crate) is_inline: bool,
-    /// What the default clock is there.
+    /// The default clock there, if not the machine's.
     #[cfg(test)]
     pub(crate) clock: Option<crate::engine_time::SimulatedClock>,
 }
@@ -121,7 +121,7 @@ impl Opened {
         Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline })
     }
 
-    /// What it is written on.
+    /// Returns the machine that it is written on.
     pub(crate) fn machine(&self) -> Machine {
         self.machine.clone()
     }
@@ -228,7 +228,7 @@ impl Journal {
         self.shared.append_event(Kind::Cleared, at);
     }
 
-    /// What time it was when it was written last.
+    /// Returns the time that it was when it was written last.
     pub(crate) fn resumed(&self) -> Resumed {
         self.resumed
     }
@@ -241,7 +241,7 @@ impl Journal {
         }
     }
 
-    /// How time is counted.
+    /// Returns the way time is counted.
     pub(crate) fn time_base(&self) -> TimeBase {
         self.time.get()
     }

@@ -36,14 +36,15 @@ pub enum SyncMode {
     System,
 }
 
-/// What is done about files that are damaged or missing, in a way that no crash leaves.
+/// The answer to files that are damaged or missing, in a way that no crash leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Damage {
-    /// The engine is not built, and nothing is changed: [`JournalError::Damaged`](crate::JournalError::Damaged) says what is lost.
+    /// The engine is not built, and nothing is changed:
+    /// [`JournalError::Damaged`](crate::JournalError::Damaged) says what is lost.
     #[default]
     Refuse,
-    /// Every block that is whole is kept; damaged files are moved aside, under their name with `.damaged` behind it. What is lost,
-    /// [`Recovery`](crate::Recovery) says.
+    /// Every block that is whole is kept; damaged files are moved aside, under their name with
+    /// `.damaged` behind it. What is lost, [`Recovery`](crate::Recovery) says.
     Keep,
 }
 
@@ -99,7 +100,7 @@ impl JournalOptions {
         JournalOptions { segment_length: Some(segment_length), ..self }
     }
 
-    /// How much of the disk it may take. With more the journal fails,
+    /// Limits how much of the disk it may take. With more the journal fails,
     /// as it does when the disk is full, and goes on when files have expired. Default: no limit.
     #[must_use]
     pub fn max_disk_bytes(self, max_disk_bytes: u64) -> Self {
@@ -121,7 +122,8 @@ impl JournalOptions {
         JournalOptions { deferred, ..self }
     }
 
-    /// What is done about damage, other than the torn end that a crash leaves. Default: [`build`](crate::Builder::build) refuses.
+    /// Says what is done about damage, other than the torn end that a crash leaves. Default:
+    /// [`build`](crate::Builder::build) refuses.
     #[must_use]
     pub fn damage(self, damage: Damage) -> Self {
         JournalOptions { damage, ..self }

@@ -5,14 +5,14 @@ use crate::Timestamp;
 use crate::clock::{Reading, Stamp, TimeBase};
 use crate::digest::Digest;
 
-/// What happened to the ids of a run.
+/// The kind of event that happened to the ids of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Accepted = 0,
     Forgotten = 1,
     /// All ids were. The run has none.
     Cleared = 2,
-    /// How far a source of events has come.
+    /// The position that a source of events has come to.
     Position = 3,
     /// Stream time has come to here.
     Time = 4,
@@ -36,7 +36,7 @@ impl Kind {
         })
     }
 
-    /// What follows the header of a run.
+    /// Returns the number of bytes that follow the header of a run.
     fn body_bytes(self, count: u32) -> Option<usize> {
         match self {
             Kind::Accepted | Kind::Forgotten => (count as usize).checked_mul(ID_BYTES),
@@ -63,14 +63,15 @@ impl<'p> Run<'p> {
         self.id_bytes().chunks_exact(ID_BYTES).map(|id| Digest { place: u64_at(id, 0), mark: u64_at(id, 8) })
     }
 
-    /// Of a run that has ids with fingerprints: each id, and its digest together with its fingerprint.
+    /// Of a run that has ids with fingerprints: each id, and its digest together with its
+    /// fingerprint.
     pub(super) fn fingerprinted(&self) -> impl Iterator<Item = (Digest, Digest)> + use<'p> {
         let body = if self.kind == Kind::Fingerprinted { self.body } else { &[] };
         let digest = |bytes: &[u8], at| Digest { place: u64_at(bytes, at), mark: u64_at(bytes, at + 8) };
         body.chunks_exact(2 * ID_BYTES).map(move |pair| (digest(pair, 0), digest(pair, ID_BYTES)))
     }
 
-    /// How many ids it has.
+    /// Returns the number of ids that it has.
     pub(super) fn len(&self) -> u64 {
         match self.kind {
             Kind::Fingerprinted => (self.body.len() / (2 * ID_BYTES)) as u64,
@@ -78,7 +79,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// How many ids it says were accepted.
+    /// Returns the number of ids that it says were accepted.
     pub(super) fn accepted(&self) -> u64 {
         if matches!(self.kind, Kind::Accepted | Kind::Fingerprinted) { self.len() } else { 0 }
     }
@@ -131,12 +132,12 @@ fn take_run<'p>(payload: &mut &'p [u8]) -> Option<Run<'p>> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Payload {
     bytes: Vec<u8>,
-    /// Where the last run begins, if that is one of ids, and what it is.
+    /// The beginning of the last run, if that is one of ids, and what it is.
     last: Option<Last>,
     latest: Timestamp,
-    /// How much has happened: ids, and runs without ids.
+    /// The number of events: ids, and runs without ids.
     events: u64,
-    /// How many ids were accepted.
+    /// The number of ids that were accepted.
     accepted: u64,
     has_positions: bool,
 }

@@ -15,6 +15,7 @@ use super::verdict::{Judged, Verdict, judge};
 use super::writer::{Segment, Start, lock};
 use crate::clock::{ClockStep, Clocks, Machine, TimeBase};
 use crate::digest::Digester;
+use crate::rules::{Rule, obeys};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ pub struct Recovery {
     pub bytes: u64,
     /// The end of the last file, if that was no block, as a crash leaves it.
     pub torn: Vec<Torn>,
-    /// What was damaged or missing, and is now known to be; see [`Damage::Keep`].
+    /// The damage that is now known, and accepted; see [`Damage::Keep`].
     pub damage: Vec<Defect>,
     /// Files of [`damage`](Recovery::damage) that were missing.
     pub files_lost: u64,
@@ -45,9 +46,10 @@ pub struct Recovery {
     pub ids_lost_before: u64,
     /// Damaged files, under the names that they have now.
     pub moved_aside: Vec<PathBuf>,
-    /// What the wall clock was set by since the last engine wrote, if that is more than a second and more than a tick of the window: people, NTP, a
-    /// battery. Time goes on by what has really passed, as far as that can be known. Only with the default clock, and not where time comes
-    /// with events.
+    /// The step by which the wall clock was set since the last engine wrote, if that is more than a
+    /// second and more than a tick of the window: people, NTP, a battery. Time goes on by what has
+    /// really passed, as far as that can be known. Only with the default clock, and not where time
+    /// comes with events.
     pub clock_step: Option<ClockStep>,
     /// How long it took.
     pub took: Duration,
@@ -63,7 +65,7 @@ pub struct Torn {
     pub offset: u64,
     /// How many bytes that is.
     pub bytes: u64,
-    /// How many ids that may have been, at most.
+    /// The number of ids that it may have been, at most.
     pub ids_at_most: u64,
     /// What is wrong there.
     pub reason: &'static str,
@@ -79,14 +81,14 @@ pub(super) struct Found {
     pub(super) lock: Box<dyn Held>,
 }
 
-/// What time it was when the journal was written last.
+/// The time that it was when the journal was written last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resumed {
-    /// How it was counted.
+    /// The way it was counted.
     pub(crate) base: TimeBase,
     /// At the last block; `None` if there is none.
     pub(crate) clocks: Option<Clocks>,
-    /// Whether the machine runs since then.
+    /// True if the machine runs since then.
     pub(crate) is_same_boot: bool,
 }
 
@@ -128,7 +130,10 @@ impl Found {
         let began = Instant::now();
         let disk = &*self.disk;
         let survey = survey(disk, &self.listing, |_, run| each(run))?;
-        let verdict = judge(&survey, &self.listing.mark, &self.directory);
+        let mut verdict = judge(&survey, &self.listing.mark, &self.directory);
+        if !obeys(Rule::GapsAreKnown) {
+            verdict.defects.clear();
+        }
         if let (Some(first), Damage::Refuse) = (verdict.defects.first(), rules.damage) {
             let Sum { files, blocks, ids } = Sum::of(&verdict.defects);
             let Defect { ref path, what, offset, .. } = *first;
@@ -217,7 +222,7 @@ impl Found {
     }
 }
 
-/// How it is opened again.
+/// The way it is opened again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reopening {
     pub(super) damage: Damage,

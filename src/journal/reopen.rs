@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What became of what was accepted while a journal had failed.
+/// The fate of what was accepted while a journal had failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reopened {
@@ -91,7 +91,7 @@ impl Shared {
     }
 }
 
-/// What was lost of what was durable.
+/// The loss of something that was durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lost {
     pub(super) files: u64,

@@ -100,7 +100,7 @@ fn what_was_dropped_while_it_had_failed_is_counted_and_never_durable() {
     assert_eq!(known, 100_000 - dropped);
 }
 
-/// What was accepted, and when in stream time.
+/// Accepts a new id, and notes when in stream time.
 fn accept(dedup: &Dedup, clock: &ManualClock, events: bool, random: &mut u64, accepted: &mut Vec<(u32, Timestamp)>) {
     let steps = [Duration::from_secs(7), Duration::from_secs(61), Duration::from_millis(3), Duration::from_secs(1_800)];
     clock.advance(steps[below(random, 4) as usize] * below(random, 9) as u32);

@@ -96,7 +96,7 @@ impl Mender<'_> {
         write_all(to, bytes).map_err(JournalError::io("write", path))
     }
 
-    /// What is to be kept of a file.
+    /// Copies what is to be kept of a file.
     fn copy(&self, file: &Judged, to: &mut dyn DiskFile) -> Result<(), JournalError> {
         let path = &file.path;
         let mut from = self.disk.open(path).map_err(JournalError::io("open", path))?;
@@ -185,7 +185,7 @@ impl Mender<'_> {
     }
 }
 
-/// What a file is that stands for one that is missing.
+/// Returns the file that stands for one that is missing.
 pub(super) fn segment_of(directory: &Path, Missing { block, first_ids }: &Missing) -> Segment {
     Segment {
         path: directory.join(name(block.start())),
@@ -203,7 +203,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 impl Judged {
-    /// What the file has that is kept of it.
+    /// Returns the number of bytes that the file has and that are kept of it.
     pub(super) fn kept_bytes(&self) -> u64 {
         let bytes = self.parts.iter().map(|part| match part {
             Part::Bytes { bytes, .. } => *bytes,

@@ -5,7 +5,7 @@ use super::format::{BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, HEADER_BYTES};
 use super::payload::runs;
 use std::io;
 
-/// What comes next in a file.
+/// The next item in a file.
 pub(super) enum Item<'p> {
     /// A block that is whole.
     Block { offset: u64, header: BlockHeader, payload: &'p [u8] },
@@ -13,7 +13,7 @@ pub(super) enum Item<'p> {
     Bad { offset: u64, bytes: u64, reason: &'static str },
 }
 
-/// What is read of a file at a time, at least.
+/// The number of bytes that are read of a file at a time, at least.
 const CHUNK: usize = 1 << 20;
 
 /// A file through a buffer.
@@ -64,7 +64,7 @@ impl Reader<'_> {
         Ok(Ok((header, payload)))
     }
 
-    /// Where the next block may begin, from an offset on.
+    /// Returns the offset at which the next block may begin, from an offset on.
     fn next_magic(&mut self, mut offset: u64) -> io::Result<u64> {
         const MAGIC: usize = BLOCK_MAGIC.len();
         while offset + MAGIC as u64 <= self.size {

@@ -27,7 +27,7 @@ pub(crate) enum Call {
     Identity,
 }
 
-/// What happens to a call.
+/// The fault that happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// An error of the system, by number.
@@ -40,7 +40,7 @@ pub(crate) enum Fault {
     Dead,
 }
 
-/// Which call goes wrong.
+/// The call that goes wrong.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     /// Of this kind; or of any, but those that change nothing.
@@ -64,18 +64,18 @@ struct World {
     /// By path, as everybody sees it.
     entries: BTreeMap<PathBuf, u64>,
     directories: BTreeMap<PathBuf, u64>,
-    /// What is on the disk of each directory, and what has happened since.
+    /// The files that are on the disk of each directory, and what has happened since.
     synced: BTreeMap<PathBuf, u64>,
     changes: Vec<Change>,
     next: u64,
-    /// How many bytes it has room for.
+    /// The number of bytes that it has room for.
     capacity: Option<u64>,
     planned: Vec<Planned>,
     is_dead: bool,
     calls: u64,
     /// By whom, by file.
     locked: BTreeMap<u64, u64>,
-    /// How often it was started again.
+    /// The number of times that it was started again.
     boots: u64,
 }
 
@@ -158,7 +158,7 @@ impl Simulated {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How much it has room for from now on; `None` is enough.
+    /// Sets the number of bytes that it has room for from now on; `None` is enough.
     pub(crate) fn set_capacity(&self, bytes: Option<u64>) {
         self.world().capacity = bytes;
     }
@@ -180,7 +180,7 @@ impl Simulated {
         world.is_dead = false;
     }
 
-    /// How many calls there were that may have changed something.
+    /// Returns the number of calls that may have changed something.
     pub(crate) fn calls(&self) -> u64 {
         self.world().calls
     }
@@ -316,8 +316,8 @@ impl World {
         self.drop_unused();
     }
 
-    /// What no name leads to any more takes no room. (Who has it open finds it gone only after a
-    /// restart.)
+    /// Drops what no name leads to any more: it takes no room. (Who has it open finds it gone only
+    /// after a restart.)
     fn drop_unused(&mut self) {
         let used: BTreeSet<u64> = self.entries.values().chain(self.synced.values()).copied().collect();
         self.files.retain(|file, _| used.contains(file));

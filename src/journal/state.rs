@@ -23,7 +23,7 @@ pub(super) struct State {
     /// Not kept since the failure, and ever.
     dropped: u64,
     pub(super) dropped_ever: u64,
-    /// How often it went on.
+    /// The number of times that it went on.
     pub(super) reopened: u64,
     /// Of what was durable, since the failure.
     lost: Lost,
@@ -35,7 +35,7 @@ pub(super) struct State {
     pub(super) written: Written,
     /// As appended.
     pub(super) positions: Positions,
-    /// Where it is written.
+    /// The place where it is written.
     watch: Arc<Watch>,
     disk: Arc<dyn Disk>,
 }
@@ -49,7 +49,7 @@ pub(super) struct Failed {
     heals_after: Option<Timestamp>,
 }
 
-/// What was written.
+/// The counts of what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     pub(super) commits: u64,
@@ -86,7 +86,7 @@ impl State {
         }
     }
 
-    /// What becomes of whoever waits for a position.
+    /// Returns the outcome for whoever waits for a position.
     pub(super) fn outcome(&self, target: Position) -> Poll<Result<(), JournalError>> {
         match &self.failed {
             Some(_) if self.may_heal() && !self.is_closing => Poll::Pending,
@@ -100,7 +100,7 @@ impl State {
         !self.pending.bytes().is_empty() && (self.failed.is_none() || self.may_heal())
     }
 
-    /// Whether files have expired since it has failed for want of room.
+    /// Returns true if files have expired since it has failed for want of room.
     pub(super) fn may_heal(&self) -> bool {
         let heals_after = self.failed.as_ref().and_then(|failed| failed.heals_after);
         heals_after.is_some_and(|time| self.latest > time) && !self.pending.bytes().is_empty()
@@ -116,7 +116,7 @@ impl State {
         self.appended
     }
 
-    /// What could not be written comes before what was appended since.
+    /// Puts what could not be written before what was appended since.
     pub(super) fn put_back(&mut self, payload: &mut Payload) {
         payload.append(&self.pending);
         std::mem::swap(&mut self.pending, payload);
@@ -135,7 +135,7 @@ impl State {
         self.failed = Some(Failed { error, wall_nanos, heals_after });
     }
 
-    /// What has failed has gone well now.
+    /// Notes that what has failed has gone well now.
     pub(super) fn healed(&mut self) {
         if self.failed.is_some() {
             self.go_on();
@@ -158,7 +158,7 @@ impl State {
         self.lost = Lost { files: self.lost.files + lost.files, ids: self.lost.ids + lost.ids };
     }
 
-    /// What must still be there, and where to look.
+    /// Returns what must still be there, and the disk to look at.
     pub(super) fn watched(&self) -> (Arc<dyn Disk>, Arc<Watch>) {
         (Arc::clone(&self.disk), Arc::clone(&self.watch))
     }

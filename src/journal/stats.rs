@@ -34,10 +34,11 @@ pub struct JournalStats {
     pub segments: u64,
     /// How often something was made durable.
     pub commits: u64,
-    /// Ids, and other things that were to be appended, that were not kept while the journal had failed: they are not durable, and
-    /// will not be.
+    /// Ids, and other things that were to be appended, that were not kept while the journal had
+    /// failed: they are not durable, and will not be.
     pub dropped: u64,
-    /// How often it went on after a failure: by itself, or [reopened](crate::Dedup::reopen_journal).
+    /// The number of times that it went on after a failure: by itself, or
+    /// [reopened](crate::Dedup::reopen_journal).
     pub reopened: u64,
     /// Why nothing becomes durable any more, if that is so.
     pub failed: Option<JournalError>,

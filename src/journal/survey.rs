@@ -11,7 +11,7 @@ use super::scan::{Item, scan};
 use crate::Timestamp;
 use crate::clock::TimeBase;
 
-/// What a file has, one after the other.
+/// The pieces that a file has, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Blocks(Stretch),
@@ -71,7 +71,7 @@ pub(super) struct Survey {
     pub(super) blocks: u64,
     pub(super) ids: u64,
     pub(super) positions: Positions,
-    /// How time was counted last, and in which boot.
+    /// The way time was counted last, and in which boot.
     pub(super) time: TimeBase,
     pub(super) boot: u64,
 }

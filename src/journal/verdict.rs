@@ -22,25 +22,25 @@ pub(super) enum Part {
 /// A file that is missing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missing {
-    /// What stands for its blocks.
+    /// The header of the block that stands for its blocks.
     pub(super) block: BlockHeader,
     /// Accepted before it.
     pub(super) first_ids: u64,
 }
 
-/// What is to become of a file.
+/// A file, and what is to become of it.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
     pub(super) path: PathBuf,
     pub(super) number: u64,
     /// The first block that is kept of it, or stood in for.
     pub(super) start: u64,
-    /// Whether it has anything that no crash leaves.
+    /// True if it has anything that no crash leaves.
     pub(super) is_damaged: bool,
     pub(super) header: Option<Header>,
     pub(super) parts: Vec<Part>,
     pub(super) blocks: u64,
-    /// What is valid of it.
+    /// The number of bytes of it that are valid.
     pub(super) bytes: u64,
     pub(super) latest: Timestamp,
     /// Accepted before it.
@@ -53,7 +53,7 @@ pub(super) struct Verdict {
     pub(super) files: Vec<Judged>,
     /// Files that have expired, and were about to be deleted.
     pub(super) expired: Vec<PathBuf>,
-    /// What is to be made in the place of files that are missing.
+    /// The files to be made in the place of those that are missing.
     pub(super) stand_ins: Vec<Missing>,
     pub(super) defects: Vec<Defect>,
     /// The end of the last file, as a crash leaves it.
@@ -198,8 +198,8 @@ impl Judge<'_> {
         let had_more = |file: &Judged| file.is_damaged || file.parts.is_empty();
         let is_in = |file: &Judged| file.number <= from || !file.parts.is_empty();
         let here = match next {
-            // At the end of all, it may be of the last file, of one after it, or, if that was begun after what is missing, of the
-            // one before.
+            // At the end of all, it may be of the last file, of one after it, or, if that was begun
+            // after what is missing, of the one before.
             None => (0..files).rev().take(2).find(|&i| {
                 let file = &self.verdict.files[i];
                 had_more(file) && file.number <= from
@@ -294,8 +294,9 @@ fn is_clean(mark: &mark::Found) -> bool {
     matches!(mark, mark::Found::Here(mark) if mark.is_clean)
 }
 
-/// Whether a crash may have torn the end of this file, if it is the last. (Also after a clean stop: what was begun after
-/// that and is empty is removed when the journal is opened, and another crash may bring it back.)
+/// Returns true if a crash may have torn the end of this file, if it is the last. (Also after a
+/// clean stop: what was begun after that and is empty is removed when the journal is opened, and
+/// another crash may bring it back.)
 fn may_be_torn(mark: &mark::Found, number: u64) -> bool {
     match mark {
         mark::Found::Here(mark) => mark.number <= number,

@@ -10,6 +10,7 @@ use super::options::SyncMode;
 use super::payload::Payload;
 use crate::Timestamp;
 use crate::clock::{Machine, SharedTimeBase};
+use crate::rules::{Rule, obeys};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ pub(super) struct Rules {
     pub(super) time: Arc<SharedTimeBase>,
 }
 
-/// What there is, and where it goes on.
+/// The state that there is, and the point where it goes on.
 #[derive(Default)]
 pub(super) struct Start {
     /// Complete files, oldest first.
@@ -57,7 +58,7 @@ pub(super) struct Start {
     /// Accepted before it.
     pub(super) ids: u64,
     pub(super) positions: Positions,
-    /// Whether the mark says that this is all.
+    /// True if the mark says that this is all.
     pub(super) is_clean: bool,
 }
 
@@ -79,7 +80,7 @@ pub(super) struct Writer {
     pub(super) is_clean: bool,
     /// The directory has a mark; one that was made again has none yet.
     pub(super) is_marked: bool,
-    /// What its last write has left nobody knows.
+    /// True if nobody knows what its last write has left.
     pub(super) is_broken: bool,
     pub(super) lock: Option<Box<dyn Held>>,
     pub(super) watch: Arc<Watch>,
@@ -93,7 +94,7 @@ pub(super) struct Current {
     pub(super) began: Timestamp,
 }
 
-/// What must still be there for what is written to be found again.
+/// The directory and the file that must still be there for what is written to be found again.
 pub(super) struct Watch {
     pub(super) directory: (PathBuf, Identity),
     pub(super) file: Option<(PathBuf, Identity)>,
@@ -101,6 +102,9 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn verify(&self, disk: &dyn Disk) -> Result<(), JournalError> {
+        if !obeys(Rule::LookForDirectory) {
+            return Ok(());
+        }
         for (path, identity) in std::iter::once(&self.directory).chain(&self.file) {
             match disk.identity(path) {
                 Ok(now) if now == *identity => {}
@@ -258,7 +262,8 @@ impl Writer {
 
     pub(super) fn write_mark(&mut self, is_clean: bool) -> Result<(), JournalError> {
         let Rules { seed, salt, sync, ref directory, .. } = self.rules;
-        // Files that have expired are needed until the block is durable that says so: what they say of positions is only there.
+        // Files that have expired are needed until the block is durable that says so: what they say
+        // of positions is only there.
         let needed = self.expired.first().map(|oldest| (oldest.first, oldest.first_ids));
         let (first, first_ids) = needed.unwrap_or_else(|| self.oldest());
         let mark = Mark { seed, salt, is_clean, number: self.number, ids: self.ids, first, first_ids };

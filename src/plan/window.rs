@@ -122,7 +122,8 @@ pub struct ClaimsPlan {
     pub in_flight: f64,
     /// For how long a claim should be its holder's: three times the work, and at least a second.
     pub lease: Duration,
-    /// Memory, at the peak. (Fingerprints of completed claims come on top: 40 to 90 bytes each, for as long as the window.)
+    /// Memory, at the peak. (Fingerprints of completed claims come on top: 40 to 90 bytes each, for
+    /// as long as the window.)
     pub bytes: usize,
 }
 

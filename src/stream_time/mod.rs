@@ -1,7 +1,9 @@
-//! An engine's two kinds of time: that of its clock, until the first call that carries a time, and that of its events, from then on.
+//! An engine's two kinds of time: that of its clock, until the first call that carries a time, and
+//! that of its events, from then on.
 //!
-//! The window's own time only grows; sweeps, tables and the history rely on it. Events are mapped to it by an offset, which is chosen when the
-//! first of them comes and when an operator resets stream time. [`policy`] decides, here is what threads share.
+//! The window's own time only grows; sweeps, tables and the history rely on it. Events are mapped
+//! to it by an offset, which is chosen when the first of them comes and when an operator resets
+//! stream time. [`policy`] decides, here is what threads share.
 //!
 //! | offset | calls without a time go by |
 //! |---|---|
@@ -10,8 +12,9 @@
 //! | `DECLARED`: the builder says that times come with events | the latest time |
 //! | a number | the latest time |
 //!
-//! Whoever is about to read the clock says so before, and looks again after that. So the first event either sees that it must be no earlier
-//! than the clock, or is seen, and then what the clock said is not used.
+//! Whoever is about to read the clock says so before, and looks again after that. So the first
+//! event either sees that it must be no earlier than the clock, or is seen, and then what the clock
+//! said is not used.
 
 mod policy;
 
@@ -19,6 +22,7 @@ pub(crate) use self::policy::{Bound, END, Policy, Resumed};
 
 use self::policy::{Agreement, Before, Order, difference, external, internal, signed};
 use crate::digest::Digest;
+use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::{Refusal, Timestamp};
 use std::sync::PoisonError;
@@ -28,14 +32,17 @@ const UNUSED: i64 = i64::MIN;
 const CLOCK: i64 = i64::MIN + 1;
 const DECLARED: i64 = i64::MIN + 2;
 
-/// What an engine knows of its events' time.
+/// The knowledge that an engine has of its events' time.
 pub(crate) struct StreamTime {
-    /// Events from here on are not taken without a further look: those from `limit` on, or whose time the window could not have. 0 if there
-    /// is no offset yet, or each event has to be compared with the latest.
+    /// Events from here on are not taken without a further look: those from `limit` on, or whose
+    /// time the window could not have. 0 if there is no offset yet, or each event has to be
+    /// compared with the latest.
     plain: AtomicU64,
-    /// Events from here on are ahead of the wall clock, as it was read last, or beyond the end. 0 until there is an offset.
+    /// Events from here on are ahead of the wall clock, as it was read last, or beyond the end. 0
+    /// until there is an offset.
     limit: AtomicU64,
-    /// By how much the window's time is ahead of that of events, as an `i64`, or one of the constants.
+    /// By how much the window's time is ahead of that of events, as an `i64`, or one of the
+    /// constants.
     offset: AtomicU64,
     /// The latest event that was taken, if the policy compares with it.
     latest: Option<Box<Latest>>,
@@ -45,13 +52,15 @@ pub(crate) struct StreamTime {
     resets: AtomicU64,
 }
 
-/// The latest event, by the window's time, and 1; 0: there was none. Alone in its cache lines, as each later event writes to it.
+/// The latest event, by the window's time, and 1; 0: there was none. Alone in its cache lines, as
+/// each later event writes to it.
 #[repr(align(128))]
 struct Latest(AtomicU64);
 
 impl Latest {
     fn get(&self) -> Option<u64> {
-        // Relaxed, as below: of two events that are compared at the same time, either may be the first.
+        // Relaxed, as below: of two events that are compared at the same time, either may be the
+        // first.
         self.0.load(Ordering::Relaxed).checked_sub(1)
     }
 
@@ -69,7 +78,7 @@ struct Rare {
     resumed: Option<Resumed>,
 }
 
-/// What a decision may have to ask.
+/// The surroundings that a decision may have to ask.
 pub(crate) trait Around {
     /// The wall clock, for events' skew.
     fn wall(&self) -> u64;
@@ -105,14 +114,16 @@ impl StreamTime {
         }
     }
 
-    /// The window's time of an event, in the common case: it is not ahead of what was looked up before, and has to be compared with nothing.
+    /// The window's time of an event, in the common case: it is not ahead of what was looked up
+    /// before, and has to be compared with nothing.
     #[inline(always)]
     pub(crate) fn admit(&self, at: Timestamp) -> Option<Timestamp> {
         // Acquire: partner of the release in `set_limit`. Who sees a limit sees an offset.
         if at.as_nanos() >= self.plain.load(Ordering::Acquire) {
             return None;
         }
-        // Of two offsets, while stream time is reset, either will do; and both are far from overflowing.
+        // Of two offsets, while stream time is reset, either will do; and both are far from
+        // overflowing.
         let internally = at.as_nanos() as i64 + self.offset.load(Ordering::Relaxed) as i64;
         Some(Timestamp::of_nanos(internally.max(0) as u64))
     }
@@ -142,11 +153,12 @@ impl StreamTime {
         }
         if at >= limit || limit == 0 {
             let limit = self.policy.limit(|| around.wall());
-            if at >= limit {
+            if at >= limit && obeys(Rule::RefuseAhead) {
                 return Err(Refusal::Ahead);
             }
             if let Some(offset) = self.offset() {
-                // Of two that have read the wall clock either may be the last: they differ by less than anybody could say.
+                // Of two that have read the wall clock either may be the last: they differ by less
+                // than anybody could say.
                 self.set_limit(limit, offset);
                 if self.latest.is_none() {
                     return internal(at, offset).map(Timestamp::from_nanos).ok_or(Refusal::Ahead);
@@ -156,7 +168,8 @@ impl StreamTime {
         self.decide_alone(at, id(), around)
     }
 
-    /// Compares an event that is not ahead of the limit with the latest one; none if that does not decide.
+    /// Compares an event that is not ahead of the limit with the latest one; none if that does not
+    /// decide.
     #[inline(always)]
     fn compare(&self, at: u64, limit: u64) -> Option<Result<Timestamp, Refusal>> {
         let latest = self.latest.as_ref().filter(|_| at < limit)?;
@@ -172,12 +185,13 @@ impl StreamTime {
         }
     }
 
-    /// Decides about the first event, and about one that is too far ahead of the latest. One caller at a time.
+    /// Decides about the first event, and about one that is too far ahead of the latest. One caller
+    /// at a time.
     #[cold]
     fn decide_alone(&self, at: u64, id: Option<Digest>, around: &impl Around) -> Result<Timestamp, Refusal> {
         let mut rare = self.rare();
         let limit = self.policy.limit(|| around.wall());
-        if at >= limit {
+        if at >= limit && obeys(Rule::RefuseAhead) {
             return Err(Refusal::Ahead);
         }
         let seen = self.hold();
@@ -228,14 +242,16 @@ impl StreamTime {
         }
     }
 
-    /// Lets calls without a time go by the latest, while somebody looks up what the present is; what they went by before. Under the lock.
+    /// Lets calls without a time go by the latest, while somebody looks up what the present is;
+    /// what they went by before. Under the lock.
     fn hold(&self) -> i64 {
         loop {
             let seen = self.offset.load(Ordering::Acquire) as i64;
             if !matches!(seen, UNUSED | CLOCK) {
                 return seen;
             }
-            // Acquire: partner of the release in `note_clock`. Release: whoever has read the clock and looks again after this drops what it said.
+            // Acquire: partner of the release in `note_clock`. Release: whoever has read the clock
+            // and looks again after this drops what it said.
             let held = self.offset.compare_exchange(seen as u64, DECLARED as u64, Ordering::AcqRel, Ordering::Relaxed);
             if held.is_ok() {
                 return seen;
@@ -283,7 +299,8 @@ impl StreamTime {
         Ok(offset)
     }
 
-    /// A journal or a snapshot has told of another engine's time. Before anybody else knows this one.
+    /// A journal or a snapshot has told of another engine's time. Before anybody else knows this
+    /// one.
     #[cfg(feature = "journal")]
     pub(crate) fn resume(&self, resumed: Resumed) {
         self.rare().resumed = Some(resumed);
@@ -293,7 +310,8 @@ impl StreamTime {
         }
     }
 
-    /// By how much the window's time is ahead of the events', if it goes by them, or will with the next event.
+    /// By how much the window's time is ahead of the events', if it goes by them, or will with the
+    /// next event.
     pub(crate) fn base(&self) -> Option<i64> {
         let resumed = || match self.rare().resumed {
             Some(Resumed::Events { offset, .. }) if !self.is_by_clock() => Some(offset),
@@ -331,7 +349,8 @@ impl StreamTime {
         Timestamp::from_nanos(external(internally.as_nanos(), offset))
     }
 
-    /// The window's time of an event that was taken before; whatever it is, it is no later than the latest.
+    /// The window's time of an event that was taken before; whatever it is, it is no later than the
+    /// latest.
     #[cfg(feature = "journal")]
     pub(crate) fn taken(&self, at: Timestamp, latest: Timestamp) -> Timestamp {
         let at = self.offset().and_then(|offset| internal(at.as_nanos(), offset));

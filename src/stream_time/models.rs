@@ -1,4 +1,5 @@
-//! The first event beside calls that go by the clock, under loom and shuttle: none of them leaves the window's time behind the event's.
+//! The first event beside calls that go by the clock, under loom and shuttle: none of them leaves
+//! the window's time behind the event's.
 
 use super::*;
 use crate::sync::model;

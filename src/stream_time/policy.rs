@@ -1,18 +1,20 @@
-//! Which events are taken, and what they mean for the window's time. Pure: numbers in, decisions out.
+//! Which events are taken, and what they mean for the window's time. Pure: numbers in, decisions
+//! out.
 
 use crate::digest::Digest;
 
-/// From here on no time is taken, neither a caller's nor the window's: its ticks, of a nanosecond at least, end here.
+/// From here on no time is taken, neither a caller's nor the window's: its ticks, of a nanosecond
+/// at least, end here.
 pub(crate) const END: u64 = 1 << 62;
 
-/// Which events are refused. In nanoseconds.
+/// The rule for which events are refused. In nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) bound: Bound,
     pub(crate) allowed_lateness: Option<u64>,
 }
 
-/// What bounds the future.
+/// The bound of the future.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
     /// The wall clock.
@@ -23,7 +25,7 @@ pub(crate) enum Bound {
     None,
 }
 
-/// What an event is, compared with the latest.
+/// The order of an event, compared with the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Near,
@@ -46,8 +48,8 @@ impl Policy {
         self.allowed_lateness.is_some() || matches!(self.bound, Bound::Jump { .. })
     }
 
-    /// Compares an event with the latest, if there was one; both in the window's time, in which an event from before its beginning is
-    /// negative.
+    /// Compares an event with the latest, if there was one; both in the window's time, in which an
+    /// event from before its beginning is negative.
     #[inline(always)]
     pub(super) fn order(&self, at: i64, latest: Option<u64>) -> Order {
         let Some(latest) = latest.map(u64::cast_signed) else {
@@ -72,7 +74,8 @@ pub(super) struct Agreement {
 }
 
 impl Agreement {
-    /// With memory for as many as it will ever remember: four times as many as are enough, so that others between them do no harm.
+    /// With memory for as many as it will ever remember: four times as many as are enough, so that
+    /// others between them do no harm.
     pub(super) fn new(policy: &Policy) -> Option<Self> {
         let Bound::Jump { max: within, agreeing: enough } = policy.bound else {
             return None;
@@ -113,14 +116,14 @@ impl Agreement {
     }
 }
 
-/// What an engine's time was before its first event.
+/// The time of an engine before its first event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Before {
     /// The window's latest time, if anybody was there.
     pub(super) latest: Option<u64>,
     /// The clock, if calls without a time went by it.
     pub(super) clock: Option<u64>,
-    /// What a journal or a snapshot has told.
+    /// The time that a journal or a snapshot has told.
     pub(super) resumed: Option<Resumed>,
     /// Nanoseconds a tick.
     pub(super) tick: u64,
@@ -131,16 +134,18 @@ pub(super) struct Before {
 pub(crate) enum Resumed {
     /// It went by its clock.
     Clock,
-    /// It went by its events' time: by how much the window's was ahead of that, and where that ended, from where the clock goes on.
+    /// It went by its events' time: by how much the window's was ahead of that, and where that
+    /// ended, from where the clock goes on.
     #[cfg_attr(not(feature = "journal"), allow(dead_code, reason = "only what outlives an engine says so"))]
     Events { offset: i64, latest: u64 },
 }
 
 impl Before {
-    /// By how much the window's time is ahead of the events', when the first of them is at this time.
+    /// By how much the window's time is ahead of the events', when the first of them is at this
+    /// time.
     ///
-    /// The window's time only grows. So that an event from 2020 is not five years late in a window that has already been in 2026, its time
-    /// is taken for the window's present.
+    /// The window's time only grows. So that an event from 2020 is not five years late in a window
+    /// that has already been in 2026, its time is taken for the window's present.
     ///
     /// At most [`END`], as the window's time is.
     pub(super) fn offset(&self, first: u64) -> i64 {
@@ -151,7 +156,8 @@ impl Before {
         }
         let present_is_known = self.clock.is_some() || self.resumed == Some(Resumed::Clock);
         match self.latest.max(self.clock) {
-            // Time has stood still at its origin, waiting for this event. In whole ticks, so that it makes no difference for what follows.
+            // Time has stood still at its origin, waiting for this event. In whole ticks, so that
+            // it makes no difference for what follows.
             Some(now) if now < self.tick && self.clock.is_none() => -difference(first - first % self.tick, 0),
             Some(now) if present_is_known => difference(now, first).max(0),
             // Nobody was there; or somebody of whom nobody knows how he counted.

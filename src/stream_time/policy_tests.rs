@@ -104,7 +104,8 @@ proptest! {
         prop_assert_eq!(external(mapped, offset), if mapped == 0 { offset.unsigned_abs() } else { at });
     }
 
-    /// Whatever comes, a jump needs as many different ids as were asked for, within its bound of each other.
+    /// Whatever comes, a jump needs as many different ids as were asked for, within its bound of
+    /// each other.
     #[test]
     fn nothing_jumps_without_witnesses(
         events in prop::collection::vec((0..6_u64, 0..60_u64), 0..60), within in 0..20_u64, enough in 1..5_usize,
@@ -123,7 +124,8 @@ proptest! {
         }
     }
 
-    /// A stream that has gone on is taken after as many events as were asked for, in any order, even with others between them.
+    /// A stream that has gone on is taken after as many events as were asked for, in any order,
+    /// even with others between them.
     #[test]
     fn enough_that_agree_are_taken(
         times in prop::collection::vec(0..=100_u64, 32..40), junk in prop::collection::vec(1_000..90_000_u64, 40),

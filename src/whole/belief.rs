@@ -106,6 +106,11 @@ impl State {
         State { done: self.done.map(moved), history: self.history.map(|until| until + least) }
     }
 
+    /// The state if its fingerprint is not known any more.
+    pub(super) fn without_fingerprint(self) -> Self {
+        State { done: self.done.map(|done| Done { fingerprint: None, ..done }), ..self }
+    }
+
     /// How much time has passed nobody can say any more.
     pub(super) fn adrift(self, now: Moment) -> Self {
         let done = self.done.map(|done| Done { keep: 0, latest: done.latest.max(now.latest), ..done });

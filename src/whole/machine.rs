@@ -14,15 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What came of opening an engine.
-#[derive(Debug)]
-pub(super) enum Opened {
-    Engine(Dedup),
-    Damaged(Error),
-    /// Why, for people.
-    Failed(String),
-}
-
 pub(super) struct Machine {
     disk: Simulated,
     kind: Kind,
@@ -60,7 +51,7 @@ impl Machine {
         Machine { disk: Simulated::new(), kind: config.kind, manual, wall, boot, clock, removals: 0 }
     }
 
-    pub(super) fn open(&mut self, config: &Config, window: Duration, keep: bool) -> Opened {
+    pub(super) fn open(&mut self, config: &Config, window: Duration, keep: bool) -> Result<Dedup, Error> {
         let damage = if keep { Damage::Keep } else { Damage::Refuse };
         let options = JournalOptions::new().deferred(config.deferred).damage(damage);
         let mut builder = Dedup::builder()
@@ -84,11 +75,7 @@ impl Machine {
             let horizon = history.horizon(config.window());
             builder = builder.history(horizon, history.rate(), HISTORY_IDS).unconfirmed(unconfirmed);
         }
-        match builder.surroundings(self.surroundings()).build() {
-            Ok(dedup) => Opened::Engine(dedup),
-            Err(error @ Error::Journal(JournalError::Damaged { .. })) => Opened::Damaged(error),
-            Err(error) => Opened::Failed(error.to_string()),
-        }
+        builder.surroundings(self.surroundings()).build()
     }
 
     fn surroundings(&self) -> Surroundings {
@@ -180,7 +167,7 @@ impl Machine {
         self.disk.kill();
     }
 
-    pub(super) fn damage(&mut self, how: op::Damage, which: u8) {
+    pub(super) fn damage(&mut self, how: op::Harm, which: u8) {
         let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "hapax");
         let files: Vec<_> = self.disk.paths().into_iter().filter(is_segment).collect();
         if files.is_empty() {
@@ -189,11 +176,11 @@ impl Machine {
         let file = &files[usize::from(which) % files.len()];
         let bytes = self.disk.read(file).map_or(0, |bytes| bytes.len() as u64);
         match how {
-            op::Damage::DeleteFile => self.disk.delete(file),
-            op::Damage::ZeroHeader => self.disk.zero(file, 0, HEADER_BYTES.min(bytes)),
-            op::Damage::FlipBit if bytes > 0 => self.disk.flip(file, u64::from(which) * 7_919 % (8 * bytes)),
-            op::Damage::FlipBit => {}
-            op::Damage::Truncate => self.disk.cut(file, bytes * u64::from(which) / 256),
+            op::Harm::DeleteFile => self.disk.delete(file),
+            op::Harm::ZeroHeader => self.disk.zero(file, 0, HEADER_BYTES.min(bytes)),
+            op::Harm::FlipBit if bytes > 0 => self.disk.flip(file, u64::from(which) * 7_919 % (8 * bytes)),
+            op::Harm::FlipBit => {}
+            op::Harm::Truncate => self.disk.cut(file, bytes * u64::from(which) / 256),
         }
     }
 

@@ -10,11 +10,16 @@
 //! seed on; scripts/whole runs a campaign.
 
 mod belief;
+mod checks;
+mod claiming;
 mod config;
+mod journaling;
 mod machine;
 mod op;
 mod regressions;
+mod restarts;
 mod shrink;
+mod times;
 mod world;
 
 use self::op::Sequence;
@@ -121,8 +126,45 @@ fn a_seed_run_twice_gives_the_same_trace() {
 
 #[test]
 fn what_has_failed_once_does_not_fail_again() {
-    for (name, sequence) in regressions::all() {
+    for (name, _, sequence) in regressions::all() {
         let done = run_apart(&sequence, None);
         assert!(done.is_ok(), "{name}: {}", done.unwrap_err());
+    }
+}
+
+/// The mends that this is about, each of which is missed by some sequence if it is left out.
+const MENDS: [Rule; 12] = [
+    Rule::CertainMismatch,
+    Rule::ClearedFirst,
+    Rule::CompleteOnUnwind,
+    Rule::ExactTimes,
+    Rule::FailureEndsAppend,
+    Rule::GapsAreKnown,
+    Rule::GoOn,
+    Rule::LatestAcceptance,
+    Rule::LookForDirectory,
+    Rule::OneHorizon,
+    Rule::ReadingMovesNothing,
+    Rule::RefuseAhead,
+];
+
+/// By a sequence that is kept; or, if `HAPAX_MUTANTS` says how many to try, by those of seeds, which are shrunk.
+#[test]
+fn each_mend_is_missed_if_it_is_left_out() {
+    let sequences = number("HAPAX_MUTANTS", 0);
+    let only = std::env::var("HAPAX_MUTANT").ok();
+    for mend in MENDS.into_iter().filter(|mend| only.as_ref().is_none_or(|only| *only == format!("{mend:?}"))) {
+        let kept: Vec<_> = regressions::all().into_iter().filter(|(_, of, _)| *of == Some(mend)).collect();
+        let by_kept = kept.iter().find(|(_, _, sequence)| run_apart(sequence, Some(mend)).is_err());
+        let by_seed = (1..=sequences).find(|&seed| run_apart(&Sequence::of_seed(seed), Some(mend)).is_err());
+        if let Some(seed) = by_seed {
+            let fails = |sequence: &Sequence| run_apart(sequence, Some(mend)).is_err();
+            let shrunk = shrink::shrink(&Sequence::of_seed(seed), fails);
+            let why = run_apart(&shrunk, Some(mend)).unwrap_err();
+            println!("{mend:?}: seed {seed}, shrunk to {shrunk:?}: {why}");
+        }
+        if sequences == 0 {
+            assert!(by_kept.is_some(), "nobody misses {mend:?}");
+        }
     }
 }

@@ -73,6 +73,10 @@ pub(super) enum Op {
         id: Id,
     },
     Clear,
+    /// The same, and somebody checks an id, and flushes, in the midst of it.
+    ClearBeside {
+        id: Id,
+    },
     Flush,
     /// Work on what was checked so far is done: its ids may be appended (journals that defer).
     Append,
@@ -90,7 +94,7 @@ pub(super) enum Op {
     RemoveDirectory,
     /// Something on the disk is damaged, the process killed and started again.
     Damage {
-        how: Damage,
+        how: Harm,
         which: u8,
     },
     /// The process is killed; what was not synced may be lost, as the seed has it.
@@ -112,7 +116,7 @@ pub(super) enum Op {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Damage {
+pub(super) enum Harm {
     DeleteFile,
     ZeroHeader,
     FlipBit,
@@ -131,6 +135,7 @@ impl Op {
                 | Op::Complete { .. }
                 | Op::CompleteBatch { .. }
                 | Op::Renew { .. }
+                | Op::ClearBeside { .. }
                 | Op::Append
                 | Op::Burst
         )
@@ -153,7 +158,14 @@ impl Sequence {
         let random = &mut Random::new(seed);
         let config = Config::draw(random);
         let len = 10 + random.below(50);
-        let ops = (0..len).map(|_| draw(random, &config)).collect();
+        // Some are about what comes in bursts, a horizon apart.
+        let in_bursts = config.history.is_some() && random.below(3) == 0;
+        let op = |_| match random.below(10) {
+            0..5 if in_bursts => Op::Burst,
+            5..9 if in_bursts => Op::AdvanceHorizon,
+            _ => draw(random, &config),
+        };
+        let ops = (0..len).map(op).collect();
         Sequence { config, ops }
     }
 }
@@ -203,6 +215,7 @@ fn draw(random: &mut Random, config: &Config) -> Op {
             Op::CompleteBatch { claims: random.below(5) as u8, panics_after }
         }
         66..69 => Op::Forget { id: id(random) },
+        69 if random.below(2) == 0 => Op::ClearBeside { id: id(random) },
         69 => Op::Clear,
         70..79 => Op::Flush,
         79..81 => Op::Append,
@@ -211,7 +224,7 @@ fn draw(random: &mut Random, config: &Config) -> Op {
         84..86 => Op::ReopenJournal,
         86 => Op::RemoveDirectory,
         87 => {
-            let how = [Damage::DeleteFile, Damage::ZeroHeader, Damage::FlipBit, Damage::Truncate];
+            let how = [Harm::DeleteFile, Harm::ZeroHeader, Harm::FlipBit, Harm::Truncate];
             Op::Damage { how: how[random.below(4) as usize], which: random.below(256) as u8 }
         }
         88..91 => Op::Crash { seed: random.below(1 << 16) as u16 },

@@ -30,8 +30,9 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// In a table of so many lines, displacements are counted in one of so many, a power of two: often enough, and no counter that all callers
-    /// want. In a small table, where few are displaced before it is full, in more of them.
+    /// In a table of so many lines, displacements are counted in one of so many, a power of two:
+    /// often enough, and no counter that all callers want. In a small table, where few are
+    /// displaced before it is full, in more of them.
     pub(crate) fn sample(lines: usize) -> usize {
         if lines < 1 << 15 { 4 } else { 16 }
     }
@@ -55,7 +56,7 @@ impl Bell {
         self.due.store(due, Ordering::Relaxed);
     }
 
-    /// Whether as many again were displaced since it rang.
+    /// Returns true if as many again were displaced since it rang.
     pub(crate) fn is_urgent(&self) -> bool {
         let displaced = self.displaced.load(Ordering::Relaxed);
         displaced >= self.displaced_max.load(Ordering::Relaxed).saturating_mul(2)

@@ -26,8 +26,9 @@ impl Window {
     /// Entries move between lines meanwhile, always to their new place before they go from the old one. So an entry can be missed only by reading
     /// its new line too early and its old one too late: lines that have changed since they were read are read again in the end.
     ///
-    /// Entries that live in their alternate lines come last. Brought back while lines are still filling, they would be the oldest there, and lost:
-    /// ten times as many as when they came for the first time.
+    /// Entries that live in their alternate lines come last. Brought back while lines are still
+    /// filling, they would be the oldest there, and lost: ten times as many as when they came for
+    /// the first time.
     ///
     /// Sets no time.
     pub(crate) fn dump(&self, mut each: impl FnMut(Dumped)) {
@@ -44,7 +45,8 @@ impl Window {
         }
     }
 
-    /// Reads those entries of a line that live at home; when it is read again, the others, and all if it has changed.
+    /// Reads those entries of a line that live at home; when it is read again, the others, and all
+    /// if it has changed.
     fn dump_line(
         &self,
         memory: &TableMemory<'_>,
@@ -175,7 +177,8 @@ mod tests {
             });
             lost += restored.evicted_live();
         }
-        // (It was 16 when ids came back line by line.) Of a million, as many as when they come for the first time.
+        // (It was 16 when ids came back line by line.) Of a million, as many as when they come for
+        // the first time.
         assert!(lost <= 2, "{lost} of a million");
     }
 }

@@ -1,13 +1,14 @@
 //! Tier 1: what was seen within the window, exactly.
 //!
 //! [`slot`] and [`tick`] are the bits, [`view`] what a look at a line tells, [`line`] the protocol, [`table`] the memory that
-//! it runs on; [`batch`] is the common case of it, made fast.
+//! it runs on; [`batch`] is the common case of it, made fast, and [`chunks`] how many digests go through that.
 
 #[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod avx2;
 #[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod avx512;
 mod batch;
+mod chunks;
 mod common;
 #[cfg(feature = "journal")]
 mod dump;
@@ -63,6 +64,7 @@ use self::tick::Tick;
 use crate::clock::{Reading, Stamp};
 use crate::digest::Digest;
 use crate::memory::LINE_BYTES;
+use crate::rules::{Rule, obeys};
 use crate::{Error, Outcome, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,10 +97,12 @@ use std::time::Duration;
 ///
 /// # Growth
 ///
-/// `capacity` is where the window starts. When its table is full it starts a larger one, and looks at the old one until everything
-/// in it has expired; when much less has come for three quarters of a window, a smaller one, so that memory goes back to the system
-/// within two windows, if there are calls that give it the time. [`with_max_memory_bytes`](Window::with_max_memory_bytes) says where it ends. A
-/// thread that lives as long as it takes gets the memory ready; in a rush, callers [help](crate::Builder::growth_thread).
+/// `capacity` is where the window starts. When its table is full it starts a larger one, and looks
+/// at the old one until everything in it has expired; when much less has come for three quarters of
+/// a window, a smaller one, so that memory goes back to the system within two windows, if there are
+/// calls that give it the time. [`with_max_memory_bytes`](Window::with_max_memory_bytes) says where
+/// it ends. A thread that lives as long as it takes gets the memory ready; in a rush, callers
+/// [help](crate::Builder::growth_thread).
 ///
 /// # Cost
 ///
@@ -171,7 +175,8 @@ impl Window {
         Window { refresh_on_duplicate, ..self }
     }
 
-    /// Makes duplicates extend their digests' stay, or not, from now on. Only before anybody else knows the window.
+    /// Makes duplicates extend their digests' stay, or not, from now on. Only before anybody else
+    /// knows the window.
     #[cfg(feature = "journal")]
     pub(crate) fn set_refresh_on_duplicate(&mut self, refresh_on_duplicate: bool) {
         self.refresh_on_duplicate = refresh_on_duplicate;
@@ -224,24 +229,6 @@ impl Window {
         self.tables().check(digest, self.refresh_on_duplicate, || self.tick_at(at), mine)
     }
 
-    /// Checks many digests at one time, which is faster than one by one: `outcomes` is cleared and then holds one outcome for
-    /// each digest, in order. Of equal digests the first is checked first.
-    pub fn check_batch(&self, digests: &[Digest], at: Timestamp, outcomes: &mut Vec<Outcome>) {
-        outcomes.clear();
-        outcomes.reserve(digests.len());
-        self.check_chunks(
-            digests.iter().copied(),
-            at.into(),
-            |_| 0,
-            |chunk, _, fresh| {
-                outcomes.extend((0..chunk.len()).map(|i| match fresh >> i & 1 {
-                    0 => Outcome::Duplicate,
-                    _ => Outcome::Fresh,
-                }));
-            },
-        );
-    }
-
     /// It is no earlier than this.
     #[inline(always)]
     pub(crate) fn advance(&self, at: Reading) {
@@ -254,7 +241,8 @@ impl Window {
         let mine = self.ticks.at(at);
         let tick = self.tables().common.agree(mine);
         // Exact, if it is: another window over the same journal has other ticks.
-        let reading = if tick.now == mine.now { at } else { self.ticks.reading_of(tick) };
+        let is_exact = tick.now == mine.now && obeys(Rule::ExactTimes);
+        let reading = if is_exact { at } else { self.ticks.reading_of(tick) };
         Stamp { reading, tick: tick.pack() }
     }
 
@@ -270,135 +258,12 @@ impl Window {
         Stamp { reading: at, tick: self.ticks.at(at).pack() }
     }
 
-    /// A reading of another window, which may lag by more than a tick of this one: one that this window forgets no earlier.
+    /// A reading of another window, which may lag by more than a tick of this one: one that this
+    /// window forgets no earlier.
     #[cfg(feature = "journal")]
     pub(crate) fn within_a_tick(&self, at: Reading) -> Reading {
         let beyond = at.lag_nanos.saturating_sub(self.ticks.nanos);
         Reading { time: at.time + Duration::from_nanos(beyond), lag_nanos: at.lag_nanos - beyond }
-    }
-
-    /// Checks digests in order; `skip` says which of a chunk not to check; `decided` gets the chunk,
-    /// these, and the set of those that are fresh.
-    #[inline(always)]
-    pub(crate) fn check_chunks(
-        &self,
-        digests: impl Iterator<Item = Digest>,
-        at: Reading,
-        skip: impl Fn(&Chunk) -> u64,
-        mut decided: impl FnMut(&Chunk, u64, u64),
-    ) {
-        let mut digests = digests.fuse();
-        let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
-        let newest = self.newest(chunk);
-        digests.by_ref().take(CHUNK).for_each(|digest| chunk.stage(&newest, digest));
-        chunk.ask(&newest);
-        while chunk.len() > 0 {
-            let newest = self.newest(next);
-            let skipped = skip(chunk);
-            let fresh = self.check_chunk(chunk, !skipped, at, || {
-                if let Some(digest) = digests.next() {
-                    next.stage(&newest, digest);
-                }
-            });
-            next.ask(&newest);
-            decided(chunk, skipped, fresh);
-            std::mem::swap(&mut chunk, &mut next);
-        }
-    }
-
-    /// Empties a chunk; what its ids are to be staged for.
-    #[inline(always)]
-    pub(crate) fn newest(&self, chunk: &mut Chunk) -> TableMemory<'_> {
-        let roster = self.tables().roster();
-        chunk.clear(roster);
-        self.tables().memory(roster.newest())
-    }
-
-    /// Checks those digests of a chunk that are in `todo`; the set of those that are fresh. `meanwhile` is called once for each digest
-    /// of the chunk.
-    #[inline(always)]
-    pub(crate) fn check_chunk(&self, chunk: &mut Chunk, todo: u64, at: Reading, mut meanwhile: impl FnMut()) -> u64 {
-        let tables = self.tables();
-        let tick = self.tick_at(at);
-        let roster = tables.roster();
-        if !roster.is_single() || roster != chunk.home() {
-            (0..chunk.len()).for_each(|_| meanwhile());
-            return self.check_chunk_across(chunk, todo, at);
-        }
-        let newest = tables.memory(roster.newest());
-        let decided = self.kernel.check_chunk(newest, chunk, todo, (tick, self.refresh_on_duplicate), meanwhile);
-        if decided.overtaken == 0 && tables.is_current(roster) {
-            return decided.fresh;
-        }
-        self.confirm(chunk, decided.fresh, at, Mine { roster, tick })
-            | self.check_chunk_across(chunk, decided.overtaken, at)
-    }
-
-    /// The same when there are several tables, or the time or the tables have just changed.
-    #[cold]
-    fn check_chunk_across(&self, chunk: &mut Chunk, todo: u64, at: Reading) -> u64 {
-        let tables = self.tables();
-        let (mut fresh, mut todo) = (0, todo & !0 >> (CHUNK - chunk.len().max(1)));
-        while todo != 0 {
-            let tick = self.tick_at(at);
-            let roster = tables.roster();
-            let newest = tables.memory(roster.newest());
-            if roster != chunk.home() {
-                chunk.move_to(roster, &newest);
-            }
-            if self.refresh_on_duplicate && !roster.is_single() {
-                let is_fresh = |i: usize| self.check_across(chunk.digest(i), at, None) == Outcome::Fresh;
-                return fresh | bits(todo).fold(0, |fresh, i| fresh | u64::from(is_fresh(i)) << i);
-            }
-            let mut seen = 0;
-            if !roster.is_single() {
-                tables.looks();
-                for older in roster.berths().skip(1) {
-                    let older = tables.memory(older);
-                    chunk.ask_in(&older, todo & !seen);
-                    seen |= self.kernel.seen_in(older, chunk, todo & !seen, tick, || ());
-                }
-            }
-            let refresh = self.refresh_on_duplicate;
-            let decided = self.kernel.check_chunk(newest, chunk, todo & !seen, (tick, refresh), || ());
-            fresh |= self.confirm(chunk, decided.fresh, at, Mine { roster, tick });
-            todo = decided.overtaken;
-        }
-        fresh
-    }
-
-    /// The set of those digests of a chunk that were seen within the window. Changes nothing. `meanwhile` is called once for each digest.
-    #[inline(always)]
-    pub(crate) fn seen_chunk(&self, chunk: &Chunk, at: Reading, mut meanwhile: impl FnMut()) -> u64 {
-        let tables = self.tables();
-        let all = !0 >> (CHUNK - chunk.len().max(1));
-        let mut staged = false;
-        loop {
-            let tick = self.tick_at(at);
-            let mut seen = 0;
-            for berth in tables.roster().berths() {
-                let memory = tables.memory(berth);
-                if std::mem::replace(&mut staged, true) {
-                    chunk.ask_in(&memory, all & !seen);
-                    seen |= self.kernel.seen_in(memory, chunk, all & !seen, tick, || ());
-                } else {
-                    seen |= self.kernel.seen_in(memory, chunk, all, tick, &mut meanwhile);
-                }
-            }
-            if !tables.common.overtaken(&tables.common.moment(tick)) {
-                return seen;
-            }
-        }
-    }
-
-    /// Digests of a chunk were inserted: whether that decides.
-    #[inline(always)]
-    fn confirm(&self, chunk: &Chunk, inserted: u64, at: Reading, mine: Mine) -> u64 {
-        if self.tables().is_current(mine.roster) {
-            return inserted;
-        }
-        let is_fresh = |i: usize| self.check_across(chunk.digest(i), at, Some(mine)) == Outcome::Fresh;
-        bits(inserted).fold(0, |fresh, i| fresh | u64::from(is_fresh(i)) << i)
     }
 
     /// Asks for the memory that a check of this digest will need, without waiting for it.
@@ -407,7 +272,8 @@ impl Window {
         self.tables().prefetch(self.tables().roster().newest(), digest);
     }
 
-    /// Returns true if the digest was seen within the window. Changes nothing, not even the time for others.
+    /// Returns true if the digest was seen within the window. Changes nothing, not even the time
+    /// for others.
     pub fn contains(&self, digest: Digest, at: Timestamp) -> bool {
         let tick = self.ticks.at(at.into());
         self.tables().contains(digest, || tick)

@@ -1,6 +1,7 @@
 //! A table that is being made ready, part by part, by everybody who has time for one.
 //!
-//! A part is a huge page: some tenths of a millisecond, and that is the longest that anybody who helps has to wait.
+//! A part is a huge page: some tenths of a millisecond, and that is the longest that anybody who
+//! helps has to wait.
 
 use super::tables::Tables;
 use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
@@ -9,7 +10,7 @@ use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
 pub(crate) struct Preparation {
     pub(crate) berth: usize,
     pub(crate) size: usize,
-    /// Which of the table's lives begins, if not the first.
+    /// The life of the table that begins, if it is not the first.
     life: Option<u64>,
     parts: u64,
     /// The part that nobody has begun.
@@ -18,7 +19,7 @@ pub(crate) struct Preparation {
     failed: StdAtomicBool,
 }
 
-/// What became of a part.
+/// The fate of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Done,
@@ -44,14 +45,15 @@ impl Preparation {
         }
     }
 
-    /// Whether there is a part that nobody has begun.
+    /// Returns true if there is a part that nobody has begun.
     pub(crate) fn has_more(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.parts
     }
 
     /// Makes one part ready.
     pub(crate) fn help(&self, tables: &Tables) -> Part {
-        // Relaxed: it hands out numbers, and nothing else. (As many too many as there are calls, far from 2^64.)
+        // Relaxed: it hands out numbers, and nothing else. (As many too many as there are calls,
+        // far from 2^64.)
         let part = self.next.fetch_add(1, Ordering::Relaxed);
         if part >= self.parts {
             return Part::NoneLeft;
@@ -61,7 +63,8 @@ impl Preparation {
         if !is_in_vain && tables.table(self.berth).prepare(part as usize, self.life).is_err() {
             self.failed.store(true, Ordering::Relaxed);
         }
-        // Release and acquire, partners of each other: who finishes the last part sees all others, and publishes them with the roster.
+        // Release and acquire, partners of each other: who finishes the last part sees all others,
+        // and publishes them with the roster.
         if self.done.fetch_add(1, Ordering::AcqRel) + 1 < self.parts {
             return Part::Done;
         }

@@ -15,8 +15,8 @@ pub struct WindowStats {
     pub live: u64,
     /// Digests that had to go although they were, or for a caller with a slower clock might have been, live.
     pub evicted_live: u64,
-    /// The shortest stay of late: how old the youngest digest was that was evicted within this window of time or the one before, and W if
-    /// none was. Most digests stay longer.
+    /// The shortest stay of late: how old the youngest digest was that was evicted within this
+    /// window of time or the one before, and W if none was. Most digests stay longer.
     pub effective_window: Duration,
     /// The grain of time; see [`Window::tick`].
     pub tick: Duration,

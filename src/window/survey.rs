@@ -22,11 +22,12 @@ impl Full {
     pub(crate) const LOSSLESS: Full = Full { load: RATED_LOAD * LOSSLESS_SHARE, displaced_a_line: 1.0 / 512.0 };
 }
 
-/// The share of the window within which a table has had enough in a rush: at more than twice the rate that it is rated for.
+/// The share of the window within which a table has had enough in a rush: at more than twice the
+/// rate that it is rated for.
 pub(crate) const RUSH: f64 = 1.0 / 3.0;
 
-/// The same sign if there may be a rush: what fills a table for the first time has displaced so many when it is at two thirds of what it is
-/// rated for.
+/// The same sign if there may be a rush: what fills a table for the first time has displaced so
+/// many when it is at two thirds of what it is rated for.
 pub(crate) const DISPLACED_IN_A_RUSH: f64 = 1.0 / 2048.0;
 
 /// The share of the window that the rate of ids is measured over, to decide whether less memory would do. (What was started
@@ -49,18 +50,18 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Whether ids may be coming faster than the table is rated for.
+    /// Returns true if ids may be coming faster than the table is rated for.
     pub(crate) fn may_become_rush(&self) -> bool {
         self.rushed > RATED_LOAD * 0.5
     }
 
-    /// Whether it is time to make the next table ready, in case of a rush.
+    /// Returns true if it is time to make the next table ready, in case of a rush.
     pub(crate) fn is_rush_ahead(&self) -> bool {
         self.rushed > RATED_LOAD * 0.65
     }
 
-    /// Whether ids come so fast that the table will be overfull long before the first of them expire. Then there is no point in waiting
-    /// until it loses some.
+    /// Returns true if ids come so fast that the table will be overfull long before the first of
+    /// them expire. Then there is no point in waiting until it loses some.
     pub(crate) fn is_rush(&self) -> bool {
         self.rushed > Full::LOSSLESS.load
     }

@@ -41,7 +41,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
         Ok(table)
     }
 
-    /// The same, but its memory is only promised until all of its parts are [prepared](Table::prepare).
+    /// The same, but its memory is only promised until all of its parts are
+    /// [prepared](Table::prepare).
     pub(crate) fn reserve(lines: usize) -> Result<Self, Error> {
         assert!(lines.is_multiple_of(2) && SLOTS <= self::SLOTS && LAP_BITS <= self::LAP_BITS);
         Ok(Table { lines: Lines::reserve(lines, "window")?, sweeps: Sweeps::new(lines) })
@@ -74,7 +75,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
         fill(&self.lines, Slot::default());
     }
 
-    /// Takes up a table that was retired; then its parts are to be [prepared](Table::prepare) for its next life.
+    /// Takes up a table that was retired; then its parts are to be [prepared](Table::prepare) for
+    /// its next life.
     ///
     /// Its slots start at a lap of their own, so that a caller who has stalled since it was retired and means to overwrite a
     /// slot that it saw unused cannot: unless it stalls through as many lives as there are laps.
@@ -131,7 +133,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
 }
 
 fn fill<const SLOTS: usize>(lines: &[Line<SLOTS>], content: Slot) {
-    // Release: partner of the acquire fence in `view`. Whoever sees a slot filled sees that its table was retired before.
+    // Release: partner of the acquire fence in `view`. Whoever sees a slot filled sees that its
+    // table was retired before.
     let slots = lines.iter().flat_map(|line| &line.0);
     slots.for_each(|slot| slot.store(content.0, Ordering::Release));
 }

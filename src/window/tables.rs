@@ -210,8 +210,9 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         }
     }
 
-    /// Returns true if an id was seen within the window, at a tick or later. Sets no time: a line is looked at, and swept, as of the latest
-    /// tick that others have agreed on, and what would be over by the caller's does not count.
+    /// Returns true if an id was seen within the window, at a tick or later. Sets no time: a line
+    /// is looked at, and swept, as of the latest tick that others have agreed on, and what would be
+    /// over by the caller's does not count.
     pub(crate) fn contains(&self, id: Digest, tick: impl Fn() -> Tick) -> bool {
         loop {
             let now = tick().now;
@@ -281,8 +282,9 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         (0..table.parts()).try_for_each(|part| table.prepare(part, life))
     }
 
-    /// Puts a table into a berth that is not in use: a new one, or the one that is there already. Which of its lives begins, if not the first: all of
-    /// its parts must be [prepared](Table::prepare) for it, by anybody.
+    /// Puts a table into a berth that is not in use: a new one, or the one that is there already.
+    /// Which of its lives begins, if not the first: all of its parts must be
+    /// [prepared](Table::prepare) for it, by anybody.
     ///
     /// Only whoever looks after the tables may call this and what follows, and only one at a time.
     pub(crate) fn reserve(&self, berth: usize, lines: usize) -> Result<Option<u64>, Error> {

@@ -240,7 +240,8 @@ impl Moment {
         Moment { limits: Limits { live, ..self.limits }, ..*self }
     }
 
-    /// This moment with "live" meaning: still so many ticks later. For whoever looks ahead and must not sweep for a time that nobody has agreed on.
+    /// This moment with "live" meaning: still so many ticks later. For whoever looks ahead and must
+    /// not sweep for a time that nobody has agreed on.
     pub(crate) fn seen_from(&self, ticks_later: u64) -> Self {
         // Beyond these, nothing is live.
         let later = ticks_later.min(1 << TICK_BITS) << TICK_SHIFT;

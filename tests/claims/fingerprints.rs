@@ -9,7 +9,7 @@ pub fn pay(dedup: &Dedup, id: impl AsRef<[u8]>, payload: &str) -> bool {
     claim.is_some_and(|claim| claim.complete().is_ok())
 }
 
-/// What a claim with a payload comes to; it is released if it can be had.
+/// Returns what a claim with a payload comes to; it is released if it can be had.
 pub fn ask(dedup: &Dedup, id: impl AsRef<[u8]>, payload: &str) -> &'static str {
     match dedup.claim_with(id, ClaimOptions::new().fingerprint(payload)) {
         Attempt::Claimed(_) => "claimed",

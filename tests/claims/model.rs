@@ -1,7 +1,8 @@
-//! Claims with and without fingerprints, checks and forgettings against a plain model: one caller, virtual time, operations drawn at random.
+//! Claims with and without fingerprints, checks and forgettings against a plain model: one caller,
+//! virtual time, operations drawn at random.
 //!
-//! What it insists on: a mismatch is said only of an id that is in flight or done with another payload, and always if that was less than a
-//! window ago and nothing had to be forgotten early.
+//! What it insists on: a mismatch is said only of an id that is in flight or done with another
+//! payload, and always if that was less than a window ago and nothing had to be forgotten early.
 
 use super::*;
 use proptest::prelude::*;
@@ -31,7 +32,7 @@ enum Op {
     Advance(u64),
     /// So many others come: if memory is short, some ids have to go.
     Others(u32),
-    /// What is held is lost; what is done is in the journal.
+    /// The engine is built again: what is held is lost; what is done is in the journal.
     Restart,
     /// The same with a snapshot.
     Move,
@@ -44,11 +45,11 @@ struct Config {
     crowded: bool,
 }
 
-/// What somebody who remembers everything knows of an id that is done.
+/// The knowledge of somebody who remembers everything about an id that is done.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     payload: Option<Payload>,
-    /// Whether the engine must still know the payload.
+    /// True if the engine must still know the payload.
     is_certain: bool,
     since: u64,
 }
@@ -94,7 +95,8 @@ impl Model {
         self.done.insert(id, Known { payload, is_certain: true, since: self.now });
     }
 
-    /// Whether the history speaks for what the window had to forget early, of which the payload is then not known.
+    /// Returns true if the history speaks for what the window had to forget early, of which the
+    /// payload is then not known.
     fn may_be_guessed(&self) -> bool {
         self.config.crowded && self.config.history == Some(Unconfirmed::Duplicate)
     }
@@ -153,7 +155,7 @@ impl Model {
     }
 }
 
-/// Where a run keeps what outlives an engine.
+/// The place where a run keeps what outlives an engine.
 struct Place(std::path::PathBuf);
 
 impl Place {

@@ -104,7 +104,7 @@ fn read_journal(directory: &Path) -> Read {
     read(Ok(dedup), recovered)
 }
 
-/// What an engine knows, which was told so many ids.
+/// Returns what an engine knows, which was told so many ids.
 fn read(dedup: Result<Dedup, Error>, told: u64) -> Read {
     match dedup {
         Ok(dedup) => {

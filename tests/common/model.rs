@@ -233,9 +233,10 @@ const END: u64 = 1 << 62;
 struct Both {
     dedup: Dedup,
     clock: ManualClock,
-    /// Whether a call without a time has gone by the clock.
+    /// True if a call without a time has gone by the clock.
     goes_by_clock: bool,
-    /// By how much the engine's time is ahead of that which it is given, once it has been given one.
+    /// By how much the engine's time is ahead of that which it is given, once it has been given
+    /// one.
     offset: Option<u64>,
     prepared: HashMap<u64, Prepared>,
     verdicts: Vec<Verdict>,

@@ -1,5 +1,5 @@
-//! Consumers as documents and examples show them: with a handler that fails, and somebody else who holds a claim, they acknowledge only what is
-//! done. What runs here is what is shown.
+//! Consumers as documents and examples show them: with a handler that fails, and somebody else who
+//! holds a claim, they acknowledge only what is done. What runs here is what is shown.
 
 mod shown;
 
@@ -86,7 +86,8 @@ fn a_batch_is_acknowledged_as_far_as_it_is_done() {
         if id == "fails" { Err("it is down".into()) } else { Ok(()) }
     };
     assert_eq!(durable_consumer::consume(&dedup, &batch, &mut handle).unwrap(), ["done", "new"]);
-    // What has failed is to be had at once; what is done is done, and the other's claim is still its own.
+    // What has failed is to be had at once; what is done is done, and the other's claim is still
+    // its own.
     assert_eq!(durable_consumer::consume(&dedup, &batch, &mut handle).unwrap(), ["done", "new", "new"]);
     elsewhere.complete().unwrap();
     assert_eq!(durable_consumer::consume(&dedup, &["elsewhere"], &mut handle).unwrap(), ["elsewhere"]);

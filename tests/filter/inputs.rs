@@ -1,5 +1,5 @@
-//! Input that other programs take, too, and input that nobody should: closed descriptors, the output itself, padded and
-//! damaged gzip, odd JSON, quoted fields with line breaks.
+//! Input that other programs take, too, and input that nobody should: closed descriptors, the
+//! output itself, padded and damaged gzip, odd JSON, quoted fields with line breaks.
 
 use crate::bytes::gzip;
 use crate::{filter, printed, run};

@@ -1,7 +1,9 @@
-//! `--state` and the worst moments: writers killed, asked to end, and left by their readers, again and again until they get done.
+//! `--state` and the worst moments: writers killed, asked to end, and left by their readers, again
+//! and again until they get done.
 //!
-//! Whatever happens: no line is missing, none is glued to another, and a run repeats nothing but what the one before it has printed
-//! last. `HAPAX_FILTER_KILLS` says how many; `HAPAX_SEED` repeats a run.
+//! Whatever happens: no line is missing, none is glued to another, and a run repeats nothing but
+//! what the one before it has printed last. `HAPAX_FILTER_KILLS` says how many; `HAPAX_SEED`
+//! repeats a run.
 
 use crate::filter;
 use crate::inputs::Directory;
@@ -13,7 +15,7 @@ use std::io::Read;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// What a run is started with, and what it should print in all.
+/// The arguments that a run is started with, and what it should print in all.
 struct Scenario {
     args: Vec<String>,
     name: String,
@@ -22,7 +24,7 @@ struct Scenario {
     to_file: bool,
 }
 
-/// How a run is brought to its end.
+/// The way a run is brought to its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Killed,
@@ -31,7 +33,7 @@ enum End {
     Itself,
 }
 
-/// What all runs together have shown.
+/// The counts of all runs together.
 #[derive(Debug, Default)]
 struct Counts {
     killed: u64,
@@ -135,7 +137,8 @@ fn to_file(mut child: Child, end: End, after: Duration) -> End {
     ended(&mut child, end)
 }
 
-/// Reads what a run writes, slowly or not, and ends it, or goes away: what was read, and how it has ended.
+/// Reads what a run writes, slowly or not, and ends it, or goes away: what was read, and how it has
+/// ended.
 fn to_pipe(random: &mut Random, mut child: Child, end: End, after: Duration) -> (Vec<u8>, End) {
     let mut stdout = child.stdout.take().unwrap();
     let enough = if end == End::Left { random.below(2_000_000) as usize } else { usize::MAX };
@@ -178,8 +181,8 @@ fn ended(child: &mut Child, end: End) -> End {
     }
 }
 
-/// Reads whole lines: each must be one that is expected, the next one, or one that a run repeats: no earlier than where that run's
-/// predecessor began. How many were repeated.
+/// Reads whole lines: each must be one that is expected, the next one, or one that a run repeats:
+/// no earlier than where that run's predecessor began. How many were repeated.
 fn judge(scenario: &Scenario, printed: &[u8]) -> u64 {
     let (mut next, mut run, mut repeated) = (0, 0, 0);
     let lines = printed.split(|byte| *byte == b'\n');

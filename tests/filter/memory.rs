@@ -1,4 +1,5 @@
-//! Memory follows the number of different ids, and nothing else: not the number of lines, nor what a file's size could mean.
+//! Memory follows the number of different ids, and nothing else: not the number of lines, nor what
+//! a file's size could mean.
 #![cfg(target_os = "linux")]
 
 use crate::bytes::gzip;
@@ -7,7 +8,8 @@ use crate::inputs::{Directory, shell};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// The most memory that a process had, in MB, once it has ended well. (What `wait4` says counts what we had when it was started.)
+/// The most memory that a process had, in MB, once it has ended well. (What `wait4` says counts
+/// what we had when it was started.)
 fn peak_mb(mut child: Child) -> u64 {
     let mut peak_kb = 0;
     loop {

@@ -12,7 +12,7 @@ fn with_window(window: &'static str) -> Vec<&'static str> {
     [&TIMES[..], &["--window", window]].concat()
 }
 
-/// What a run over these files prints, and says.
+/// Returns what a run over these files prints, and says.
 fn said(state: &State, args: &[&str], files: &[&str]) -> (String, String) {
     let output = state.filter(args).args(files).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -344,7 +344,8 @@ fn what_nobody_has_read_of_a_pipe_is_printed_again() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_is_an_error_that_names_it() {
-    // A tmpfs of 300 kB, in a namespace where that may be mounted; or a limit on the length of files.
+    // A tmpfs of 300 kB, in a namespace where that may be mounted; or a limit on the length of
+    // files.
     let directory = Directory::new("full");
     let text: String = (0..100_000).map(|i| format!("{i}\n")).collect();
     directory.file("in", text.as_bytes());

@@ -275,7 +275,8 @@ async fn what_was_forgotten_was_for_another_message_and_so_is_a_mismatch() {
     }
 }
 
-/// The store's record is what counts: where it has gone, what memory has seen must not become a mismatch of the same message.
+/// The store's record is what counts: where it has gone, what memory has seen must not become a
+/// mismatch of the same message.
 #[tokio::test]
 async fn what_the_store_does_not_know_any_more_is_no_mismatch_of_the_same_message() {
     for (world, engine) in both().await {

@@ -1,18 +1,21 @@
 //! Which of standard input, output and error were closed when the process began.
 //!
-//! Rust's runtime opens `/dev/null` in place of those that are, before `main`: from then on they cannot be told from ones that
-//! were redirected there. So this looks before, where the C runtime calls what is to be initialized.
+//! Rust's runtime opens `/dev/null` in place of those that are, before `main`: from then on they
+//! cannot be told from ones that were redirected there. So this looks before, where the C runtime
+//! calls what is to be initialized.
 
 #[cfg(unix)]
 mod before_main {
     use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-    /// A bit for each of the descriptors 0 to 2. Only this file needs it; there is one thread when it is written.
+    /// A bit for each of the descriptors 0 to 2. Only this file needs it; there is one thread when
+    /// it is written.
     static CLOSED: AtomicU8 = AtomicU8::new(0);
 
     extern "C" fn look() {
         for descriptor in 0..3 {
-            // SAFETY: asking for the flags of a descriptor changes nothing, also if there is no such descriptor.
+            // SAFETY: asking for the flags of a descriptor changes nothing, also if there is no
+            // such descriptor.
             let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
             // It fails for no other reason than that the descriptor is not open.
             if flags == -1 {
@@ -21,8 +24,8 @@ mod before_main {
         }
     }
 
-    // SAFETY: the section holds pointers to functions of this type, and this one needs nothing of Rust's runtime, which is
-    // not there yet: it makes system calls and writes to a static atomic.
+    // SAFETY: the section holds pointers to functions of this type, and this one needs nothing of
+    // Rust's runtime, which is not there yet: it makes system calls and writes to a static atomic.
     #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
     #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
     #[used]

@@ -2,7 +2,7 @@
 
 use super::super::Claims;
 use super::super::map::{Begun, Ended, Request};
-use super::super::shards::Marks;
+use super::super::marks::Marks;
 use super::judge::{Answer, History};
 use super::{Op, Scenario};
 use crate::digest::Digest;

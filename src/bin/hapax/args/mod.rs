@@ -90,8 +90,9 @@ pub struct FilterArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "What is remembered")]
     pub window: Option<Duration>,
 
-    /// How many ids to have room for to begin with; without it, a million, or as many as the input can have if that is less.
-    /// Memory grows with the number of ids in any case; room for all of them from the beginning is a little faster
+    /// How many ids to have room for to begin with; without it, a million, or as many as the input
+    /// can have if that is less. Memory grows with the number of ids in any case; room for all of
+    /// them from the beginning is a little faster
     #[arg(long, value_name = "IDS", value_parser = capacity, help_heading = "What is remembered")]
     pub capacity: Option<usize>,
 
@@ -111,17 +112,19 @@ pub struct FilterArgs {
 
     /// Remember ids in this directory, and how far each input was printed, from one run to the next
     ///
-    /// However a run ends, the next one with the same inputs goes on from there: no line is missing, none is glued to another, and what is
-    /// printed again is at most what was printed last. To a file, what was written counts as printed (half a line at its end is
-    /// cut off); to a pipe, what its reader has taken; to anything else, what was written. A file that was replaced or cut short is new, and
-    /// so is a stream that begins otherwise; one that begins the same is skipped up to where it was, unless it was read to its
-    /// end and --window goes by the time of arrival. With other options for what events are, or for what is printed, an input is
+    /// However a run ends, the next one with the same inputs goes on from there: no line is
+    /// missing, none is glued to another, and what is printed again is at most what was printed
+    /// last. To a file, what was written counts as printed (half a line at its end is cut off); to
+    /// a pipe, what its reader has taken; to anything else, what was written. A file that was
+    /// replaced or cut short is new, and so is a stream that begins otherwise; one that begins the
+    /// same is skipped up to where it was, unless it was read to its end and --window goes by the
+    /// time of arrival. With other options for what events are, or for what is printed, an input is
     /// read from its beginning
     #[arg(long, value_name = "DIR", help_heading = "What is remembered")]
     pub state: Option<PathBuf>,
 
-    /// What to do if files in the state's directory are damaged or missing, in a way that no crash leaves. What is kept is said, and what is
-    /// lost; then the exit code is 5
+    /// What to do if files in the state's directory are damaged or missing, in a way that no crash
+    /// leaves. What is kept is said, and what is lost; then the exit code is 5
     #[arg(
         long,
         value_name = "ACTION",
@@ -131,8 +134,9 @@ pub struct FilterArgs {
     )]
     pub damage: Damage,
 
-    /// The seed of the hash function: with the same one, a run that has to forget ids early is the same each time. It is drawn at
-    /// random otherwise, so that nobody can choose ids that collide. With --state it is the one of the first run
+    /// The seed of the hash function: with the same one, a run that has to forget ids early is the
+    /// same each time. It is drawn at random otherwise, so that nobody can choose ids that collide.
+    /// With --state it is the one of the first run
     #[arg(long, value_name = "N", help_heading = "What is remembered")]
     pub seed: Option<u64>,
 
@@ -263,7 +267,8 @@ pub struct FormatArgs {
     pub delimiter: u8,
     /// What fields are quoted with, doubled within (RFC 4180): one character, or `none`; default: " if the delimiter is , or ;
     ///
-    /// Quoted fields may have line breaks, where the id or the time is a field or a column: then a record ends with its last line.
+    /// Quoted fields may have line breaks, where the id or the time is a field or a column: then a
+    /// record ends with its last line.
     #[arg(long, value_name = "CHAR", value_parser = quote)]
     pub quote: Option<Quote>,
     /// The first line of each file is a header: it is no event, and printed once

@@ -5,34 +5,37 @@ use clap::ValueEnum;
 use hapax::EventTime;
 use std::time::Duration;
 
-/// Which times of events are refused, and what becomes of their lines.
+/// The options that say which times of events are refused, and what becomes of their lines.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Times that cannot be right")]
 pub struct RefusingArgs {
-    /// Refuse events that are ahead of the clock by more than this: one from the year 2200 would end the window of all ids. The
-    /// window without it, at least a minute
+    /// Refuse events that are ahead of the clock by more than this: one from the year 2200 would
+    /// end the window of all ids. The window without it, at least a minute
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "time", conflicts_with = "time_unrelated")]
     pub max_skew: Option<Duration>,
 
-    /// Refuse events that are more than this earlier than the latest one. Without it none is too late: each counts as of the latest
-    /// time
+    /// Refuse events that are more than this earlier than the latest one. Without it none is too
+    /// late: each counts as of the latest time
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "time")]
     pub allowed_lateness: Option<Duration>,
 
-    /// Times are no times of day: seconds since a machine was started, a simulation. None is ahead of the clock
+    /// Times are no times of day: seconds since a machine was started, a simulation. None is ahead
+    /// of the clock
     #[arg(long, requires = "time")]
     pub time_unrelated: bool,
 
-    /// Refuse events that are more than this ahead of the latest one, until 16 in a row agree: then it was a pause
+    /// Refuse events that are more than this ahead of the latest one, until 16 in a row agree: then
+    /// it was a pause
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "time_unrelated")]
     pub max_jump: Option<Duration>,
 
-    /// What to do with a line whose time is refused: nobody knows whether it is a duplicate, and its id is not remembered
+    /// What to do with a line whose time is refused: nobody knows whether it is a duplicate, and
+    /// its id is not remembered
     #[arg(long, value_name = "ACTION", default_value = "pass")]
     pub refused: Refused,
 }
 
-/// What becomes of a line whose time is refused.
+/// The treatment of a line whose time is refused.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum Refused {
     /// Print it
@@ -59,7 +62,8 @@ impl RefusingArgs {
         }
     }
 
-    /// Whether an event of `at` after one of `latest` must be checked by itself: it may be refused where its neighbours are not.
+    /// Returns true if an event of `at` after one of `latest` must be checked by itself: it may be
+    /// refused where its neighbours are not.
     pub fn stands_alone(&self, latest_nanos: u64, at_nanos: u64) -> bool {
         let beyond =
             |bound: Option<Duration>, distance: u64| bound.is_some_and(|bound| u128::from(distance) > bound.as_nanos());

@@ -13,19 +13,21 @@ pub struct Blocks {
     line_bytes_max: usize,
     /// The rest of a record that is too long is still to be skipped.
     skipping: bool,
-    /// Lines that were skipped since this was asked for, and those of a record that was only just found to be too long.
+    /// Lines that were skipped since this was asked for, and those of a record that was only just
+    /// found to be too long.
     skipped: u64,
     skipped_just: u64,
     ended: bool,
     beginning: Beginning,
     /// Bytes of the content that were read.
     read: u64,
-    /// Where the last block began in the content, and how much of it is none of it: an end that a line did not have.
+    /// The offset in the content at which the last block began, and how much of it is none of it:
+    /// an end that a line did not have.
     start: u64,
     added: u64,
 }
 
-/// What the next block is.
+/// The next block, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Block {
     /// Whole records, each with its end.
@@ -61,38 +63,41 @@ impl Blocks {
         Blocks { read: offset, start: offset, beginning, ..self }
     }
 
-    /// Where the last block began in the content. What is too long, and was skipped, is in none.
+    /// Returns the offset in the content at which the last block began. What is too long, and was
+    /// skipped, is in none.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Where the last block ends in the content, with what was added to it.
+    /// Returns the offset in the content at which the last block ends, with what was added to it.
     pub fn end(&self) -> u64 {
         self.read + self.added - self.rest.len() as u64
     }
 
-    /// How many bytes of the last block are not in the content: the end of a line that had none.
+    /// Returns the number of bytes of the last block that are not in the content: the end of a line
+    /// that had none.
     pub fn added(&self) -> u64 {
         self.added
     }
 
-    /// How many bytes of the content were read.
+    /// Returns the number of bytes of the content that were read.
     pub fn read(&self) -> u64 {
         self.read
     }
 
-    /// How the content begins, as far as it was read: its first line, and all that is compared.
+    /// Returns the beginning of the content, as far as it was read: its first line, and all that is
+    /// compared.
     pub fn beginning(&self) -> (Span, Span) {
         self.beginning.spans()
     }
 
-    /// How many lines were skipped since the last call.
+    /// Returns the number of lines that were skipped since the last call.
     pub fn take_skipped(&mut self) -> u64 {
         std::mem::take(&mut self.skipped)
     }
 
-    /// Reads the next block, and where its records end, into buffers whose memory is reused. The last record gets an end if it
-    /// has none.
+    /// Reads the next block, and where its records end, into buffers whose memory is reused. The
+    /// last record gets an end if it has none.
     pub fn next(&mut self, block: &mut Vec<u8>, ends: &mut Vec<u32>) -> io::Result<Block> {
         block.clear();
         ends.clear();

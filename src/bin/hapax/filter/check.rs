@@ -35,7 +35,8 @@ impl Checker {
         Checker { dedup, time, refusing, tick_nanos, stream_time: latest, verdicts: Vec::new() }
     }
 
-    /// Fills in the verdicts of a batch. If an event is refused and that is an error, the batch ends before it.
+    /// Fills in the verdicts of a batch. If an event is refused and that is an error, the batch
+    /// ends before it.
     pub fn check(&mut self, batch: &mut Batch) -> Result<(), Failure> {
         let ids = batch.ids.iter().copied();
         batch.runs.clear();
@@ -53,8 +54,9 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks runs of events whose times the engine cannot tell apart at one of these times. What is refused moves no time: if a run
-    /// is, its first event alone has to be, and the rest is seen without it.
+    /// Checks runs of events whose times the engine cannot tell apart at one of these times. What
+    /// is refused moves no time: if a run is, its first event alone has to be, and the rest is seen
+    /// without it.
     fn check_events(&mut self, Batch { ids, times, verdicts, runs, .. }: &mut Batch) {
         let mut start = 0;
         while start < ids.len() {
@@ -86,7 +88,8 @@ impl Checker {
         self.verdicts.first().is_some_and(|verdict| verdict.refusal().is_some())
     }
 
-    /// The time to check an event of `time` at: a late one counts as of stream time, unless it may be too late.
+    /// The time to check an event of `time` at: a late one counts as of stream time, unless it may
+    /// be too late.
     fn at(&self, time: Timestamp) -> Timestamp {
         if self.stands_alone(self.stream_time, time) { time } else { time.max(self.stream_time) }
     }

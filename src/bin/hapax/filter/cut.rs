@@ -1,4 +1,5 @@
-//! Where records end: at the end of a line, or, where fields are quoted, at one outside of quotes. Pure.
+//! Where records end: at the end of a line, or, where fields are quoted, at one outside of quotes.
+//! Pure.
 
 use super::fields::Dialect;
 use csv_core::{ReadFieldResult, Reader};
@@ -23,7 +24,8 @@ impl Cutter {
         }
     }
 
-    /// Where the record under way ends in the piece that comes next, or nothing if it goes on behind it.
+    /// Returns the end of the record under way in the piece that comes next, or nothing if it goes
+    /// on behind it.
     #[inline]
     pub fn end(&mut self, piece: &[u8]) -> Option<usize> {
         let Cutter::Quoted { reader, quote, inside } = self else {

@@ -77,7 +77,8 @@ impl Extractor {
         })
     }
 
-    /// How records are divided into fields, if any field is asked for; otherwise lines are records.
+    /// Returns the way records are divided into fields, if any field is asked for; otherwise lines
+    /// are records.
     pub fn dialect(&self) -> Option<Dialect> {
         let is_field = |place: &Place| matches!(place, Place::Field(_) | Place::Column { .. });
         let asked = is_field(&self.id) || self.time.as_ref().is_some_and(|(place, _)| is_field(place));

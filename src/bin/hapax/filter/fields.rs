@@ -15,7 +15,8 @@ pub struct Dialect {
 #[derive(Debug)]
 pub struct Splitter {
     dialect: Dialect,
-    /// Reads quoted fields, each from its beginning. (Its clones are no readers: csv-core 0.1.13 forgets half of them.)
+    /// Reads quoted fields, each from its beginning. (Its clones are no readers: csv-core 0.1.13
+    /// forgets half of them.)
     reader: Option<RefCell<Reader>>,
 }
 
@@ -98,7 +99,8 @@ impl Splitter {
             return Err("a quoted field does not end");
         }
         let field = &line[..raw];
-        // What a reader takes for content may be more than what is quoted: it takes what comes after a closing quote, too.
+        // What a reader takes for content may be more than what is quoted: it takes what comes
+        // after a closing quote, too.
         if !field.ends_with(&[quote]) || raw != 2 + content + quotes {
             return Err("there is something between a closing quote and the delimiter");
         }
@@ -113,7 +115,7 @@ impl Splitter {
     }
 }
 
-/// How far a field goes, and what a reader makes of it.
+/// The extent of a field, and what a reader makes of it.
 struct Extent {
     /// Bytes of the field as it is written.
     raw: usize,

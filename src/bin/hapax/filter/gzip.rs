@@ -1,22 +1,23 @@
-//! Gzip as `gzip -d` takes it: members one after the other; zeros behind the last one are padding, and anything else there is
-//! ignored with a warning. A member that is cut off or damaged is an error.
+//! Gzip as `gzip -d` takes it: members one after the other; zeros behind the last one are padding,
+//! and anything else there is ignored with a warning. A member that is cut off or damaged is an
+//! error.
 
 use flate2::bufread::GzDecoder;
 use std::io::{self, BufRead, Read};
 use std::path::PathBuf;
 
-/// How each member begins.
+/// The bytes that each member begins with.
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Decompresses members one after the other.
 pub struct Members<R> {
     /// The member under way, and what comes behind it; nothing once all is read.
     member: Option<GzDecoder<AfterMagic<R>>>,
-    /// How the input is called in a warning, if one is wanted.
+    /// The name of the input in a warning, if one is wanted.
     name: Option<PathBuf>,
 }
 
-/// What is behind a member.
+/// The bytes behind a member.
 enum Behind {
     Member,
     Nothing,

@@ -77,7 +77,7 @@ impl Source {
     }
 }
 
-/// Which file it is, by device and inode, if it is an ordinary one.
+/// Returns the file's identity, by device and inode, if it is an ordinary one.
 #[cfg(unix)]
 pub fn identity(meta: &Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
@@ -129,7 +129,8 @@ impl Read for Counted {
     }
 }
 
-/// Up to `len` bytes at a place, without moving the file's position, which standard input shares with its owner.
+/// Up to `len` bytes at a place, without moving the file's position, which standard input shares
+/// with its owner.
 pub fn read_at(file: &File, at: u64, len: usize) -> Option<Vec<u8>> {
     let mut buffer = vec![0; len];
     let mut filled = 0;
@@ -181,7 +182,8 @@ impl Compression {
     }
 }
 
-/// Decompresses what is compressed, by content. If it has a name, odd ends of it are worth a warning.
+/// Decompresses what is compressed, by content. If it has a name, odd ends of it are worth a
+/// warning.
 pub fn decompress<R: Read + Send + 'static>(input: R, name: Option<&Path>) -> io::Result<Box<dyn Read + Send>> {
     let mut input = input;
     let mut beginning = Vec::new();

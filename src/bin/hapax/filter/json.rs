@@ -32,8 +32,8 @@ impl Pointer {
         }
     }
 
-    /// Takes a level at a time, which never decodes a string that the pointer does not go through: one that is no Unicode may
-    /// stand where it leads nowhere.
+    /// Takes a level at a time, which never decodes a string that the pointer does not go through:
+    /// one that is no Unicode may stand where it leads nowhere.
     fn step_by_step<'a>(&self, line: &'a [u8]) -> serde_json::Result<Option<&'a RawValue>> {
         let mut value: &RawValue = serde_json::from_slice(line)?;
         for token in self.0.chunks(1) {
@@ -57,8 +57,8 @@ fn walk<'a>(line: &'a [u8], tokens: &[String]) -> serde_json::Result<Option<&'a 
     Ok(found)
 }
 
-/// A string, borrowed if nothing in it is escaped. JSON's strings are of 16-bit units, and half of a surrogate pair need not
-/// have its other half: then it is as WTF-8 has it.
+/// A string, borrowed if nothing in it is escaped. JSON's strings are of 16-bit units, and half of
+/// a surrogate pair need not have its other half: then it is as WTF-8 has it.
 struct Text<'a>(Cow<'a, [u8]>);
 
 impl<'a> serde::Deserialize<'a> for Text<'a> {

@@ -98,7 +98,7 @@ impl Lines {
         self.rules.line_bytes_max
     }
 
-    /// What cuts files into records.
+    /// Returns the cutter of files into records.
     pub fn cutter(&self) -> Cutter {
         Cutter::new(self.extractor.dialect())
     }
@@ -129,7 +129,7 @@ impl Lines {
         self.line_number = lines + 1;
     }
 
-    /// How many lines of the file were read.
+    /// Returns the number of lines of the file that were read.
     pub fn read(&self) -> u64 {
         self.line_number - 1
     }
@@ -139,7 +139,7 @@ impl Lines {
         self.line_number += lines;
     }
 
-    /// What the next record is, without its end.
+    /// Returns the next record, without its end.
     #[inline]
     pub fn next<'a>(&mut self, line: &'a [u8]) -> Result<Line<'a>, BadLine> {
         let is = if self.at_header { Line::Unchecked(self.header(line)?) } else { self.line(line)? };

@@ -1,8 +1,9 @@
 //! `hapax filter`: lines in, first sightings out.
 //!
-//! Three stages, a thread each, hand batches of lines on: [`parse`] reads, splits ([`lines`]) and digests; [`check`] asks the engine; [`print`]
-//! writes, [`state`] records what was taken, and the empty batch goes back. There are a few batches in all, so memory stays the same
-//! however long the input is.
+//! Three stages, a thread each, hand batches of lines on: [`parse`] reads, splits ([`lines`]) and
+//! digests; [`check`] asks the engine; [`print`] writes, [`state`] records what was taken, and the
+//! empty batch goes back. There are a few batches in all, so memory stays the same however long the
+//! input is.
 
 pub mod blocks;
 mod check;
@@ -104,11 +105,12 @@ struct Last {
     signals: Signals,
 }
 
-/// How long to wait for a batch before looking whether a reader has taken what lies in the pipe.
+/// The time to wait for a batch before looking whether a reader has taken what lies in the pipe.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Last {
-    /// Prints a batch and records it, or does what is to be done meanwhile. Returns how long to wait for the next one.
+    /// Prints a batch and records it, or does what is to be done meanwhile. Returns how long to
+    /// wait for the next one.
     fn take(&mut self, next: Next) -> Result<Option<Duration>, Failure> {
         let Last { printer, state, counts, progress, signals } = self;
         if let Next::Batch(batch) = next {

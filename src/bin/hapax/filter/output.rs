@@ -1,4 +1,5 @@
-//! Standard output: what kind of thing it is, how much was written to it, and how much of that somebody has.
+//! Standard output: what kind of thing it is, how much was written to it, and how much of that
+//! somebody has.
 
 use super::input::{enlarge_pipe, identity};
 use std::fs::File;
@@ -12,7 +13,7 @@ pub struct Output {
     written: u64,
 }
 
-/// What the output is.
+/// The kind of the output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// An ordinary file, by device and inode.
@@ -43,23 +44,23 @@ impl Output {
         &self.file
     }
 
-    /// How many bytes were written.
+    /// Returns the number of bytes that were written.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Where a file ends for us, after what was written.
+    /// Returns the offset at which a file ends for us, after what was written.
     pub fn position(&mut self) -> io::Result<u64> {
         self.file.stream_position()
     }
 
-    /// Where a file will be written to next: at its end if it is appended to.
+    /// Returns the offset at which a file will be written to next: at its end if it is appended to.
     pub fn position_at_end(&mut self) -> io::Result<u64> {
         if appends(&self.file) { self.file.metadata().map(|meta| meta.len()) } else { self.file.stream_position() }
     }
 
-    /// How many of the bytes that were written somebody has: all of them but those that lie unread in a pipe. If others write to
-    /// it, too, their bytes count as ours.
+    /// Returns the number of bytes written that somebody has: all of them but those that lie unread
+    /// in a pipe. If others write to it, too, their bytes count as ours.
     pub fn taken(&self) -> u64 {
         match self.kind {
             Kind::Pipe => self.written.saturating_sub(unread(&self.file)),
@@ -72,9 +73,10 @@ impl Output {
         has_lost_its_reader(&self.file, pause)
     }
 
-    /// Goes to the end of a file that is appended to, and cuts off half a line that a run has left there which had recorded that
-    /// it was at `length`: what follows the last end of a line, but nothing before `length`. Begins a new line if that cannot be
-    /// done, or if it is unknown whose half line it is.
+    /// Goes to the end of a file that is appended to, and cuts off half a line that a run has left
+    /// there which had recorded that it was at `length`: what follows the last end of a line, but
+    /// nothing before `length`. Begins a new line if that cannot be done, or if it is unknown whose
+    /// half line it is.
     pub fn mend_end(&mut self, length: Option<u64>) -> io::Result<()> {
         let end = self.file.metadata()?.len();
         if end == 0 || self.position_at_end()? != end {
@@ -89,13 +91,15 @@ impl Output {
             }
             Some(_) => self.write_all(b"\n"),
             None if ours == Some(end) => Ok(()),
-            // It may be written to, but not read. An empty line too much is better than two lines in one.
+            // It may be written to, but not read. An empty line too much is better than two lines
+            // in one.
             None => self.write_all(b"\n"),
         }
     }
 
-    /// How many bytes come after the last end of a line, up to the file's end and no further back than `from`. It takes a
-    /// descriptor of its own, since this one may be for writing only; nothing if there is none to be had.
+    /// Returns the number of bytes after the last end of a line, up to the file's end and no
+    /// further back than `from`. It takes a descriptor of its own, since this one may be for
+    /// writing only; nothing if there is none to be had.
     fn half_line(&self, from: u64, end: u64) -> Option<u64> {
         const STEP: u64 = 64 << 10;
         let mut file = File::open(OWN_PATH).ok()?;
@@ -158,7 +162,8 @@ mod of_unix {
     /// Bytes that lie in a pipe; none if the system does not say.
     pub fn unread(pipe: &File) -> u64 {
         let mut unread: libc::c_int = 0;
-        // SAFETY: the descriptor is open as long as `pipe` is, and FIONREAD writes one c_int, to where there is one.
+        // SAFETY: the descriptor is open as long as `pipe` is, and FIONREAD writes one c_int, to
+        // where there is one.
         let result = unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD as _, &raw mut unread) };
         if result == 0 { u64::try_from(unread).unwrap_or(0) } else { 0 }
     }
@@ -167,13 +172,15 @@ mod of_unix {
     pub fn has_lost_its_reader(pipe: &File, pause: Duration) -> bool {
         let mut asked = libc::pollfd { fd: pipe.as_raw_fd(), events: 0, revents: 0 };
         let pause_ms = libc::c_int::try_from(pause.as_millis()).unwrap_or(libc::c_int::MAX);
-        // SAFETY: there is one pollfd, which lives until the call returns, with a descriptor that is open as long as `pipe` is.
+        // SAFETY: there is one pollfd, which lives until the call returns, with a descriptor that
+        // is open as long as `pipe` is.
         let found = unsafe { libc::poll(&raw mut asked, 1, pause_ms) };
         found > 0 && asked.revents & (libc::POLLERR | libc::POLLNVAL) != 0
     }
 
     pub fn appends(file: &File) -> bool {
-        // SAFETY: asking for the flags of a descriptor, which is open as long as `file` is, changes nothing.
+        // SAFETY: asking for the flags of a descriptor, which is open as long as `file` is, changes
+        // nothing.
         let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
         flags != -1 && flags & libc::O_APPEND != 0
     }
@@ -182,7 +189,7 @@ mod of_unix {
 #[cfg(not(unix))]
 use elsewhere::{appends, has_lost_its_reader, is_pipe, unread};
 
-/// Where nobody can ask, what was written counts.
+/// Counts what was written as taken, where nobody can ask.
 #[cfg(not(unix))]
 mod elsewhere {
     use std::fs::{File, Metadata};

@@ -30,9 +30,9 @@ pub struct Batch {
     pub runs: Vec<(usize, Timestamp)>,
     /// Lines that were dropped while they were read, as too long.
     pub too_long: u64,
-    /// How its input is called in messages.
+    /// The name of its input in messages.
     pub name: String,
-    /// How far its input is when this is done.
+    /// The place that its input has come to when this is done.
     pub place: Place,
     /// A header that an earlier run has printed, perhaps to another output.
     pub header: Option<Vec<u8>>,
@@ -52,7 +52,8 @@ impl Batch {
 }
 
 impl Batch {
-    /// Ends before the record of this checked id, as if it had not been read; the number of its line.
+    /// Ends before the record of this checked id, as if it had not been read; the number of its
+    /// line.
     pub fn cut_before(&mut self, id: usize) -> u64 {
         let mut record = id;
         for (at, _) in &self.unchecked {
@@ -192,8 +193,9 @@ impl Parser {
         }
     }
 
-    /// Finds the records of a batch, and digests their ids, but for those that were printed `before`, which are taken out. If a line
-    /// is bad and that is an error, what comes before it stays.
+    /// Finds the records of a batch, and digests their ids, but for those that were printed
+    /// `before`, which are taken out. If a line is bad and that is an error, what comes before it
+    /// stays.
     fn parse(&mut self, batch: &mut Batch, before: &mut Place, blocks: &Blocks) -> Result<(), BadLine> {
         if blocks.start() < before.offset {
             self.skip(batch, before, blocks.start())?;
@@ -227,7 +229,8 @@ impl Parser {
         parsed
     }
 
-    /// Takes out the records that were printed before; the first of them may be a header that columns are learnt from.
+    /// Takes out the records that were printed before; the first of them may be a header that
+    /// columns are learnt from.
     fn skip(&mut self, batch: &mut Batch, before: &Place, start: u64) -> Result<(), BadLine> {
         let mut at = 0;
         let mut covered = 0;

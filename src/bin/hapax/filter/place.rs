@@ -4,14 +4,14 @@ use super::lines::without_end;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// How far an input was printed, and how to tell whether another one is the same.
+/// The place up to which an input was printed, and how to tell whether another one is the same.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Place {
-    /// Which input: a file by device and inode, standard input, or a named pipe by its path.
+    /// The input: a file by device and inode, standard input, or a named pipe by its path.
     pub input: String,
     /// A hash of the options that say what its events are, and which of them are printed.
     pub options: u64,
-    /// Where the last record ends that was printed, or dropped; in what is decompressed.
+    /// The end of the last record that was printed, or dropped; in what is decompressed.
     pub offset: u64,
     /// The length of that record, if the input ended before it did: it may go on one day.
     pub unended: u64,
@@ -21,9 +21,9 @@ pub struct Place {
     pub beginning: Span,
     /// The input was read to its end.
     pub ended: bool,
-    /// Where it is remembered.
+    /// The slot in which it is remembered.
     pub slot: usize,
-    /// Which run has seen it last.
+    /// The run that has seen it last.
     pub run: u64,
 }
 
@@ -39,7 +39,7 @@ impl Span {
         Span { bytes: bytes.len() as u64, hash: xxh3_64(bytes) }
     }
 
-    /// Whether content that begins so begins with this; nothing if it takes more to tell.
+    /// Returns true if content that begins so begins with this; nothing if it takes more to tell.
     fn begins(self, content: &[u8]) -> Option<bool> {
         content.get(..self.bytes as usize).map(|beginning| xxh3_64(beginning) == self.hash)
     }
@@ -48,8 +48,9 @@ impl Span {
 /// As much of an input as is compared.
 pub const BEGINNING_BYTES: usize = 64 << 10;
 
-/// Whether an input that begins with `content` is the one of a place; nothing if it takes more to tell. One that has begun
-/// otherwise with its first line is told at once, so that nobody waits for what comes later.
+/// Returns true if an input that begins with `content` is the one of a place; nothing if it takes
+/// more to tell. One that has begun otherwise with its first line is told at once, so that nobody
+/// waits for what comes later.
 pub fn is_same(place: &Place, content: &[u8], has_ended: bool) -> Option<bool> {
     let first_bytes = place.first.bytes as usize;
     let line = &content[..content.len().min(first_bytes)];
@@ -110,12 +111,13 @@ impl Beginning {
 }
 
 impl Place {
-    /// Where reading must begin so that whole records are skipped.
+    /// Returns the offset at which reading must begin so that whole records are skipped.
     pub fn read_from(&self) -> u64 {
         self.offset - self.unended.min(self.offset)
     }
 
-    /// Whether a record that begins and ends there was printed, or dropped. The last one may have got its end since, or more.
+    /// Returns true if a record that begins and ends there was printed, or dropped. The last one
+    /// may have got its end since, or more.
     pub fn covers(&self, start: u64, record: &[u8]) -> bool {
         let end = start + record.len() as u64;
         let content_end = start + without_end(record).len() as u64;

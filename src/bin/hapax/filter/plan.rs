@@ -27,7 +27,8 @@ pub struct Plan {
     pub capacity_from: &'static str,
 }
 
-/// Where to start: with 18 MB. How many lines there are tells no more than that there are no more ids.
+/// The capacity to start with: 18 MB. How many lines there are tells no more than that there are no
+/// more ids.
 const CAPACITY_UNASKED: usize = 1_000_000;
 
 /// The most to start with if the ids in some places of the input say that there are many.

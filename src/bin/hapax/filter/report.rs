@@ -74,7 +74,8 @@ pub fn forgotten_early(plan: &Plan) -> Option<Failure> {
     })
 }
 
-/// Says what was found in the state's directory, if that is not what a clean end leaves; the failure that it is to have lost ids.
+/// Says what was found in the state's directory, if that is not what a clean end leaves; the
+/// failure that it is to have lost ids.
 pub fn found(stats: &Stats) -> Option<Failure> {
     let recovery = &stats.journal.as_ref()?.recovery;
     for torn in &recovery.torn {

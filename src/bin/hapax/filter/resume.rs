@@ -1,4 +1,5 @@
-//! Where reading an input begins: at its beginning, or behind what an earlier run has printed of it.
+//! Where reading an input begins: at its beginning, or behind what an earlier run has printed of
+//! it.
 
 use super::blocks::Blocks;
 use super::input::{Compression, Counted, Source, decompress, identity, read_at};
@@ -11,7 +12,7 @@ use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// What earlier runs have printed of which inputs.
+/// The inputs that earlier runs have printed, and how much of them.
 #[derive(Default)]
 pub struct Resume {
     pub places: HashMap<String, Place>,
@@ -21,14 +22,14 @@ pub struct Resume {
     pub run: u64,
     /// A stream that was read to its end is done with: one that begins the same says it again.
     pub streams_end: bool,
-    /// How often each input was read by this run.
+    /// The number of times that each input was read by this run.
     times: HashMap<String, u32>,
 }
 
 /// An input, open.
 struct Opened {
     file: File,
-    /// Which one it is.
+    /// The name that it is known by.
     name: String,
     is_file: bool,
     /// Its length, if it can be read from anywhere.
@@ -38,9 +39,10 @@ struct Opened {
 /// An input that is being read.
 pub struct Reading {
     pub blocks: Blocks,
-    /// Which input it is, and what of it was printed before this run.
+    /// The input, and what of it was printed before this run.
     pub place: Place,
-    /// The file, if it may have to be read from its beginning after all: what is compressed is known to have been cut short when it ends.
+    /// The file, if it may have to be read from its beginning after all: what is compressed is
+    /// known to have been cut short when it ends.
     pub may_be_short: bool,
     /// The header, if it is among what was printed.
     pub header: Option<Vec<u8>>,
@@ -51,7 +53,8 @@ impl Resume {
         Resume { places, options, run, streams_end, times: HashMap::new() }
     }
 
-    /// Opens an input, behind what an earlier run has printed of it. If `anew`, from its beginning, as an input that was cut short.
+    /// Opens an input, behind what an earlier run has printed of it. If `anew`, from its beginning,
+    /// as an input that was cut short.
     pub fn read(
         &mut self,
         source: &Source,
@@ -95,7 +98,7 @@ impl Resume {
         Ok(reading)
     }
 
-    /// What is known of an input, if it may be the same one.
+    /// Returns what is known of an input, if it may be the same one.
     fn known(&self, input: &str, opened: &Opened, source: &Source) -> Option<Place> {
         let known = self.places.get(input)?;
         if known.options != self.options {
@@ -166,7 +169,8 @@ fn open(source: &Source) -> io::Result<Result<Opened, Failure>> {
         Err(failure) => return Ok(Err(failure)),
     };
     let meta = file.metadata()?;
-    // Standard input may have been read by others before us; then it is none of the files that are known from their beginning.
+    // Standard input may have been read by others before us; then it is none of the files that are
+    // known from their beginning.
     let at_beginning = !source.is_stdin() || file.stream_position().is_ok_and(|position| position == 0);
     let identity = identity(&meta).filter(|_| at_beginning);
     let is_plain = || {

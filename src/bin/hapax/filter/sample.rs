@@ -1,4 +1,5 @@
-//! Before the first line: how many different ids a file seems to have, by those in some places of it.
+//! Before the first line: how many different ids a file seems to have, by those in some places of
+//! it.
 
 use super::extract::{Extracted, Extractor};
 use super::input::{Compression, Source, read_at};
@@ -6,14 +7,16 @@ use super::lines::without_end;
 use std::fs::File;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Many short places rather than few long ones: an id that comes again from time to time must have the chance to be in two.
+/// Many short places rather than few long ones: an id that comes again from time to time must have
+/// the chance to be in two.
 const PLACES: u64 = 128;
 const PLACE_BYTES: u64 = 8 << 10;
 
-/// About how many different ids are in this many lines of plain files; nothing if the files do not say, or not enough.
+/// About how many different ids are in this many lines of plain files; nothing if the files do not
+/// say, or not enough.
 ///
-/// Of `n` lines drawn from `d` ids that come equally often, `n²/2d` pairs have the same one. If some come more often, or together,
-/// that is less than there are.
+/// Of `n` lines drawn from `d` ids that come equally often, `n²/2d` pairs have the same one. If
+/// some come more often, or together, that is less than there are.
 pub fn distinct(sources: &[Source], extractor: &mut Extractor, lines: u64) -> Option<u64> {
     let files: Vec<(File, u64)> = sources.iter().map(plain).collect::<Option<_>>()?;
     let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
@@ -26,7 +29,8 @@ pub fn distinct(sources: &[Source], extractor: &mut Extractor, lines: u64) -> Op
         }
         let places = (u128::from(PLACES) * u128::from(*length)).div_ceil(u128::from(bytes.max(1))) as u64;
         for place in 0..places {
-            // One in each part of the file, so that no two overlap: a line that is drawn twice is no id that comes again.
+            // One in each part of the file, so that no two overlap: a line that is drawn twice is
+            // no id that comes again.
             let part = length / places;
             let at = part * place + at_random(place) % part.saturating_sub(PLACE_BYTES).max(1);
             add_ids(&read_at(file, at, PLACE_BYTES as usize)?, extractor, &mut ids);
@@ -58,7 +62,7 @@ fn add_ids(piece: &[u8], extractor: &Extractor, ids: &mut Vec<u64>) {
     }
 }
 
-/// How many different ids so many lines seem to have, given those of a sample.
+/// Estimates the number of different ids that so many lines have, given those of a sample.
 fn estimate(ids: &mut [u64], lines: u64) -> u64 {
     ids.sort_unstable();
     let pairs: u64 =

@@ -13,8 +13,8 @@ use std::time::Duration;
 /// Batches on their way: enough that no stage waits for another one's bad moment.
 const BATCHES: usize = 8;
 
-/// The first two stages, at work. The last one stays with the caller: when nobody takes its output any more, the process ends, and
-/// does not wait for a stage that waits for input.
+/// The first two stages, at work. The last one stays with the caller: when nobody takes its output
+/// any more, the process ends, and does not wait for a stage that waits for input.
 pub struct Stages {
     threads: [JoinHandle<()>; 2],
     empty: SyncSender<Batch>,
@@ -22,7 +22,7 @@ pub struct Stages {
     sender: SyncSender<Message>,
 }
 
-/// What the last stage gets.
+/// A message to the last stage.
 enum Message {
     Batch(Box<Batch>),
     Failed(Failure),
@@ -32,7 +32,7 @@ enum Message {
     End,
 }
 
-/// What there is to do for the last stage.
+/// The next thing to do for the last stage.
 pub enum Next<'a> {
     Batch(&'a Batch),
     /// Nothing has come for a while, or a signal has.
@@ -89,8 +89,8 @@ impl Stages {
         move || drop(sender.try_send(Message::Wake))
     }
 
-    /// Does the last stage with every batch, up to the first failure of any stage. `last` returns how long to wait before it is to
-    /// be called again, if no batch comes.
+    /// Does the last stage with every batch, up to the first failure of any stage. `last` returns
+    /// how long to wait before it is to be called again, if no batch comes.
     pub fn run(self, mut last: impl FnMut(Next) -> Result<Option<Duration>, Failure>) -> Result<(), Failure> {
         let mut pause = None;
         loop {

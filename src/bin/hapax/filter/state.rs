@@ -1,4 +1,5 @@
-//! `--state`: what was printed, and how far each input was, goes into the journal as one; what is unread in a pipe was not printed.
+//! `--state`: what was printed, and how far each input was, goes into the journal as one; what is
+//! unread in a pipe was not printed.
 
 use super::check::Time;
 use super::output::{Kind, Output};
@@ -11,19 +12,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// What the next run is to know.
+/// The state that the next run is to know.
 pub struct State {
     dedup: Dedup,
     time: Time,
     /// Duplicates are remembered, too.
     refreshes: bool,
     slots: Slots,
-    /// What is known of the output, up to the last record.
+    /// The state of the output, up to the last record.
     tail: Tail,
     pending: Pending<Printed>,
 }
 
-/// What is known of an output, and of the run that has written to it.
+/// The state of an output, and of the run that has written to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tail {
     /// The device and the inode, if it is an ordinary file.
@@ -49,15 +50,15 @@ struct Printed {
 #[derive(Default)]
 struct Checked {
     ids: Vec<(Prepared, Verdict)>,
-    /// Where runs of ids end that were checked at one time, and at which.
+    /// The ends of runs of ids that were checked at one time, and that time.
     runs: Vec<(usize, Timestamp)>,
 }
 
 const OUTPUT: &str = "output";
 const INPUT: &str = "input/";
 
-/// Inputs whose places are remembered, by name. A journal remembers 65,536 things at most, and log files come and go: a new one
-/// takes the slot of the one that was seen longest ago.
+/// Inputs whose places are remembered, by name. A journal remembers 65,536 things at most, and log
+/// files come and go: a new one takes the slot of the one that was seen longest ago.
 struct Slots {
     by_input: HashMap<String, (usize, u64)>,
     max: usize,
@@ -84,14 +85,14 @@ impl Slots {
     }
 }
 
-/// What a state directory says of earlier runs.
+/// A state directory's record of earlier runs.
 pub struct Earlier {
     pub places: HashMap<String, Place>,
     tail: Tail,
 }
 
 impl Earlier {
-    /// What a journal knows; nothing if there is none.
+    /// Returns what a journal knows; nothing if there is none.
     pub fn of(dedup: &Dedup) -> Result<Self, Failure> {
         let mut earlier = Earlier { places: HashMap::new(), tail: Tail::default() };
         for (source, position) in dedup.positions() {
@@ -128,7 +129,7 @@ fn written(record: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(record).expect("numbers and text have a form in JSON")
 }
 
-/// How long the reader of a pipe has after a signal to take what is in it.
+/// The time that the reader of a pipe has after a signal to take what is in it.
 const GRACE: Duration = Duration::from_secs(2);
 
 impl State {
@@ -172,7 +173,8 @@ impl State {
         self.pending.is_empty()
     }
 
-    /// A batch was written: it will be recorded once it has been taken. Waits while too many have not.
+    /// A batch was written: it will be recorded once it has been taken. Waits while too many have
+    /// not.
     pub fn printed(
         &mut self,
         batch: &Batch,
@@ -204,7 +206,8 @@ impl State {
         Ok(())
     }
 
-    /// Waits until enough has been taken, or the reader has gone; after a signal no longer than it may take.
+    /// Waits until enough has been taken, or the reader has gone; after a signal no longer than it
+    /// may take.
     fn wait(
         &mut self,
         output: &Output,

@@ -1,5 +1,9 @@
 //! Time that comes from events: what is refused, what is not, and that nothing else moves it.
 
+#[cfg(feature = "journal")]
+mod restarts;
+mod threads;
+
 use hapax::{Dedup, EventTime, ManualClock, Outcome, Refusal, Timestamp, Verdict};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -56,7 +60,7 @@ fn one_event_of_the_year_2200_changes_nothing() {
     assert!(dedup.check_at("x", secs(start + 1_000)).is_fresh(), "it was not taken before");
 }
 
-/// What decided by which time an engine goes, though it carries none.
+/// Tries every call that once decided by which time an engine goes, though it carries none.
 #[test]
 fn a_replay_of_2020_is_right_whatever_was_called_before() {
     type Call = fn(&Dedup);
@@ -259,189 +263,4 @@ fn a_refused_event_is_not_in_the_history_either() {
     }
     assert_eq!((0..1_000_u32).filter(|n| dedup.contains(n.to_le_bytes()).is_some()).count(), 0);
     assert!(dedup.check_at("a", secs(IN_2020 + 3_600)).is_duplicate(), "the history was not turned");
-}
-
-/// Threads that replay 2020, each id twice within a window and then after one, while others call what carries no time.
-#[test]
-fn threads_replay_2020_beside_calls_without_a_time() {
-    const THREADS: u64 = 4;
-    for round in 0..40_u64 {
-        let dedup = engine();
-        let barrier = std::sync::Barrier::new(THREADS as usize + 2);
-        let done = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let (dedup, barrier, done) = (&dedup, &barrier, &done);
-            for reader in 0..2 {
-                scope.spawn(move || {
-                    barrier.wait();
-                    while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                        if reader == 0 {
-                            dedup.contains("x");
-                            dedup.forget("x");
-                        } else {
-                            dedup.check("y");
-                            drop(dedup.claim("z"));
-                        }
-                    }
-                });
-            }
-            let replays: Vec<_> = (0..THREADS)
-                .map(|thread| {
-                    scope.spawn(move || {
-                        barrier.wait();
-                        // All go through the same hour, so nobody is far ahead of the others.
-                        for n in 0..300_u64 {
-                            let (id, at) = (Key3(round, thread, n), IN_2020 + n);
-                            assert!(dedup.check_at(id.bytes(), secs(at)).is_fresh(), "{id:?}");
-                            assert!(dedup.check_at(id.bytes(), secs(at)).is_duplicate(), "{id:?}");
-                        }
-                    })
-                })
-                .collect();
-            let failed = replays.into_iter().filter_map(|replay| replay.join().err()).count();
-            done.store(true, std::sync::atomic::Ordering::Relaxed);
-            assert_eq!(failed, 0, "round {round}");
-        });
-        // Time went on by what the events say, not by years.
-        let at = dedup.stats().at;
-        assert!(at >= secs(IN_2020 + 299) && at < secs(IN_2020 + 320), "round {round}: {at:?}");
-        for thread in 0..THREADS {
-            assert!(dedup.check_at(Key3(round, thread, 299).bytes(), secs(IN_2020 + 890)).is_duplicate());
-        }
-        for thread in 0..THREADS {
-            // It may have been as late as the others' last.
-            assert!(dedup.check_at(Key3(round, thread, 0).bytes(), secs(IN_2020 + 920)).is_fresh());
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Key3(u64, u64, u64);
-
-impl Key3 {
-    fn bytes(&self) -> [u8; 24] {
-        let mut bytes = [0; 24];
-        let words = [self.0, self.1, self.2];
-        bytes.chunks_exact_mut(8).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
-        bytes
-    }
-}
-
-#[cfg(feature = "journal")]
-mod restarts {
-    use super::*;
-    use hapax::JournalOptions;
-    use std::path::PathBuf;
-
-    struct Directory(PathBuf);
-
-    impl Directory {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("hapax-event-time-{name}-{}", std::process::id()));
-            let _ = std::fs::remove_dir_all(&path);
-            std::fs::create_dir_all(&path).unwrap();
-            Directory(path)
-        }
-
-        fn open(&self) -> Dedup {
-            let builder = Dedup::builder().window(WINDOW).capacity(1_000).seed(5);
-            builder.journal(self.0.join("journal"), JournalOptions::new()).build().unwrap()
-        }
-    }
-
-    impl Drop for Directory {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    /// What is called before the first event; with and without, its offset is another.
-    const BEFORE: [fn(&Dedup); 2] = [|_| (), |dedup| assert!(!dedup.check("warm-up").is_in_progress())];
-
-    #[test]
-    fn a_replay_of_2020_goes_on_after_restarts() {
-        let calls: [fn(&Dedup); 5] = [
-            |_| (),
-            |dedup| assert!(dedup.contains("a").is_some()),
-            |dedup| assert!(dedup.check("a").is_duplicate()),
-            |dedup| drop(dedup.stats()),
-            |dedup| assert!(dedup.check_at("a", secs(IN_2020 - 30)).is_duplicate()),
-        ];
-        for (n, before) in BEFORE.into_iter().enumerate() {
-            for (first, second) in (0..25).map(|n| (n / 5, n % 5)) {
-                let directory = Directory::new(&format!("replay-{n}-{first}-{second}"));
-                let dedup = directory.open();
-                before(&dedup);
-                assert!(dedup.check_at("a", secs(IN_2020)).is_fresh());
-                assert_eq!(dedup.check_at("x", secs(IN_2200)).refusal(), Some(Refusal::Ahead));
-                drop(dedup);
-                let dedup = directory.open();
-                calls[first](&dedup);
-                calls[second](&dedup);
-                assert!(dedup.check_at("a", secs(IN_2020 + 550)).is_duplicate(), "{first}, {second}");
-                assert!(dedup.check_at("b", secs(IN_2020 + 560)).is_fresh(), "{first}, {second}");
-                drop(dedup);
-                let dedup = directory.open();
-                assert!(dedup.check_at("x", secs(IN_2020 + 561)).is_fresh(), "refused, and yet in the journal");
-                assert!(dedup.check_at("b", secs(IN_2020 + 1_100)).is_duplicate(), "{first}, {second}");
-                assert!(dedup.check_at("a", secs(IN_2020 + 1_101)).is_fresh(), "{first}, {second}: frozen");
-                assert!(dedup.check_at("b", secs(IN_2020 + 1_175)).is_fresh(), "{first}, {second}: frozen");
-            }
-        }
-    }
-
-    #[test]
-    fn a_reset_of_stream_time_survives() {
-        let directory = Directory::new("reset");
-        let dedup = directory.open();
-        assert!(dedup.check_at("a", secs(IN_2020 + 1_000_000)).is_fresh());
-        dedup.reset_stream_time(secs(IN_2020)).unwrap();
-        assert!(dedup.check_at("b", secs(IN_2020)).is_fresh());
-        drop(dedup);
-        let dedup = directory.open();
-        assert!(dedup.check_at("a", secs(IN_2020 + 590)).is_duplicate());
-        assert!(dedup.check_at("b", secs(IN_2020 + 612)).is_fresh());
-    }
-
-    #[test]
-    fn a_snapshot_knows_its_events_time() {
-        for (n, before) in BEFORE.into_iter().enumerate() {
-            let directory = Directory::new(&format!("snapshot-{n}"));
-            let path = directory.0.join("snapshot");
-            let dedup = engine();
-            before(&dedup);
-            assert!(dedup.check_at("a", secs(IN_2020)).is_fresh());
-            dedup.snapshot(&path).unwrap();
-            drop(dedup);
-            let builder = Dedup::builder().window(WINDOW).capacity(10_000).seed(5).restore(&path);
-            let dedup = builder.build().unwrap();
-            assert!(dedup.contains("a").is_some());
-            assert!(dedup.check_at("a", secs(IN_2020 + 590)).is_duplicate());
-            assert!(dedup.check_at("a", secs(IN_2020 + 615)).is_fresh());
-        }
-    }
-
-    #[test]
-    fn a_snapshot_moves_no_time() {
-        let directory = Directory::new("moves");
-        let dedup = engine();
-        dedup.snapshot(directory.0.join("snapshot")).unwrap();
-        for hour in 0..5 {
-            assert!(dedup.check_at("a", secs(IN_2020 + hour * 3_600)).is_fresh(), "hour {hour}");
-        }
-    }
-
-    /// An engine by its clock, and then one by events, over one journal.
-    #[test]
-    fn a_journal_of_now_serves_a_replay_of_2020() {
-        let directory = Directory::new("now");
-        let dedup = directory.open();
-        assert!(dedup.check("a").is_fresh());
-        drop(dedup);
-        let dedup = directory.open();
-        assert!(dedup.check_at("a", secs(IN_2020)).is_duplicate());
-        for hour in 1..5 {
-            assert!(dedup.check_at("a", secs(IN_2020 + hour * 3_600)).is_fresh(), "hour {hour}");
-        }
-    }
 }

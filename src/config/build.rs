@@ -1,0 +1,99 @@
+//! How an engine is built from its options.
+
+use super::Builder;
+#[cfg(feature = "journal")]
+use super::on_disk::OnDisk;
+use crate::claims::Claims;
+use crate::digest::Digester;
+use crate::engine::Engine;
+use crate::engine_time::EngineClock;
+use crate::stats::Counters;
+use crate::stream_time::{Policy, StreamTime};
+use crate::window::Ticks;
+use crate::{Dedup, Error, History, Window};
+use std::sync::Arc;
+use std::time::Duration;
+
+const MAX_LEASE: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+impl Builder {
+    /// Builds the engine, with all the memory that it starts with.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] names the option, its value and what would be valid; [`Error::OutOfMemory`] says how much
+    /// memory could not be had.
+    pub fn build(mut self) -> Result<Dedup, Error> {
+        let (ticks, policy) = self.validate()?;
+        let clock = self.engine_clock(ticks);
+        #[cfg(feature = "journal")]
+        let on_disk = OnDisk::open(&mut self, &clock)?;
+        #[cfg(feature = "journal")]
+        let seed = on_disk.seed(self.seed)?;
+        #[cfg(not(feature = "journal"))]
+        let seed = self.seed;
+        #[cfg_attr(not(feature = "journal"), expect(unused_mut, reason = "only a journal is opened after the rest"))]
+        let (mut engine, digester) = self.assemble(policy, clock, seed)?;
+        #[cfg(feature = "journal")]
+        on_disk.bring_back(&mut engine, seed, &self)?;
+        Ok(Dedup::new(Arc::new(engine), digester))
+    }
+
+    /// Checks the options that no part of the engine checks by itself.
+    fn validate(&self) -> Result<(Ticks, Policy), Error> {
+        let ticks = Ticks::of_window(self.window)?;
+        if let Some((horizon, ..)) = self.history
+            && horizon < self.window
+        {
+            let expected = format!("at least the window, {:?}", self.window);
+            return Err(Error::invalid("history.horizon", format_args!("{horizon:?}"), expected));
+        }
+        if let (None, Some(unconfirmed)) = (self.history, self.unconfirmed) {
+            let expected = "a history, without which it means nothing";
+            return Err(Error::invalid("unconfirmed", format_args!("{unconfirmed:?}"), expected));
+        }
+        if self.lease.is_zero() || self.lease > MAX_LEASE {
+            return Err(Error::invalid(
+                "lease",
+                format_args!("{:?}", self.lease),
+                "a duration of up to 100 years, not none",
+            ));
+        }
+        let policy = self.event_time.clone().unwrap_or_default().policy(self.window)?;
+        Ok((ticks, policy))
+    }
+
+    /// Takes the clock that was given, or the default one; in a simulation, the simulated one.
+    fn engine_clock(&mut self, ticks: Ticks) -> EngineClock {
+        let clock = EngineClock::new(self.clock.take(), ticks.tick());
+        #[cfg(all(test, feature = "journal"))]
+        let clock = match self.surroundings.as_ref().and_then(|on| on.clock.clone()) {
+            Some(simulated) => EngineClock::simulated(simulated),
+            None => clock,
+        };
+        clock
+    }
+
+    /// Puts the engine together, which remembers nothing yet, with the digester of its ids.
+    fn assemble(&self, policy: Policy, clock: EngineClock, seed: Option<u64>) -> Result<(Engine, Digester), Error> {
+        let window = Window::with_growth(self.window, self.capacity, self.max_memory_bytes, self.growth_thread)?
+            .refresh_on_duplicate(self.refresh_on_duplicate);
+        let history = self.history.map(|(horizon, rate, ids)| History::new(horizon, rate, ids)).transpose()?;
+        let unscoped = seed.map_or_else(Digester::random, Digester::with_seed);
+        let digester = self.scope.as_ref().map_or_else(|| unscoped.clone(), |scope| unscoped.scoped(scope));
+        let engine = Engine {
+            window,
+            history,
+            unconfirmed: self.unconfirmed.unwrap_or_default(),
+            refresh_on_duplicate: self.refresh_on_duplicate,
+            claims: Claims::new(),
+            lease: self.lease,
+            clock,
+            stream_time: StreamTime::new(policy, self.event_time.is_some()),
+            counters: Counters::new(),
+            journal: None,
+            unscoped,
+        };
+        Ok((engine, digester))
+    }
+}

@@ -1,0 +1,87 @@
+//! What is on the disk when an engine is built: a journal, a snapshot, and how they come back.
+
+use super::Builder;
+use crate::Error;
+use crate::clock::Machine;
+use crate::digest::Digester;
+use crate::engine::Engine;
+use crate::engine_time::EngineClock;
+use crate::journal::{Opened, Resumed, Snapshot};
+use crate::rules::{Rule, obeys};
+
+/// A journal and a snapshot, open, of which nothing is remembered yet.
+pub(super) struct OnDisk {
+    journal: Option<Opened>,
+    snapshot: Option<Snapshot>,
+}
+
+impl OnDisk {
+    /// Opens what the options name.
+    pub(super) fn open(options: &mut Builder, clock: &EngineClock) -> Result<Self, Error> {
+        let journal = match options.journal.take() {
+            #[cfg(test)]
+            Some((path, journal)) if options.surroundings.is_some() => {
+                options.surroundings.take().map(|on| Opened::on(on, &path, journal)).transpose()?
+            }
+            journal => journal.map(|(path, journal)| Opened::new(&path, journal, clock.machine())).transpose()?,
+        };
+        let snapshot = options.restore.take().map(|path| Snapshot::read(&path)).transpose()?;
+        Ok(OnDisk { journal, snapshot })
+    }
+
+    /// Returns the seed of the digests in it, or the one that is wanted; a journal has one in any
+    /// case.
+    pub(super) fn seed(&self, wanted: Option<u64>) -> Result<Option<u64>, Error> {
+        let seed = match &self.snapshot {
+            Some(snapshot) => Some(snapshot.seed(wanted)?),
+            None => wanted,
+        };
+        match &self.journal {
+            None => Ok(seed),
+            Some(journal) => Ok(Some(journal.seed(seed)?.unwrap_or_else(Digester::random_seed))),
+        }
+    }
+
+    /// Tells a new engine what is in it: first the snapshot, then the journal, then what time it is.
+    pub(super) fn bring_back(self, engine: &mut Engine, seed: Option<u64>, options: &Builder) -> Result<(), Error> {
+        if let Some(snapshot) = &self.snapshot {
+            snapshot.fits(engine.window.tick().as_nanos() as u64)?;
+            snapshot.restore(engine)?;
+        }
+        let mut resumed = self.snapshot.as_ref().map(Snapshot::resumed);
+        let machine = self.journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
+        if let (Some(journal), Some(seed)) = (self.journal, seed) {
+            let by_journal = replay(journal, engine, seed, options)?;
+            resumed = Some(by_journal).filter(|resumed| resumed.clocks.is_some()).or(resumed);
+        }
+        if let Some(resumed) = resumed {
+            go_on(engine, &machine, resumed);
+        }
+        Ok(())
+    }
+}
+
+/// Tells an engine what its journal has, which goes on there. Returns the time that it was.
+fn replay(journal: Opened, engine: &mut Engine, seed: u64, options: &Builder) -> Result<Resumed, Error> {
+    let horizon = options.history.map(|(horizon, ..)| horizon);
+    let retention = crate::journal::sizing::retention(options.window, engine.window.tick(), horizon);
+    // What is read must not be lost while memory is made ready for it.
+    engine.window.grow_in_thread(false);
+    // Of an id that was accepted twice, since the window was shorter then, the last time counts.
+    engine.window.set_refresh_on_duplicate(obeys(Rule::LatestAcceptance));
+    let journal = journal.replay(engine, seed, retention)?;
+    engine.window.set_refresh_on_duplicate(options.refresh_on_duplicate);
+    let resumed = journal.resumed();
+    engine.journal = Some(Box::new(journal));
+    engine.window.grow_in_thread(options.growth_thread);
+    Ok(resumed)
+}
+
+/// Has time go on from what is known of it.
+fn go_on(engine: &mut Engine, machine: &Machine, resumed: Resumed) {
+    let step = engine.go_on(resumed.into(), (machine.clocks)().into());
+    let base = engine.time_base();
+    if let Some(journal) = &mut engine.journal {
+        journal.goes_on(step, base);
+    }
+}

@@ -1,0 +1,242 @@
+//! Many ids at once: how the tiers decide a chunk together.
+
+use super::{DUPLICATE, Engine, FRESH_BY_HISTORY, FRESH_BY_WINDOW, IN_PROGRESS};
+use crate::claims::Respected;
+use crate::clock::Reading;
+use crate::digest::Digest;
+use crate::history::Look;
+use crate::stats::Counts;
+use crate::window::{CHUNK, Chunk, TableMemory, bits};
+use crate::{History, Timestamp, Verdict};
+
+impl Engine {
+    /// Checks ids in order at the time of their event, if that can be right. Without ids, it is no
+    /// earlier than that from now on.
+    #[inline]
+    pub(crate) fn check_events(
+        &self,
+        digests: impl Iterator<Item = Digest>,
+        at: Timestamp,
+        verdicts: &mut Vec<Verdict>,
+    ) {
+        match self.stream_time.admit(at) {
+            Some(at) => {
+                self.note_event(at);
+                self.check_batch(digests, at.into(), verdicts);
+            }
+            None => self.check_doubtful_batch(digests, at, verdicts),
+        }
+    }
+
+    /// The same for events that have to be looked at.
+    #[inline(never)]
+    fn check_doubtful_batch(
+        &self,
+        mut digests: impl Iterator<Item = Digest>,
+        at: Timestamp,
+        verdicts: &mut Vec<Verdict>,
+    ) {
+        let first = digests.next();
+        let digests = first.into_iter().chain(digests);
+        match self.stream_time.decide(at, || first, self) {
+            Ok(at) => {
+                self.note_event(at);
+                self.check_batch(digests, at.into(), verdicts);
+            }
+            Err(refusal) => {
+                verdicts.clear();
+                verdicts.extend(digests.map(|_| Verdict::refused(refusal)));
+                let mut counts = Counts::default();
+                counts.add(Verdict::refused(refusal), verdicts.len() as u64);
+                self.counters.add(counts);
+            }
+        }
+    }
+
+    /// Checks ids in order, a chunk at a time.
+    #[inline]
+    pub(crate) fn check_batch(&self, digests: impl Iterator<Item = Digest>, at: Reading, verdicts: &mut Vec<Verdict>) {
+        verdicts.clear();
+        verdicts.reserve(digests.size_hint().0);
+        // Even if there is nothing to check, the caller has said what time it is.
+        self.window.advance(at);
+        let mut counts = Counts::default();
+        match &self.history {
+            _ if self.journal.as_ref().is_some_and(|journal| journal.notes_checks()) => {
+                self.check_batch_noting(digests, at, verdicts, &mut counts)
+            }
+            None => self.check_batch_without(digests, at, verdicts, &mut counts),
+            Some(history) => self.check_batch_with(history, digests, at, verdicts, &mut counts),
+        }
+        self.counters.add(counts);
+    }
+
+    /// The same without a history.
+    #[inline(always)]
+    fn check_batch_without(
+        &self,
+        digests: impl Iterator<Item = Digest>,
+        at: Reading,
+        verdicts: &mut Vec<Verdict>,
+        counts: &mut Counts,
+    ) {
+        self.window.check_chunks(
+            digests,
+            at,
+            |chunk| self.claimed_of(chunk),
+            |chunk, claimed, fresh| {
+                let Respected { fresh, in_progress } = self.respect_claims_of(chunk, (claimed, !claimed), fresh, at);
+                extend(verdicts, chunk.len(), fresh, FRESH_BY_WINDOW);
+                counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
+                counts.add(DUPLICATE, chunk.len() as u64 - u64::from((fresh | in_progress).count_ones()));
+                mark_in_progress(verdicts, chunk.len(), in_progress, counts);
+            },
+        );
+    }
+
+    /// The same with a history. While one chunk is decided, the memory that the next one will need is asked for: first the window's lines,
+    /// then the history's blocks.
+    #[inline]
+    fn check_batch_with(
+        &self,
+        history: &History,
+        digests: impl Iterator<Item = Digest>,
+        at: Reading,
+        verdicts: &mut Vec<Verdict>,
+        counts: &mut Counts,
+    ) {
+        let mut digests = digests.fuse();
+        let (mut staged, mut next) = (&mut Staged::new(), &mut Staged::new());
+        let newest = self.window.newest(&mut staged.chunk);
+        for digest in digests.by_ref().take(CHUNK) {
+            staged.add(&newest, digest);
+            history.prefetch(digest);
+        }
+        staged.chunk.ask(&newest);
+        while staged.chunk.len() > 0 {
+            let newest = self.window.newest(&mut next.chunk);
+            let mut known = 0;
+            for i in 0..staged.chunk.len() {
+                if let Some(digest) = digests.next() {
+                    next.add(&newest, digest);
+                }
+                staged.looks[i] = history.look(staged.digests[i]);
+                known |= u64::from(staged.looks[i].seen) << i;
+            }
+            next.chunk.ask(&newest);
+            let mut ahead = next.digests().iter();
+            let meanwhile = || {
+                if let Some(&digest) = ahead.next() {
+                    history.prefetch(digest);
+                }
+            };
+            self.check_staged(history, staged, known, at, (verdicts, counts), meanwhile);
+            std::mem::swap(&mut staged, &mut next);
+        }
+    }
+
+    /// Decides a chunk that the history has looked at, and knows the ids of `known` from. `meanwhile` is called once for each id.
+    #[inline(always)]
+    fn check_staged(
+        &self,
+        history: &History,
+        Staged { chunk, digests, looks }: &mut Staged,
+        known: u64,
+        at: Reading,
+        (verdicts, counts): (&mut Vec<Verdict>, &mut Counts),
+        mut meanwhile: impl FnMut(),
+    ) {
+        let claimed = self.claimed_of(chunk) & !known;
+        let fresh = self.window.check_chunk(chunk, !(known | claimed), at, || ());
+        let Respected { fresh, in_progress } = self.respect_claims_of(chunk, (claimed, !(known | claimed)), fresh, at);
+        let now = history.tick(self.window.no_earlier(at.time));
+        for (i, look) in looks[..chunk.len()].iter().enumerate() {
+            meanwhile();
+            if fresh >> i & 1 != 0 {
+                history.insert_looked(look, now);
+            }
+        }
+
+        let start = verdicts.len();
+        extend(verdicts, chunk.len(), fresh, FRESH_BY_HISTORY);
+        counts.add(FRESH_BY_HISTORY, fresh.count_ones().into());
+        counts.add(DUPLICATE, chunk.len() as u64 - u64::from((known | fresh | in_progress).count_ones()));
+        mark_in_progress(verdicts, chunk.len(), in_progress, counts);
+        // Equal ids are known or not known together, so these do not overtake others.
+        for i in bits(known) {
+            let verdict = self.check_known(history, digests[i], at);
+            verdicts[start + i] = verdict;
+            counts.add(verdict, 1);
+        }
+    }
+
+    /// The same, and the journal learns of it: a part at a time, so that the digests that are asked for again are still in the cache.
+    #[inline(never)]
+    fn check_batch_noting(
+        &self,
+        digests: impl Iterator<Item = Digest>,
+        at: Reading,
+        verdicts: &mut Vec<Verdict>,
+        counts: &mut Counts,
+    ) {
+        const PART: usize = 16 * CHUNK;
+        let mut digests = digests.fuse();
+        let mut part = Vec::with_capacity(digests.size_hint().0.min(PART));
+        loop {
+            part.clear();
+            part.extend(digests.by_ref().take(PART));
+            if part.is_empty() {
+                return;
+            }
+            let start = verdicts.len();
+            match &self.history {
+                None => self.check_batch_without(part.iter().copied(), at, verdicts, counts),
+                Some(history) => self.check_batch_with(history, part.iter().copied(), at, verdicts, counts),
+            }
+            let extended = part.iter().zip(&verdicts[start..]).filter(|(_, verdict)| self.extends(**verdict));
+            if let Some(journal) = &self.journal {
+                journal.accepted(self.stamp(at), extended.map(|(digest, _)| *digest));
+            }
+        }
+    }
+}
+
+/// A chunk on its way through both tiers.
+struct Staged {
+    chunk: Chunk,
+    digests: [Digest; CHUNK],
+    /// What the history has shown.
+    looks: [Look; CHUNK],
+}
+
+impl Staged {
+    fn new() -> Self {
+        Staged { chunk: Chunk::new(), digests: [Digest::from(0); CHUNK], looks: [Look::default(); CHUNK] }
+    }
+
+    /// Adds a digest to a chunk that is not full, and asks for its line of the window.
+    #[inline(always)]
+    fn add(&mut self, newest: &TableMemory<'_>, digest: Digest) {
+        self.digests[self.chunk.len()] = digest;
+        self.chunk.stage(newest, digest);
+    }
+
+    #[inline(always)]
+    fn digests(&self) -> &[Digest] {
+        &self.digests[..self.chunk.len()]
+    }
+}
+
+/// Appends `len` verdicts: `fresh` for those in the set, duplicates by the window for the others.
+#[inline(always)]
+fn extend(verdicts: &mut Vec<Verdict>, len: usize, set: u64, fresh: Verdict) {
+    verdicts.extend((0..len).map(|i| if set >> i & 1 != 0 { fresh } else { DUPLICATE }));
+}
+
+/// Says of the last `len` verdicts which ids of them are claimed.
+#[inline(always)]
+fn mark_in_progress(verdicts: &mut [Verdict], len: usize, set: u64, counts: &mut Counts) {
+    let start = verdicts.len() - len;
+    bits(set).for_each(|i| verdicts[start + i] = IN_PROGRESS);
+    counts.add(IN_PROGRESS, set.count_ones().into());
+}

@@ -1,0 +1,178 @@
+//! Checks, bursts of them, and forgetting.
+
+use super::belief::{Answer, Belief, Moment, State};
+use super::config::{BURST, Kind};
+use super::op::{IDS, Id};
+use super::world::{World, Wrong, name};
+use crate::rules::{Place, at};
+use crate::{Certainty, Forgotten, Outcome, Tier, Verdict};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+impl World {
+    pub(super) fn check(&mut self, ids: &[Id], batch: Option<()>) -> Result<(), Wrong> {
+        let now = self.moment(false);
+        let mut verdicts = Vec::new();
+        match batch {
+            None => verdicts.extend(ids.iter().map(|id| self.dedup().check(name(*id)))),
+            Some(()) => self.dedup().check_batch(ids.iter().map(|id| name(*id)), &mut verdicts),
+        }
+        if verdicts.len() != ids.len() {
+            return Err(format!("{} verdicts for {} ids", verdicts.len(), ids.len()));
+        }
+        ids.iter().zip(verdicts).try_for_each(|(&id, verdict)| self.judge_check(id, verdict, now))
+    }
+
+    pub(super) fn judge_check(&mut self, id: Id, verdict: Verdict, now: Moment) -> Result<(), Wrong> {
+        self.note(format_args!("check {id} {verdict:?}"));
+        let clock = self.machine.clock_nanos();
+        let at = id as usize;
+        let answer = match (verdict.outcome(), verdict.certainty()) {
+            (Outcome::InProgress, _) => {
+                return match self.in_flight[at] {
+                    Some(claim) if clock <= claim.until + self.machine.lag_nanos() => Ok(()),
+                    other => Err(format!("id {id} is in progress, but its claim is {other:?} at {clock}")),
+                };
+            }
+            (Outcome::Fresh, Certainty::Exact) => Answer::Fresh,
+            (Outcome::Fresh, _) => Answer::FreshGuess,
+            (Outcome::Duplicate, Certainty::Exact) => Answer::Duplicate,
+            (Outcome::Duplicate, _) => Answer::DuplicateGuess,
+            (other, _) => return Err(format!("id {id}: {other:?} at a time that nothing is wrong with")),
+        };
+        if let Some(claim) = self.in_flight[at]
+            && clock < claim.until
+            && answer != Answer::DuplicateGuess
+        {
+            return Err(format!("id {id} is {answer:?}, although it is claimed: {claim:?} at {clock}"));
+        }
+        if answer != Answer::DuplicateGuess {
+            // A check takes over what has expired.
+            self.in_flight[at] = None;
+        }
+        let rules = self.rules;
+        self.learn(id, answer, now, |state| state.checks(now, &rules))?;
+        if answer == Answer::Fresh || answer == Answer::FreshGuess || rules.refresh {
+            match self.config.deferred {
+                false => self.journaled(id),
+                true => self.deferred.push((Some(id), self.dedup().digest(name(id)), verdict)),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn learn(
+        &mut self,
+        id: Id,
+        answer: Answer,
+        now: Moment,
+        answers: impl Fn(State) -> Vec<(Answer, State)>,
+    ) -> Result<(), Wrong> {
+        let belief = &mut self.beliefs[id as usize];
+        match belief.after(&answer, answers) {
+            Some(after) => {
+                *belief = after;
+                Ok(())
+            }
+            None => Err(format!("id {id} is {answer:?} at {now:?}, which it cannot be: {belief:?}, {:?}", self.rules)),
+        }
+    }
+
+    pub(super) fn contains(&mut self, id: Id) -> Result<(), Wrong> {
+        let (now, rules) = (self.look(), self.rules);
+        let answer = self.dedup().contains(name(id)).map(|tier| tier == Tier::Window);
+        self.note(format_args!("contains {id} {answer:?}"));
+        let belief = &mut self.beliefs[id as usize];
+        let states = belief.states().iter().filter(|state| state.contains(now, &rules).contains(&answer)).copied();
+        let left = Belief::of(states.collect::<Vec<_>>());
+        match left.states().is_empty() {
+            true => Err(format!("contains({id}) is {answer:?} at {now:?}: {belief:?}")),
+            false => {
+                *belief = left;
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn stats(&mut self) -> Result<(), Wrong> {
+        let stats = self.dedup().stats();
+        match stats.window.evicted_live {
+            0 => Ok(()),
+            evicted => Err(format!("{evicted} ids were forgotten early, though there is room")),
+        }
+    }
+
+    pub(super) fn burst(&mut self) -> Result<(), Wrong> {
+        let (Some(horizon), Some(history)) = (self.rules.horizon, self.config.history) else { return Ok(()) };
+        let now = self.moment(false);
+        if self.last_burst.is_some_and(|last| now.engine <= last + horizon) || self.config.kind == Kind::Events {
+            return Ok(());
+        }
+        self.last_burst = Some(now.real);
+        let first = self.burst_ids;
+        self.burst_ids += BURST as u64;
+        let mut verdicts = Vec::new();
+        self.dedup().check_batch((first..self.burst_ids).map(u64::to_be_bytes), &mut verdicts);
+        let wrong = verdicts.iter().filter(|verdict| verdict.certainty() == Certainty::Guess).count();
+        self.note(format_args!("burst {wrong}"));
+        if self.config.deferred {
+            let ids = (first..self.burst_ids).map(|id| self.dedup().digest(id.to_be_bytes()));
+            let checked: Vec<_> = ids.zip(&verdicts).map(|(id, verdict)| (None, id, *verdict)).collect();
+            self.deferred.extend(checked);
+        } else {
+            self.journal.appended += 1;
+        }
+        // Eight deviations: once in more sequences than will ever be run.
+        let expected = history.rate() * BURST as f64;
+        let most = expected + 8.0 * expected.sqrt() + 8.0;
+        match wrong as f64 > most {
+            true => Err(format!("of {BURST} new ids {wrong} were known to the history, at most {most} are its rate")),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn forget(&mut self, id: Id) -> Result<(), Wrong> {
+        let forgotten = self.dedup().forget(name(id));
+        let clock = self.machine.clock_nanos();
+        self.note(format_args!("forget {id} {forgotten:?}"));
+        let claim = self.in_flight[id as usize];
+        match forgotten {
+            Forgotten::InProgress => match claim {
+                Some(claim) if clock <= claim.until + self.machine.lag_nanos() => return Ok(()),
+                other => return Err(format!("id {id} cannot be forgotten, as if in progress: {other:?}")),
+            },
+            _ if claim.is_some_and(|claim| clock < claim.until) => {
+                return Err(format!("id {id} was forgotten, although it is claimed: {claim:?}"));
+            }
+            _ => self.in_flight[id as usize] = None,
+        }
+        self.beliefs[id as usize] = self.beliefs[id as usize].map(State::forgotten);
+        self.journaled(id);
+        Ok(())
+    }
+
+    /// All is forgotten; meanwhile, somebody may check an id and flush.
+    pub(super) fn clear(&mut self, beside: Option<Id>) -> Result<(), Wrong> {
+        let now = self.moment(beside.is_none());
+        let seen = Rc::new(RefCell::new(None));
+        if let Some(id) = beside {
+            let (dedup, seen) = (self.dedup().clone(), Rc::clone(&seen));
+            at(Place::Clearing, move || *seen.borrow_mut() = Some((dedup.check(name(id)), dedup.flush())));
+        }
+        self.dedup().clear();
+        self.note(format_args!("clear"));
+        for id in 0..IDS {
+            self.beliefs[id as usize] = Belief::default();
+            self.journaled(id);
+        }
+        let seen = seen.take();
+        if let Some((id, (verdict, flushed))) = beside.zip(seen) {
+            self.judge_check(id, verdict, now)?;
+            self.flushed(flushed)?;
+        }
+        for place in &mut self.in_flight {
+            *place = place.filter(|claim| !claim.failed);
+        }
+        Ok(())
+    }
+}

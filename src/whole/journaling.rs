@@ -1,0 +1,150 @@
+//! What the journal must have.
+
+use super::belief::Belief;
+use super::op::{IDS, Id};
+use super::world::{World, Wrong};
+use crate::JournalError;
+
+/// What the journal must have.
+pub(super) struct JournalModel {
+    /// For each id, what it was after each of its events, by their positions.
+    pub(super) logs: [Vec<(u64, Belief)>; IDS as usize],
+    /// Everything that it ever was.
+    pub(super) ever: [Belief; IDS as usize],
+    pub(super) appended: u64,
+    pub(super) durable: u64,
+    pub(super) failed: bool,
+    /// Why it may fail.
+    pub(super) full: bool,
+    pub(super) sync_fails: bool,
+    pub(super) gone: bool,
+}
+
+impl World {
+    /// An event of an id was appended.
+    pub(super) fn journaled(&mut self, id: Id) {
+        let journal = &mut self.journal;
+        journal.appended += 1;
+        let belief = &self.beliefs[id as usize];
+        journal.logs[id as usize].push((journal.appended, belief.clone()));
+        let ever = &mut journal.ever[id as usize];
+        *ever = Belief::of(ever.states().iter().chain(belief.states()).copied());
+    }
+
+    pub(super) fn append(&mut self) -> Result<(), Wrong> {
+        let now = self.moment(false);
+        let deferred = std::mem::take(&mut self.deferred);
+        let checked = deferred.iter().map(|(_, id, verdict)| (*id, *verdict));
+        let appended = self.dedup().append_batch_prepared(checked);
+        self.note(format_args!("append {}", appended.is_ok()));
+        if appended.is_err() && !self.journal.may_fail() {
+            return Err(format!("append: {appended:?}"));
+        }
+        let rules = self.rules;
+        for id in deferred.into_iter().filter_map(|(id, ..)| id) {
+            let accepted = self.beliefs[id as usize].map(|state| state.accepted(now, &rules, None));
+            let journal = &mut self.journal;
+            journal.appended += 1;
+            // As it was, if the journal had failed.
+            let all = Belief::of(match appended.is_ok() {
+                true => accepted.states().to_vec(),
+                false => [accepted.states(), last(&journal.logs[id as usize]).states()].concat(),
+            });
+            journal.logs[id as usize].push((journal.appended, all.clone()));
+            let ever = &mut journal.ever[id as usize];
+            *ever = Belief::of(ever.states().iter().chain(all.states()).copied());
+        }
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), Wrong> {
+        let flushed = self.dedup().flush();
+        self.flushed(flushed)
+    }
+
+    /// A flush has returned.
+    pub(super) fn flushed(&mut self, flushed: Result<(), JournalError>) -> Result<(), Wrong> {
+        self.note(format_args!("flush {}", flushed.is_ok()));
+        let journal = &mut self.journal;
+        match &flushed {
+            Ok(()) if journal.gone => Err("flushed into a directory that is gone".to_string()),
+            Ok(()) if journal.failed => Err("flushed, although the journal had failed".to_string()),
+            Ok(()) => {
+                journal.durable = journal.appended;
+                self.stream.is_durable = self.stream.began;
+                Ok(())
+            }
+            Err(_) if journal.may_fail() => {
+                journal.failed = true;
+                Ok(())
+            }
+            Err(error) => Err(format!("flush failed without cause: {error}")),
+        }
+    }
+
+    /// Flushes, if nothing keeps it from that.
+    pub(super) fn flush_if_it_can(&mut self) -> Result<(), Wrong> {
+        match self.journal.may_fail() {
+            true => Err("the journal has failed, or may".to_string()),
+            false => self.flush(),
+        }
+    }
+
+    pub(super) fn reopen(&mut self) -> Result<(), Wrong> {
+        self.machine.heal();
+        self.journal.sync_fails = false;
+        let dedup = self.dedup().clone();
+        let reopened = self.machine.reopen(&dedup);
+        drop(dedup);
+        self.note(format_args!("reopen {}", reopened.is_ok()));
+        match reopened {
+            Ok(()) => {
+                if std::mem::take(&mut self.journal.gone) {
+                    self.journal.forget_disk();
+                }
+                self.journal.failed = false;
+                Ok(())
+            }
+            Err(_) if self.journal.may_fail() => Ok(()),
+            Err(error) => Err(format!("the journal cannot be reopened: {error}")),
+        }
+    }
+}
+
+impl JournalModel {
+    pub(super) fn new() -> Self {
+        let begin = || vec![(0, Belief::default())];
+        JournalModel {
+            logs: std::array::from_fn(|_| begin()),
+            ever: Default::default(),
+            appended: 0,
+            durable: 0,
+            failed: false,
+            full: false,
+            sync_fails: false,
+            gone: false,
+        }
+    }
+
+    /// The times before the first event are known now.
+    pub(super) fn moved(&mut self, by: (u64, u64)) {
+        let logs = self.logs.iter_mut().flatten().map(|(_, belief)| belief);
+        logs.chain(&mut self.ever).for_each(|belief| *belief = belief.map(|state| state.moved(by)));
+    }
+
+    pub(super) fn may_fail(&self) -> bool {
+        self.failed || self.full || self.sync_fails || self.gone
+    }
+
+    /// The directory is a new one: what was in it may be gone.
+    pub(super) fn forget_disk(&mut self) {
+        for (log, ever) in self.logs.iter_mut().zip(&self.ever) {
+            *log = vec![(0, ever.clone())];
+        }
+        self.durable = 0;
+    }
+}
+
+pub(super) fn last(log: &[(u64, Belief)]) -> &Belief {
+    &log.last().expect("it begins with a belief").1
+}

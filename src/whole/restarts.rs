@@ -1,0 +1,91 @@
+//! How the process ends, and another begins.
+
+use super::belief::Belief;
+use super::config::Kind;
+use super::journaling::last;
+use super::op::IDS;
+use super::times::Stream;
+use super::world::{World, Wrong, rules};
+use crate::{Error, JournalError};
+use std::time::Duration;
+
+/// How the engine before has left its journal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Left {
+    Stopped,
+    Crashed,
+    Damaged,
+    /// Cut off, where nobody can tell.
+    Cut,
+}
+
+impl World {
+    pub(super) fn kill(&mut self) {
+        self.machine.kill();
+        self.held.clear();
+        self.deferred.clear();
+        self.dedup = None;
+    }
+
+    pub(super) fn start(&mut self, window: u64, left: Left) -> Result<(), Wrong> {
+        self.in_flight = Default::default();
+        let length = Duration::from_nanos(window);
+        self.machine.full(false);
+        let was_gone = self.journal.gone;
+        let may_be_damaged = matches!(left, Left::Damaged | Left::Cut) || was_gone;
+        let (dedup, damaged) = match self.machine.open(&self.config, length, false) {
+            Ok(dedup) => (dedup, false),
+            Err(Error::Journal(error @ JournalError::Damaged { .. })) if may_be_damaged => {
+                let kept = self.machine.open(&self.config, length, true);
+                (kept.map_err(|other| format!("damaged ({error}), and cannot be kept: {other}"))?, true)
+            }
+            Err(other) => return Err(format!("cannot be opened: {other}")),
+        };
+        let reports = self.machine.reports_loss(&dedup);
+        self.note(format_args!("start {damaged} {reports}"));
+        let unknown = damaged || was_gone || (left == Left::Damaged && reports) || left == Left::Cut;
+        let before = self.journal.durable;
+        let rules = rules(&self.config, length, &dedup);
+        for id in 0..IDS as usize {
+            let log = &self.journal.logs[id];
+            let belief = match left {
+                _ if unknown => self.journal.ever[id].clone(),
+                Left::Stopped => last(log).clone(),
+                _ => {
+                    let from = log.iter().rposition(|(at, _)| *at <= before).unwrap_or(0);
+                    Belief::of(log[from..].iter().flat_map(|(_, belief)| belief.states().iter().copied()))
+                }
+            };
+            // Which boot it was of is in the headers, too: without it, the wall clock counts, wherever that was set.
+            self.is_adrift |= damaged && self.config.kind == Kind::System;
+            let is_adrift = self.is_adrift;
+            let now = self.look();
+            let belief = belief.map(|state| {
+                let state = state.restarted(&rules);
+                if is_adrift { state.adrift(now) } else { state }
+            });
+            // For a shorter window an id that slid was accepted twice, and the fingerprint belongs to the first time.
+            let belief = match self.config.refresh && window < self.rules.window {
+                true => Belief::of(belief.states().iter().flat_map(|state| [*state, state.without_fingerprint()])),
+                false => belief,
+            };
+            self.journal.logs[id] = vec![(0, belief.clone())];
+            self.journal.ever[id] =
+                Belief::of(self.journal.ever[id].states().iter().map(|state| state.restarted(&rules)));
+            self.beliefs[id] = belief;
+        }
+        if self.config.kind == Kind::Events && self.stream.began {
+            // It goes on from the latest time that the journal has, whichever that is.
+            self.stream = Stream { earliest: 0, rests: true, rests_since: self.machine.clock_nanos(), ..self.stream };
+            self.stream.is_lost = unknown;
+        }
+        (self.journal.appended, self.journal.durable) = (0, 0);
+        (self.journal.failed, self.journal.gone) = (false, false);
+        (self.journal.full, self.journal.sync_fails) = (false, false);
+        self.rules = rules;
+        self.dedup = Some(dedup);
+        // What bursts have left is as uncertain as all else.
+        self.last_burst = None.or(self.last_burst);
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! What time it is for the engine, as far as the reference knows.
+
+use super::belief::Moment;
+use super::config::Kind;
+use super::machine::Machine;
+use super::op::Id;
+use super::world::{World, Wrong, name};
+use crate::{Outcome, Timestamp};
+
+/// Stream time: between these.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stream {
+    pub(super) began: bool,
+    pub(super) earliest: u64,
+    pub(super) latest: u64,
+    /// What is added to the times of events, at least and at most.
+    pub(super) offset: (u64, u64),
+    /// The latest time of a call that carried none.
+    pub(super) clock: u64,
+    /// The journal certainly knows how it is counted.
+    pub(super) is_durable: bool,
+    /// The engine was started again, and has not got an event yet: when by the clock.
+    pub(super) rests: bool,
+    pub(super) rests_since: u64,
+    /// Damage has taken it away.
+    pub(super) is_lost: bool,
+}
+
+impl World {
+    pub(super) fn moment(&mut self, timed: bool) -> Moment {
+        let moment = self.look();
+        if !timed && !self.stream.began && self.config.lateness.is_none() {
+            self.stream.clock = self.stream.clock.max(moment.latest);
+        }
+        moment
+    }
+
+    /// The time of a call that moves none.
+    pub(super) fn look(&self) -> Moment {
+        match self.config.kind {
+            Kind::Manual => Moment::of(self.machine.clock_nanos()),
+            Kind::System => {
+                let (real, engine) = self.machine.system_nanos();
+                Moment { real, engine, earliest: real, latest: engine }
+            }
+            // An engine that was told that times come with events waits for the first of them.
+            Kind::Events if !self.stream.began && self.config.lateness.is_none() => {
+                let clock = self.machine.clock_nanos();
+                let (earliest, latest) = (self.stream.earliest.max(clock), self.stream.latest.max(clock));
+                Moment { real: latest, engine: earliest, earliest, latest }
+            }
+            Kind::Events if self.stream.rests => {
+                let passed = self.machine.clock_nanos() - self.stream.rests_since;
+                let (earliest, latest) = (self.stream.earliest, self.stream.latest + self.rules.tick + passed);
+                Moment { real: latest, engine: earliest, earliest, latest }
+            }
+            Kind::Events => {
+                let (earliest, latest) = (self.stream.earliest, self.stream.latest + self.rules.tick);
+                Moment { real: latest, engine: earliest, earliest, latest }
+            }
+        }
+    }
+
+    pub(super) fn event(&mut self, id: Id, ahead: i64) -> Result<(), Wrong> {
+        if self.config.kind != Kind::Events {
+            return self.check(&[id], None);
+        }
+        // Events count from 2020; the wall clock is of 2026.
+        let base = match self.stream.began {
+            true => self.stream.latest - self.stream.offset.0,
+            false => Machine::FIRST_EVENT,
+        };
+        let at = base.saturating_add_signed(ahead);
+        let late = self.stream.began.then(|| {
+            let internal = (at + self.stream.offset.0, at + self.stream.offset.1);
+            let window = self.config.window().as_nanos() as u64;
+            let lateness = self.config.lateness.map(|l| window / 1_000 * u64::from(l));
+            lateness.map_or((false, true), |lateness| {
+                let tick = self.rules.tick;
+                let may = internal.0 + lateness < self.stream.latest + tick;
+                let must = internal.1 + lateness + tick < self.stream.earliest;
+                (may, !must)
+            })
+        });
+        let verdict = self.dedup().check_at(name(id), Timestamp::from_nanos(at));
+        let (may_be_late, may_be_in_time) = late.unwrap_or((false, true));
+        if let Outcome::Refused(refusal) = verdict.outcome() {
+            self.note(format_args!("event {id} {refusal:?}"));
+            return match refusal {
+                crate::Refusal::Late if may_be_late => Ok(()),
+                other => Err(format!("id {id} at {at} is refused as {other:?} ({:?})", self.stream)),
+            };
+        }
+        if !may_be_in_time {
+            return Err(format!("id {id} at {at} is not refused, late as it is ({:?})", self.stream));
+        }
+        self.stream_goes_on(at);
+        let Stream { earliest, latest, .. } = self.stream;
+        let now = Moment { real: latest, engine: earliest, earliest, latest };
+        self.judge_check(id, verdict, now)
+    }
+
+    /// An event has come.
+    pub(super) fn stream_goes_on(&mut self, at: u64) {
+        let tick = self.rules.tick;
+        self.stream.rests = false;
+        if !self.stream.began {
+            self.stream.began = true;
+            // An engine that went by its clock until now goes on from there.
+            let by_clock = if self.stream.clock > 0 { self.machine.clock_nanos() } else { 0 };
+            let clock = by_clock.max(self.stream.latest);
+            if self.config.lateness.is_some() {
+                // What came before counts as of the first event.
+                let by = (at.saturating_sub(tick), at);
+                self.beliefs = std::mem::take(&mut self.beliefs).map(|belief| belief.map(|state| state.moved(by)));
+                self.journal.moved(by);
+            } else if clock > at {
+                // What came before counts as it did; where in its tick the clock was nobody knows any more.
+                self.stream.offset = (clock.saturating_sub(tick) - at, clock + tick - at);
+                self.beliefs = std::mem::take(&mut self.beliefs).map(|belief| belief.map(|state| state.blurred(tick)));
+            }
+        }
+        let Stream { earliest, latest, offset, .. } = &mut self.stream;
+        *earliest = (*earliest).max(at + offset.0);
+        *latest = (*latest).max(at + offset.1);
+    }
+
+    pub(super) fn event_from_the_future(&mut self, id: Id) -> Result<(), Wrong> {
+        if self.config.kind != Kind::Events {
+            return Ok(());
+        }
+        let verdict = self.dedup().check_at(name(id), Timestamp::from_secs(180 * 365 * 24 * 3600));
+        self.note(format_args!("future {id} {verdict:?}"));
+        match verdict.outcome() {
+            Outcome::Refused(crate::Refusal::Ahead) => Ok(()),
+            other => Err(format!("an event of another century is {other:?}")),
+        }
+    }
+}

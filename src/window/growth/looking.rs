@@ -1,0 +1,72 @@
+//! What a look at the newest table shows, and when to look again.
+
+use super::Growth;
+use super::room::size_of_berth;
+use crate::window::common::Bell;
+use crate::window::survey::{DISPLACED_IN_A_RUSH, RECENTLY, RUSH, Survey};
+
+/// When to look at the newest table again.
+#[derive(Clone, Copy)]
+pub(super) enum Again {
+    /// Early enough for the next one to be ready in time if there is a rush.
+    Soon,
+    /// As ids come, there will be none before that.
+    Later,
+    /// A survey that has asked for a table in vain is not repeated before something has changed.
+    InVain,
+}
+
+impl Growth {
+    /// Looks at some of the newest table's lines.
+    pub(super) fn survey(&self, lines: usize) -> Survey {
+        let newest = self.tables.roster().newest();
+        let (now, window_ticks) = (self.tables.common.latest(), self.tables.common.window_ticks);
+        let recently = (window_ticks as f64 * RECENTLY) as u64;
+        let table = self.tables.table(newest);
+        let just_now = (window_ticks as f64 * RUSH) as u64;
+        let (mut slots, mut live, mut recent, mut rushed) = (0, 0, 0, 0);
+        table.sample(lines, now, |age_ticks| {
+            slots += 1;
+            live += u64::from(age_ticks.is_some_and(|age| age < window_ticks));
+            recent += u64::from(age_ticks.is_some_and(|age| age < recently));
+            rushed += u64::from(age_ticks.is_some_and(|age| age < just_now));
+        });
+        let started = self.tables.times(newest).started;
+        Survey {
+            size: size_of_berth(newest),
+            load: live as f64 / slots as f64,
+            recent: recent as f64 / slots as f64,
+            rushed: rushed as f64 / slots as f64,
+            age: now.saturating_sub(started) as f64 / window_ticks as f64,
+        }
+    }
+
+    /// Says when to look again.
+    pub(super) fn set_bell(&self, again: Again) {
+        let roster = self.tables.roster();
+        let (newest, now) = (roster.newest(), self.tables.common.latest());
+        let size = size_of_berth(newest);
+        let lines = self.tables.table(newest).lines();
+        let sample = Bell::sample(lines);
+        let sampled = |displaced_a_line: f64| (((lines / sample) as f64 * displaced_a_line) as u64).max(1);
+        let displaced_max = match again {
+            _ if size + 1 == self.sizes.len() => u64::MAX,
+            Again::Soon => sampled(DISPLACED_IN_A_RUSH),
+            Again::Later => sampled(self.full.displaced_a_line),
+            Again::InVain => lines as u64,
+        };
+        let expires = (!roster.is_single()).then(|| self.tables.expires(roster.oldest()));
+        // Often enough for memory to be back before two windows are over.
+        let (window_ticks, started) = (self.tables.common.window_ticks, self.tables.times(newest).started);
+        let recently = (window_ticks as f64 * RECENTLY).ceil() as u64;
+        let may_shrink = (size > 0 || self.state().spare.is_some())
+            .then(|| started.saturating_add(recently).max(now.saturating_add(window_ticks / 16)));
+        let due = expires.into_iter().chain(may_shrink).min().unwrap_or(u64::MAX);
+        self.tables.common.bell.set(sample, displaced_max, due.max(now + 1));
+    }
+
+    /// Returns true if a table was made ready for a rush that is over.
+    pub(super) fn has_needless_spare(&self, survey: &Survey) -> bool {
+        survey.age >= 1.0 && !survey.is_rush() && self.state().spare.is_some()
+    }
+}

@@ -1,0 +1,118 @@
+//! What callers do in a rush, so that the newest table loses no ids before the next one is ready.
+
+use super::Growth;
+use super::looking::Again;
+use super::room::Reserved;
+use crate::memory::LINE_BYTES;
+use crate::sync::Ordering;
+use crate::window::preparation::{Part, Preparation};
+use crate::window::survey::Survey;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// For so long a caller waits at most before it goes on with a table that is overfull.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// Tables of no more parts than this are made ready by the caller that needs them in a rush: a
+/// thread would come too late.
+const SMALL_PARTS: usize = 1;
+
+impl Growth {
+    /// In a rush, does what must not wait for a thread: starts a table that is ready or soon made
+    /// ready, and has a large one made ready. False if there is no room, and others would have to
+    /// go first.
+    pub(super) fn hurry(self: &Arc<Self>, size: usize) -> bool {
+        if !self.state().is_ready(size) {
+            match self.reserve(size) {
+                Reserved::NoRoom => return false,
+                Reserved::NoMemory => {
+                    self.set_bell(Again::InVain);
+                    return true;
+                }
+                Reserved::Yes => (),
+            }
+            if !self.is_small(size) {
+                // (Without a thread callers do it all.)
+                self.in_background(Self::help_with_all);
+                return true;
+            }
+            self.help_with_all();
+            if self.state().under_way.is_some() {
+                // Whoever helps with the last part will see to it.
+                return true;
+            }
+        }
+        let started = self.start_spare(size);
+        self.set_bell(if started { Again::Soon } else { Again::InVain });
+        true
+    }
+
+    fn is_small(&self, size: usize) -> bool {
+        self.sizes.lines(size) * LINE_BYTES <= SMALL_PARTS * crate::memory::PART_BYTES
+    }
+
+    /// Makes a part of the next table ready, if one is under way; whether there may be more to do.
+    pub(super) fn help(self: &Arc<Self>) -> bool {
+        let Some(preparation) = self.state().under_way.clone() else {
+            return false;
+        };
+        match preparation.help(&self.tables) {
+            Part::Done => true,
+            Part::NoneLeft => false,
+            Part::Last { ready } => {
+                self.finish(&preparation, ready);
+                if ready {
+                    // It may be wanted at once.
+                    self.answer();
+                }
+                false
+            }
+        }
+    }
+
+    /// Makes a part of the next table ready. If others have begun the last one, or are just about
+    /// to start a table, and the newest would lose ids: waits for them, some microseconds, unless
+    /// the system has something else run instead of that thread.
+    pub(super) fn help_or_wait(self: &Arc<Self>) {
+        if self.help() || !self.tables.common.bell.is_urgent() {
+            return;
+        }
+        let (roster, since) = (self.tables.roster(), Instant::now());
+        let is_due = || {
+            let under_way = self.state().under_way.clone();
+            under_way.map_or_else(|| !self.busy.load(Ordering::Relaxed), |preparation| preparation.has_more())
+        };
+        while self.tables.roster() == roster && !is_due() && since.elapsed() < PATIENCE {
+            std::thread::yield_now();
+        }
+    }
+
+    pub(super) fn help_with_all(self: &Arc<Self>) {
+        while self.help() {}
+    }
+
+    /// All parts of a table are done.
+    fn finish(&self, preparation: &Preparation, ready: bool) {
+        let Preparation { size, berth, .. } = *preparation;
+        if !ready {
+            self.tables.table(berth).release();
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            self.set_bell(Again::InVain);
+        }
+        let mut state = self.state();
+        state.under_way = None;
+        state.spare = ready.then_some((size, berth)).or(state.spare);
+    }
+
+    /// If a rush is about to fill the newest table, begins to make the next one ready, if there is
+    /// room for both. Whether it has.
+    pub(super) fn prepare_ahead(&self, survey: &Survey) -> bool {
+        let size = survey.size + 1;
+        let is_ahead = self.in_thread() && survey.is_rush_ahead() && size < self.sizes.len() && !self.is_small(size);
+        let is_free = {
+            let state = self.state();
+            state.spare.is_none() && state.under_way.is_none()
+        };
+        is_ahead && is_free && self.reserve(size) == Reserved::Yes
+    }
+}

@@ -1,0 +1,137 @@
+//! What is durable after a flush, whoever else calls meanwhile.
+
+use super::*;
+
+#[test]
+fn without_a_journal_nothing_is_durable() {
+    let dedup = Dedup::builder().build().unwrap();
+    assert!(matches!(dedup.flush(), Err(JournalError::NotConfigured)));
+    assert!(matches!(dedup.durable_up_to(), Err(JournalError::NotConfigured)));
+    assert!(matches!(block_on(dedup.flush_async()), Err(JournalError::NotConfigured)));
+}
+
+#[test]
+fn flushes_of_many_threads_and_tasks() {
+    let (directory, clock) = (Directory::new("flushes"), clock());
+    let dedup = directory.builder(&clock, JournalOptions::new().sync(SyncMode::System)).build().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u32 {
+            let dedup = &dedup;
+            scope.spawn(move || {
+                for id in 0..500_u32 {
+                    dedup.check((thread << 16 | id).to_be_bytes());
+                    let mine = dedup.appended_up_to().unwrap();
+                    if thread % 2 == 0 { dedup.flush() } else { block_on(dedup.flush_async()) }.unwrap();
+                    assert!(dedup.durable_up_to().unwrap() >= mine);
+                }
+            });
+        }
+    });
+    drop(dedup);
+    assert_eq!(recovery(&directory.open(&clock)).ids, 2_000);
+}
+
+#[test]
+fn a_flush_that_nobody_waits_for_any_more_is_no_trouble() {
+    let (directory, clock) = (Directory::new("dropped"), clock());
+    let dedup = directory.open(&clock);
+    for id in 0..100_u32 {
+        dedup.check(id.to_be_bytes());
+        let mut flush = Box::pin(dedup.flush_async());
+        let _ = flush.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop()));
+    }
+    dedup.flush().unwrap();
+}
+
+#[test]
+fn what_is_accepted_while_it_is_forgotten_is_durable() {
+    const IDS: usize = 30_000;
+    let directory = Directory::new("forgetting");
+    let clock = clock();
+    let open = || {
+        let options = JournalOptions::new().sync(SyncMode::System);
+        Dedup::builder().window(WINDOW).clock(clock.clone()).journal(&directory.0, options).build().unwrap()
+    };
+    let dedup = open();
+    (0..IDS).for_each(|i| assert!(dedup.check(i.to_le_bytes()).is_fresh()));
+    let turn = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 0..IDS {
+                turn.store(i + 1, std::sync::atomic::Ordering::Release);
+                dedup.forget(i.to_le_bytes());
+            }
+        });
+        let mut last = 0;
+        while last < IDS {
+            last = turn.load(std::sync::atomic::Ordering::Acquire).max(1);
+            let _ = (0..3).find(|_| dedup.check((last - 1).to_le_bytes()).is_fresh());
+        }
+    });
+    dedup.flush().unwrap();
+    let known: Vec<usize> = (0..IDS).filter(|i| dedup.contains(i.to_le_bytes()).is_some()).collect();
+    drop(dedup);
+    let dedup = open();
+    let lost = known.iter().filter(|i| dedup.contains(i.to_le_bytes()).is_none()).count();
+    assert_eq!(lost, 0, "of {} that were known", known.len());
+}
+
+#[test]
+fn duplicates_are_neither_appended_nor_committed() {
+    let (directory, clock) = (Directory::new("duplicates"), clock());
+    let dedup = directory.open(&clock);
+    let mut verdicts = Vec::new();
+    let ids = || (0..5_000_u32).map(u32::to_be_bytes);
+    dedup.check_batch(ids(), &mut verdicts);
+    dedup.claim("claimed").claimed().unwrap().complete().unwrap();
+    dedup.flush().unwrap();
+    let before = dedup.stats().journal.unwrap();
+    for _ in 0..20 {
+        dedup.check_batch(ids(), &mut verdicts);
+        dedup.append_batch_prepared(ids().map(|id| dedup.digest(id)).zip(verdicts.iter().copied())).unwrap();
+        dedup.check(0_u32.to_be_bytes());
+        assert!(dedup.claim("claimed").is_duplicate());
+        dedup.flush().unwrap();
+    }
+    assert_eq!(dedup.stats().journal.unwrap(), before);
+}
+
+#[test]
+fn what_is_accepted_while_all_is_cleared_is_durable() {
+    let (directory, clock) = (Directory::new("clearing"), clock());
+    let open = || {
+        let options = JournalOptions::new().sync(SyncMode::System);
+        directory.builder(&clock, options).capacity(300_000).build().unwrap()
+    };
+    let dedup = open();
+    let (next, done) = (std::sync::atomic::AtomicU32::new(0), std::sync::atomic::AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (dedup, next, done) = (&dedup, &next, &done);
+            scope.spawn(move || {
+                let (mut verdicts, mut ended) = (Vec::new(), Vec::new());
+                while !done.load(std::sync::atomic::Ordering::Acquire) {
+                    let start = next.fetch_add(50, std::sync::atomic::Ordering::Relaxed);
+                    let ids = (start..start + 50).map(u32::to_be_bytes);
+                    match thread {
+                        0 => ids.for_each(|id| assert!(!dedup.check(id).is_duplicate())),
+                        1 => dedup.check_batch(ids, &mut verdicts),
+                        _ => dedup.complete_batch(ids.filter_map(|id| dedup.claim(id).claimed()), &mut ended),
+                    }
+                    dedup.flush().unwrap();
+                }
+            });
+        }
+        for _ in 0..9 {
+            dedup.clear();
+        }
+        done.store(true, std::sync::atomic::Ordering::Release);
+    });
+    dedup.flush().unwrap();
+    let end = next.into_inner();
+    let known: Vec<_> = (0..end).filter(|id| dedup.contains(id.to_be_bytes()).is_some()).collect();
+    drop(dedup);
+    let dedup = open();
+    let lost = known.iter().filter(|id| dedup.contains(id.to_be_bytes()).is_none()).count();
+    assert_eq!(lost, 0, "of {} that were known, of {end}", known.len());
+}
