@@ -3,15 +3,15 @@
 use crate::Timestamp;
 use crate::digest::Digest;
 
-/// Who remembers the ids that are done: the window. Each call takes effect at once.
+/// The memory of the ids that are done: the window. Each call takes effect at once.
 pub(crate) trait Marks {
-    /// Whether an id is done.
+    /// Returns true if an id is done.
     fn contains(&self, id: Digest) -> bool;
     /// Notes that it is; whether that is new. Sequentially consistent.
     fn insert(&self, id: Digest) -> bool;
     /// Takes back that it is.
     fn forget(&self, id: Digest);
-    /// What time it is for it. (Leases may run by another clock.)
+    /// Returns the time that it is for it. (Leases may run by another clock.)
     fn now(&self) -> Timestamp;
     /// When it will have forgotten what it is told now.
     fn until(&self) -> Timestamp;
@@ -19,7 +19,7 @@ pub(crate) trait Marks {
     fn refresh(&self, id: Digest) {
         let _ = id;
     }
-    /// Whether it slides: what is asked for again stays for longer.
+    /// Returns true if it slides: what is asked for again stays for longer.
     fn slides(&self) -> bool {
         false
     }
@@ -31,7 +31,8 @@ pub(crate) trait Marks {
     fn keep(&self, id: Digest, with_fingerprint: Option<Digest>) {
         let _ = (id, with_fingerprint);
     }
-    /// It is about to be forgotten, for good: the same. (Before, since whoever accepts it again says so after that.)
+    /// It is about to be forgotten, for good: the same. (Before, since whoever accepts it again
+    /// says so after that.)
     fn forgets(&self, id: Digest) {
         let _ = id;
     }

@@ -3,13 +3,15 @@
 use super::{Clock, Timestamp};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The default clock: monotonic time since it was made, or, as an engine has it, [since the Unix epoch](MonotonicClock::since_epoch).
+/// The default clock: monotonic time since it was made, or, as an engine has it, [since the Unix
+/// epoch](MonotonicClock::since_epoch).
 ///
-/// On Linux it reads `CLOCK_MONOTONIC_COARSE` (about 5 ns; [`Instant::now`] takes about 24 ns), which advances in steps of
-/// 1 to 10 ms, unless the window's tick is so short that these steps would matter: then, and elsewhere, [`Instant`].
+/// On Linux it reads `CLOCK_MONOTONIC_COARSE` (about 5 ns; [`Instant::now`] takes about 24 ns),
+/// which advances in steps of 1 to 10 ms, unless the window's tick is so short that these steps
+/// would matter: then, and elsewhere, [`Instant`].
 #[derive(Clone, Debug)]
 pub struct MonotonicClock {
-    /// What it shows at its origin.
+    /// The time that it shows at its origin.
     start: Timestamp,
     origin: Instant,
     coarse: Option<coarse::Coarse>,
@@ -25,8 +27,8 @@ impl MonotonicClock {
         }
     }
 
-    /// The same, since the Unix epoch, as the system's clock has it now: for what outlives the process. When that clock is set later on, this
-    /// one is not.
+    /// The same, since the Unix epoch, as the system's clock has it now: for what outlives the
+    /// process. When that clock is set later on, this one is not.
     pub fn since_epoch(tick: Duration) -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         MonotonicClock { start: Timestamp::default() + since_epoch, ..Self::for_tick(tick) }
@@ -89,8 +91,8 @@ mod coarse {
     #[inline]
     fn read() -> Duration {
         let mut now = ZERO;
-        // SAFETY: `now` is a timespec that we own, valid for writing for the whole call. The call fails only for an
-        // unknown clock, and `new` has asked this one for its resolution.
+        // SAFETY: `now` is a timespec that we own, valid for writing for the whole call. The call
+        // fails only for an unknown clock, and `new` has asked this one for its resolution.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut now) };
         duration(now)
     }

@@ -21,8 +21,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] names the option, its value and what would be valid; [`Error::OutOfMemory`] says how much
-    /// memory could not be had.
+    /// [`Error::InvalidOption`] names the option, its value and what would be valid;
+    /// [`Error::OutOfMemory`] says how much memory could not be had.
     pub fn build(mut self) -> Result<Dedup, Error> {
         let (ticks, policy) = self.validate()?;
         let clock = self.engine_clock(ticks);

@@ -42,7 +42,8 @@ impl OnDisk {
         }
     }
 
-    /// Tells a new engine what is in it: first the snapshot, then the journal, then what time it is.
+    /// Tells a new engine what is in it: first the snapshot, then the journal, then what time it
+    /// is.
     pub(super) fn bring_back(self, engine: &mut Engine, seed: Option<u64>, options: &Builder) -> Result<(), Error> {
         if let Some(snapshot) = &self.snapshot {
             snapshot.fits(engine.window.tick().as_nanos() as u64)?;

@@ -94,8 +94,8 @@ impl Engine {
         );
     }
 
-    /// The same with a history. While one chunk is decided, the memory that the next one will need is asked for: first the window's lines,
-    /// then the history's blocks.
+    /// The same with a history. While one chunk is decided, the memory that the next one will need
+    /// is asked for: first the window's lines, then the history's blocks.
     #[inline]
     fn check_batch_with(
         &self,
@@ -135,7 +135,8 @@ impl Engine {
         }
     }
 
-    /// Decides a chunk that the history has looked at, and knows the ids of `known` from. `meanwhile` is called once for each id.
+    /// Decides a chunk that the history has looked at, and knows the ids of `known` from.
+    /// `meanwhile` is called once for each id.
     #[inline(always)]
     fn check_staged(
         &self,
@@ -170,7 +171,8 @@ impl Engine {
         }
     }
 
-    /// The same, and the journal learns of it: a part at a time, so that the digests that are asked for again are still in the cache.
+    /// The same, and the journal learns of it: a part at a time, so that the digests that are asked
+    /// for again are still in the cache.
     #[inline(never)]
     fn check_batch_noting(
         &self,
@@ -205,7 +207,7 @@ impl Engine {
 struct Staged {
     chunk: Chunk,
     digests: [Digest; CHUNK],
-    /// What the history has shown.
+    /// The looks at the history.
     looks: [Look; CHUNK],
 }
 

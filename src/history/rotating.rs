@@ -326,10 +326,12 @@ impl History {
             let Some(next) = next else {
                 return seen.current();
             };
-            // Acquire, also of the load if it fails: as in `current`; and so that clearings happen one after the other. (This only goes
-            // on with what the release below has published, so whoever reads it has seen that.)
+            // Acquire, also of the load if it fails: as in `current`; and so that clearings happen
+            // one after the other. (This only goes on with what the release below has published, so
+            // whoever reads it has seen that.)
             match word.compare_exchange(seen.0, next.0, Ordering::Acquire, Ordering::Relaxed) {
-                // It is cleared when what begins there is over, so no earlier than a horizon after `now`.
+                // It is cleared when what begins there is over, so no earlier than a horizon after
+                // `now`.
                 Ok(_) if seen.is_clearing() => return seen.current(),
                 Ok(_) => return self.clear_other(shard, seen, next),
                 Err(_) if !obeys(Rule::ClearOnce) => return self.clear_other(shard, seen, next),

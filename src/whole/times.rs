@@ -129,11 +129,11 @@ impl World {
         if self.config.kind != Kind::Events {
             return Ok(());
         }
-        let verdict = self.dedup().check_at(name(id), Timestamp::from_secs(180 * 365 * 24 * 3600));
+        let verdict = self.dedup().check_at(name(id), Timestamp::from_secs(130 * 365 * 24 * 3600));
         self.note(format_args!("future {id} {verdict:?}"));
         match verdict.outcome() {
             Outcome::Refused(crate::Refusal::Ahead) => Ok(()),
-            other => Err(format!("an event of another century is {other:?}")),
+            other => Err(format!("an event of the year 2100 is {other:?}")),
         }
     }
 }

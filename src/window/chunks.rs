@@ -7,8 +7,9 @@ use crate::digest::Digest;
 use crate::{Outcome, Timestamp};
 
 impl Window {
-    /// Checks many digests at one time, which is faster than one by one: `outcomes` is cleared and then holds one outcome for
-    /// each digest, in order. Of equal digests the first is checked first.
+    /// Checks many digests at one time, which is faster than one by one: `outcomes` is cleared and
+    /// then holds one outcome for each digest, in order. Of equal digests the first is checked
+    /// first.
     pub fn check_batch(&self, digests: &[Digest], at: Timestamp, outcomes: &mut Vec<Outcome>) {
         outcomes.clear();
         outcomes.reserve(digests.len());
@@ -25,8 +26,8 @@ impl Window {
         );
     }
 
-    /// Checks digests in order; `skip` says which of a chunk not to check; `decided` gets the chunk,
-    /// these, and the set of those that are fresh.
+    /// Checks digests in order; `skip` says which of a chunk not to check; `decided` gets the
+    /// chunk, these, and the set of those that are fresh.
     #[inline(always)]
     pub(crate) fn check_chunks(
         &self,
@@ -62,8 +63,8 @@ impl Window {
         self.tables().memory(roster.newest())
     }
 
-    /// Checks those digests of a chunk that are in `todo`; the set of those that are fresh. `meanwhile` is called once for each digest
-    /// of the chunk.
+    /// Checks those digests of a chunk that are in `todo`; the set of those that are fresh.
+    /// `meanwhile` is called once for each digest of the chunk.
     #[inline(always)]
     pub(crate) fn check_chunk(&self, chunk: &mut Chunk, todo: u64, at: Reading, mut meanwhile: impl FnMut()) -> u64 {
         let tables = self.tables();
@@ -115,7 +116,8 @@ impl Window {
         fresh
     }
 
-    /// The set of those digests of a chunk that were seen within the window. Changes nothing. `meanwhile` is called once for each digest.
+    /// The set of those digests of a chunk that were seen within the window. Changes nothing.
+    /// `meanwhile` is called once for each digest.
     #[inline(always)]
     pub(crate) fn seen_chunk(&self, chunk: &Chunk, at: Reading, mut meanwhile: impl FnMut()) -> u64 {
         let tables = self.tables();

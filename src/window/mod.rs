@@ -1,7 +1,8 @@
 //! Tier 1: what was seen within the window, exactly.
 //!
-//! [`slot`] and [`tick`] are the bits, [`view`] what a look at a line tells, [`line`] the protocol, [`table`] the memory that
-//! it runs on; [`batch`] is the common case of it, made fast, and [`chunks`] how many digests go through that.
+//! [`slot`] and [`tick`] are the bits, [`view`] what a look at a line tells, [`line`] the protocol,
+//! [`table`] the memory that it runs on; [`batch`] is the common case of it, made fast, and
+//! [`chunks`] how many digests go through that.
 
 #[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod avx2;

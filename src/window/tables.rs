@@ -283,7 +283,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     }
 
     /// Puts a table into a berth that is not in use: a new one, or the one that is there already.
-    /// Which of its lives begins, if not the first: all of its parts must be
+    /// Returns which of its lives begins, if not the first: all of its parts must be
     /// [prepared](Table::prepare) for it, by anybody.
     ///
     /// Only whoever looks after the tables may call this and what follows, and only one at a time.

@@ -26,7 +26,7 @@ pub(crate) struct Snapshot {
 struct Section {
     kind: Kind,
     a: u64,
-    /// Where its words are in the file.
+    /// The offset of its words in the file.
     start: usize,
     words: usize,
 }
@@ -118,7 +118,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Whether it has the window of an engine with this tick.
+    /// Checks that it has the window of an engine with this tick.
     pub(crate) fn fits(&self, tick_nanos: u64) -> Result<(), Error> {
         let theirs = self.sections.iter().find(|section| section.kind == Kind::Window).map_or(0, |section| section.a);
         if theirs != tick_nanos {
@@ -145,7 +145,7 @@ fn fingerprint_of([place, mark, with_place, with_mark, until]: [u64; FINGERPRINT
 
 type Wrong = (&'static str, String, String);
 
-/// What is in a file, if all of it is as it was written.
+/// Returns what is in a file, if all of it is as it was written.
 fn parse(bytes: &[u8]) -> Result<(Header, Clocks, Vec<Section>), Wrong> {
     let wrong = |what, got: &str, expected: &str| Err((what, got.to_owned(), expected.to_owned()));
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
