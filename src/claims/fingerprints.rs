@@ -17,16 +17,21 @@ pub(super) const MAX_FINGERPRINTS: usize = (1 << 15) / 8 * 7;
 /// With fewer, what is over may stay.
 const FEW: usize = 64;
 
-/// By id, the fingerprints of claims that were completed.
+/// By id, the fingerprints of claims that were completed. Most engines have none, and give a word
+/// for that.
 #[derive(Debug, Default)]
-pub(super) struct Fingerprints {
+pub(super) struct Fingerprints(Option<Box<Known>>);
+
+/// Those of an engine that had some.
+#[derive(Debug, Default)]
+struct Known {
     ids: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
     /// The number that there may be until those that are over are looked for.
     clean_at: usize,
     /// When all are over.
     over: Timestamp,
     /// The number of those that had to go before their time.
-    pub(super) dropped: u64,
+    dropped: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,25 +52,77 @@ pub(crate) struct Fingerprint {
 
 impl Fingerprints {
     pub(super) fn len(&self) -> usize {
-        self.ids.len()
+        self.0.as_ref().map_or(0, |known| known.ids.len())
+    }
+
+    /// The number of those that had to go before their time.
+    pub(super) fn dropped(&self) -> u64 {
+        self.0.as_ref().map_or(0, |known| known.dropped)
+    }
+
+    /// Those that there are, if there are some.
+    fn some(&mut self) -> Option<&mut Known> {
+        self.0.as_deref_mut().filter(|known| !known.ids.is_empty())
     }
 
     /// Returns true if the id of an attempt is known with another fingerprint than that of the
     /// attempt.
     #[inline(always)]
     pub(super) fn differ(&self, request: &Request, now: impl FnOnce() -> Timestamp) -> bool {
-        match request.with_fingerprint {
-            Some(asked) if !self.ids.is_empty() => {
-                let known = self.ids.get(&Name::of(request.id)).filter(|known| now() < known.until);
-                known.map_or(!obeys(Rule::CertainMismatch), |known| known.digest != asked)
-            }
-            Some(_) => !obeys(Rule::CertainMismatch),
-            _ => false,
-        }
+        let Some(asked) = request.with_fingerprint else { return false };
+        let known = self.0.as_ref().and_then(|known| known.digest(request.id, now));
+        known.map_or(!obeys(Rule::CertainMismatch), |known| known != asked)
     }
 
     /// An id is done, with this fingerprint.
     pub(super) fn keep(&mut self, fingerprint: Fingerprint, now: Timestamp) {
+        self.0.get_or_insert_default().keep(fingerprint, now);
+    }
+
+    /// An id that is done was asked for again, and the window slides. The fingerprint that stays
+    /// for longer with it, if there is one.
+    #[inline(always)]
+    pub(super) fn extend(&mut self, id: Digest, until: Timestamp, now: impl FnOnce() -> Timestamp) -> Option<Digest> {
+        self.some().and_then(|known| known.extend(id, until, now()))
+    }
+
+    /// An id is forgotten, or was accepted without a fingerprint. Whether it had one that was not
+    /// over.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, id: Digest, now: impl FnOnce() -> Timestamp) -> bool {
+        self.some().and_then(|known| known.ids.remove(&Name::of(id))).is_some_and(|entry| now() < entry.until)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.some().into_iter().for_each(|known| known.ids.clear());
+    }
+
+    /// Returns the number of those that are not over.
+    pub(super) fn live(&self, now: Timestamp) -> u64 {
+        let known = self.0.iter().flat_map(|known| known.ids.values());
+        known.filter(|entry| now < entry.until).count() as u64
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let each = size_of::<(Name, Entry)>();
+        self.0.as_ref().map_or(0, |known| size_of::<Known>() + known.ids.capacity() * each)
+    }
+
+    #[cfg(feature = "journal")]
+    pub(super) fn iter(&self) -> impl Iterator<Item = Fingerprint> {
+        let known = self.0.iter().flat_map(|known| &known.ids);
+        known.map(|(name, &Entry { digest, until })| Fingerprint { id: name.digest(), digest, until })
+    }
+}
+
+impl Known {
+    /// Of an id whose fingerprint is known, and not over.
+    fn digest(&self, id: Digest, now: impl FnOnce() -> Timestamp) -> Option<Digest> {
+        let known = (!self.ids.is_empty()).then(|| self.ids.get(&Name::of(id)))??;
+        (now() < known.until).then_some(known.digest)
+    }
+
+    fn keep(&mut self, fingerprint: Fingerprint, now: Timestamp) {
         let Fingerprint { id, digest, until } = fingerprint;
         if self.ids.len() >= self.clean_at.max(FEW) {
             self.clean(now);
@@ -74,15 +131,8 @@ impl Fingerprints {
         self.ids.insert(Name::of(id), Entry { digest, until });
     }
 
-    /// An id that is done was asked for again, and the window slides. The fingerprint that stays
-    /// for longer with it, if there is one.
-    #[inline(always)]
-    pub(super) fn extend(&mut self, id: Digest, until: Timestamp, now: impl FnOnce() -> Timestamp) -> Option<Digest> {
-        if self.ids.is_empty() { None } else { self.extend_one(id, until, now()) }
-    }
-
     #[inline(never)]
-    fn extend_one(&mut self, id: Digest, until: Timestamp, now: Timestamp) -> Option<Digest> {
+    fn extend(&mut self, id: Digest, until: Timestamp, now: Timestamp) -> Option<Digest> {
         if self.over <= now {
             self.ids.clear();
         }
@@ -90,17 +140,6 @@ impl Fingerprints {
         entry.until = entry.until.max(until);
         self.over = self.over.max(until);
         Some(entry.digest)
-    }
-
-    /// An id is forgotten, or was accepted without a fingerprint. Whether it had one that was not
-    /// over.
-    #[inline(always)]
-    pub(super) fn remove(&mut self, id: Digest, now: impl FnOnce() -> Timestamp) -> bool {
-        !self.ids.is_empty() && self.ids.remove(&Name::of(id)).is_some_and(|entry| now() < entry.until)
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.ids.clear();
     }
 
     /// Makes room: what is over goes, and if that is not enough, the oldest eighth.
@@ -122,20 +161,6 @@ impl Fingerprints {
             self.dropped += (before - self.ids.len()) as u64;
         }
         self.clean_at = (2 * self.ids.len()).clamp(FEW, MAX_FINGERPRINTS);
-    }
-
-    /// Returns the number of those that are not over.
-    pub(super) fn live(&self, now: Timestamp) -> u64 {
-        self.ids.values().filter(|entry| now < entry.until).count() as u64
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.ids.capacity() * size_of::<(Name, Entry)>()
-    }
-
-    #[cfg(feature = "journal")]
-    pub(super) fn iter(&self) -> impl Iterator<Item = Fingerprint> {
-        self.ids.iter().map(|(name, &Entry { digest, until })| Fingerprint { id: name.digest(), digest, until })
     }
 }
 
@@ -186,18 +211,18 @@ mod tests {
             let count = 2 * MAX_FINGERPRINTS as u64;
             (0..count).for_each(|n| keep(&mut fingerprints, n));
             let kept = fingerprints.len() as u64;
-            assert_eq!(kept + fingerprints.dropped, count);
+            assert_eq!(kept + fingerprints.dropped(), count);
             assert!((MAX_FINGERPRINTS * 7 / 8..=MAX_FINGERPRINTS).contains(&fingerprints.len()), "{kept}");
             assert!(differs(&fingerprints, count - 1, 0, 9), "the last one is there");
             let newest = (count - kept..count).filter(|&n| differs(&fingerprints, n, count, 9)).count() as u64;
             assert!(same || newest == kept, "{newest} of {kept}");
 
-            let dropped = fingerprints.dropped;
+            let dropped = fingerprints.dropped();
             let fresh = Fingerprint { id: digest(count), digest: digest(0), until: at(2 * count) };
             (0..MAX_FINGERPRINTS as u64).for_each(|n| {
                 fingerprints.keep(Fingerprint { id: digest(count + n), ..fresh }, at(11 + count));
             });
-            assert_eq!(fingerprints.dropped, dropped, "what was over has made room");
+            assert_eq!(fingerprints.dropped(), dropped, "what was over has made room");
         }
     }
 }

@@ -296,7 +296,7 @@ impl Claims {
         for shard in self.shards.iter() {
             let map = shard.lock();
             let fingerprints = map.fingerprints.live(windows);
-            let fingerprints_dropped = map.fingerprints.dropped;
+            let fingerprints_dropped = map.fingerprints.dropped();
             sum.add(&ClaimStats { live: map.live(now), fingerprints, fingerprints_dropped, ..map.stats });
         }
         sum

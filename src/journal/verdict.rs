@@ -200,9 +200,11 @@ impl Judge<'_> {
         let here = match next {
             // At the end of all, it may be of the last file, of one after it, or, if that was begun
             // after what is missing, of the one before.
+            // What is missing comes after every block that is there.
             None => (0..files).rev().take(2).find(|&i| {
                 let file = &self.verdict.files[i];
-                had_more(file) && file.number <= from
+                let is_last = self.verdict.files[i + 1..].iter().all(|later| later.parts.is_empty());
+                had_more(file) && file.number <= from && is_last
             }),
             Some(_) => files.checked_sub(1).filter(|i| is_in(&self.verdict.files[*i])),
         };

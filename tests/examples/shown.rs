@@ -43,12 +43,13 @@ pub async fn consume<'m, S: Store>(
     let (mut claims, mut handled, mut done) = (Vec::new(), Vec::new(), Vec::new());
     for (&id, attempt) in batch.iter().zip(dedup.claim_batch(batch).await) {
         match attempt? {
-            TieredAttempt::Claimed(claim) => {
-                if handle(id).await.is_ok() {
+            TieredAttempt::Claimed(claim) => match handle(id).await {
+                Ok(()) => {
                     claims.push(claim);
                     handled.push(id);
                 }
-            }
+                Err(_) => drop(claim), // it is given back, and comes again
+            },
             TieredAttempt::Duplicate(_) => done.push(id),
             _ => {} // somebody is at it, perhaps this very batch: it comes again
         }
