@@ -124,7 +124,8 @@ fn calls_that_read_do_not_move_time() {
     assert!(dedup.check("a").is_fresh());
     dedup.clear();
     assert!(dedup.check("a").is_fresh());
-    // Where no event has a time, `stats` gives memory back by the clock, and so relies on it, as a check does.
+    // Where no event has a time, `stats` gives memory back by the clock, and so relies on it, as a
+    // check does.
     clock.set(secs(1_000_000));
     assert_eq!((dedup.stats().window.live, dedup.stats().at), (0, secs(1_000_000)));
     clock.set(secs(10_501));
