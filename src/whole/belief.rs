@@ -85,9 +85,11 @@ impl State {
         State { done: None, ..self }
     }
 
-    /// Another engine goes on with what this one has left.
-    pub(super) fn restarted(self, rules: &Rules) -> Self {
-        let restarted = |done: Done| Done { keep: done.keep.min(rules.window), ..done };
+    /// Another engine goes on with what this one has left. Of ids that came within one of its ticks
+    /// the journal has the latest time.
+    pub(super) fn restarted(self, rules: &Rules, before: &Rules) -> Self {
+        let merged = if rules.tick < before.tick { before.tick } else { 0 };
+        let restarted = |done: Done| Done { keep: done.keep.min(rules.window), latest: done.latest + merged, ..done };
         let done = self.done.map(restarted);
         let history = rules.horizon.and(done.map(|done| done.earliest + rules.horizon.unwrap_or(0)));
         // (That of another horizon may be gone.)

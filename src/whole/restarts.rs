@@ -61,7 +61,7 @@ impl World {
             let is_adrift = self.is_adrift;
             let now = self.look();
             let belief = belief.map(|state| {
-                let state = state.restarted(&rules);
+                let state = state.restarted(&rules, &self.rules);
                 if is_adrift { state.adrift(now) } else { state }
             });
             // For a shorter window an id that slid was accepted twice, and the fingerprint belongs to the first time.
@@ -71,7 +71,7 @@ impl World {
             };
             self.journal.logs[id] = vec![(0, belief.clone())];
             self.journal.ever[id] =
-                Belief::of(self.journal.ever[id].states().iter().map(|state| state.restarted(&rules)));
+                Belief::of(self.journal.ever[id].states().iter().map(|state| state.restarted(&rules, &self.rules)));
             self.beliefs[id] = belief;
         }
         if self.config.kind == Kind::Events && self.stream.began {
