@@ -289,6 +289,14 @@ impl Both {
         (self.model.given, self.model.latest) = (given, latest);
     }
 
+    /// Statistics set the time as a check does where that is the clock's, and never that of events.
+    fn look(&mut self) {
+        self.at_rest(|both| both.model.judge_stats(&both.dedup.stats()));
+        if self.goes_by_clock && self.offset.is_none() {
+            self.model.latest = self.model.latest.max(self.now().as_nanos());
+        }
+    }
+
     fn prepared(&mut self, id: u64) -> Prepared {
         let dedup = &self.dedup;
         self.prepared.remove(&id).unwrap_or_else(|| dedup.digest(Int::from(id)))
@@ -359,10 +367,10 @@ impl Both {
                 let now = hapax::Clock::now(&self.clock).as_nanos();
                 self.clock.set(Timestamp::from_nanos(now.saturating_add_signed(*by)));
             }
-            Op::Stats => self.at_rest(|both| both.model.judge_stats(&both.dedup.stats())),
+            Op::Stats => self.look(),
         }
         if self.model.youngest_missed != u64::MAX {
-            self.at_rest(|both| both.model.judge_stats(&both.dedup.stats()));
+            self.look();
             self.model.youngest_missed = u64::MAX;
         }
     }
