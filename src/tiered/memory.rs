@@ -142,6 +142,12 @@ impl Memory {
         self.engine.forget(id)
     }
 
+    /// The bytes that its window takes.
+    #[cfg(feature = "metrics")]
+    pub(super) fn bytes(&self) -> usize {
+        self.engine.window.bytes()
+    }
+
     pub(super) fn stats(&self) -> Stats {
         self.engine.stats()
     }

@@ -308,6 +308,12 @@ impl Window {
         self.growth.grow_in_thread(in_thread);
     }
 
+    /// The bytes that all tables take, as [`WindowStats::bytes`] has it.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn bytes(&self) -> usize {
+        self.growth.bytes()
+    }
+
     /// The length of the window.
     pub fn duration(&self) -> Duration {
         self.duration
