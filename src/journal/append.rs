@@ -124,8 +124,12 @@ impl Appending<'_> {
         let engine = self.engine;
         let extended = checked.into_iter().filter(|(_, verdict)| engine.extends(*verdict));
         let mut ids = extended.map(|(id, _)| id.0).peekable();
+        let mut part = Vec::new();
         while ids.peek().is_some() && self.has_room() {
-            self.payload.push(Kind::Accepted, at, ids.by_ref().take(PART));
+            // Apart, since the caller's iterator may panic, and a run must be whole.
+            part.clear();
+            part.extend(ids.by_ref().take(PART));
+            self.payload.push(Kind::Accepted, at, part.iter().copied());
         }
     }
 
