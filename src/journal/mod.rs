@@ -63,6 +63,7 @@ use self::writer::{Rules, Writer};
 use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::Digest;
 use crate::engine::Engine;
+use crate::rules::{Rule, obeys};
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{Error, Timestamp};
 use std::path::Path;
@@ -139,7 +140,7 @@ impl Opened {
         let reopening = Reopening { damage: options.damage, sync: options.sync, seed, boot: machine.boot, wall_nanos };
         let mut latest_event = 0;
         let recovered = found.replay(&reopening, |run| {
-            let at = engine.window.within_a_tick(run.at);
+            let at = if obeys(Rule::ExactTimes) { engine.window.within_a_tick(run.at) } else { run.at };
             latest_event = latest_event.max(at.time.as_nanos());
             match run.kind {
                 Kind::Accepted => {

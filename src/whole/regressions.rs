@@ -47,14 +47,18 @@ fn of_the_audit(add: Add<'_>) {
     add(
         "a shorter window had the ticks of the longer one",
         Some(Rule::ExactTimes),
-        PLAIN,
+        Config { window_secs: 60, ..EVENTS },
         &[
-            Restart { milliwindows: 4_000 },
-            Advance { milliwindows: 8 },
-            Check { id: 4 },
+            Event { id: 7, milliwindows: 13 },
+            Claim { id: 5, fingerprint: Some(1) },
+            Complete { claim: 2 },
             Restart { milliwindows: 100 },
-            Advance { milliwindows: 102 },
-            Check { id: 4 },
+            Event { id: 2, milliwindows: 18 },
+            Event { id: 0, milliwindows: 30 },
+            Event { id: 3, milliwindows: 9 },
+            Event { id: 5, milliwindows: 5 },
+            Event { id: 4, milliwindows: 30 },
+            Event { id: 5, milliwindows: 6 },
         ],
     );
     add(
