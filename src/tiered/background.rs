@@ -98,8 +98,8 @@ async fn expire(engine: Weak<Inner>, period: Duration, limit: usize) {
 #[cfg(feature = "metrics")]
 async fn sample(engine: Weak<Inner>, memories: Vec<(Weak<Memory>, MemoryMeters)>) {
     const MEMORY_TICKS: u64 = 15;
-    /// Read in some microseconds.
-    const SMALL_BYTES: usize = 64 << 10;
+    /// Read in less time than a task should take.
+    const SMALL_BYTES: usize = 1 << 20;
     let count = |memories: &[(Weak<Memory>, MemoryMeters)]| {
         let alive = memories.iter().filter_map(|(memory, meters)| Some((memory.upgrade()?, meters)));
         alive.for_each(|(memory, meters)| meters.sample(&memory.stats()));
