@@ -297,7 +297,5 @@ fn every_id_that_damage_has_lost_is_reported() {
 fn what_was_once_answered_wrong_is_right() {
     // The header of a file is destroyed, a later one is whole, and the one after that is deleted:
     // what stood in for the last blocks came into the first of the three.
-    for seed in [82_577_457_353] {
-        campaign(seed, &mut Tally::default());
-    }
+    campaign(82_577_457_353, &mut Tally::default());
 }

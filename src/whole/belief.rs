@@ -113,6 +113,11 @@ impl State {
         State { done: self.done.map(|done| Done { fingerprint: None, ..done }), ..self }
     }
 
+    /// The state if a fingerprint that it was done with before is taken for its own.
+    pub(super) fn with_fingerprint(self, fingerprint: u8) -> Self {
+        State { done: self.done.map(|done| Done { fingerprint: Some(fingerprint), ..done }), ..self }
+    }
+
     /// How much time has passed nobody can say any more.
     pub(super) fn adrift(self, now: Moment) -> Self {
         let done = self.done.map(|done| Done { keep: 0, latest: done.latest.max(now.latest), ..done });

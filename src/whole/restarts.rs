@@ -69,6 +69,13 @@ impl World {
                 true => Belief::of(belief.states().iter().flat_map(|state| [*state, state.without_fingerprint()])),
                 false => belief,
             };
+            // For a longer one an id that was accepted again looks as if it had slid, with its fingerprint.
+            let belief = match self.config.refresh && window > self.rules.window {
+                true => Belief::of(belief.states().iter().flat_map(|state| {
+                    [*state].into_iter().chain((0..3).map(|fingerprint| state.with_fingerprint(fingerprint)))
+                })),
+                false => belief,
+            };
             self.journal.logs[id] = vec![(0, belief.clone())];
             self.journal.ever[id] =
                 Belief::of(self.journal.ever[id].states().iter().map(|state| state.restarted(&rules, &self.rules)));
