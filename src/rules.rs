@@ -98,10 +98,10 @@ pub(crate) enum Rule {
     ClearFirst,
     /// Only one caller clears a generation.
     ClearOnce,
-    /// Who inserts while a generation is cleared first puts off when that begins.
+    /// A caller that inserts while a generation is cleared first puts off its beginning.
     PutOff,
     // Where parts meet (src/whole):
-    /// What is read again counts from its latest acceptance.
+    /// An id that is read again counts from its latest acceptance.
     LatestAcceptance,
     /// The clock goes on from what a journal knows, by what has passed since.
     GoOn,
@@ -113,7 +113,7 @@ pub(crate) enum Rule {
     ClearedFirst,
     /// A flush looks whether the journal still is where it was.
     LookForDirectory,
-    /// What is missing of a journal is noticed.
+    /// Blocks and files that a journal misses are noticed.
     GapsAreKnown,
     /// Claims that were handed over to be completed are, whatever the rest of the batch does.
     CompleteOnUnwind,
@@ -166,7 +166,7 @@ mod models {
         static LEFT_OUT: Cell<Option<Rule>> = const { Cell::new(None) };
         static BACKWARD: Cell<bool> = const { Cell::new(false) };
         static INTERRUPTIONS: Cell<u64> = const { Cell::new(0) };
-        /// How often the rule that is left out was asked for.
+        /// The number of times that the rule that is left out was asked for.
         static ASKED: Cell<u64> = const { Cell::new(0) };
         static MEANWHILE: Cell<Option<Meanwhile>> = const { Cell::new(None) };
     }
@@ -183,7 +183,7 @@ mod models {
         false
     }
 
-    /// What a test does in the midst of a call, at the place of this name.
+    /// Does what a test wants to be done in the midst of a call, at a place.
     pub(crate) fn meanwhile(place: Place) {
         match MEANWHILE.take() {
             Some((at, act)) if at == place => act(),

@@ -13,9 +13,9 @@ pub(super) struct Moment {
     pub(super) real: u64,
     /// The time at least that the engine knows of.
     pub(super) engine: u64,
-    /// What is accepted now is accepted at this time of the first clock, at the earliest …
+    /// The time of the first clock, at the earliest, of an acceptance now …
     pub(super) earliest: u64,
-    /// … and at this one of the second, at the latest.
+    /// … and that of the second, at the latest.
     pub(super) latest: u64,
 }
 
@@ -25,7 +25,7 @@ impl Moment {
     }
 }
 
-/// How long ids are remembered.
+/// The lengths of time for which ids are remembered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rules {
     pub(super) window: u64,
@@ -39,7 +39,7 @@ pub(super) struct Rules {
 pub(super) struct Done {
     earliest: u64,
     latest: u64,
-    /// For how long it is remembered for certain: the shortest window since.
+    /// The time for which it is remembered for certain: the shortest window since.
     keep: u64,
     fingerprint: Option<u8>,
 }
@@ -52,7 +52,7 @@ pub(super) struct State {
     history: Option<u64>,
 }
 
-/// What was answered, as far as it can be foretold.
+/// An answer, as far as it can be foretold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Fresh,
@@ -118,13 +118,13 @@ impl State {
         State { done: self.done.map(|done| Done { fingerprint: Some(fingerprint), ..done }), ..self }
     }
 
-    /// How much time has passed nobody can say any more.
+    /// The state if nobody can say any more how much time has passed.
     pub(super) fn adrift(self, now: Moment) -> Self {
         let done = self.done.map(|done| Done { keep: 0, latest: done.latest.max(now.latest), ..done });
         State { done, history: None }
     }
 
-    /// Whether the window may know it, and whether it may not.
+    /// Returns if the window may know it, and if it may not.
     fn window(self, now: Moment, rules: &Rules) -> (bool, bool) {
         let Some(done) = self.done else { return (false, true) };
         let must = now.real.saturating_sub(done.earliest) < done.keep;
@@ -132,7 +132,7 @@ impl State {
         (must || may, !must)
     }
 
-    /// Whether the history may say "maybe", and whether it may not.
+    /// Returns if the history may say "maybe", and if it may not.
     fn history(self, now: Moment, rules: &Rules) -> (bool, bool) {
         match rules.horizon {
             None => (false, true),
