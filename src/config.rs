@@ -10,6 +10,9 @@ use crate::EventTime;
 #[cfg(feature = "journal")]
 use crate::JournalOptions;
 use crate::clock::Clock;
+#[cfg(feature = "store")]
+use crate::digest::DigestKey;
+use crate::digest::{DigestKind, WantedKey};
 #[cfg(all(test, feature = "journal"))]
 use crate::journal::Surroundings;
 #[cfg(feature = "journal")]
@@ -53,7 +56,7 @@ pub struct Builder {
     lease: Duration,
     clock: Option<Box<dyn Clock>>,
     event_time: Option<EventTime>,
-    seed: Option<u64>,
+    key: WantedKey,
     scope: Option<String>,
     #[cfg(feature = "journal")]
     journal: Option<(PathBuf, JournalOptions)>,
@@ -76,7 +79,7 @@ impl Builder {
             lease: Duration::from_secs(30),
             clock: None,
             event_time: None,
-            seed: None,
+            key: WantedKey::default(),
             scope: None,
             #[cfg(feature = "journal")]
             journal: None,
@@ -181,11 +184,50 @@ impl Builder {
         Builder { event_time: Some(event_time), ..self }
     }
 
-    /// The seed of the digests. Default: random.
+    /// The secret key of the [digests](crate::Digester). Default: that of the
+    /// [journal](Builder::journal) or the [snapshot](Builder::restore); without one, 16 bytes from
+    /// the operating system.
     ///
-    /// Whoever knows the seed can construct ids that are taken for one another, so fix it only for repeatable runs.
+    /// Whoever knows it can construct ids that are taken for one another.
+    pub fn key(self, key: [u8; 16]) -> Self {
+        self.with_bits(u128::from_le_bytes(key))
+    }
+
+    /// A key of only 64 bits, for runs that are to be repeatable: tests, simulations, benchmarks.
     pub fn seed(self, seed: u64) -> Self {
-        Builder { seed: Some(seed), ..self }
+        self.with_bits(seed.into())
+    }
+
+    /// Sets all that there is to a key.
+    #[cfg(feature = "store")]
+    pub(crate) fn digest_key(self, key: DigestKey) -> Self {
+        Builder { key: WantedKey { kind: key.kind, bits: Some(key.bits) }, ..self }
+    }
+
+    fn with_bits(self, bits: u128) -> Self {
+        Builder { key: WantedKey { bits: Some(bits), ..self.key }, ..self }
+    }
+
+    /// Trusts whoever chooses the ids: digests are XXH3-128 with a random seed, which is up to four
+    /// times as fast for ids of more than 80 bytes, and no faster for others.
+    ///
+    /// ```
+    /// // Hashes of blobs that this program has computed itself.
+    /// let dedup = hapax::Dedup::builder().trusted_ids().build()?;
+    /// assert!(dedup.check([7; 320]).is_fresh());
+    /// # Ok::<(), hapax::Error>(())
+    /// ```
+    ///
+    /// Only for ids that this program, or one that you trust, has made, and that nobody else has a
+    /// say in. Somebody who chooses ids of more than 240 bytes can choose pairs of which one in
+    /// fifty is taken for one id, whatever the seed is, and learns the seed from thousands of
+    /// answers; then ids of any length can be chosen that make a message of somebody else a
+    /// duplicate. Without this option nothing of the kind is known, nor to be expected: see
+    /// [`Digester`](crate::Digester).
+    ///
+    /// A journal or a snapshot of the other kind is refused: its digests are others.
+    pub fn trusted_ids(self) -> Self {
+        Builder { key: WantedKey { kind: DigestKind::Trusted, ..self.key }, ..self }
     }
 
     /// The namespace of the ids (a consumer, a tenant): one id in two scopes is two ids. Default: none. See
@@ -248,7 +290,7 @@ impl Builder {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not the seed: it is a secret.
+        // Not the key: it is a secret.
         f.debug_struct("Builder")
             .field("window", &self.window)
             .field("capacity", &self.capacity)

@@ -116,7 +116,6 @@ mod verdict;
 mod clock;
 mod digest;
 mod key;
-#[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "store", feature = "testing"))]
 mod random;
 
 #[cfg(any(feature = "postgres", feature = "stream"))]

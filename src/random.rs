@@ -1,6 +1,25 @@
-//! Random numbers that are the same for the same seed, on every machine.
+//! Random numbers: the system's, which are secret, and those that are the same for the same seed on
+//! every machine.
+
+use std::io;
+
+/// Bytes from the operating system's generator.
+pub(crate) fn system<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A number that no other process has, as far as chance goes: for names, salts and pauses. It is no
+/// secret, so that it need not fail where the system has no randomness.
+#[cfg(any(feature = "journal", feature = "store"))]
+pub(crate) fn any() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    system().map_or_else(|_| RandomState::new().hash_one(std::process::id()), u64::from_le_bytes)
+}
 
 /// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a permutation that leaves no trace of its argument's pattern.
+#[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "store", feature = "testing"))]
 pub(crate) fn mix(number: u64) -> u64 {
     let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

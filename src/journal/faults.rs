@@ -10,7 +10,7 @@ use super::simulated::{Call, Fault, Simulated};
 use super::writer::{Rules, Writer};
 use crate::Timestamp;
 use crate::clock::{Clocks, Machine, SharedTimeBase, Stamp};
-use crate::digest::Digest;
+use crate::digest::{Digest, DigestKey, DigestKind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub(super) fn second(n: u64) -> Stamp {
     Stamp { reading: Timestamp::from_secs(n).into(), tick: n }
 }
 
+const KEY: DigestKey = DigestKey { kind: DigestKind::Keyed, bits: 7 };
+
 /// The number of ids that a run of the test appends, each a second after the one before and flushed
 /// by itself.
 const IDS: u64 = 30;
@@ -44,7 +46,7 @@ const RETENTION: Duration = Duration::from_secs(12);
 pub(super) fn rules(segment_length: Duration, retention: Duration) -> Rules {
     Rules {
         directory: directory().into(),
-        seed: 7,
+        key: KEY,
         salt: 8,
         sync: SyncMode::Disk,
         max_disk_bytes: None,
@@ -56,7 +58,7 @@ pub(super) fn rules(segment_length: Duration, retention: Duration) -> Rules {
 }
 
 fn reopening(damage: Damage) -> Reopening {
-    Reopening { damage, sync: SyncMode::Disk, seed: 7, boot: 4, wall_nanos: 5 }
+    Reopening { damage, sync: SyncMode::Disk, key: KEY, boot: 4, wall_nanos: 5 }
 }
 
 /// Opens what there is; the ids in it.

@@ -61,7 +61,7 @@ use self::payload::Kind;
 use self::recovery::{Found, Reopening};
 use self::writer::{Rules, Writer};
 use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
-use crate::digest::Digest;
+use crate::digest::{Digest, DigestKey, WantedKey};
 use crate::engine::Engine;
 use crate::rules::{Rule, obeys};
 use crate::sync::{Ordering, StdAtomicU64};
@@ -127,17 +127,17 @@ impl Opened {
         self.machine.clone()
     }
 
-    /// The seed that its digests were made with, if it has any.
-    pub(crate) fn seed(&self, wanted: Option<u64>) -> Result<Option<u64>, Error> {
-        Ok(self.found.seed(wanted)?)
+    /// Returns the key that its digests were made with, if it has any, and if it is what is wanted.
+    pub(crate) fn key(&self, wanted: WantedKey) -> Result<Option<DigestKey>, Error> {
+        Ok(self.found.key(wanted)?)
     }
 
     /// Tells an engine what the journal has, and goes on from there.
-    pub(crate) fn replay(self, engine: &Engine, seed: u64, retention: Duration) -> Result<Journal, Error> {
+    pub(crate) fn replay(self, engine: &Engine, key: DigestKey, retention: Duration) -> Result<Journal, Error> {
         let Opened { found, options, machine, is_inline } = self;
         let mut digests = Vec::new();
         let wall_nanos = (machine.clocks)().wall_nanos;
-        let reopening = Reopening { damage: options.damage, sync: options.sync, seed, boot: machine.boot, wall_nanos };
+        let reopening = Reopening { damage: options.damage, sync: options.sync, key, boot: machine.boot, wall_nanos };
         let mut latest_event = 0;
         let recovered = found.replay(&reopening, |run| {
             let at = if obeys(Rule::ExactTimes) { engine.window.within_a_tick(run.at) } else { run.at };
@@ -170,7 +170,7 @@ impl Opened {
         time.set(recovered.resumed.base);
         let rules = Rules {
             directory: found.directory.clone(),
-            seed,
+            key,
             salt: recovered.salt,
             sync: options.sync,
             max_disk_bytes: options.max_disk_bytes,

@@ -22,7 +22,6 @@ pub(crate) use self::reading::Snapshot;
 use self::writing::write;
 use super::error::JournalError;
 use crate::Dedup;
-use crate::digest::Digester;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -109,7 +108,7 @@ impl Dedup {
 /// Where a file is written before it takes its place.
 fn sibling(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.{:x}.new", std::process::id(), Digester::random_seed()));
+    name.push(format!(".{}.{:x}.new", std::process::id(), crate::random::any()));
     path.with_file_name(name)
 }
 

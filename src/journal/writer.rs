@@ -10,6 +10,7 @@ use super::options::SyncMode;
 use super::payload::Payload;
 use crate::Timestamp;
 use crate::clock::{Machine, SharedTimeBase};
+use crate::digest::DigestKey;
 use crate::rules::{Rule, obeys};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -36,7 +37,7 @@ pub(super) struct Segment {
 #[derive(Clone)]
 pub(super) struct Rules {
     pub(super) directory: PathBuf,
-    pub(super) seed: u64,
+    pub(super) key: DigestKey,
     pub(super) salt: u64,
     pub(super) sync: SyncMode,
     pub(super) max_disk_bytes: Option<u64>,
@@ -236,9 +237,9 @@ impl Writer {
             created => created,
         }
         .map_err(JournalError::io("create", &path))?;
-        let Rules { seed, salt, sync, ref machine, ref time, .. } = self.rules;
+        let Rules { key, salt, sync, ref machine, ref time, .. } = self.rules;
         let (created, boot) = ((machine.clocks)().wall_nanos, machine.boot);
-        let header = Header { seed, salt, number: self.number, created, ids: self.ids, boot, time: time.get() };
+        let header = Header { key, salt, number: self.number, created, ids: self.ids, boot, time: time.get() };
         write_all(file.as_mut(), &header.encode()).map_err(JournalError::io("write", &path))?;
         if sync == SyncMode::Disk {
             file.sync().map_err(JournalError::io("sync", &path))?;
@@ -261,12 +262,12 @@ impl Writer {
     }
 
     pub(super) fn write_mark(&mut self, is_clean: bool) -> Result<(), JournalError> {
-        let Rules { seed, salt, sync, ref directory, .. } = self.rules;
+        let Rules { key, salt, sync, ref directory, .. } = self.rules;
         // Files that have expired are needed until the block is durable that says so: what they say
         // of positions is only there.
         let needed = self.expired.first().map(|oldest| (oldest.first, oldest.first_ids));
         let (first, first_ids) = needed.unwrap_or_else(|| self.oldest());
-        let mark = Mark { seed, salt, is_clean, number: self.number, ids: self.ids, first, first_ids };
+        let mark = Mark { key, salt, is_clean, number: self.number, ids: self.ids, first, first_ids };
         mark::write(&*self.disk, directory, &mark, sync)?;
         (self.is_clean, self.is_marked) = (is_clean, true);
         Ok(())

@@ -3,7 +3,7 @@
 use super::{FINGERPRINT_WORDS, Kind, MAGIC, SECTION_BYTES};
 use crate::claims::Fingerprint;
 use crate::clock::Clocks;
-use crate::digest::Digest;
+use crate::digest::{Digest, DigestKey, WantedKey};
 use crate::engine::Engine;
 use crate::journal::error::JournalError;
 use crate::journal::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, u32_at, u64_at};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// A snapshot that was read and found to be whole.
 pub(crate) struct Snapshot {
     path: PathBuf,
-    seed: u64,
+    key: DigestKey,
     /// The time at which it was taken.
     resumed: Resumed,
     bytes: Vec<u8>,
@@ -43,7 +43,7 @@ impl Snapshot {
         let (header, clocks, sections) = parsed?;
         let is_same_boot = header.boot != 0 && header.boot == crate::clock::boot();
         let resumed = Resumed { base: header.time, clocks: Some(clocks), is_same_boot };
-        Ok(Snapshot { path: path.into(), seed: header.seed, resumed, bytes, sections })
+        Ok(Snapshot { path: path.into(), key: header.key, resumed, bytes, sections })
     }
 
     /// Returns the time at which it was taken.
@@ -51,11 +51,11 @@ impl Snapshot {
         self.resumed
     }
 
-    /// The seed of the digests in it; `wanted`, if somebody insists on one.
-    pub(crate) fn seed(&self, wanted: Option<u64>) -> Result<u64, Error> {
-        match wanted {
-            Some(wanted) if wanted != self.seed => Err(self.not_ours("seed", "another one", "that of the engine")),
-            _ => Ok(self.seed),
+    /// Returns the key of the digests in it, if it is what is wanted.
+    pub(crate) fn key(&self, wanted: WantedKey) -> Result<DigestKey, Error> {
+        match wanted.differs(self.key) {
+            Some([what, got, expected]) => Err(self.not_ours(what, got, expected)),
+            None => Ok(self.key),
         }
     }
 

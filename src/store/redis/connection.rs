@@ -2,7 +2,7 @@
 
 use super::errors::{error, failed, not_connected};
 use super::options::Timing;
-use crate::Digester;
+use crate::random;
 use crate::store::{ErrorKind, StoreError};
 use crate::sync::{Ordering, StdAtomicBool};
 use redis::aio::MultiplexedConnection;
@@ -86,7 +86,7 @@ impl Link {
                 let address = self.client.get_connection_info().addr();
                 let why = not_connected(cause, format!("no connection to {address}"));
                 let times = state.failed.as_ref().map_or(0, |failed| failed.times).saturating_add(1);
-                let wait = back_off(times, self.timing.reconnect_wait_max, Digester::random_seed());
+                let wait = back_off(times, self.timing.reconnect_wait_max, random::any());
                 state.failed = Some(Failed { times, not_before: Instant::now() + wait, why: why.clone() });
                 Err(why)
             }
