@@ -117,7 +117,7 @@ impl Plan {
 /// Why there is no engine, in words of the command line.
 fn opening(error: hapax::Error, args: &FilterArgs) -> Failure {
     match (&error, args.seed, &args.state) {
-        (hapax::Error::Journal(JournalError::NotOurs { what: "seed", .. }), Some(seed), Some(state)) => {
+        (hapax::Error::Journal(JournalError::NotOurs { what: "key", .. }), Some(seed), Some(state)) => {
             Failure::Usage(format!(
                 "--seed {seed}: the state in {} was begun with another seed, which its ids are kept with; leave --seed out, or give \
                  another directory",
