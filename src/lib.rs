@@ -29,7 +29,7 @@
 //!              128 bits  recent    long, a guess
 //! ```
 //!
-//! - A [`Digest`] is made of the id with a secret seed, so ids are any byte strings of any length, and nobody can choose two that are
+//! - A [`Digest`] is made of the id with a secret key, so ids are any byte strings of any length, and nobody can choose two that are
 //!   taken for one another. [`Int`] makes an id of a number, [`Key`] one of several parts.
 //! - The [`Window`] knows what was accepted within the last W. It is a table of cache lines: one line and one compare-and-swap a check. When
 //!   it is full, new ids go into a larger one, and the old one is only looked at until it has expired.
