@@ -1,7 +1,5 @@
 //! From an id's bytes to the 128 bits that the tiers work with.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 /// The keyed 128-bit digest of an id: all that the tiers ever see of it.
@@ -56,8 +54,7 @@ impl Digester {
 
     /// A seed from the system.
     pub(crate) fn random_seed() -> u64 {
-        // std seeds its hash maps from the system's randomness; its keyed hash of nothing is a secret of 64 bits.
-        RandomState::new().build_hasher().finish()
+        crate::random::from_system()
     }
 
     /// A digester with this seed. Whoever knows the seed can construct ids that collide.

@@ -116,7 +116,6 @@ mod verdict;
 mod clock;
 mod digest;
 mod key;
-#[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "store", feature = "testing"))]
 mod random;
 
 #[cfg(any(feature = "postgres", feature = "stream"))]
@@ -157,6 +156,7 @@ mod tiered;
 pub mod postgres;
 
 mod memory;
+mod process;
 mod rules;
 mod sync;
 

@@ -1,11 +1,51 @@
-//! Random numbers that are the same for the same seed, on every machine.
+//! Random numbers: those that are the same for the same seed, on every machine, and those that
+//! nobody can guess.
+
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 /// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a permutation that leaves no trace of its argument's pattern.
+#[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "store", feature = "testing"))]
 pub(crate) fn mix(number: u64) -> u64 {
     let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+/// A number that nobody can guess, from the system's generator: another one in each process, also
+/// in two children of one parent, which have copies of whatever that has drawn.
+pub(crate) fn from_system() -> u64 {
+    #[cfg(unix)]
+    {
+        let mut bytes = [0; 8];
+        if fill(&mut bytes).is_ok() {
+            return u64::from_ne_bytes(bytes);
+        }
+    }
+    // std has its keys from the system, once a thread. A process that has no generator has at least
+    // a number, and a time.
+    let mut hasher = RandomState::new().build_hasher();
+    (std::process::id(), std::time::SystemTime::now()).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Fills bytes from the system's generator.
+#[cfg(unix)]
+fn fill(bytes: &mut [u8]) -> std::io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "openbsd"))]
+    {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        // SAFETY: the bytes are ours, and as many as we say.
+        let is_filled = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) } == bytes.len() as isize;
+        #[cfg(any(target_os = "macos", target_os = "openbsd"))]
+        // SAFETY: the bytes are ours, as many as we say, and fewer than 256.
+        let is_filled = unsafe { libc::getentropy(bytes.as_mut_ptr().cast(), bytes.len()) } == 0;
+        if is_filled {
+            return Ok(());
+        }
+    }
+    // An old kernel, or another system.
+    std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, bytes)
 }
 
 #[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "testing"))]

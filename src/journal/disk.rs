@@ -1,6 +1,8 @@
 //! Everything that the journal does to a disk, so that tests can put another one there: one in
 //! memory, any call to which fails.
 
+use super::options::JournalOptions;
+use crate::process::{Kept, Origin};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -92,7 +94,14 @@ pub(super) fn read_full(file: &mut dyn DiskFile, offset: u64, bytes: &mut [u8]) 
 
 /// The true one.
 pub(super) struct System {
-    pub(super) file_mode: u32,
+    file_mode: u32,
+    origin: Origin,
+}
+
+impl System {
+    pub(super) fn new(options: &JournalOptions) -> io::Result<Self> {
+        Ok(System { file_mode: options.file_mode, origin: Origin::here()? })
+    }
 }
 
 impl Disk for System {
@@ -123,7 +132,7 @@ impl Disk for System {
             Err(TryLockError::Error(error)) => return Err(NotLocked::Io(error)),
         }
         let written = lock.set_len(0).and_then(|()| lock.write_all(holder.as_bytes()));
-        let lock = Lock(lock);
+        let lock = Lock(Kept::new(lock, self.origin));
         written.map_err(NotLocked::Io)?;
         Ok(Box::new(lock))
     }
@@ -206,19 +215,12 @@ fn identity(_: &fs::Metadata) -> Identity {
     Identity(0, 0)
 }
 
-struct Lock(File);
+struct Lock(Kept);
 
 impl Held for Lock {
     fn identity(&self) -> io::Result<Identity> {
-        self.0.metadata().map(|metadata| identity(&metadata))
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Closing it is not enough: a child that was forked just now has it open as well, until its
-        // own program begins.
-        let _ = self.0.unlock();
+        let file = self.0.file().ok_or_else(|| io::Error::other("the lock is the parent's"))?;
+        file.metadata().map(|metadata| identity(&metadata))
     }
 }
 
@@ -240,11 +242,11 @@ mod tests {
     #[test]
     fn a_directory_is_given_up_also_if_a_child_still_has_the_lock_open() {
         let path = std::env::temp_dir().join(format!("hapax-lock-{}", std::process::id()));
-        let disk = System { file_mode: 0o600 };
+        let disk = System::new(&JournalOptions::new()).unwrap();
         let file = private(0o600).read(true).create(true).truncate(true).open(&path).unwrap();
         file.try_lock().unwrap();
         let of_a_child = file.try_clone().unwrap();
-        let held = Lock(file);
+        let held = Lock(Kept::new(file, disk.origin));
         assert!(matches!(disk.lock(&path, "me"), Err(NotLocked::InUse(_))));
         drop(held);
         assert!(disk.lock(&path, "me").is_ok());

@@ -29,6 +29,15 @@ pub enum JournalError {
         /// What that one has said of itself.
         holder: String,
     },
+    /// This process is a child that was forked when the engine was built already: the journal is its
+    /// parent's. Checks go on in memory, the child's own; nothing of them is durable, and the
+    /// parent does not know of it. Build the engine after the fork.
+    Forked {
+        /// The journal's directory.
+        path: PathBuf,
+        /// The number of the process that has the journal.
+        process: u32,
+    },
     /// A file cannot be read, written, …
     Io {
         /// What was being done.
@@ -105,6 +114,13 @@ impl fmt::Display for JournalError {
         match self {
             JournalError::NotConfigured => f.write_str("nothing is durable: the engine was built without a journal"),
             JournalError::InUse { path, holder } => write!(f, "the journal {} is in use by {holder}", path.display()),
+            JournalError::Forked { path, process } => write!(
+                f,
+                "the journal {} is that of process {process}, of which process {} is a fork: nothing is durable here. Build the \
+                 engine after the fork, with a directory for each process",
+                path.display(),
+                std::process::id()
+            ),
             JournalError::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
             JournalError::NotOurs { path, what, got, expected } => {
                 write!(f, "{}: {what} is {got}, expected {expected}", path.display())

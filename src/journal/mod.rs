@@ -63,6 +63,7 @@ use self::writer::{Rules, Writer};
 use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::Digest;
 use crate::engine::Engine;
+use crate::process::Origin;
 use crate::rules::{Rule, obeys};
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{Error, Timestamp};
@@ -100,12 +101,13 @@ pub(crate) struct Opened {
     options: JournalOptions,
     machine: Machine,
     is_inline: bool,
+    origin: Origin,
 }
 
 impl Opened {
     pub(crate) fn new(directory: &Path, options: JournalOptions, machine: Machine) -> Result<Self, Error> {
         options.validate()?;
-        let disk = Arc::new(System { file_mode: options.file_mode });
+        let disk = Arc::new(System::new(&options).map_err(JournalError::io("watch for forks of", directory))?);
         let surroundings = Surroundings {
             disk,
             machine,
@@ -119,7 +121,8 @@ impl Opened {
     pub(crate) fn on(surroundings: Surroundings, directory: &Path, options: JournalOptions) -> Result<Self, Error> {
         options.validate()?;
         let Surroundings { disk, machine, is_inline, .. } = surroundings;
-        Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline })
+        let origin = Origin::here().map_err(JournalError::io("watch for forks of", directory))?;
+        Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline, origin })
     }
 
     /// Returns the machine that it is written on.
@@ -134,7 +137,7 @@ impl Opened {
 
     /// Tells an engine what the journal has, and goes on from there.
     pub(crate) fn replay(self, engine: &Engine, seed: u64, retention: Duration) -> Result<Journal, Error> {
-        let Opened { found, options, machine, is_inline } = self;
+        let Opened { found, options, machine, is_inline, origin } = self;
         let mut digests = Vec::new();
         let wall_nanos = (machine.clocks)().wall_nanos;
         let reopening = Reopening { damage: options.damage, sync: options.sync, seed, boot: machine.boot, wall_nanos };
@@ -181,7 +184,7 @@ impl Opened {
         };
         let directory = found.directory;
         let writer = Writer::new(found.disk, found.lock, rules, recovered.start)?;
-        let shared = Arc::new(Shared::new(&options, writer, is_inline));
+        let shared = Arc::new(Shared::new(&options, writer, is_inline, origin));
         let thread = shared.start().map_err(JournalError::io("start the thread of", &directory))?;
         let (recovery, resumed, deferred) = (recovered.recovery, recovered.resumed, options.deferred);
         let latest_event = StdAtomicU64::new(latest_event);
@@ -262,6 +265,12 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
+        if self.shared.must_be_here().is_err() {
+            // Neither the thread nor the directory is this process's, and a lock may never be
+            // given back. (A handle of a thread that is not there must not be let go of, either.)
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.shared.close();
         if let Some(thread) = self.thread.take() {
             // If it has panicked, nobody is left to be told.

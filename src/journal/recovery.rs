@@ -14,7 +14,7 @@ use super::survey::{Survey, survey};
 use super::verdict::{Judged, Verdict, judge};
 use super::writer::{Segment, Start, lock};
 use crate::clock::{ClockStep, Clocks, Machine, TimeBase};
-use crate::digest::Digester;
+use crate::random;
 use crate::rules::{Rule, obeys};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -141,7 +141,7 @@ impl Found {
             let (files_lost, blocks_lost, ids_lost) = (files, blocks, ids);
             return Err(JournalError::Damaged { path, what, offset, defects, files_lost, blocks_lost, ids_lost });
         }
-        let salt = self.listing.keys.map_or_else(Digester::random_seed, |keys| keys.salt);
+        let salt = self.listing.keys.map_or_else(random::from_system, |keys| keys.salt);
         let mut recovery = self.report(&survey, &verdict);
         let keys = Keys { seed: rules.seed, salt };
         let remove = |path: &Path| disk.remove(path).map_err(JournalError::io("delete", path));

@@ -3,11 +3,11 @@
 use super::{BLOCK_BYTES, FINGERPRINT_WORDS, Kind, MAGIC, WORDS_MAX};
 use crate::claims::Fingerprint;
 use crate::clock::Clocks;
-use crate::digest::Digester;
 use crate::engine::Engine;
 use crate::journal::disk::private;
 use crate::journal::error::JournalError;
 use crate::journal::format::{BlockHeader, Header};
+use crate::random;
 use crate::window::Dumped;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +20,7 @@ pub(super) fn write(engine: &Engine, path: &Path) -> Result<u64, JournalError> {
     let clocks = (machine.clocks)();
     let header = Header {
         seed: engine.unscoped.seed(),
-        salt: Digester::random_seed(),
+        salt: random::from_system(),
         number: 0,
         created: clocks.wall_nanos,
         ids: 0,
