@@ -155,6 +155,7 @@ mod tiered;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 
+mod hint;
 mod memory;
 mod process;
 mod rules;
