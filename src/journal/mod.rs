@@ -27,6 +27,7 @@ mod options;
 mod payload;
 mod recovery;
 mod reopen;
+mod replay;
 #[cfg(test)]
 mod restarts;
 mod salvage;
@@ -58,7 +59,7 @@ use self::commit::Shared;
 pub(crate) use self::disk::Disk;
 use self::disk::System;
 use self::payload::Kind;
-use self::recovery::{Found, Reopening};
+use self::recovery::{Found, Reopening, Told};
 use self::writer::{Rules, Writer};
 use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::Digest;
@@ -136,13 +137,28 @@ impl Opened {
     }
 
     /// Tells an engine what the journal has, and goes on from there.
-    pub(crate) fn replay(self, engine: &Engine, seed: u64, retention: Duration) -> Result<Journal, Error> {
+    /// `is_empty`: it remembers nothing yet.
+    pub(crate) fn replay(
+        self,
+        engine: &Engine,
+        seed: u64,
+        retention: Duration,
+        is_empty: bool,
+    ) -> Result<Journal, Error> {
         let Opened { found, options, machine, is_inline, origin } = self;
         let mut digests = Vec::new();
         let wall_nanos = (machine.clocks)().wall_nanos;
-        let reopening = Reopening { damage: options.damage, sync: options.sync, seed, boot: machine.boot, wall_nanos };
+        let (damage, sync, boot) = (options.damage, options.sync, machine.boot);
+        let reopening = Reopening { damage, sync, seed, boot, wall_nanos, retention, is_empty };
         let mut latest_event = 0;
-        let recovered = found.replay(&reopening, |run| {
+        let recovered = found.replay(&reopening, |told| {
+            let run = match told {
+                Told::Run(run) => run,
+                Told::Time(time) => {
+                    latest_event = latest_event.max(time.as_nanos());
+                    return engine.window.advance(time.into());
+                }
+            };
             let at = if obeys(Rule::ExactTimes) { engine.window.within_a_tick(run.at) } else { run.at };
             latest_event = latest_event.max(at.time.as_nanos());
             match run.kind {
@@ -165,8 +181,7 @@ impl Opened {
                     engine.clear_tiers();
                     engine.claims.clear();
                 }
-                Kind::Time => engine.window.advance(at),
-                Kind::Position | Kind::TimeBase => {}
+                Kind::Time | Kind::Position | Kind::TimeBase => {}
             }
         })?;
         let time = Arc::new(SharedTimeBase::default());
