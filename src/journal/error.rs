@@ -1,6 +1,7 @@
 //! Why a journal cannot be opened, or does not go on.
 
 use super::damage::Loss;
+use super::trust::Wrong;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
@@ -58,6 +59,20 @@ pub enum JournalError {
         /// What it should have.
         expected: String,
     },
+    /// A file or a directory that others may have put there, or can change: a link, a pipe, one of
+    /// another owner, or one that others may write to. Nothing was changed.
+    Untrusted {
+        /// The file or directory.
+        path: PathBuf,
+        /// What of it is wrong.
+        what: &'static str,
+        /// What it has.
+        got: String,
+        /// What it should have.
+        expected: &'static str,
+        /// What can be done about it.
+        remedy: &'static str,
+    },
     /// The next block would take the journal over its budget.
     OverBudget {
         /// The journal's directory.
@@ -67,8 +82,8 @@ pub enum JournalError {
         /// What it may.
         max_disk_bytes: u64,
     },
-    /// The directory, or the file that is being written, was deleted or replaced: what is written
-    /// there is lost. [`reopen_journal`](crate::Dedup::reopen_journal) begins again.
+    /// The directory, its lock, or the file that is being written, was deleted or replaced: what is
+    /// written there is lost, or another process may have come. [`reopen_journal`](crate::Dedup::reopen_journal) begins again.
     Gone {
         /// The path of the one that was.
         path: PathBuf,
@@ -105,7 +120,13 @@ impl JournalError {
     /// For `map_err`.
     pub(super) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| JournalError::Io { doing, path, source: Arc::new(source) }
+        move |source| match Wrong::of(&source) {
+            Some(wrong) => {
+                let Wrong { what, got, expected, remedy } = wrong.clone();
+                JournalError::Untrusted { path, what, got, expected, remedy }
+            }
+            None => JournalError::Io { doing, path, source: Arc::new(source) },
+        }
     }
 }
 
@@ -125,6 +146,13 @@ impl fmt::Display for JournalError {
             JournalError::NotOurs { path, what, got, expected } => {
                 write!(f, "{}: {what} is {got}, expected {expected}", path.display())
             }
+            JournalError::Untrusted { path, what, got, expected, remedy } => write!(
+                f,
+                "{}: {what} is {got}, expected {expected}. Nothing was changed. {}{}",
+                path.display(),
+                remedy[..1].to_uppercase(),
+                &remedy[1..]
+            ),
             JournalError::OverBudget { path, bytes, max_disk_bytes } => write!(
                 f,
                 "the journal {} would take {bytes} bytes, option `journal.max_disk_bytes` is {max_disk_bytes}",
@@ -132,7 +160,8 @@ impl fmt::Display for JournalError {
             ),
             JournalError::Gone { path } => write!(
                 f,
-                "{} was deleted or replaced while it was in use: what is written there is lost",
+                "{} was deleted or replaced while it was in use: what is written there is lost, or another process may have \
+                 come",
                 path.display()
             ),
             JournalError::Damaged { path, what, offset, defects, files_lost, blocks_lost, ids_lost } => write!(

@@ -5,7 +5,6 @@ use super::disk::System;
 use super::error::JournalError;
 use super::format::HEADER_BYTES;
 use super::listing::list;
-use super::options::JournalOptions;
 use super::payload::Kind;
 use super::recovery::Torn;
 use super::survey::{Surveyed, survey};
@@ -81,8 +80,7 @@ pub struct RunInfo {
 /// [`JournalError::NotOurs`] and [`JournalError::Io`]. What is damaged or torn is no error.
 pub fn inspect(directory: impl AsRef<Path>) -> Result<Inspection, JournalError> {
     let directory = directory.as_ref();
-    // Permissions are for what is written.
-    let disk = System::new(&JournalOptions::new()).map_err(JournalError::io("watch for forks of", directory))?;
+    let disk = System::to_look_at().map_err(JournalError::io("watch for forks of", directory))?;
     let listing = list(&disk, directory)?;
     let mut runs_of: Vec<Vec<RunInfo>> = vec![Vec::new(); listing.files.len()];
     let survey = survey(&disk, &listing, |file, run| {

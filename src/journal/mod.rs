@@ -39,6 +39,7 @@ mod snapshot;
 mod state;
 mod stats;
 mod survey;
+mod trust;
 mod verdict;
 mod writer;
 
