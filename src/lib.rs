@@ -155,7 +155,9 @@ mod tiered;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 
+mod hint;
 mod memory;
+mod process;
 mod rules;
 mod sync;
 

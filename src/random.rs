@@ -10,12 +10,15 @@ pub(crate) fn system<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// A number that no other process has, as far as chance goes: for names, salts and pauses. It is no
-/// secret, so that it need not fail where the system has no randomness.
+/// A number from the system's generator: another one in each process, also in two children of one
+/// parent, which have copies of whatever that has drawn. For names, salts and pauses: it need not
+/// fail where the system has no randomness, since it is no secret.
 #[cfg(any(feature = "journal", feature = "store"))]
 pub(crate) fn any() -> u64 {
     use std::hash::{BuildHasher, RandomState};
-    system().map_or_else(|_| RandomState::new().hash_one(std::process::id()), u64::from_le_bytes)
+    // A process that has no generator has at least a number, and a time.
+    let unlike_others = || (std::process::id(), std::time::SystemTime::now());
+    system().map_or_else(|_| RandomState::new().hash_one(unlike_others()), u64::from_le_bytes)
 }
 
 /// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a permutation that leaves no trace of its argument's pattern.

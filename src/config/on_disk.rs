@@ -48,7 +48,7 @@ impl OnDisk {
         let mut resumed = self.snapshot.as_ref().map(Snapshot::resumed);
         let machine = self.journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
         if let Some(journal) = self.journal {
-            let by_journal = replay(journal, engine, key, options)?;
+            let by_journal = replay(journal, engine, (key, self.snapshot.is_none()), options)?;
             resumed = Some(by_journal).filter(|resumed| resumed.clocks.is_some()).or(resumed);
         }
         if let Some(resumed) = resumed {
@@ -59,14 +59,19 @@ impl OnDisk {
 }
 
 /// Tells an engine what its journal has, which goes on there. Returns the time that it was.
-fn replay(journal: Opened, engine: &mut Engine, key: DigestKey, options: &Builder) -> Result<Resumed, Error> {
+fn replay(
+    journal: Opened,
+    engine: &mut Engine,
+    (key, is_empty): (DigestKey, bool),
+    options: &Builder,
+) -> Result<Resumed, Error> {
     let horizon = options.history.map(|(horizon, ..)| horizon);
     let retention = crate::journal::sizing::retention(options.window, engine.window.tick(), horizon);
     // What is read must not be lost while memory is made ready for it.
     engine.window.grow_in_thread(false);
     // Of an id that was accepted twice, since the window was shorter then, the last time counts.
     engine.window.set_refresh_on_duplicate(obeys(Rule::LatestAcceptance));
-    let journal = journal.replay(engine, key, retention)?;
+    let journal = journal.replay(engine, key, retention, is_empty)?;
     engine.window.set_refresh_on_duplicate(options.refresh_on_duplicate);
     let resumed = journal.resumed();
     engine.journal = Some(Box::new(journal));

@@ -27,6 +27,7 @@ mod options;
 mod payload;
 mod recovery;
 mod reopen;
+mod replay;
 #[cfg(test)]
 mod restarts;
 mod salvage;
@@ -38,6 +39,7 @@ mod snapshot;
 mod state;
 mod stats;
 mod survey;
+mod trust;
 mod verdict;
 mod writer;
 
@@ -58,11 +60,12 @@ use self::commit::Shared;
 pub(crate) use self::disk::Disk;
 use self::disk::System;
 use self::payload::Kind;
-use self::recovery::{Found, Reopening};
+use self::recovery::{Found, Reopening, Told};
 use self::writer::{Rules, Writer};
 use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::{Digest, DigestKey, WantedKey};
 use crate::engine::Engine;
+use crate::process::Origin;
 use crate::rules::{Rule, obeys};
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{Error, Timestamp};
@@ -100,12 +103,13 @@ pub(crate) struct Opened {
     options: JournalOptions,
     machine: Machine,
     is_inline: bool,
+    origin: Origin,
 }
 
 impl Opened {
     pub(crate) fn new(directory: &Path, options: JournalOptions, machine: Machine) -> Result<Self, Error> {
         options.validate()?;
-        let disk = Arc::new(System { file_mode: options.file_mode });
+        let disk = Arc::new(System::new(&options).map_err(JournalError::io("watch for forks of", directory))?);
         let surroundings = Surroundings {
             disk,
             machine,
@@ -119,7 +123,8 @@ impl Opened {
     pub(crate) fn on(surroundings: Surroundings, directory: &Path, options: JournalOptions) -> Result<Self, Error> {
         options.validate()?;
         let Surroundings { disk, machine, is_inline, .. } = surroundings;
-        Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline })
+        let origin = Origin::here().map_err(JournalError::io("watch for forks of", directory))?;
+        Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline, origin })
     }
 
     /// Returns the machine that it is written on.
@@ -133,13 +138,28 @@ impl Opened {
     }
 
     /// Tells an engine what the journal has, and goes on from there.
-    pub(crate) fn replay(self, engine: &Engine, key: DigestKey, retention: Duration) -> Result<Journal, Error> {
-        let Opened { found, options, machine, is_inline } = self;
+    /// `is_empty`: it remembers nothing yet.
+    pub(crate) fn replay(
+        self,
+        engine: &Engine,
+        key: DigestKey,
+        retention: Duration,
+        is_empty: bool,
+    ) -> Result<Journal, Error> {
+        let Opened { found, options, machine, is_inline, origin } = self;
         let mut digests = Vec::new();
         let wall_nanos = (machine.clocks)().wall_nanos;
-        let reopening = Reopening { damage: options.damage, sync: options.sync, key, boot: machine.boot, wall_nanos };
+        let (damage, sync, boot) = (options.damage, options.sync, machine.boot);
+        let reopening = Reopening { damage, sync, key, boot, wall_nanos, retention, is_empty };
         let mut latest_event = 0;
-        let recovered = found.replay(&reopening, |run| {
+        let recovered = found.replay(&reopening, |told| {
+            let run = match told {
+                Told::Run(run) => run,
+                Told::Time(time) => {
+                    latest_event = latest_event.max(time.as_nanos());
+                    return engine.window.advance(time.into());
+                }
+            };
             let at = if obeys(Rule::ExactTimes) { engine.window.within_a_tick(run.at) } else { run.at };
             latest_event = latest_event.max(at.time.as_nanos());
             match run.kind {
@@ -162,8 +182,7 @@ impl Opened {
                     engine.clear_tiers();
                     engine.claims.clear();
                 }
-                Kind::Time => engine.window.advance(at),
-                Kind::Position | Kind::TimeBase => {}
+                Kind::Time | Kind::Position | Kind::TimeBase => {}
             }
         })?;
         let time = Arc::new(SharedTimeBase::default());
@@ -181,7 +200,7 @@ impl Opened {
         };
         let directory = found.directory;
         let writer = Writer::new(found.disk, found.lock, rules, recovered.start)?;
-        let shared = Arc::new(Shared::new(&options, writer, is_inline));
+        let shared = Arc::new(Shared::new(&options, writer, is_inline, origin));
         let thread = shared.start().map_err(JournalError::io("start the thread of", &directory))?;
         let (recovery, resumed, deferred) = (recovered.recovery, recovered.resumed, options.deferred);
         let latest_event = StdAtomicU64::new(latest_event);
@@ -262,6 +281,12 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
+        if self.shared.must_be_here().is_err() {
+            // Neither the thread nor the directory is this process's, and a lock may never be
+            // given back. (A handle of a thread that is not there must not be let go of, either.)
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.shared.close();
         if let Some(thread) = self.thread.take() {
             // If it has panicked, nobody is left to be told.

@@ -107,7 +107,7 @@ impl JournalOptions {
         JournalOptions { max_disk_bytes: Some(max_disk_bytes), ..self }
     }
 
-    /// The permissions of its files, on Unix; its directory gets the same, and whoever may read may enter. They hold the seed of the digests, with
+    /// The permissions of its files, on Unix; its directory gets the same, and whoever may read may enter. They hold the key of the digests, with
     /// which one can construct ids that collide. Default: 0o600, the user alone.
     #[must_use]
     pub fn file_mode(self, file_mode: u32) -> Self {

@@ -9,10 +9,12 @@ use super::listing::{Keys, Listing, list};
 use super::mark;
 use super::options::{Damage, SyncMode};
 use super::payload::Run;
+use super::replay::{Replay, Step, Useful};
 use super::salvage;
-use super::survey::{Survey, survey};
+use super::survey::{Survey, again, survey};
 use super::verdict::{Judged, Verdict, judge};
 use super::writer::{Segment, Start, lock};
+use crate::Timestamp;
 use crate::clock::{ClockStep, Clocks, Machine, TimeBase};
 use crate::digest::{DigestKey, WantedKey};
 use crate::random;
@@ -118,12 +120,13 @@ impl Found {
         Err(JournalError::NotOurs { path, what, got: got.into(), expected: expected.into() })
     }
 
-    /// Reads what is valid of each file, in order. Then, and not if damage is refused, what a crash
-    /// has left is cleaned up.
-    pub(super) fn replay(&self, rules: &Reopening, mut each: impl FnMut(&Run<'_>)) -> Result<Recovered, JournalError> {
+    /// Reads what is valid of each file, in order, twice: first to know what there is, then, and not
+    /// if damage is refused, to tell what is of use. Then what a crash has left is cleaned up.
+    pub(super) fn replay(&self, rules: &Reopening, mut each: impl FnMut(Told<'_>)) -> Result<Recovered, JournalError> {
         let began = Instant::now();
         let disk = &*self.disk;
-        let survey = survey(disk, &self.listing, |_, run| each(run))?;
+        let mut useful = Useful::default();
+        let survey = survey(disk, &self.listing, |_, run| useful.note(run))?;
         let mut verdict = judge(&survey, &self.listing.mark, &self.directory);
         if !obeys(Rule::GapsAreKnown) {
             verdict.defects.clear();
@@ -135,6 +138,14 @@ impl Found {
             let (files_lost, blocks_lost, ids_lost) = (files, blocks, ids);
             return Err(JournalError::Damaged { path, what, offset, defects, files_lost, blocks_lost, ids_lost });
         }
+        let mut replay = Replay::new(useful, rules.retention, rules.is_empty);
+        again(disk, &self.listing, |run| {
+            if let Step::Tell(time) = replay.step(run) {
+                time.into_iter().for_each(|time| each(Told::Time(time)));
+                each(Told::Run(run));
+            }
+        })?;
+        replay.end().into_iter().for_each(|time| each(Told::Time(time)));
         let salt = self.listing.keys.map_or_else(random::any, |keys| keys.salt);
         let mut recovery = self.report(&survey, &verdict);
         let keys = Keys { key: rules.key, salt };
@@ -224,6 +235,17 @@ pub(super) struct Reopening {
     pub(super) key: DigestKey,
     pub(super) boot: u64,
     pub(super) wall_nanos: u64,
+    /// How much older than the latest what is over is.
+    pub(super) retention: Duration,
+    /// True if the engine remembers nothing yet.
+    pub(super) is_empty: bool,
+}
+
+/// What an engine is told of a journal.
+pub(super) enum Told<'r> {
+    Run(&'r Run<'r>),
+    /// It is this time, at least.
+    Time(Timestamp),
 }
 
 impl Verdict {

@@ -95,18 +95,28 @@ pub(super) struct Current {
     pub(super) began: Timestamp,
 }
 
-/// The directory and the file that must still be there for what is written to be found again.
+/// The directory and the file that must still be there for what is written to be found again, and
+/// the lock, for it to be this process's alone.
+#[derive(Clone)]
 pub(super) struct Watch {
     pub(super) directory: (PathBuf, Identity),
+    pub(super) lock: (PathBuf, Identity),
     pub(super) file: Option<(PathBuf, Identity)>,
 }
 
 impl Watch {
+    /// Of a directory without a file that is being written.
+    pub(super) fn of(lock: &dyn Held, directory: (PathBuf, Identity)) -> Result<Self, JournalError> {
+        let path = directory.0.join(LOCK);
+        let identity = lock.identity().map_err(JournalError::io("look at", &path))?;
+        Ok(Watch { directory, lock: (path, identity), file: None })
+    }
+
     pub(super) fn verify(&self, disk: &dyn Disk) -> Result<(), JournalError> {
         if !obeys(Rule::LookForDirectory) {
             return Ok(());
         }
-        for (path, identity) in std::iter::once(&self.directory).chain(&self.file) {
+        for (path, identity) in [&self.directory, &self.lock].into_iter().chain(&self.file) {
             match disk.identity(path) {
                 Ok(now) if now == *identity => {}
                 Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -131,7 +141,7 @@ impl Writer {
         let latest = old.iter().map(|segment| segment.latest).max().unwrap_or_default();
         let directory = rules.directory.clone();
         let identity = disk.identity(&directory).map_err(JournalError::io("look at", &directory))?;
-        let watch = Arc::new(Watch { directory: (directory, identity), file: None });
+        let watch = Arc::new(Watch::of(&*lock, (directory, identity))?);
         let (old, expired, current, lock) = (old.into(), Vec::new(), None, Some(lock));
         let is_broken = false;
         Ok(Writer {
@@ -248,7 +258,7 @@ impl Writer {
         }
         self.write_mark(false)?;
         let identity = file.identity().map_err(JournalError::io("look at", &path))?;
-        self.watch = Arc::new(Watch { file: Some((path.clone(), identity)), directory: self.watch.directory.clone() });
+        self.watch = Arc::new(Watch { file: Some((path.clone(), identity)), ..Watch::clone(&self.watch) });
         let (first, first_ids) = (self.number, self.ids);
         let segment = Segment { path, bytes: HEADER_BYTES as u64, latest: self.latest, first, first_ids };
         Ok(Current { file, segment, identity, began: self.latest })

@@ -67,7 +67,7 @@ impl Engine {
     }
 
     pub(super) fn names(&self, ids: impl IntoIterator<Item: AsRef<[u8]>>) -> Vec<Name> {
-        ids.into_iter().map(|id| self.name(id)).collect()
+        crate::hint::collect(ids.into_iter().map(|id| self.name(id)))
     }
 
     pub(super) fn stats(&self) -> TieredStats {

@@ -16,7 +16,7 @@ use crate::digest::{DigestKey, WantedKey};
 use crate::store::erased::{Answering, Erased};
 use crate::store::{ErrorKind, Scope, StoreError};
 use crate::sync::{Mutex, StdAtomicBool, StdAtomicU64};
-use crate::{Clock, Dedup, Error};
+use crate::{Clock, Dedup, Error, random};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl Options {
             is_warm: StdAtomicBool::new(false),
             refused: Mutex::new(None),
             is_refused: StdAtomicBool::new(false),
-            numbers: StdAtomicU64::new(self.attempt_seed.unwrap_or_else(crate::random::any)),
+            numbers: StdAtomicU64::new(self.attempt_seed.unwrap_or_else(random::any)),
             answers_at_once: store.answers_at_once(),
             store,
         });

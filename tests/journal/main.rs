@@ -6,6 +6,8 @@ mod directories;
 mod failing;
 mod flushing;
 mod restarts;
+#[cfg(unix)]
+mod trusting;
 
 use hapax::{
     Attempt, Builder, ClaimOptions, Damage, Dedup, Error, JournalError, JournalOptions, Loss, ManualClock, Recovery,

@@ -8,8 +8,10 @@ use crate::engine::Engine;
 use crate::journal::error::JournalError;
 use crate::journal::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, u32_at, u64_at};
 use crate::journal::recovery::Resumed;
+use crate::journal::trust::Writers;
 use crate::{Error, Timestamp};
-use std::fs;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// A snapshot that was read and found to be whole.
@@ -33,7 +35,7 @@ struct Section {
 
 impl Snapshot {
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        let bytes = fs::read(path).map_err(JournalError::io("read", path))?;
+        let bytes = read(path).map_err(JournalError::io("read", path))?;
         let parsed = parse(&bytes).map_err(|(what, got, expected)| JournalError::NotOurs {
             path: path.into(),
             what,
@@ -141,6 +143,14 @@ impl Snapshot {
 fn fingerprint_of([place, mark, with_place, with_mark, until]: [u64; FINGERPRINT_WORDS]) -> Fingerprint {
     let digest = Digest { place: with_place, mark: with_mark };
     Fingerprint { id: Digest { place, mark }, digest, until: Timestamp::from_nanos(until) }
+}
+
+/// All of a file that is trusted.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = Writers::Mode(0o600).open(OpenOptions::new().read(true), path)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 type Wrong = (&'static str, String, String);
