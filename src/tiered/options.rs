@@ -12,6 +12,7 @@ use super::operation::Lanes;
 use super::owner;
 use super::policy::{OnStoreError, Policy};
 use super::unresolved::Unresolved;
+use super::witness::Witness;
 use crate::digest::Digester;
 use crate::store::erased::{Answering, Erased};
 use crate::store::{ErrorKind, Scope, StoreError};
@@ -230,7 +231,9 @@ impl Options {
         let invalid = |error: Error| {
             StoreError::caused(ErrorKind::Misconfigured, "hapax", "the memory tiers cannot be built", error)
         };
-        Ok(Memory::new(&builder.build().map_err(invalid)?))
+        let dedup = builder.build().map_err(invalid)?;
+        let witness = Witness::new(window, self.capacity, self.max_memory_bytes).map_err(invalid)?;
+        Ok(Memory::new(&dedup, witness))
     }
 }
 
