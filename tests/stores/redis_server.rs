@@ -194,7 +194,7 @@ impl Watched {
         let port = master.address().port().to_string();
         for sentinel in &sentinels {
             sentinel.ask::<()>(&["SENTINEL", "MONITOR", Self::MASTER, "127.0.0.1", &port, "2"]);
-            for (option, value) in [("down-after-milliseconds", "500"), ("failover-timeout", "3000")] {
+            for (option, value) in [("down-after-milliseconds", "3000"), ("failover-timeout", "10000")] {
                 sentinel.ask::<()>(&["SENTINEL", "SET", Self::MASTER, option, value]);
             }
         }
