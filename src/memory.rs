@@ -2,6 +2,13 @@
 //!
 //! Everything about raw memory is in this file; the tiers see slices of atomics.
 
+#[cfg(not(modelled))]
+mod available;
+#[cfg(all(target_os = "linux", not(modelled)))]
+mod cgroups;
+
+#[cfg(not(modelled))]
+pub(crate) use self::available::available_bytes;
 use crate::Error;
 #[cfg(not(modelled))]
 use crate::sync::{Ordering, StdAtomicU64};
@@ -247,41 +254,6 @@ fn refuse_too_much(bytes: usize) -> io::Result<()> {
     }
 }
 
-/// What can be had without the system killing somebody: free and reclaimable memory, within this process's control group.
-///
-/// Linux promises more memory than there is, and kills when the promise is called in; an engine that cannot be had should
-/// be an error instead.
-#[cfg(not(modelled))]
-pub(crate) fn available_bytes() -> Option<usize> {
-    #[cfg(target_os = "linux")]
-    {
-        let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
-        let free = meminfo_bytes(&meminfo, "MemAvailable:")? + meminfo_bytes(&meminfo, "SwapFree:")?;
-        Some(cgroup_headroom().map_or(free, |headroom| headroom.min(free)))
-    }
-    #[cfg(not(target_os = "linux"))]
-    None
-}
-
-#[cfg(all(target_os = "linux", not(modelled)))]
-fn meminfo_bytes(meminfo: &str, key: &str) -> Option<usize> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
-    let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
-}
-
-/// Limit minus use of this process's control group (version 2), where there is one.
-#[cfg(all(target_os = "linux", not(modelled)))]
-fn cgroup_headroom() -> Option<usize> {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let read = |file: &str| -> Option<usize> {
-        let text = std::fs::read_to_string(format!("/sys/fs/cgroup{path}/{file}")).ok()?;
-        text.trim().parse().ok() // "max" is no number: no limit
-    };
-    Some(read("memory.max")?.saturating_sub(read("memory.current")?))
-}
-
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
@@ -320,14 +292,5 @@ mod tests {
             let error = Lines::<Line>::new(len, "window").err().expect("no such memory");
             assert!(matches!(error, Error::OutOfMemory { tier: "window", .. }), "{error}");
         }
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn meminfo_is_understood() {
-        let text = "MemTotal:  10 kB\nMemAvailable:     7 kB\n";
-        assert_eq!(meminfo_bytes(text, "MemAvailable:"), Some(7 * 1024));
-        assert_eq!(meminfo_bytes(text, "SwapFree:"), None);
-        assert!(available_bytes().is_some());
     }
 }

@@ -39,8 +39,8 @@ impl Inner {
         let lane = self.lane::<O>();
         while let Some(told) = lane.join(id) {
             match told.await {
-                Ok(Some((answer, asked))) if asked == O::sameness(&request) => {
-                    return answer.map(|answer| O::shared(answer, &request));
+                Ok(Some(told)) if told.answers(&request) => {
+                    return told.answer.map(|answer| O::shared(answer, &request));
                 }
                 // That question is over, and it was another one, or nobody has its answer.
                 Ok(_) => {}
@@ -131,9 +131,7 @@ impl Inner {
         }
         for (place, told, request, id) in follows {
             answers[place] = Some(match told.await {
-                Ok(Some((answer, asked))) if asked == O::sameness(&request) => {
-                    answer.map(|answer| O::shared(answer, &request))
-                }
+                Ok(Some(told)) if told.answers(&request) => told.answer.map(|answer| O::shared(answer, &request)),
                 Ok(_) => self.ask_one::<O>(memory, request, id).await,
                 Err(_) => Err(ended()),
             });

@@ -63,7 +63,7 @@ impl<S: Store> TieredDedup<S> {
 
 impl Engine {
     /// What memory says, if that is enough.
-    fn check_in_memory(&self, (key, id): &Name) -> Option<Result<Verdict, StoreError>> {
+    pub(super) fn check_in_memory(&self, (key, id): &Name) -> Option<Result<Verdict, StoreError>> {
         if let Err(error) = self.inner.admit() {
             return Some(Err(error));
         }
@@ -81,14 +81,14 @@ impl Engine {
     }
 
     /// What the store says of what memory does not know.
-    fn check(&self, (key, id): Name) -> Answering<'_, Result<Verdict, StoreError>> {
+    pub(super) fn check(&self, (key, id): Name) -> Answering<'_, Result<Verdict, StoreError>> {
         match self.inner.ownership {
             Ownership::Shared => Box::pin(async move { self.told(id, self.check_shared(key, id).await) }),
             Ownership::Exclusive => Box::pin(async move { self.told(id, self.check_exclusive(key, id).await) }),
         }
     }
 
-    fn check_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Verdict, StoreError>>> {
+    pub(super) fn check_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Verdict, StoreError>>> {
         Box::pin(async move {
             if let Err(error) = self.inner.admit() {
                 return names.iter().map(|_| Err(error.clone())).collect();

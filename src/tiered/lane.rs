@@ -6,7 +6,7 @@ use super::inner::Inner;
 use super::memory::Memory;
 use super::operation::Operation;
 use crate::digest::Digest;
-use crate::store::{ErrorKind, StoreError};
+use crate::store::{ErrorKind, RecordKey, StoreError};
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,19 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 pub(super) type Answer<O> = Result<<O as Operation>::Answer, StoreError>;
 
 /// What those are told who asked meanwhile: the answer, and what the question was.
-type Told<O> = (Answer<O>, <O as Operation>::Sameness);
+pub(super) struct Told<O: Operation> {
+    pub(super) answer: Answer<O>,
+    /// Two ids may have one digest.
+    key: RecordKey,
+    sameness: O::Sameness,
+}
+
+impl<O: Operation> Told<O> {
+    /// Returns true if that was this question.
+    pub(super) fn answers(&self, request: &O::Request) -> bool {
+        self.sameness == O::sameness(request) && self.key == *O::key(request)
+    }
+}
 
 /// Requests of one kind: those that wait, and who waits for them.
 pub(super) struct Lane<O: Operation> {
@@ -279,7 +291,10 @@ impl<O: Operation> Driver<O> {
         let asked_at = tokio::time::Instant::now();
         let answers = self.inner.call::<O>(&mut self.batch.requests, &self.batch.ids).await;
         self.learn(&answers, asked_at.elapsed());
-        let sameness: Vec<O::Sameness> = self.batch.requests.iter().map(O::sameness).collect();
+        let questions: Vec<(RecordKey, O::Sameness)> = match O::SHARES {
+            true => self.batch.requests.iter().map(|it| (O::key(it).clone(), O::sameness(it))).collect(),
+            false => Vec::new(),
+        };
         let undone = self.reply(&answers).await;
         let lane = self.inner.lane::<O>();
         if O::SHARES {
@@ -287,7 +302,10 @@ impl<O: Operation> Driver<O> {
                 for tell in lane.flights.land(*id) {
                     let told = match &answers[place] {
                         _ if undone.contains(&place) => None,
-                        answer => Some((answer.clone(), sameness[place])),
+                        answer => {
+                            let (key, sameness) = questions[place].clone();
+                            Some(Told { answer: answer.clone(), key, sameness })
+                        }
                     };
                     // Whoever is gone need not know.
                     let _ = tell.send(told);

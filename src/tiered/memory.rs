@@ -1,6 +1,11 @@
 //! The tiers in memory, as this engine uses them: they learn what the store has said, and in an exclusive engine they decide.
+//!
+//! Here a duplicate is what the window *and* its witness know: the window alone takes one id for another once in 2 x 10^13
+//! checks, and an id that the store does not have must not be dropped for that.
 
+use super::witness::Witness;
 use crate::claims::{At, Begun, Ended, Request, Tried};
+use crate::clock::Reading;
 use crate::digest::{Digest, Digester};
 use crate::engine::Engine;
 use crate::store::{Fingerprint, StoredId};
@@ -11,6 +16,7 @@ use std::time::Duration;
 /// The memory of the scopes that have a window in common.
 pub(super) struct Memory {
     engine: Arc<Engine>,
+    witness: Witness,
     window: Duration,
 }
 
@@ -23,18 +29,9 @@ pub(super) enum Guess {
     Maybe,
 }
 
-impl Guess {
-    fn of(verdict: Verdict) -> Self {
-        match verdict.certainty() {
-            Certainty::Exact => Guess::Certain(verdict),
-            _ => Guess::Maybe,
-        }
-    }
-}
-
 impl Memory {
-    pub(super) fn new(dedup: &Dedup) -> Self {
-        Memory { engine: Arc::clone(&dedup.engine), window: dedup.engine.window.duration() }
+    pub(super) fn new(dedup: &Dedup, witness: Witness) -> Self {
+        Memory { engine: Arc::clone(&dedup.engine), witness, window: dedup.engine.window.duration() }
     }
 
     pub(super) fn digester(&self, scope: &str) -> Digester {
@@ -45,12 +42,27 @@ impl Memory {
         self.engine.history.is_some()
     }
 
-    /// Whether the window knows that the id is done.
+    /// Returns true if the window and its witness know that the id is done.
     #[inline]
     pub(super) fn is_done(&self, id: Digest) -> bool {
         let at = self.engine.now();
         self.engine.window.advance(at);
-        self.engine.window.contains(id, at.time)
+        self.engine.window.contains(id, at.time) && self.witness.knows(id, at)
+    }
+
+    /// Returns what the engine's verdict is once the witness has heard of it.
+    #[inline]
+    fn confirmed(&self, id: Digest, verdict: Verdict, at: Reading) -> Guess {
+        match (verdict.certainty(), verdict.outcome()) {
+            (Certainty::Exact, Outcome::Duplicate) if !self.witness.knows(id, at) => Guess::Maybe,
+            (Certainty::Exact, outcome) => {
+                if outcome == Outcome::Fresh {
+                    self.witness.learn(id, at);
+                }
+                Guess::Certain(verdict)
+            }
+            _ => Guess::Maybe,
+        }
     }
 
     /// Whether what the store forgets so soon may be remembered here: never longer than there.
@@ -61,7 +73,9 @@ impl Memory {
     /// These are done, as the store knows.
     pub(super) fn learn(&self, ids: &[Digest]) {
         if !ids.is_empty() {
-            self.engine.restore(ids, self.engine.now());
+            let at = self.engine.now();
+            self.engine.restore(ids, at);
+            self.witness.learn_all(ids, at);
         }
     }
 
@@ -78,7 +92,7 @@ impl Memory {
 
     /// Nobody was told of this.
     pub(super) fn unlearn(&self, id: Digest) {
-        self.engine.forget(id);
+        self.forget(id);
     }
 
     /// Checks an id that is nobody else's: if the history is complete, what it does not know is new.
@@ -86,7 +100,8 @@ impl Memory {
     pub(super) fn check(&self, id: Digest, history_is_complete: bool) -> Guess {
         if history_is_complete && self.has_history() {
             // The engine was told to take the history's "maybe" for a duplicate, and leaves no trace of it.
-            return Guess::of(self.engine.check(id, self.engine.now()));
+            let at = self.engine.now();
+            return self.confirmed(id, self.engine.check(id, at), at);
         }
         match () {
             _ if self.engine.is_claimed(id) => Guess::Certain(Verdict::exact(Outcome::InProgress, Tier::Claims)),
@@ -100,14 +115,26 @@ impl Memory {
         if !(history_is_complete && self.has_history()) {
             return ids.iter().map(|id| self.check(*id, false)).collect();
         }
-        let mut verdicts = Vec::new();
-        self.engine.check_batch(ids.iter().copied(), self.engine.now(), &mut verdicts);
-        verdicts.into_iter().map(Guess::of).collect()
+        let (mut guesses, mut verdicts) = (Vec::with_capacity(ids.len()), Vec::new());
+        // Not all at a time: what is in the window and not yet in the witness is in progress for others.
+        for part in ids.chunks(1_024) {
+            let at = self.engine.now();
+            self.engine.check_batch(part.iter().copied(), at, &mut verdicts);
+            guesses.extend(part.iter().zip(verdicts.drain(..)).map(|(id, verdict)| self.confirmed(*id, verdict, at)));
+        }
+        guesses
     }
 
     /// Checks an id that the store does not know. Others may have asked as well: one of them finds it fresh.
+    ///
+    /// It is in progress if the window takes it for another one, or somebody is about to be told that it is fresh. Neither may
+    /// be known of it for certain, so it must come again.
     pub(super) fn check_unknown(&self, id: Digest) -> Verdict {
-        self.engine.check_ignoring_history(id, self.engine.now())
+        let at = self.engine.now();
+        match self.confirmed(id, self.engine.check_ignoring_history(id, at), at) {
+            Guess::Certain(verdict) => verdict,
+            Guess::Maybe => Verdict::exact(Outcome::InProgress, Tier::Claims),
+        }
     }
 
     /// Whether the history knows that the id is new.
@@ -120,12 +147,20 @@ impl Memory {
         let with_fingerprint = fingerprint.map(|fingerprint| self.engine.unscoped.digest_with(id, &fingerprint.0));
         let request: Request = self.engine.request(id, lease, with_fingerprint);
         let begun: Begun = self.engine.claims.claim(&request, &At(&self.engine, self.engine.now()));
-        begun.into()
+        match begun.into() {
+            // The window takes it for another one: see `check_unknown`.
+            Tried::Duplicate(_) if !self.witness.knows(id, self.engine.now()) => Tried::InProgress(lease),
+            tried => tried,
+        }
     }
 
     /// Ends a claim: its id is done.
     pub(super) fn complete(&self, id: Digest, token: u64) -> bool {
-        self.engine.complete(id, token) == Ended::Held
+        let held = self.engine.complete(id, token) == Ended::Held;
+        if held {
+            self.witness.learn(id, self.engine.now());
+        }
+        held
     }
 
     /// Extends a claim, or lets it rest.
@@ -139,6 +174,7 @@ impl Memory {
 
     /// Forgets an id; whether nobody here has claimed it.
     pub(super) fn forget(&self, id: Digest) -> bool {
+        self.witness.forget(id);
         self.engine.forget(id)
     }
 
@@ -149,7 +185,8 @@ impl Memory {
     }
 
     pub(super) fn stats(&self) -> Stats {
-        self.engine.stats()
+        let stats = self.engine.stats();
+        Stats { bytes: stats.bytes + self.witness.bytes(), ..stats }
     }
 }
 

@@ -26,6 +26,10 @@ mod engine;
 mod holder;
 
 mod memory;
+mod witness;
+
+#[cfg(test)]
+mod collisions;
 
 mod ask;
 mod few;

@@ -12,6 +12,7 @@ use super::operation::Lanes;
 use super::owner;
 use super::policy::{OnStoreError, Policy};
 use super::unresolved::Unresolved;
+use super::witness::Witness;
 use crate::digest::{DigestKey, WantedKey};
 use crate::store::erased::{Answering, Erased};
 use crate::store::{ErrorKind, Scope, StoreError};
@@ -227,7 +228,9 @@ impl Options {
         if let Some(clock) = &self.clock {
             builder = builder.clock(SharedClock(Arc::clone(clock)));
         }
-        Ok(Memory::new(&builder.build().map_err(unbuilt)?))
+        let dedup = builder.build().map_err(unbuilt)?;
+        let witness = Witness::new(window, self.capacity, self.max_memory_bytes).map_err(unbuilt)?;
+        Ok(Memory::new(&dedup, witness))
     }
 }
 

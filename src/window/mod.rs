@@ -309,7 +309,7 @@ impl Window {
     }
 
     /// The bytes that all tables take, as [`WindowStats::bytes`] has it.
-    #[cfg(feature = "metrics")]
+    #[cfg(feature = "store")]
     pub(crate) fn bytes(&self) -> usize {
         self.growth.bytes()
     }

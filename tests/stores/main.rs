@@ -12,5 +12,6 @@ mod fjall;
 mod postgres;
 mod redis;
 mod redis_cluster;
+mod redis_failover;
 mod redis_server;
 mod sqlite;

@@ -23,6 +23,8 @@ pub enum Mode {
 #[derive(Clone, Copy)]
 struct Rules {
     mode: Mode,
+    /// Where connections that are made from now on lead.
+    upstream: SocketAddr,
     /// Connections that were made before so many cuts are over.
     cuts: u64,
 }
@@ -39,10 +41,11 @@ impl Proxy {
     pub async fn to(upstream: SocketAddr) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port on loopback");
         let address = listener.local_addr().expect("the address that was bound");
-        let (rules, receiver) = watch::channel(Rules { mode: Mode::Pass, cuts: 0 });
+        let (rules, receiver) = watch::channel(Rules { mode: Mode::Pass, upstream, cuts: 0 });
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                if receiver.borrow().mode != Mode::Refuse {
+                let Rules { mode, upstream, .. } = *receiver.borrow();
+                if mode != Mode::Refuse {
                     tokio::spawn(forward(client, upstream, receiver.clone()));
                 }
             }
@@ -58,6 +61,11 @@ impl Proxy {
     /// What happens from now on.
     pub fn set(&self, mode: Mode) {
         self.rules.send_modify(|rules| rules.mode = mode);
+    }
+
+    /// Leads connections that are made from now on elsewhere; those that are there stay.
+    pub fn lead_to(&self, upstream: SocketAddr) {
+        self.rules.send_modify(|rules| rules.upstream = upstream);
     }
 
     /// Cuts all connections.

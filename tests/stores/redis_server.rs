@@ -12,6 +12,7 @@ pub struct Server {
     directory: PathBuf,
     arguments: Vec<String>,
     port: u16,
+    is_sentinel: bool,
     running: Mutex<Option<Child>>,
 }
 
@@ -41,13 +42,29 @@ impl Server {
         Self::start_on(free_port(), arguments)
     }
 
+    /// A Sentinel, which knows no master yet.
+    pub fn start_sentinel() -> Server {
+        // It keeps what it learns in its configuration, and so takes nothing else from the command line.
+        let port = free_port();
+        let config = format!("port {port}\nbind 127.0.0.1\nunixsocket redis.sock\nlogfile redis.log\ndir .\n");
+        Self::start_with(port, &[], Some(&config))
+    }
+
     fn start_on(port: u16, arguments: &[&str]) -> Server {
+        Self::start_with(port, arguments, None)
+    }
+
+    fn start_with(port: u16, arguments: &[&str], sentinel: Option<&str>) -> Server {
         static STARTED: AtomicU64 = AtomicU64::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("hapax-redis-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a temporary directory");
         let arguments = arguments.iter().map(|argument| argument.to_string()).collect();
-        let server = Server { directory, arguments, port, running: Mutex::new(None) };
+        let is_sentinel = sentinel.is_some();
+        if let Some(config) = sentinel {
+            std::fs::write(directory.join("sentinel.conf"), config).expect("a file");
+        }
+        let server = Server { directory, arguments, port, is_sentinel, running: Mutex::new(None) };
         server.start_again();
         server
     }
@@ -75,9 +92,11 @@ impl Server {
     /// Starts it on what it has kept, and waits until it answers.
     pub fn start_again(&self) {
         let mut command = Command::new("redis-server");
-        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-        command.args(["--unixsocket", "redis.sock", "--dir", ".", "--logfile", "redis.log", "--daemonize", "no"]);
-        command.args(&self.arguments).current_dir(&self.directory);
+        if self.is_sentinel {
+            command.args(["sentinel.conf", "--sentinel"]).current_dir(&self.directory);
+        } else {
+            self.configure(&mut command);
+        }
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("redis-server starts");
         *self.running() = Some(child);
         let began = Instant::now();
@@ -85,6 +104,12 @@ impl Server {
             assert!(began.elapsed() < Duration::from_secs(20), "no answer; its log: {}", self.log());
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    fn configure(&self, command: &mut Command) {
+        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.args(["--unixsocket", "redis.sock", "--dir", ".", "--logfile", "redis.log", "--daemonize", "no"]);
+        command.args(&self.arguments).current_dir(&self.directory);
     }
 
     /// Whether it answers, be it that it wants a password.
@@ -150,6 +175,63 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
         let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A master, a replica, and three Sentinels that watch both.
+pub struct Watched {
+    pub master: Server,
+    pub replica: Server,
+    pub sentinels: Vec<Server>,
+}
+
+impl Watched {
+    pub const MASTER: &str = "my-master_1.x";
+
+    pub fn start() -> Watched {
+        let (master, replica) = pair();
+        let sentinels: Vec<Server> = (0..3).map(|_| Server::start_sentinel()).collect();
+        let port = master.address().port().to_string();
+        for sentinel in &sentinels {
+            sentinel.ask::<()>(&["SENTINEL", "MONITOR", Self::MASTER, "127.0.0.1", &port, "2"]);
+            for (option, value) in [("down-after-milliseconds", "3000"), ("failover-timeout", "10000")] {
+                sentinel.ask::<()>(&["SENTINEL", "SET", Self::MASTER, option, value]);
+            }
+        }
+        let knows_all = |sentinel: &Server| {
+            let master: std::collections::HashMap<String, String> = sentinel.ask(&["SENTINEL", "MASTER", Self::MASTER]);
+            master.get("num-slaves").is_some_and(|n| n == "1")
+                && master.get("num-other-sentinels").is_some_and(|n| n == "2")
+        };
+        let began = Instant::now();
+        while !sentinels.iter().all(knows_all) {
+            assert!(began.elapsed() < Duration::from_secs(30), "the Sentinels do not find each other");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Watched { master, replica, sentinels }
+    }
+
+    pub fn sentinel_urls(&self) -> Vec<String> {
+        self.sentinels.iter().map(Server::loopback_url).collect()
+    }
+}
+
+/// A server, and a replica of it that has caught up.
+pub fn pair() -> (Server, Server) {
+    let (master, replica) = (Server::start_on_loopback(&[]), Server::start_on_loopback(&[]));
+    follow(&replica, &master);
+    (master, replica)
+}
+
+/// Makes a server the other's replica, and waits until it has all that the other one has.
+pub fn follow(replica: &Server, master: &Server) {
+    let port = master.address().port().to_string();
+    master.ask::<()>(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+    replica.ask::<()>(&["REPLICAOF", "127.0.0.1", &port]);
+    let began = Instant::now();
+    while !replica.ask::<String>(&["INFO", "replication"]).contains("master_link_status:up") {
+        assert!(began.elapsed() < Duration::from_secs(20), "the replica does not catch up");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

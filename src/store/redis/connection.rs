@@ -2,11 +2,16 @@
 
 use super::errors::{error, failed, not_connected};
 use super::options::Timing;
+use super::role;
+use super::sentinel::Sentinels;
+use super::servers::Connector;
 use crate::random;
 use crate::store::{ErrorKind, StoreError};
-use crate::sync::{Ordering, StdAtomicBool};
+use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Pipeline, ProtocolVersion, PushInfo, PushKind, RedisResult, Value};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, PushKind, RedisResult, Value,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -17,9 +22,44 @@ use tokio::time::Instant;
 /// Many may use it at once: what they ask goes out in the order in which they ask, and answers are told apart by theirs. Whoever finds it broken
 /// makes a new one, while the others wait. If that fails, nobody tries again for a while, and all are told at once.
 pub(super) struct Link {
-    client: Client,
+    reach: Reach,
     timing: Timing,
+    in_cluster: bool,
+    met: Arc<Met>,
     state: Mutex<State>,
+}
+
+/// How a server is found.
+pub(super) enum Reach {
+    /// It is at an address, which is resolved anew for each connection.
+    At(Box<Client>),
+    /// Sentinels know where it is; what else it takes to connect is as here.
+    By(Arc<Connector>, Box<Sentinels>, Box<ConnectionInfo>),
+}
+
+/// Which server it was, as far as all connections to one know.
+#[derive(Default)]
+pub(super) struct Met {
+    run_id: crate::sync::Mutex<Option<String>>,
+    /// How often another one was met there, or the same after a restart, and it had no key.
+    emptied: StdAtomicU64,
+}
+
+impl Met {
+    pub(super) fn emptied(&self) -> u64 {
+        // Relaxed: a count.
+        self.emptied.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if this server, which has no key, is another one than before.
+    fn finds_emptied(&self, server: &role::Introduction) -> bool {
+        let Some(run_id) = &server.run_id else { return false };
+        let mut known = self.run_id.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let before = known.replace(run_id.clone());
+        let emptied = server.is_empty && before.is_some_and(|before| before != *run_id);
+        self.emptied.fetch_add(emptied.into(), Ordering::Relaxed);
+        emptied
+    }
 }
 
 #[derive(Default)]
@@ -45,8 +85,8 @@ struct Failed {
 
 impl Link {
     /// A link that connects when it is first used.
-    pub(super) fn new(client: Client, timing: Timing) -> Self {
-        Link { client, timing, state: Mutex::default() }
+    pub(super) fn new(reach: Reach, timing: Timing, in_cluster: bool, met: Arc<Met>) -> Self {
+        Link { reach, timing, in_cluster, met, state: Mutex::default() }
     }
 
     /// Sends a pipeline, and gives what was answered to each of its commands. It is sent once.
@@ -54,7 +94,13 @@ impl Link {
         let mut connected = self.connected().await?;
         let sent = connected.connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
         let wrong = match sent {
-            Ok(answers) if answers.len() == pipeline.len() => return Ok(answers),
+            Ok(answers) if answers.len() == pipeline.len() => {
+                if !self.in_cluster && answers.iter().any(role::is_demotion) {
+                    // It was demoted: the master is elsewhere, be it behind the same address.
+                    connected.is_broken.store(true, Ordering::Relaxed);
+                }
+                return Ok(answers);
+            }
             Ok(answers) => {
                 let wrong = format!("{} commands got {} answers", pipeline.len(), answers.len());
                 error(ErrorKind::Corrupt, wrong)
@@ -82,9 +128,7 @@ impl Link {
                 state.connected = Some(connected.clone());
                 Ok(connected)
             }
-            Err(cause) => {
-                let address = self.client.get_connection_info().addr();
-                let why = not_connected(cause, format!("no connection to {address}"));
+            Err(why) => {
                 let times = state.failed.as_ref().map_or(0, |failed| failed.times).saturating_add(1);
                 let wait = back_off(times, self.timing.reconnect_wait_max, random::any());
                 state.failed = Some(Failed { times, not_before: Instant::now() + wait, why: why.clone() });
@@ -93,11 +137,64 @@ impl Link {
         }
     }
 
-    async fn connect(&self, state: &mut State) -> RedisResult<Connected> {
-        let info = self.client.get_connection_info().clone();
+    async fn connect(&self, state: &mut State) -> Result<Connected, StoreError> {
+        let (connector, sentinels, like) = match &self.reach {
+            Reach::At(client) => return self.connect_to(client, state).await,
+            Reach::By(connector, sentinels, like) => (connector, sentinels, like),
+        };
+        let (mut asked, mut tried, mut is_unknown, mut why) = (sentinels.ask(self.timing), vec![], false, None);
+        while let Some(found) = asked.join_next().await {
+            let failure = match found {
+                Ok(Ok(Some(place))) if !tried.contains(&place) => {
+                    let client = connector.client(super::servers::moved(like, &place.0, place.1))?;
+                    tried.push(place);
+                    match self.connect_to(&client, state).await {
+                        Ok(connected) => return Ok(connected),
+                        // What the server says matters more than why a Sentinel does not answer.
+                        Err(failure) => {
+                            why = Some(failure);
+                            continue;
+                        }
+                    }
+                }
+                Ok(Ok(Some(_))) => continue,
+                Ok(Ok(None)) => {
+                    is_unknown = true;
+                    continue;
+                }
+                Ok(Err(failure)) => failure,
+                Err(_ended) => error(ErrorKind::Unavailable, "the runtime that asks Sentinels has ended"),
+            };
+            why.get_or_insert(failure);
+        }
+        match why {
+            Some(why) if !is_unknown || !tried.is_empty() => Err(why),
+            _ => Err(sentinels.unknown()),
+        }
+    }
+
+    /// Connects, and looks who is there.
+    async fn connect_to(&self, client: &Client, state: &mut State) -> Result<Connected, StoreError> {
+        let address = client.get_connection_info().addr().to_string();
+        let no_connection = |cause| not_connected(cause, format!("no connection to {address}"));
+        let mut connected = self.connect_by_protocol(client, state).await.map_err(no_connection)?;
+        let question = role::question();
+        let answers = connected.connection.send_packed_commands(&question, 0, question.len()).await;
+        let answers = answers.map_err(|cause| failed(cause, "the connection failed at once"))?;
+        let server = role::introduction(&answers);
+        server.role.refuse(&address, self.in_cluster)?;
+        if self.met.finds_emptied(&server) {
+            #[cfg(feature = "tracing")]
+            tracing::warn!(backend = "redis", address, "the server has restarted or been replaced, and has no key");
+        }
+        Ok(connected)
+    }
+
+    async fn connect_by_protocol(&self, client: &Client, state: &mut State) -> RedisResult<Connected> {
+        let info = client.get_connection_info().clone();
         let speaks_resp3 = info.redis_settings().protocol() == ProtocolVersion::RESP3;
         if speaks_resp3 && !state.knows_resp2_only {
-            let refusal = match self.connect_as(&self.client, true).await {
+            let refusal = match self.connect_as(client, true).await {
                 Err(refusal) if lacks_resp3(&refusal) => refusal,
                 connected => return connected,
             };
@@ -110,7 +207,7 @@ impl Link {
             let resp2 = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
             return self.connect_as(&Client::open(info.set_redis_settings(resp2))?, false).await;
         }
-        self.connect_as(&self.client, false).await
+        self.connect_as(client, false).await
     }
 
     async fn connect_as(&self, client: &Client, in_resp3: bool) -> RedisResult<Connected> {
@@ -148,6 +245,22 @@ fn back_off(failures: u32, wait_max: Duration, random: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_comes_back_without_a_key_is_noticed_once() {
+        let met = Met::default();
+        let server = |run_id: Option<&str>, is_empty| {
+            let run_id = run_id.map(Into::into);
+            met.finds_emptied(&role::Introduction { role: role::Role::Master, run_id, is_empty })
+        };
+        assert!(!server(Some("a"), true), "it is new");
+        assert!(!server(Some("a"), true), "another connection");
+        assert!(!server(Some("b"), false), "it has kept its keys");
+        assert!(!server(None, true), "it does not say who it is");
+        assert!(server(Some("c"), true));
+        assert!(!server(Some("c"), true));
+        assert_eq!(met.emptied(), 1);
+    }
 
     #[test]
     fn waits_double_up_to_the_longest_and_are_shortened_by_at_most_a_half() {

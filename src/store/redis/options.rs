@@ -18,6 +18,8 @@ use std::time::Duration;
 ///     .response_timeout(Duration::from_secs(1));
 /// # assert!(!format!("{options:?}").contains("password@"));
 /// let cluster = RedisOptions::cluster(["redis://10.0.0.1:7000", "redis://10.0.0.2:7000"]);
+/// let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379", "redis://10.0.0.3:26379"];
+/// let master = RedisOptions::sentinel("redis://:password@mymaster/0", sentinels);
 /// ```
 ///
 /// Nothing is checked before a store connects.
@@ -25,6 +27,7 @@ use std::time::Duration;
 pub struct RedisOptions {
     pub(super) urls: Vec<String>,
     pub(super) in_cluster: bool,
+    sentinels: Option<Vec<String>>,
     pub(super) namespace: String,
     pub(super) timing: Timing,
     pub(super) speaks_resp3: bool,
@@ -62,10 +65,21 @@ impl RedisOptions {
         Self::new(crate::hint::collect(urls.into_iter().map(Into::into)), true)
     }
 
+    /// The master that Sentinels watch, wherever it is: they are asked each time that a connection is made.
+    ///
+    /// The URL is the master's, as for [`single`](RedisOptions::single), with the name that the Sentinels know it by in place of a
+    /// host: `redis://:password@mymaster/0`. Name all Sentinels, each by its URL: they are asked at once, and one that answers
+    /// will do. What they say is believed if the server itself says that it is the master.
+    pub fn sentinel(master: impl Into<String>, sentinels: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let sentinels = Some(sentinels.into_iter().map(Into::into).collect());
+        RedisOptions { sentinels, ..Self::single(master) }
+    }
+
     fn new(urls: Vec<String>, in_cluster: bool) -> Self {
         RedisOptions {
             urls,
             in_cluster,
+            sentinels: None,
             namespace: "h".into(),
             timing: Timing {
                 connect_timeout: Duration::from_secs(2),
@@ -136,13 +150,24 @@ impl RedisOptions {
         if self.urls.is_empty() {
             return Err(error(ErrorKind::Misconfigured, "a cluster is reached by at least one address, there is none"));
         }
-        let address = |url: &String| {
-            // The client's message would show the URL, with its password.
-            let info = url.as_str().into_connection_info();
-            info.map_err(|cause| not_connected(cause, "an address is none that the client takes".into()))
-        };
-        self.urls.iter().map(address).collect()
+        self.urls.iter().map(|url| address(url)).collect()
     }
+
+    /// Those of the Sentinels, if they are to be asked.
+    pub(super) fn sentinels(&self) -> Result<Option<Vec<ConnectionInfo>>, StoreError> {
+        self.sentinels.as_ref().map(|urls| urls.iter().map(|url| address(url)).collect()).transpose()
+    }
+}
+
+fn address(url: &str) -> Result<ConnectionInfo, StoreError> {
+    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+    if scheme.contains("sentinel") {
+        let wrong = format!("{scheme}:// is none: name the master and its Sentinels by RedisOptions::sentinel");
+        return Err(error(ErrorKind::Misconfigured, wrong));
+    }
+    // The client's message would show the URL, with its password.
+    let info = url.into_connection_info();
+    info.map_err(|cause| not_connected(cause, "an address is none that the client takes".into()))
 }
 
 impl fmt::Debug for RedisOptions {
@@ -154,6 +179,7 @@ impl fmt::Debug for RedisOptions {
         f.debug_struct("RedisOptions")
             .field("addresses", &addresses)
             .field("in_cluster", &self.in_cluster)
+            .field("sentinels", &self.sentinels.as_ref().map(Vec::len))
             .field("namespace", &self.namespace)
             .field("timing", &self.timing)
             .field("speaks_resp3", &self.speaks_resp3)

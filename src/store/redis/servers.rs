@@ -3,11 +3,12 @@
 //! A cluster's client of our own, since what a batch asks for lies in many slots: commands are sorted by the node that owns their keys' slots,
 //! each node gets one pipeline, and all of them at once. Whatever a node says is elsewhere is asked for there: it has not been done.
 
-use super::connection::Link;
+use super::connection::{Link, Met, Reach};
 use super::errors::{error, refused};
 use super::keys::SLOTS;
 use super::options::{RedisOptions, Timing};
 use super::scripts::Script;
+use super::sentinel::Sentinels;
 use super::topology::{self, Owned};
 use crate::store::{Answers, ErrorKind, StoreError};
 use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
@@ -30,7 +31,7 @@ pub(super) struct Command {
 pub(super) struct Servers {
     seeds: Vec<ConnectionInfo>,
     in_cluster: bool,
-    connector: Connector,
+    connector: Arc<Connector>,
     map: Mutex<Arc<Map>>,
     /// A node could not be reached: the slots may have moved.
     is_stale: StdAtomicBool,
@@ -48,11 +49,17 @@ pub(super) struct Node {
     address: String,
     links: Vec<Link>,
     turn: StdAtomicU64,
+    met: Arc<Met>,
 }
 
 impl Node {
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// How often another server was met here that had no key.
+    pub(super) fn emptied(&self) -> u64 {
+        self.met.emptied()
     }
 
     pub(super) async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
@@ -62,20 +69,45 @@ impl Node {
 }
 
 /// How to reach a node, given its address.
-struct Connector {
+pub(super) struct Connector {
     timing: Timing,
+    in_cluster: bool,
     #[cfg(feature = "tls")]
     certificates: super::options::Certificates,
 }
 
 impl Connector {
     fn node(&self, info: &ConnectionInfo) -> Result<Arc<Node>, StoreError> {
-        let links = (0..CONNECTIONS).map(|_| Ok(Link::new(self.client(info.clone())?, self.timing)));
-        let links = links.collect::<Result<_, StoreError>>()?;
-        Ok(Arc::new(Node { address: info.addr().to_string(), links, turn: StdAtomicU64::new(0) }))
+        let client = self.client(info.clone())?;
+        Ok(self.linked(info.addr().to_string(), || Reach::At(Box::new(client.clone()))))
     }
 
-    fn client(&self, info: ConnectionInfo) -> Result<Client, StoreError> {
+    /// The master that Sentinels know by the host's name of this address.
+    fn master(self: &Arc<Self>, like: &ConnectionInfo, sentinels: &[ConnectionInfo]) -> Result<Arc<Node>, StoreError> {
+        let master = match like.addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
+            _ => {
+                let wrong = "a master is named by the host in its URL, as in redis://mymaster/0: a path names none";
+                return Err(error(ErrorKind::Misconfigured, wrong));
+            }
+        };
+        if sentinels.is_empty() {
+            return Err(error(ErrorKind::Misconfigured, "a master is found by at least one Sentinel, there is none"));
+        }
+        let clients = sentinels.iter().map(|sentinel| self.client(sentinel.clone()));
+        let sentinels = Sentinels { master: master.clone(), clients: clients.collect::<Result<_, _>>()? };
+        let reach = || Reach::By(Arc::clone(self), Box::new(sentinels.clone()), Box::new(like.clone()));
+        Ok(self.linked(format!("{master}, by Sentinels"), reach))
+    }
+
+    fn linked(&self, address: String, reach: impl Fn() -> Reach) -> Arc<Node> {
+        let met = Arc::<Met>::default();
+        let link = |_| Link::new(reach(), self.timing, self.in_cluster, Arc::clone(&met));
+        let links = (0..CONNECTIONS).map(link).collect();
+        Arc::new(Node { address, links, turn: StdAtomicU64::new(0), met })
+    }
+
+    pub(super) fn client(&self, info: ConnectionInfo) -> Result<Client, StoreError> {
         let address = info.addr().to_string();
         #[cfg(feature = "tls")]
         let client = super::tls::client(info, &self.certificates);
@@ -109,12 +141,18 @@ impl Servers {
             info.set_redis_settings(settings)
         };
         let seeds: Vec<ConnectionInfo> = options.addresses()?.into_iter().map(with_protocol).collect();
-        let connector = Connector {
+        let connector = Arc::new(Connector {
             timing: options.timing,
+            in_cluster: options.in_cluster,
             #[cfg(feature = "tls")]
             certificates: options.certificates.clone(),
+        });
+        let nodes = match options.sentinels()? {
+            _ if options.in_cluster => vec![],
+            // RESP2 does for the one question that they are asked.
+            Some(sentinels) => vec![connector.master(&seeds[0], &sentinels)?],
+            None => vec![connector.node(&seeds[0])?],
         };
-        let nodes = if options.in_cluster { vec![] } else { vec![connector.node(&seeds[0])?] };
         let servers = Servers {
             seeds,
             in_cluster: options.in_cluster,
@@ -332,15 +370,19 @@ impl Servers {
 
     /// How to reach a node: as the first one, but there.
     fn at(&self, host: &str, port: u16) -> ConnectionInfo {
-        let seed = self.seeds[0].clone();
-        let address = match seed.addr().clone() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host: host.into(), port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(host.into(), port),
-        };
-        seed.set_addr(address)
+        moved(&self.seeds[0], host, port)
     }
+}
+
+/// The same credentials and encryption at another address.
+pub(super) fn moved(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
+    let address = match info.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host: host.into(), port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host.into(), port),
+    };
+    info.clone().set_addr(address)
 }
 
 impl Map {

@@ -1,0 +1,139 @@
+//! Two ids whose digests agree where memory looks: what an engine says of the one when it knows the other.
+
+use super::dedup::TieredDedup;
+use super::engine::Name;
+use super::{Ownership, TieredClaimOptions};
+use crate::digest::Digest;
+use crate::store::{InMemoryStore, RecordKey, Scope, StoreError};
+use crate::{ManualClock, Verdict};
+use std::sync::Arc;
+use std::time::Duration;
+
+type Engine = TieredDedup<Arc<InMemoryStore>>;
+
+const WINDOW: Duration = Duration::from_secs(60);
+const OWNERSHIPS: [Ownership; 2] = [Ownership::Shared, Ownership::Exclusive];
+
+/// The name of an id with a digest that is not its own.
+fn forged(id: &str, digest: u128) -> Name {
+    (RecordKey::new(&Scope::default(), id), Digest::from(digest))
+}
+
+/// Two ids of one line of the window, and of one tag. (The lowest bits of a digest's halves are in neither.)
+fn colliding() -> (Name, Name) {
+    const DIGEST: u128 = 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef;
+    (forged("known", DIGEST), forged("new", DIGEST ^ 1 ^ 1 << 64))
+}
+
+async fn engine(ownership: Ownership, history: bool, clock: &ManualClock) -> Engine {
+    let store = Arc::new(InMemoryStore::with_clock(clock.clone()));
+    let builder = TieredDedup::builder(store).ownership(ownership).clock(clock.clone()).expiry(None);
+    let builder = builder.window(WINDOW).retention(60 * WINDOW).capacity(10_000);
+    match history {
+        true => builder.history(1e-6, 10_000),
+        false => builder,
+    }
+    .build()
+    .await
+    .unwrap()
+}
+
+/// As [`TieredDedup::check`] does it.
+async fn check(engine: &Engine, name: &Name) -> Result<Verdict, StoreError> {
+    match engine.engine.check_in_memory(name) {
+        Some(verdict) => verdict,
+        None => engine.engine.check(name.clone()).await,
+    }
+}
+
+/// Every engine there is: shared, exclusive, and that with a history that knows all.
+async fn engines() -> Vec<(Engine, ManualClock)> {
+    let mut engines = Vec::new();
+    for (ownership, history) in [(OWNERSHIPS[0], false), (OWNERSHIPS[1], false), (OWNERSHIPS[1], true)] {
+        let clock = ManualClock::new();
+        clock.advance(1_000 * WINDOW);
+        let engine = engine(ownership, history, &clock).await;
+        engine.warm().await.unwrap();
+        engines.push((engine, clock));
+    }
+    engines
+}
+
+#[tokio::test]
+async fn an_id_that_the_store_does_not_have_is_no_duplicate_of_another_one() {
+    for (engine, clock) in engines().await {
+        let (known, new) = colliding();
+        assert!(check(&engine, &known).await.unwrap().is_fresh());
+        assert!(check(&engine, &known).await.unwrap().is_duplicate());
+        // Never dropped: a shared engine's store decides; an exclusive engine has it come again …
+        let verdict = check(&engine, &new).await.unwrap();
+        assert!(!verdict.is_duplicate(), "{:?}: {verdict:?}", engine.engine.inner.ownership);
+        // … until its window has forgotten the other one.
+        if !verdict.is_fresh() {
+            assert!(verdict.is_in_progress() && engine.engine.inner.ownership == Ownership::Exclusive);
+            clock.advance(WINDOW * 102 / 100);
+            assert!(check(&engine, &new).await.unwrap().is_fresh());
+        }
+        assert!(check(&engine, &new).await.unwrap().is_duplicate());
+        assert!(check(&engine, &known).await.unwrap().is_duplicate());
+    }
+}
+
+#[tokio::test]
+async fn so_it_is_in_batches() {
+    for (engine, clock) in engines().await {
+        let (known, new) = colliding();
+        let batch = || vec![known.clone(), new.clone(), known.clone()];
+        let verdicts: Vec<Verdict> = engine.engine.check_named(batch()).await.into_iter().map(Result::unwrap).collect();
+        assert!(verdicts[0].is_fresh() && verdicts[2].is_duplicate() && !verdicts[1].is_duplicate(), "{verdicts:?}");
+        if !verdicts[1].is_fresh() {
+            clock.advance(WINDOW * 102 / 100);
+            assert!(check(&engine, &new).await.unwrap().is_fresh());
+        }
+        let verdicts = engine.engine.check_named(batch()).await;
+        assert!(verdicts.into_iter().all(|verdict| verdict.unwrap().is_duplicate()));
+    }
+}
+
+#[tokio::test]
+async fn so_it_is_with_claims() {
+    use super::holder::Attempt;
+    for (engine, clock) in engines().await {
+        let (known, new) = colliding();
+        let options = TieredClaimOptions::new();
+        let claim = async |name: &Name| match engine.engine.claim_in_memory(name.clone(), &options) {
+            Ok(attempt) => attempt.unwrap(),
+            Err(name) => engine.engine.claim(name, options).await.unwrap(),
+        };
+        let Attempt::Claimed(claimed) = claim(&known).await else { panic!("nobody has it") };
+        claimed.complete(None).await.unwrap();
+        assert!(matches!(claim(&known).await, Attempt::Duplicate(_)));
+        let claimed = match claim(&new).await {
+            Attempt::Claimed(claimed) => claimed,
+            Attempt::InProgress { .. } if engine.engine.inner.ownership == Ownership::Exclusive => {
+                clock.advance(WINDOW * 102 / 100);
+                let Attempt::Claimed(claimed) = claim(&new).await else { panic!("nobody has it") };
+                claimed
+            }
+            _ => panic!("a duplicate of another one"),
+        };
+        claimed.complete(None).await.unwrap();
+        assert!(matches!(claim(&new).await, Attempt::Duplicate(_)));
+    }
+}
+
+#[cfg(feature = "testing")]
+#[tokio::test]
+async fn two_ids_with_one_digest_that_are_asked_about_at_a_time_get_answers_of_their_own() {
+    use crate::store::Store;
+    // All 128 bits: only the ids themselves tell them apart.
+    let (one, other) = (forged("one", 7), forged("other", 7));
+    let clock = ManualClock::new();
+    clock.advance(1_000 * WINDOW);
+    // A store that does not answer at once, so that the second follows the first.
+    let store = Arc::new(crate::testing::store::FaultyStore::new(InMemoryStore::with_clock(clock.clone())));
+    let engine = TieredDedup::builder(Arc::clone(&store)).clock(clock.clone()).expiry(None).build().await.unwrap();
+    let verdicts = engine.engine.check_named(vec![one, other]).await;
+    assert!(verdicts.into_iter().all(|verdict| verdict.unwrap().is_fresh()));
+    assert_eq!(store.scan(None, 10).await.unwrap().found.len(), 2);
+}

@@ -1,0 +1,204 @@
+//! Masters that become replicas, replicas that become masters, Sentinels that say which is which.
+
+use crate::proxy::Proxy;
+use crate::redis::*;
+use crate::redis_server::{Server, Watched, follow, is_missing, pair};
+use hapax::store::*;
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_replica_is_refused_until_it_is_promoted() {
+    if is_missing("a_replica_is_refused_until_it_is_promoted") {
+        return;
+    }
+    let (_master, replica) = pair();
+    runtime().block_on(async {
+        for resp2 in [false, true] {
+            let options = || RedisOptions::single(replica.loopback_url());
+            let options = || if resp2 { options().resp2() } else { options() };
+            let refusal = RedisStore::connect(options()).await.unwrap_err();
+            assert_eq!(refusal.kind(), ErrorKind::Unavailable, "{refusal}");
+            assert!(refusal.to_string().contains("is a replica of 127.0.0.1:"), "{refusal}");
+        }
+        replica.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
+        let store = connect(RedisOptions::single(replica.loopback_url())).await;
+        assert_eq!(one(store.mark(&[mark_of("a", 1)]).await), Marked::Fresh);
+    });
+}
+
+#[test]
+fn a_master_that_was_demoted_is_left_for_whoever_is_behind_its_address_now() {
+    if is_missing("a_master_that_was_demoted_is_left_for_whoever_is_behind_its_address_now") {
+        return;
+    }
+    let (master, replica) = pair();
+    runtime().block_on(async {
+        // An address that leads elsewhere when the roles change: a service's name, a virtual one.
+        let proxy = Proxy::to(master.address()).await;
+        let options = RedisOptions::single(format!("redis://{}", proxy.address()));
+        let store = connect(options.reconnect_wait_max(Duration::from_millis(20))).await;
+        assert_eq!(one(store.mark(&[mark_of("before", 1)]).await), Marked::Fresh);
+        one(store.claim(&[claim_of("script", 1)]).await);
+        master.ask::<u64>(&["WAIT", "1", "5000"]);
+
+        replica.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
+        follow(&master, &replica);
+        proxy.lead_to(replica.address());
+        // Connections that are there lead to a replica now, which refuses writes, those of scripts as well.
+        for attempt in 0..4 {
+            if let Err(refusal) = store.claim(&[claim_of("claimed", attempt)]).await {
+                assert_eq!(refusal.kind(), ErrorKind::Unavailable, "{refusal}");
+            }
+        }
+        let marked = async || store.mark(&[mark_of("after", 1)]).await.is_ok_and(|marked| marked[0].is_ok());
+        eventually("the new master is found", marked).await;
+        assert!(matches!(one(store.mark(&[mark_of("before", 2)]).await), Marked::Duplicate { .. }));
+        assert_eq!(replica.ask::<u64>(&["EXISTS", "h:\0after"]), 1);
+    });
+}
+
+#[test]
+fn a_sentinel_is_no_server_of_records() {
+    if is_missing("a_sentinel_is_no_server_of_records") {
+        return;
+    }
+    let sentinel = Server::start_sentinel();
+    runtime().block_on(async {
+        for resp2 in [false, true] {
+            let options = RedisOptions::single(sentinel.loopback_url());
+            let refusal = RedisStore::connect(if resp2 { options.resp2() } else { options }).await.unwrap_err();
+            assert_eq!(refusal.kind(), ErrorKind::Misconfigured, "{refusal}");
+            assert!(refusal.to_string().contains("RedisOptions::sentinel"), "{refusal}");
+        }
+        for scheme in ["redis+sentinel", "redis-sentinel", "rediss+sentinel", "sentinel"] {
+            let url = format!("{scheme}://:s3cret@127.0.0.1:26379/mymaster/0");
+            let refusal = RedisStore::connect(RedisOptions::single(url)).await.unwrap_err();
+            assert_eq!(refusal.kind(), ErrorKind::Misconfigured, "{refusal}");
+            let text = refusal.to_string();
+            assert!(text.contains("RedisOptions::sentinel") && !text.contains("s3cret"), "{refusal}");
+        }
+    });
+}
+
+#[test]
+fn sentinels_say_who_is_the_master_also_when_the_old_one_comes_back_empty() {
+    if is_missing("sentinels_say_who_is_the_master_also_when_the_old_one_comes_back_empty") {
+        return;
+    }
+    let watched = Watched::start();
+    runtime().block_on(async {
+        let master = format!("redis://{}", Watched::MASTER);
+        let options =
+            RedisOptions::sentinel(master, watched.sentinel_urls()).connect_timeout(Duration::from_millis(500));
+        let options = options.reconnect_wait_max(Duration::from_millis(50));
+        let mut store = connect(options.clone()).await;
+        assert_eq!(one(store.mark(&[mark_of("before", 1)]).await), Marked::Fresh);
+        watched.master.ask::<u64>(&["WAIT", "1", "5000"]);
+
+        // One Sentinel less, and the master: the others promote the replica.
+        watched.sentinels[0].kill();
+        watched.master.kill();
+        let marked = async || store.mark(&[mark_of("after", 1)]).await.is_ok_and(|marked| marked[0].is_ok());
+        eventually_within(Duration::from_secs(60), "the replica is promoted and found", marked).await;
+        assert_eq!(watched.replica.ask::<u64>(&["EXISTS", "h:\0after"]), 1);
+
+        // The old master is back, empty, and takes writes until the Sentinels have noticed. Nothing goes there: connections
+        // that are made meanwhile ask who is the master.
+        watched.master.start_again();
+        let (mut acknowledged, began) = (vec!["before".to_owned(), "after".to_owned()], Instant::now());
+        let is_replica = || watched.master.ask::<Vec<::redis::Value>>(&["ROLE"]).len() == 5;
+        for attempt in 2.. {
+            if attempt % 5 == 0 {
+                store = connect(options.clone()).await;
+            }
+            let id = format!("{attempt}");
+            if store.mark(&[mark_of(&id, attempt)]).await.is_ok_and(|marked| marked[0].is_ok()) {
+                acknowledged.push(id);
+            }
+            if is_replica() {
+                break;
+            }
+            assert!(
+                began.elapsed() < Duration::from_secs(120),
+                "the Sentinels do not notice that the old master is back"
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        println!("{} marks acknowledged while there were two masters", acknowledged.len() - 2);
+        assert!(acknowledged.len() > 2);
+        for id in &acknowledged {
+            let again = async || store.mark(&[mark_of(id, 1 << 40)]).await.is_ok_and(|marked| marked[0].is_ok());
+            eventually("the store answers", again).await;
+            assert!(matches!(one(store.mark(&[mark_of(id, 1 << 41)]).await), Marked::Duplicate { .. }), "{id} is lost");
+            assert_eq!(watched.replica.ask::<u64>(&["EXISTS", &format!("h:\0{id}")]), 1, "{id} is elsewhere");
+        }
+    });
+}
+
+#[test]
+fn sentinels_that_cannot_say_are_errors_that_say_why() {
+    if is_missing("sentinels_that_cannot_say_are_errors_that_say_why") {
+        return;
+    }
+    let (sentinel, server) = (Server::start_sentinel(), Server::start_on_loopback(&[]));
+    let gone = Server::start_sentinel();
+    gone.kill();
+    runtime().block_on(async {
+        let with = async |master: &str, sentinels: Vec<String>| {
+            RedisStore::connect(RedisOptions::sentinel(master, sentinels)).await.unwrap_err()
+        };
+        let refusal = with("redis://nobody", vec![sentinel.loopback_url(), gone.loopback_url()]).await;
+        assert_eq!(refusal.kind(), ErrorKind::Misconfigured, "{refusal}");
+        assert!(refusal.to_string().contains("\"nobody\""), "{refusal}");
+
+        let refusal = with("redis://nobody", vec![gone.loopback_url()]).await;
+        assert_eq!(refusal.kind(), ErrorKind::Unavailable, "{refusal}");
+        let refusal = with("redis://nobody", vec![server.loopback_url()]).await;
+        assert_eq!(refusal.kind(), ErrorKind::Misconfigured, "{refusal}");
+        assert!(refusal.to_string().contains("is no Sentinel"), "{refusal}");
+        for (master, sentinels) in [("redis://nobody", vec![]), ("redis+unix:///a", vec![sentinel.loopback_url()])] {
+            let refusal = with(master, sentinels).await;
+            assert_eq!(refusal.kind(), ErrorKind::Misconfigured, "{refusal}");
+        }
+
+        // What they say is not believed alone.
+        let replica = Server::start_on_loopback(&[]);
+        follow(&replica, &server);
+        let port = replica.address().port().to_string();
+        sentinel.ask::<()>(&["SENTINEL", "MONITOR", "wrong", "127.0.0.1", &port, "1"]);
+        let refusal = with("redis://wrong", vec![sentinel.loopback_url()]).await;
+        assert_eq!(refusal.kind(), ErrorKind::Unavailable, "{refusal}");
+        assert!(refusal.to_string().contains("is a replica"), "{refusal}");
+    });
+}
+
+#[test]
+fn who_comes_back_empty_is_counted() {
+    if is_missing("who_comes_back_empty_is_counted") {
+        return;
+    }
+    let server = Server::start(&[]);
+    runtime().block_on(async {
+        let store = connect(RedisOptions::single(server.url())).await;
+        assert_eq!(one(store.mark(&[mark_of("a", 1)]).await), Marked::Fresh);
+        assert_eq!(store.emptied(), 0);
+        server.kill();
+        server.start_again();
+        let marked = async || store.mark(&[mark_of("b", 1)]).await.is_ok_and(|marked| marked[0].is_ok());
+        eventually("the server is back", marked).await;
+        assert_eq!(store.emptied(), 1);
+        // Both connections, and not once more.
+        for attempt in 2..10 {
+            all(store.mark(&[mark_of("c", attempt)]).await);
+        }
+        assert_eq!(store.emptied(), 1);
+    });
+}
+
+async fn eventually_within(patience: Duration, what: &str, is_so: impl AsyncFn() -> bool) {
+    let began = Instant::now();
+    while !is_so().await {
+        assert!(began.elapsed() < patience, "not within {patience:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
