@@ -38,6 +38,9 @@ mod record;
 
 mod in_memory;
 
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(crate) mod fuzzing;
+
 #[cfg(feature = "moka")]
 mod budgeted;
 

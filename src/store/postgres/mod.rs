@@ -23,6 +23,8 @@
 //! bound for good, and when that has passed it is dropped, again under the exclusive lock.
 
 mod batches;
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(super) mod fuzzing;
 pub(crate) mod errors;
 pub(crate) mod names;
 mod operations;
