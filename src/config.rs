@@ -10,7 +10,7 @@ use crate::EventTime;
 #[cfg(feature = "journal")]
 use crate::JournalOptions;
 use crate::clock::Clock;
-#[cfg(all(test, feature = "journal"))]
+#[cfg(all(any(fuzzing, test), feature = "journal"))]
 use crate::journal::Surroundings;
 #[cfg(feature = "journal")]
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub struct Builder {
     scope: Option<String>,
     #[cfg(feature = "journal")]
     journal: Option<(PathBuf, JournalOptions)>,
-    #[cfg(all(test, feature = "journal"))]
+    #[cfg(all(any(fuzzing, test), feature = "journal"))]
     surroundings: Option<Surroundings>,
     #[cfg(feature = "journal")]
     restore: Option<PathBuf>,
@@ -80,7 +80,7 @@ impl Builder {
             scope: None,
             #[cfg(feature = "journal")]
             journal: None,
-            #[cfg(all(test, feature = "journal"))]
+            #[cfg(all(any(fuzzing, test), feature = "journal"))]
             surroundings: None,
             #[cfg(feature = "journal")]
             restore: None,
@@ -240,7 +240,7 @@ impl Builder {
     }
 
     /// Sets where the journal is kept, and by whose clocks, in a simulation.
-    #[cfg(all(test, feature = "journal"))]
+    #[cfg(all(any(fuzzing, test), feature = "journal"))]
     pub(crate) fn surroundings(self, surroundings: Surroundings) -> Self {
         Builder { surroundings: Some(surroundings), ..self }
     }

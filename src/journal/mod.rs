@@ -20,6 +20,8 @@ mod error;
 mod faults;
 mod flush;
 mod format;
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(crate) mod fuzzing;
 mod inspect;
 mod listing;
 mod mark;
@@ -31,7 +33,7 @@ mod reopen;
 mod restarts;
 mod salvage;
 mod scan;
-#[cfg(test)]
+#[cfg(any(fuzzing, test))]
 pub(crate) mod simulated;
 pub(crate) mod sizing;
 mod snapshot;

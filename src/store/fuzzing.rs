@@ -13,7 +13,7 @@ pub fn fuzz(bytes: &[u8]) -> bool {
     match which {
         b'k' => key(bytes),
         b's' => scope(bytes),
-        #[cfg(any(feature = "fjall", feature = "sqlite"))]
+        #[cfg(any(feature = "fjall", feature = "sqlite", fuzzing))]
         b'c' => super::codec::fuzz(bytes),
         #[cfg(feature = "fjall")]
         b'b' => super::fjall::fuzzing::bucket(bytes),

@@ -44,7 +44,7 @@ pub(crate) mod fuzzing;
 #[cfg(feature = "moka")]
 mod budgeted;
 
-#[cfg(any(feature = "fjall", feature = "sqlite"))]
+#[cfg(any(feature = "fjall", feature = "sqlite", fuzzing))]
 mod codec;
 #[cfg(any(feature = "fjall", feature = "sqlite"))]
 mod committer;

@@ -100,7 +100,7 @@ impl Earlier {
             if name == OUTPUT {
                 earlier.tail = parsed(&name, &position)?;
             } else if name.starts_with(INPUT) {
-                let place: Place = parsed(&name, &position)?;
+                let place = place(&name, &position)?;
                 earlier.places.insert(place.input.clone(), place);
             }
         }
@@ -115,6 +115,11 @@ impl Earlier {
     pub fn latest(&self) -> Timestamp {
         Timestamp::from_nanos(self.tail.latest_nanos)
     }
+}
+
+/// The place of an input, as a run has recorded it.
+pub fn place(name: &str, position: &[u8]) -> Result<Place, Failure> {
+    parsed(name, position)
 }
 
 fn parsed<'a, T: Deserialize<'a>>(name: &str, position: &'a [u8]) -> Result<T, Failure> {
@@ -293,6 +298,27 @@ impl Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_run_has_recorded_is_refused() {
+        let written_by_a_run = Place { offset: 7, unended: 2, lines: 1, ..Place::default() };
+        assert!(place("input/0", &written(&written_by_a_run)).is_ok());
+        let span = |bytes| super::super::place::Span { bytes, hash: 1 };
+        for wrong in [
+            Place { offset: u64::MAX, ..Place::default() },
+            Place { lines: u64::MAX, ..Place::default() },
+            Place { run: u64::MAX, ..Place::default() },
+            Place { offset: 1, unended: 2, lines: 1, ..Place::default() },
+            Place { offset: 2, unended: 2, lines: 0, ..Place::default() },
+            Place { beginning: span(u64::MAX), ..Place::default() },
+            Place { first: span(2), beginning: span(1), ..Place::default() },
+        ] {
+            let failure = place("input/0", &written(&wrong)).unwrap_err();
+            assert!(failure.message().is_some_and(|text| text.contains("no run has written")), "{wrong:?}");
+        }
+        assert!(parsed_tail(&written(&Tail { run: u64::MAX, ..Tail::default() })).is_err());
+        assert!(parsed_tail(&written(&Tail { run: 5, length: 9, ..Tail::default() })).is_ok());
+    }
 
     #[test]
     fn the_input_that_was_seen_longest_ago_gives_its_slot_to_a_new_one() {
