@@ -172,6 +172,11 @@ pub mod fuzzing {
     #[cfg(feature = "store")]
     pub use crate::store::fuzzing::fuzz as records;
 
+    #[cfg(feature = "bench")]
+    pub fn reports(bytes: &[u8]) -> bool {
+        crate::measure::fuzzing::fuzz(bytes)
+    }
+
     #[cfg(feature = "journal")]
     pub fn journal(bytes: &[u8]) -> bool {
         crate::journal::fuzzing::codecs(bytes)

@@ -31,8 +31,7 @@ impl<'b> Fields<'b> {
 
     /// The expected number, one near it, or any.
     pub(crate) fn number(&mut self, expected: u64) -> u64 {
-        const ODD: [u64; 8] =
-            [0, 1, u32::MAX as u64, 1 << 32, i64::MAX as u64 - 1, i64::MAX as u64, 1 << 63, u64::MAX];
+        const ODD: [u64; 8] = [0, 1, u32::MAX as u64, 1 << 32, i64::MAX as u64 - 1, i64::MAX as u64, 1 << 63, u64::MAX];
         match self.byte() {
             0 => expected,
             near @ 1..=100 => expected.wrapping_add(u64::from(near)),

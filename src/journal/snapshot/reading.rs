@@ -181,11 +181,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Header, Clocks, Vec<Section>), Wron
 }
 
 /// Appends the sections of a payload, each with what it says of itself beside `a`.
-pub(super) fn take_sections(
-    mut payload: &[u8],
-    mut at: usize,
-    sections: &mut Vec<(Section, u64)>,
-) -> Option<()> {
+pub(super) fn take_sections(mut payload: &[u8], mut at: usize, sections: &mut Vec<(Section, u64)>) -> Option<()> {
     while !payload.is_empty() {
         let (header, rest) = payload.split_at_checked(SECTION_BYTES)?;
         let words = u32_at(header, 4) as usize;

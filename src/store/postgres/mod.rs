@@ -23,9 +23,9 @@
 //! bound for good, and when that has passed it is dropped, again under the exclusive lock.
 
 mod batches;
+pub(crate) mod errors;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(super) mod fuzzing;
-pub(crate) mod errors;
 pub(crate) mod names;
 mod operations;
 pub(crate) mod options;

@@ -139,8 +139,8 @@ fn pointer(bytes: &[u8]) -> bool {
 fn when(bytes: &[u8]) -> bool {
     let Some((&format, text)) = bytes.split_first() else { return false };
     use TimeFormat::{Ms, Ns, Rfc3339, S, Us};
-    let (format, unit) = [(S, 1_000_000_000), (Ms, 1_000_000), (Us, 1_000), (Ns, 1), (Rfc3339, 0)]
-        [usize::from(format) % 5];
+    let (format, unit) =
+        [(S, 1_000_000_000), (Ms, 1_000_000), (Us, 1_000), (Ns, 1), (Rfc3339, 0)][usize::from(format) % 5];
     let Ok(at) = time::parse(text, format) else { return false };
     let nanos = at.as_nanos();
     assert!(nanos < i64::MAX as u64);

@@ -5,7 +5,7 @@ use super::check::Time;
 use super::output::{Kind, Output};
 use super::parse::Batch;
 use super::pending::Pending;
-use super::place::Place;
+use super::place::{Place, RUNS_MAX};
 use crate::failure::Failure;
 use hapax::{Dedup, Prepared, Timestamp, Verdict};
 use serde::{Deserialize, Serialize};
@@ -98,7 +98,7 @@ impl Earlier {
         for (source, position) in dedup.positions() {
             let name = String::from_utf8_lossy(&source);
             if name == OUTPUT {
-                earlier.tail = parsed(&name, &position)?;
+                earlier.tail = parsed_tail(&position)?;
             } else if name.starts_with(INPUT) {
                 let place = place(&name, &position)?;
                 earlier.places.insert(place.input.clone(), place);
@@ -119,7 +119,18 @@ impl Earlier {
 
 /// The place of an input, as a run has recorded it.
 pub fn place(name: &str, position: &[u8]) -> Result<Place, Failure> {
-    parsed(name, position)
+    let place: Place = parsed(name, position)?;
+    if place.is_possible() { Ok(place) } else { Err(impossible(name)) }
+}
+
+fn parsed_tail(position: &[u8]) -> Result<Tail, Failure> {
+    let tail: Tail = parsed(OUTPUT, position)?;
+    let is_possible = tail.run < RUNS_MAX && tail.length <= i64::MAX as u64;
+    if is_possible { Ok(tail) } else { Err(impossible(OUTPUT)) }
+}
+
+fn impossible(name: &str) -> Failure {
+    Failure::Io(format!("--state: its record of `{name}` has numbers that no run has written; begin another directory"))
 }
 
 fn parsed<'a, T: Deserialize<'a>>(name: &str, position: &'a [u8]) -> Result<T, Failure> {
