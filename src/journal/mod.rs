@@ -34,6 +34,7 @@ mod restarts;
 mod salvage;
 mod scan;
 #[cfg(any(fuzzing, test))]
+#[cfg_attr(fuzzing, allow(dead_code, reason = "tests use the rest"))]
 pub(crate) mod simulated;
 pub(crate) mod sizing;
 mod snapshot;
