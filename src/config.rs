@@ -13,7 +13,7 @@ use crate::clock::Clock;
 #[cfg(feature = "store")]
 use crate::digest::DigestKey;
 use crate::digest::{DigestKind, WantedKey};
-#[cfg(all(test, feature = "journal"))]
+#[cfg(all(any(fuzzing, test), feature = "journal"))]
 use crate::journal::Surroundings;
 #[cfg(feature = "journal")]
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ pub struct Builder {
     scope: Option<String>,
     #[cfg(feature = "journal")]
     journal: Option<(PathBuf, JournalOptions)>,
-    #[cfg(all(test, feature = "journal"))]
+    #[cfg(all(any(fuzzing, test), feature = "journal"))]
     surroundings: Option<Surroundings>,
     #[cfg(feature = "journal")]
     restore: Option<PathBuf>,
@@ -83,7 +83,7 @@ impl Builder {
             scope: None,
             #[cfg(feature = "journal")]
             journal: None,
-            #[cfg(all(test, feature = "journal"))]
+            #[cfg(all(any(fuzzing, test), feature = "journal"))]
             surroundings: None,
             #[cfg(feature = "journal")]
             restore: None,
@@ -282,7 +282,7 @@ impl Builder {
     }
 
     /// Sets where the journal is kept, and by whose clocks, in a simulation.
-    #[cfg(all(test, feature = "journal"))]
+    #[cfg(all(any(fuzzing, test), feature = "journal"))]
     pub(crate) fn surroundings(self, surroundings: Surroundings) -> Self {
         Builder { surroundings: Some(surroundings), ..self }
     }

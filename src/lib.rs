@@ -164,6 +164,31 @@ mod sync;
 #[cfg(explore)]
 mod explore;
 
+/// What the fuzz targets in `fuzz/` call: each gives its input to the decoders of its part.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    #[cfg(feature = "http")]
+    pub use crate::http::fuzzing::fuzz as http;
+    #[cfg(feature = "store")]
+    pub use crate::store::fuzzing::fuzz as records;
+
+    #[cfg(feature = "bench")]
+    pub fn reports(bytes: &[u8]) -> bool {
+        crate::measure::fuzzing::fuzz(bytes)
+    }
+
+    #[cfg(feature = "journal")]
+    pub fn journal(bytes: &[u8]) -> bool {
+        crate::journal::fuzzing::codecs(bytes)
+    }
+
+    #[cfg(feature = "journal")]
+    pub fn hostile(bytes: &[u8]) -> bool {
+        crate::journal::fuzzing::hostile(bytes).is_some()
+    }
+}
+
 #[cfg(all(test, feature = "journal", not(modelled)))]
 mod whole;
 

@@ -19,7 +19,7 @@ impl OnDisk {
     /// Opens what the options name.
     pub(super) fn open(options: &mut Builder, clock: &EngineClock) -> Result<Self, Error> {
         let journal = match options.journal.take() {
-            #[cfg(test)]
+            #[cfg(any(fuzzing, test))]
             Some((path, journal)) if options.surroundings.is_some() => {
                 options.surroundings.take().map(|on| Opened::on(on, &path, journal)).transpose()?
             }

@@ -30,6 +30,9 @@ mod run;
 mod service;
 mod stats;
 
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(crate) mod fuzzing;
+
 pub use body::Body;
 pub use headers::keeps_header;
 pub use key::{IdempotencyKey, MAX_KEY_CHARS};

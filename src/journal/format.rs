@@ -94,6 +94,7 @@ impl Header {
     pub(super) fn decode_as(bytes: &[u8; HEADER_BYTES], magic: [u8; 8]) -> Result<Self, NotOurs> {
         let [kind, low, high, salt, number, created, ids, boot, offset, time] = unseal::<10>(bytes, magic)?;
         let (key, time) = (digest_key([kind, low, high])?, TimeBase { offset_nanos: offset as i64, kind: time });
+        within_reach([number, ids])?;
         Ok(Header { key, salt, number, created, ids, boot, time })
     }
 }
@@ -123,6 +124,7 @@ impl Mark {
 
     pub(super) fn decode(bytes: &[u8; MARK_BYTES]) -> Result<Self, NotOurs> {
         let [kind, low, high, salt, clean, number, ids, first, first_ids] = unseal::<9>(bytes, MARK_MAGIC)?;
+        within_reach([number, ids, first, first_ids])?;
         Ok(Mark { key: digest_key([kind, low, high])?, salt, is_clean: clean != 0, number, ids, first, first_ids })
     }
 }
@@ -133,6 +135,18 @@ fn digest_key(words: [u64; 3]) -> Result<DigestKey, NotOurs> {
         got: words[0].to_string(),
         expected: "1 or 2".into(),
     })
+}
+
+/// No journal comes to this number, nor to so many ids, in a thousand years: so what is added to
+/// them has no end to reach.
+const REACH: u64 = 1 << 62;
+
+/// Checks numbers that a file says, of which somebody else may have made the checksum.
+fn within_reach<const N: usize>(numbers: [u64; N]) -> Result<(), NotOurs> {
+    match numbers.into_iter().find(|&number| number >= REACH) {
+        None => Ok(()),
+        Some(got) => Err(NotOurs { what: "number", got: got.to_string(), expected: format!("less than {REACH}") }),
+    }
 }
 
 /// Words between what says whose they are and a checksum.
@@ -220,7 +234,8 @@ impl BlockHeader {
         let latest = Timestamp::from_nanos(latest);
         let payload_bytes = u32_at(bytes, 4);
         let header = BlockHeader { payload_bytes, number, skipped, ids, first, first_ids, latest, clocks, checksum };
-        (bytes[..4] == BLOCK_MAGIC).then_some(header)
+        let is_one = bytes[..4] == BLOCK_MAGIC && within_reach([number, ids, first, first_ids]).is_ok();
+        is_one.then_some(header)
     }
 
     pub(super) fn holds(&self, payload: &[u8], salt: u64) -> bool {
@@ -296,6 +311,20 @@ mod tests {
         }
         all(HEADER.encode(), |bytes| Header::decode(bytes).err());
         all(MARK.encode(), |bytes| Mark::decode(bytes).err());
+    }
+
+    #[test]
+    fn numbers_that_no_journal_reaches_are_refused_with_a_right_checksum_too() {
+        for beyond in [REACH, i64::MAX as u64, u64::MAX] {
+            for header in [Header { number: beyond, ..HEADER }, Header { ids: beyond, ..HEADER }] {
+                assert_eq!(Header::decode(&header.encode()).unwrap_err().what, "number");
+            }
+            for mark in [Mark { number: beyond, ..MARK }, Mark { first_ids: beyond, ..MARK }] {
+                assert_eq!(Mark::decode(&mark.encode()).unwrap_err().what, "number");
+            }
+            let block = BlockHeader { number: beyond, ..BlockHeader::default() }.seal(b"", 99);
+            assert_eq!(BlockHeader::decode(&block.encode()), None);
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ mod error;
 mod faults;
 mod flush;
 mod format;
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(crate) mod fuzzing;
 mod inspect;
 mod listing;
 mod mark;
@@ -32,7 +34,8 @@ mod replay;
 mod restarts;
 mod salvage;
 mod scan;
-#[cfg(test)]
+#[cfg(any(fuzzing, test))]
+#[cfg_attr(fuzzing, allow(dead_code, reason = "tests use the rest"))]
 pub(crate) mod simulated;
 pub(crate) mod sizing;
 mod snapshot;

@@ -14,6 +14,8 @@
 //! end       a = ids, b = sections so far                  nothing is missing
 //! ```
 
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(super) mod fuzzing;
 mod reading;
 mod writing;
 

@@ -38,10 +38,13 @@ mod record;
 
 mod in_memory;
 
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(crate) mod fuzzing;
+
 #[cfg(feature = "moka")]
 mod budgeted;
 
-#[cfg(any(feature = "fjall", feature = "sqlite"))]
+#[cfg(any(feature = "fjall", feature = "sqlite", fuzzing))]
 mod codec;
 #[cfg(any(feature = "fjall", feature = "sqlite"))]
 mod committer;

@@ -25,7 +25,7 @@ pub(crate) struct Snapshot {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Section {
+pub(super) struct Section {
     kind: Kind,
     a: u64,
     /// The offset of its words in the file.
@@ -153,10 +153,10 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-type Wrong = (&'static str, String, String);
+pub(super) type Wrong = (&'static str, String, String);
 
 /// Returns what is in a file, if all of it is as it was written.
-fn parse(bytes: &[u8]) -> Result<(Header, Clocks, Vec<Section>), Wrong> {
+pub(super) fn parse(bytes: &[u8]) -> Result<(Header, Clocks, Vec<Section>), Wrong> {
     let wrong = |what, got: &str, expected: &str| Err((what, got.to_owned(), expected.to_owned()));
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
         return wrong("its length", &bytes.len().to_string(), "more");
@@ -191,7 +191,7 @@ fn parse(bytes: &[u8]) -> Result<(Header, Clocks, Vec<Section>), Wrong> {
 }
 
 /// Appends the sections of a payload, each with what it says of itself beside `a`.
-fn take_sections(mut payload: &[u8], mut at: usize, sections: &mut Vec<(Section, u64)>) -> Option<()> {
+pub(super) fn take_sections(mut payload: &[u8], mut at: usize, sections: &mut Vec<(Section, u64)>) -> Option<()> {
     while !payload.is_empty() {
         let (header, rest) = payload.split_at_checked(SECTION_BYTES)?;
         let words = u32_at(header, 4) as usize;

@@ -1,0 +1,109 @@
+//! An engine opens what somebody has made up: that ends, in an error or in an engine that works.
+
+use super::super::error::JournalError;
+use super::super::format::{Header, Mark};
+use super::super::simulated::Simulated;
+use super::super::writer::name;
+use super::super::{Surroundings, mark, snapshot};
+use super::Fields;
+use super::files::{self, Genuine};
+use crate::clock::{Clocks, Machine};
+use crate::{Damage, Dedup, Error, Int, JournalOptions, ManualClock, Timestamp};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// What came of opening it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Refused,
+    Opened,
+}
+
+const DIRECTORY: &str = "/journal";
+/// 2026-11-22.
+const NOW: Timestamp = Timestamp::from_secs(1_795_305_600);
+const WINDOW: Duration = Duration::from_secs(100);
+
+/// Does what the fuzz target `hostile` does with its input. The first byte says what it is and how
+/// it is opened; the others are what is in it.
+pub(crate) fn fuzz(bytes: &[u8]) -> Option<Seen> {
+    let (&how, bytes) = bytes.split_first()?;
+    let mut fields = Fields::new(bytes);
+    let builder = builder(how & 2 != 0);
+    if how & 1 != 0 {
+        return Some(judged(snapshot::fuzzing::restored(builder, &mut fields)));
+    }
+    let disk = Simulated::new();
+    files::put(&disk, Path::new(DIRECTORY), genuine(), &mut fields);
+    let damage = if how & 4 != 0 { Damage::Keep } else { Damage::Refuse };
+    let opened = journal(builder, &disk, damage);
+    let is_open = opened.is_ok();
+    let seen = judged(opened);
+    if is_open {
+        // What is wrong was refused, or is known now.
+        let again = journal(self::builder(how & 2 != 0), &disk, Damage::Refuse);
+        assert!(again.is_ok(), "it was opened once: {:?}", again.err());
+    }
+    Some(seen)
+}
+
+fn builder(has_history: bool) -> crate::Builder {
+    let clock = ManualClock::new();
+    clock.set(NOW);
+    // Little memory, so that a window that grows is soon at its budget.
+    let builder = Dedup::builder().window(WINDOW).capacity(1).max_memory_bytes(1 << 20).growth_thread(false);
+    let builder = builder.seed(7).clock(clock);
+    if has_history { builder.history(WINDOW * 10, 1e-2, 100) } else { builder }
+}
+
+fn journal(builder: crate::Builder, disk: &Simulated, damage: Damage) -> Result<Dedup, Error> {
+    let clocks = || Clocks { engine: NOW, wall_nanos: NOW.as_nanos(), boot_nanos: 1 };
+    let machine = Machine { clocks: Arc::new(clocks), boot: 4 };
+    let surroundings = Surroundings {
+        disk: Arc::new(disk.clone()),
+        machine,
+        is_inline: true,
+        #[cfg(test)]
+        clock: None,
+    };
+    builder.journal(DIRECTORY, JournalOptions::new().damage(damage)).surroundings(surroundings).build()
+}
+
+/// An engine must work whatever it was told; an error must be one that says what is wrong.
+fn judged(opened: Result<Dedup, Error>) -> Seen {
+    let dedup = match opened {
+        Ok(dedup) => dedup,
+        Err(Error::Journal(JournalError::Damaged { .. } | JournalError::NotOurs { .. })) => return Seen::Refused,
+        Err(Error::InvalidOption { .. }) => return Seen::Refused,
+        Err(error) => panic!("{error}"),
+    };
+    for id in 0..4_u64 {
+        let _ = dedup.check(Int::from(id));
+        assert!(dedup.contains(Int::from(id)).is_some(), "id {id} is forgotten at once");
+    }
+    let _ = dedup.once(Int::from(100_u64), |_| Ok::<_, ()>(()));
+    let _ = dedup.forget(Int::from(1_u64));
+    let stats = dedup.stats();
+    if stats.journal.is_some() {
+        dedup.flush().expect("there is room on the disk");
+    }
+    Seen::Opened
+}
+
+/// What an engine has written, once.
+fn genuine() -> Genuine {
+    static GENUINE: OnceLock<Genuine> = OnceLock::new();
+    *GENUINE.get_or_init(|| {
+        let disk = Simulated::new();
+        let dedup = journal(builder(false), &disk, Damage::Refuse).expect("the directory is empty");
+        dedup.check("an id");
+        dedup.flush().expect("there is room on the disk");
+        drop(dedup);
+        let read = |name: &str| disk.read(&Path::new(DIRECTORY).join(name)).expect("it was written");
+        let (segment, mark) = (read(&name(0)), read(mark::NAME));
+        let header = segment.first_chunk().map(Header::decode).expect("it has a header").expect("it is ours");
+        let mark = mark.first_chunk().map(Mark::decode).expect("it is whole").expect("it is ours");
+        Genuine { header, mark, now: NOW }
+    })
+}
