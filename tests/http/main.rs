@@ -7,6 +7,7 @@ mod outgoing;
 mod running;
 mod stored;
 mod stores;
+mod tenants;
 mod timing;
 mod world;
 
