@@ -24,10 +24,10 @@ pub struct Tenant(pub &'static str);
 #[derive(Clone)]
 pub struct Takes(Duration);
 
-const TAKES: Duration = Duration::from_millis(50);
+pub const TAKES: Duration = Duration::from_millis(50);
 /// After so long in vain.
 const GIVES_UP: Duration = Duration::from_secs(20);
-const FOR_EVER: Duration = Duration::from_secs(1_000_000);
+pub const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 
 /// A body that comes in pieces, each after a pause.
 pub struct Slow {
@@ -43,11 +43,11 @@ impl Slow {
         Slow { pieces, piece: Bytes::from(vec![b'x'; bytes]), pause, until }
     }
 
-    fn at_once(bytes: usize) -> Self {
+    pub fn at_once(bytes: usize) -> Self {
         Self::new(1, bytes, Duration::ZERO)
     }
 
-    fn never() -> Self {
+    pub fn never() -> Self {
         Self::new(1, 1, FOR_EVER)
     }
 }
@@ -96,14 +96,14 @@ impl<B: Send + 'static> Service<http::Request<B>> for Handler {
     }
 }
 
-type Served = IdempotencyService<Handler, Faulty>;
+pub type Served = IdempotencyService<Handler, Faulty>;
 
-async fn builder(world: &World) -> LayerBuilder<Faulty> {
+pub async fn builder(world: &World) -> LayerBuilder<Faulty> {
     IdempotencyLayer::builder(world.engine().build().await.unwrap())
         .scope(|request| request.extensions.get::<Tenant>().map(|tenant| tenant.0.to_owned()))
 }
 
-fn request(tenant: &'static str, key: &str, body: Slow, takes: Duration) -> http::Request<Slow> {
+pub fn request(tenant: &'static str, key: &str, body: Slow, takes: Duration) -> http::Request<Slow> {
     let request = http::Request::builder().method(Method::POST).header("idempotency-key", key);
     request.extension(Tenant(tenant)).extension(Takes(takes)).body(body).unwrap()
 }

@@ -16,7 +16,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Records in this process's memory, within a budget of bytes: what is completed makes room for what is completed later.
+/// Records in this process's memory, within a budget of bytes: what is completed makes room for what is completed later, *whoever completes it*. Where several
+/// tenants share one, any of them can complete so much that another's ids are forgotten before their time, and handled again: it is for callers that trust each
+/// other. Others have a store each, or one that forgets by time only: Redis, PostgreSQL, fjall, SQLite.
 ///
 /// ```
 /// use hapax::TieredDedup;
