@@ -17,6 +17,7 @@
 //! each time would have a new quota each time.
 //!
 //! Several servers: put a store that they share, Redis or PostgreSQL, where this one has its budget.
+//! So, too, for tenants that do not trust each other: one that completes enough has others' keys evicted.
 
 use axum::Router;
 use axum::body::Body;

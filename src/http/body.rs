@@ -61,7 +61,8 @@ pub(super) enum Reading<B: HttpBody, E> {
     Full(E),
 }
 
-/// Reads a body of up to so many bytes (and its trailers), each piece if there is room for it. Of one that announces more, nothing is read.
+/// Reads a body of up to so many bytes (and its trailers), each piece if there is room for it. Of
+/// one that announces more, nothing is read.
 pub(super) async fn read<B: HttpBody<Data = Bytes>, E>(
     body: B,
     max_bytes: usize,

@@ -1,9 +1,9 @@
-//! The field names of IANA's "Hypertext Transfer Protocol (HTTP) Field Name Registry", each with what
-//! becomes of it in a response that is kept. A change of policy changes this table.
+//! The field names of IANA's "Hypertext Transfer Protocol (HTTP) Field Name Registry", each with
+//! what becomes of it in a response that is kept. A change of policy changes this table.
 //!
 //! 281 names: those of a copy of 2023 (permanent, provisional, deprecated and obsoleted), and those
-//! registered since, and before in the provisional repository, as far as known. Two of other origin:
-//! `Proxy-Connection` and our own `Idempotency-Replayed`.
+//! registered since, and before in the provisional repository, as far as known. Two of other
+//! origin: `Proxy-Connection` and our own `Idempotency-Replayed`.
 
 use super::Kind;
 

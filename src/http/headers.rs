@@ -1,9 +1,9 @@
 //! Which fields of a response are kept for those who ask again: one list, for headers and trailers,
 //! when a response is stored and when it is replayed. Pure.
 //!
-//! Not kept are registered fields of nine kinds ([`Kind`]); whatever else there is, an application's
-//! own fields above all, is part of its response and kept. `field_names.rs` has the registered
-//! names, each with what becomes of it.
+//! Not kept are registered fields of nine kinds ([`Kind`]); whatever else there is, an
+//! application's own fields above all, is part of its response and kept. `field_names.rs` has the
+//! registered names, each with what becomes of it.
 
 use http::header::*;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -12,7 +12,8 @@ use std::collections::HashSet;
 /// Why a field is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It is about one connection or says how one message is framed. (RFC 9110, 7.6.1 and 8.6; RFC 9112, 6.)
+    /// It is about one connection or says how one message is framed. (RFC 9110, 7.6.1 and 8.6; RFC
+    /// 9112, 6.)
     Connection,
     /// It challenges, authenticates or authorizes one exchange.
     Authentication,
@@ -121,7 +122,8 @@ pub(super) fn kind(name: &HeaderName) -> Option<Kind> {
     })
 }
 
-/// The default of what is kept of a response's headers and trailers: all that is the response, and nothing of one message, connection, session or origin.
+/// The default of what is kept of a response's headers and trailers: all that is the response, and
+/// nothing of one message, connection, session or origin.
 ///
 /// ```
 /// use hapax::http::keeps_header;
@@ -144,13 +146,15 @@ pub(super) fn kind(name: &HeaderName) -> Option<Kind> {
 /// | proxies | `X-Accel-*`, `X-Sendfile`, `Forwarded`, `X-Forwarded-*` | the same |
 /// | requests | `Host`, `Range`, `If-*`, `Sec-*` | no response has them |
 ///
-/// The first two, and `Idempotency-Replayed`, are never kept, whatever a function says. Of trailers those that may not be in a trailer section are left out,
-/// too (RFC 9110, 6.5.1): of content, caching and control, say `Content-Type`, `Location`, `Vary`.
+/// The first two, and `Idempotency-Replayed`, are never kept, whatever a function says. Of trailers
+/// those that may not be in a trailer section are left out, too (RFC 9110, 6.5.1): of content,
+/// caching and control, say `Content-Type`, `Location`, `Vary`.
 pub fn keeps_header(name: &HeaderName) -> bool {
     kind(name).is_none()
 }
 
-/// Returns true for a field that may be in a trailer section: nobody needs it to read, route, authenticate, cache or act on the message.
+/// Returns true for a field that may be in a trailer section: nobody needs it to read, route,
+/// authenticate, cache or act on the message.
 pub(super) fn may_trail(name: &HeaderName) -> bool {
     match name.as_str() {
         _ if kind(name).is_some() => false,
@@ -218,7 +222,8 @@ fn only(headers: HeaderMap, keeps: impl Fn(&HeaderName) -> bool) -> HeaderMap {
     kept
 }
 
-/// The header `Trailer` of these trailers: it is not kept, so that it never names others than those that come.
+/// The header `Trailer` of these trailers: it is not kept, so that it never names others than those
+/// that come.
 pub(super) fn announced(trailers: &HeaderMap) -> Option<HeaderValue> {
     let names: Vec<&str> = trailers.keys().map(HeaderName::as_str).collect();
     // Names and commas are a valid value.

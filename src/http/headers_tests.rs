@@ -1,7 +1,7 @@
 //! Every registered field, and fields of applications.
 
-use super::field_names::{COUNT, FATES, Fate};
 use super::*;
+use field_names::{COUNT, FATES, Fate};
 use proptest::prelude::*;
 
 #[path = "field_names.rs"]
@@ -42,7 +42,8 @@ fn of_every_registered_field_it_is_decided_whether_it_is_kept() {
                 "{text}"
             );
             assert_eq!(kept_trailers(one.clone(), &keeps_header).is_empty(), !in_trailers, "{text} as a trailer");
-            // An application that keeps all: what is about one connection or exchange, never; in trailers, nothing more.
+            // An application that keeps all: what is about one connection or exchange, never; in
+            // trailers, nothing more.
             let never = matches!(fate, Fate::NotKept(Kind::Connection | Kind::Authentication | Kind::Replayed));
             assert_eq!(kept(one.clone(), &|_| true).is_empty(), never, "{text}, asked for");
             assert_eq!(

@@ -83,17 +83,19 @@ impl<S: Store> IdempotencyLayer<S> {
 }
 
 impl<S: Store> LayerBuilder<S, Unscoped> {
-    /// Whose a key is: the tenant, the user, the API key's owner. The same key of two of them is two keys. `None` refuses the request
-    /// ([`Problem::ScopeMissing`]).
+    /// Whose a key is: the tenant, the user, the API key's owner. The same key of two of them is
+    /// two keys. `None` refuses the request ([`Problem::ScopeMissing`]).
     ///
-    /// It must be what the server has verified, say an extension that an authentication outside of this layer has set, not what a client merely says:
-    /// who chooses another's scope is given their responses, and who chooses a new one each time has a new quota each time.
+    /// It must be what the server has verified, say an extension that an authentication outside of
+    /// this layer has set, not what a client merely says: who chooses another's scope is given
+    /// their responses, and who chooses a new one each time has a new quota each time.
     pub fn scope(self, scope: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> LayerBuilder<S, Scoped> {
         LayerBuilder { dedup: self.dedup, scope: Some(Scoped(Some(Arc::new(scope)))), options: self.options }
     }
 
-    /// All who ask share their keys: whoever knows one, and the request that it was used for, is given its response. They share their quotas, too: one of them
-    /// can have the rest refused. For a server with one client.
+    /// All who ask share their keys: whoever knows one, and the request that it was used for, is
+    /// given its response. They share their quotas, too: one of them can have the rest refused. For
+    /// a server with one client.
     pub fn global_scope(self) -> LayerBuilder<S, Scoped> {
         LayerBuilder { dedup: self.dedup, scope: Some(Scoped(None)), options: self.options }
     }
@@ -130,9 +132,11 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.stores = Arc::new(stores))
     }
 
-    /// Sets which headers and trailers of a response are kept: asked when it is stored, and again when it is replayed, since a record may be older than this
-    /// function, or somebody else's. Those of a connection and of authentication never are. Default: [`keeps_header`](super::keeps_header), which a function that leaves out
-    /// more calls itself: `|name| name != "x-debug" && keeps_header(name)`.
+    /// Sets which headers and trailers of a response are kept: asked when it is stored, and again
+    /// when it is replayed, since a record may be older than this function, or somebody else's.
+    /// Those of a connection and of authentication never are. Default:
+    /// [`keeps_header`](super::keeps_header), which a function that leaves out more calls itself:
+    /// `|name| name != "x-debug" && keeps_header(name)`.
     pub fn keeps_header(self, keeps: impl Fn(&HeaderName) -> bool + Send + Sync + 'static) -> Self {
         self.with(|it| it.keeps_header = Arc::new(keeps))
     }
@@ -142,9 +146,10 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.max_request_bytes = bytes)
     }
 
-    /// Sets the largest response that is stored: its body, and its headers and trailers as far as they are kept, each with 32 bytes besides its name and value.
-    /// A larger one is passed on, and the request recorded as done without it; so is one of more than 1,024 headers or trailers, or 256 KiB of either.
-    /// Default: 1 MiB.
+    /// Sets the largest response that is stored: its body, and its headers and trailers as far as
+    /// they are kept, each with 32 bytes besides its name and value. A larger one is passed on, and
+    /// the request recorded as done without it; so is one of more than 1,024 headers or trailers,
+    /// or 256 KiB of either. Default: 1 MiB.
     pub fn max_response_bytes(self, bytes: usize) -> Self {
         self.with(|it| it.max_response_bytes = bytes)
     }
@@ -177,39 +182,45 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.retry_after = pause)
     }
 
-    /// Sets how many covered requests may be in flight, their clients gone or not: their keys are claimed or waited for, or their handlers run. Of more each is
-    /// refused ([`Problem::Busy`]). Default: 4,096.
+    /// Sets how many covered requests may be in flight, their clients gone or not: their keys are
+    /// claimed or waited for, or their handlers run. Of more each is refused ([`Problem::Busy`]).
+    /// Default: 4,096.
     pub fn max_in_flight(self, requests: usize) -> Self {
         self.with(|it| it.max_in_flight = requests)
     }
 
-    /// Sets how many requests of one scope may be in flight; more are refused to that scope alone ([`Problem::QuotaExceeded`]). Default: a quarter of
+    /// Sets how many requests of one scope may be in flight; more are refused to that scope alone
+    /// ([`Problem::QuotaExceeded`]). Default: a quarter of
     /// [`max_in_flight`](LayerBuilder::max_in_flight).
     pub fn max_in_flight_per_scope(self, requests: usize) -> Self {
         self.with(|it| it.max_in_flight_per_scope = Some(requests))
     }
 
-    /// Sets how many covered requests may be in the middle of their bodies; more are refused ([`Problem::Busy`]). They are not in flight yet, so a client that
-    /// sends slowly keeps no handler from running. Default: 4,096.
+    /// Sets how many covered requests may be in the middle of their bodies; more are refused
+    /// ([`Problem::Busy`]). They are not in flight yet, so a client that sends slowly keeps no
+    /// handler from running. Default: 4,096.
     pub fn max_reading(self, requests: usize) -> Self {
         self.with(|it| it.max_reading = requests)
     }
 
-    /// Sets how many requests of one scope may be in the middle of their bodies; more are refused to that scope alone ([`Problem::QuotaExceeded`]).
-    /// Default: a quarter of [`max_reading`](LayerBuilder::max_reading).
+    /// Sets how many requests of one scope may be in the middle of their bodies; more are refused
+    /// to that scope alone ([`Problem::QuotaExceeded`]). Default: a quarter of
+    /// [`max_reading`](LayerBuilder::max_reading).
     pub fn max_reading_per_scope(self, requests: usize) -> Self {
         self.with(|it| it.max_reading_per_scope = Some(requests))
     }
 
-    /// Sets how many bytes of bodies may be in memory: of requests from when they come until the handler has dropped them, of responses until the client has
-    /// them. Beyond that requests are refused ([`Problem::Busy`]); the response of a handler that has run never is, so it may be more by
-    /// [`max_in_flight`](LayerBuilder::max_in_flight) times [`max_response_bytes`](LayerBuilder::max_response_bytes) at most. Default: 256 MiB, or four times the
-    /// largest request if that is more.
+    /// Sets how many bytes of bodies may be in memory: of requests from when they come until the
+    /// handler has dropped them, of responses until the client has them. Beyond that requests are
+    /// refused ([`Problem::Busy`]). The response of a request that is in already never is, so it may
+    /// be more, by [`max_response_bytes`](LayerBuilder::max_response_bytes) for each of them.
+    /// Default: 256 MiB, or four times the largest request if that is more.
     pub fn max_buffered_bytes(self, bytes: usize) -> Self {
         self.with(|it| it.max_buffered_bytes = Some(bytes))
     }
 
-    /// Sets how many of these bytes may be of one scope; beyond that its requests, and no others, are refused ([`Problem::QuotaExceeded`]). Default: a quarter of
+    /// Sets how many of these bytes may be of one scope; beyond that its requests, and no others,
+    /// are refused ([`Problem::QuotaExceeded`]). Default: a quarter of
     /// [`max_buffered_bytes`](LayerBuilder::max_buffered_bytes).
     pub fn max_buffered_bytes_per_scope(self, bytes: usize) -> Self {
         self.with(|it| it.max_buffered_bytes_per_scope = Some(bytes))

@@ -1,4 +1,5 @@
-//! Idempotency keys over HTTP: requests that are handled once, however often they come, and keys for the requests that this process makes.
+//! Idempotency keys over HTTP: requests that are handled once, however often they come, and keys
+//! for the requests that this process makes.
 //!
 //! ```text
 //! request ─► key (400) ─► scope ─► quota (429, 503) ─► body (413) ─► quota ─► fingerprint ─► claim
@@ -12,11 +13,13 @@
 //!                                                                                                    └─► complete or release ─► response
 //! ```
 //!
-//! [`IdempotencyLayer`] is that; [`KeyBuilder`] and [`OutgoingKeyLayer`] are for the other direction. Behaviour: the IETF draft
-//! `draft-ietf-httpapi-idempotency-key-header`, problems by RFC 9457, header fields by RFC 9110 and 9651.
+//! [`IdempotencyLayer`] is that; [`KeyBuilder`] and [`OutgoingKeyLayer`] are for the other
+//! direction. Behaviour: the IETF draft `draft-ietf-httpapi-idempotency-key-header`, problems by
+//! RFC 9457, header fields by RFC 9110 and 9651.
 //!
-//! Files: `key`, `fingerprint` and `canonical`, `headers`, `record`, `problem`, `quota` are pure; `room` gives permits by the quotas, `body` reads; `layer` and
-//! `options` are configured, `service` claims, `run` handles.
+//! Files: `key`, `fingerprint` and `canonical`, `headers`, `record`, `problem`, `quota` are pure;
+//! `room` gives permits by the quotas, `body` reads; `layer` and `options` are configured,
+//! `service` claims, `run` handles.
 
 mod canonical;
 pub mod fingerprint;

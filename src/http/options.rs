@@ -67,7 +67,8 @@ impl Default for Options {
     }
 }
 
-/// The default of what is stored: every status but 1xx, 5xx, 401, 403, 408 and 429, after which a retry may fare better.
+/// The default of what is stored: every status but 1xx, 5xx, 401, 403, 408 and 429, after which a
+/// retry may fare better.
 ///
 /// ```
 /// use hapax::http::stores_status;

@@ -9,7 +9,8 @@ use tower_service::Service;
 /// The header that says that a response is one that was kept.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Puts the [`OutgoingKey`] that a request carries as an extension into its header, for a client made of tower services.
+/// Puts the [`OutgoingKey`] that a request carries as an extension into its header, for a client
+/// made of tower services.
 ///
 /// ```
 /// use hapax::http::{KeyBuilder, OutgoingKeyLayer};
@@ -25,9 +26,10 @@ pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed")
 /// # }
 /// ```
 ///
-/// Outside a layer that retries, or inside: every attempt has the same key. The extension replaces a header that is there: that may be a client's of ours,
-/// copied from the request that is being handled, and whoever chooses a key that we have used would be given the response that was ours. A request without
-/// the extension goes as it is.
+/// Outside a layer that retries, or inside: every attempt has the same key. The extension replaces
+/// a header that is there: that may be a client's of ours, copied from the request that is being
+/// handled, and whoever chooses a key that we have used would be given the response that was ours.
+/// A request without the extension goes as it is.
 #[derive(Clone, Debug)]
 pub struct OutgoingKeyLayer {
     header: HeaderName,

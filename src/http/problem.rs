@@ -49,8 +49,9 @@ pub enum Problem {
     StoreFailed,
     /// Status 503, with `Retry-After`: too many requests are being handled, of all who ask together. The handler was not run.
     Busy,
-    /// Status 429, with `Retry-After`: whoever asks has as many requests being received or in flight, or as many bytes of them in memory, as one scope may
-    /// have. The handler was not run; nobody else is refused for it.
+    /// Status 429, with `Retry-After`: whoever asks has as many requests being received or in
+    /// flight, or as many bytes of them in memory, as one scope may have. The handler was not run;
+    /// nobody else is refused for it.
     QuotaExceeded,
     /// Status 504: the handler took too long and was stopped; what it has done, it has done. The key is free again.
     HandlerTimeout,

@@ -68,8 +68,8 @@ impl fmt::Display for Full {
             Resource::Bytes => "bytes are in memory",
         };
         match *self {
-            Full::Scope(resource, max) => write!(f, "{max} {} of whoever asks, as many as may be", what(resource)),
-            Full::All(resource, max) => write!(f, "{max} {}", what(resource)),
+            Full::Scope(resource, max) => write!(f, "{max} {}, as many as one scope may have", what(resource)),
+            Full::All(resource, max) => write!(f, "{max} {}, as many as may be", what(resource)),
             Full::Closing => f.write_str("the server ends"),
         }
     }
@@ -82,8 +82,17 @@ pub(super) struct Quotas {
     max_per_scope: Amounts,
     used: Amounts,
     /// Those of which something is used, and no others.
-    scopes: HashMap<Arc<str>, Amounts>,
+    scopes: HashMap<Arc<str>, OfScope>,
 }
+
+#[derive(Debug, Default)]
+struct OfScope {
+    used: Amounts,
+    turn: Turn,
+}
+
+/// Whoever holds it does what keeps a processor busy for the scope: one at a time.
+pub(super) type Turn = Arc<tokio::sync::Mutex<()>>;
 
 impl Quotas {
     pub(super) fn new(max: Amounts, max_per_scope: Amounts) -> Self {
@@ -99,9 +108,10 @@ impl Quotas {
         self.used.reading == 0 && self.used.in_flight == 0
     }
 
-    /// Returns an error if nothing is left of a resource: for this scope, or (of none, and of any) for all.
+    /// Returns an error if nothing is left of a resource: for this scope, or (of none, and of any)
+    /// for all.
     pub(super) fn has_room(&self, scope: Option<&Arc<str>>, resource: Resource) -> Result<(), Full> {
-        let of_scope = scope.and_then(|scope| self.scopes.get(scope)).map_or(0, |used| used.of(resource));
+        let of_scope = scope.and_then(|scope| self.scopes.get(scope)).map_or(0, |scope| scope.used.of(resource));
         let max_of_scope = self.max_per_scope.of(resource);
         if scope.is_some() && of_scope >= max_of_scope {
             return Err(Full::Scope(resource, max_of_scope));
@@ -117,11 +127,11 @@ impl Quotas {
         *self.used.of_mut(resource) += amount;
         let Some(scope) = scope.filter(|_| amount > 0) else { return };
         match self.scopes.get_mut(scope) {
-            Some(used) => *used.of_mut(resource) += amount,
+            Some(of_scope) => *of_scope.used.of_mut(resource) += amount,
             None => {
-                let mut used = Amounts::default();
-                *used.of_mut(resource) = amount;
-                self.scopes.insert(Arc::clone(scope), used);
+                let mut of_scope = OfScope::default();
+                *of_scope.used.of_mut(resource) = amount;
+                self.scopes.insert(Arc::clone(scope), of_scope);
             }
         }
     }
@@ -130,15 +140,20 @@ impl Quotas {
     pub(super) fn give_back(&mut self, scope: Option<&Arc<str>>, resource: Resource, amount: usize) {
         *self.used.of_mut(resource) -= amount;
         let Some(scope) = scope.filter(|_| amount > 0) else { return };
-        let Some(used) = self.scopes.get_mut(scope) else { return };
-        *used.of_mut(resource) -= amount;
-        if *used == Amounts::default() {
+        let Some(of_scope) = self.scopes.get_mut(scope) else { return };
+        *of_scope.used.of_mut(resource) -= amount;
+        if of_scope.used == Amounts::default() {
             self.scopes.remove(scope);
             // After a rush its memory goes, too.
             if self.scopes.capacity() > 1_024 && self.scopes.len() < self.scopes.capacity() / 8 {
                 self.scopes.shrink_to(2 * self.scopes.len());
             }
         }
+    }
+
+    /// The turn of a scope of which something is here; nothing where there are no scopes.
+    pub(super) fn turn(&self, scope: Option<&Arc<str>>) -> Option<Turn> {
+        scope.and_then(|scope| self.scopes.get(scope)).map(|of_scope| Arc::clone(&of_scope.turn))
     }
 
     #[cfg(test)]
@@ -197,7 +212,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken and given back: what is used is the sum of what the scopes use, and the table has only scopes that use something.
+        /// Whatever is taken and given back: what is used is the sum of what the scopes use, and
+        /// the table has only scopes that use something.
         #[test]
         fn sums_agree(steps in proptest::collection::vec((0_usize..4, 0_usize..3, 0_usize..5, any::<bool>()), 0..200)) {
             let scopes: [Arc<str>; 4] = ["a".into(), "b".into(), "c".into(), "d".into()];

@@ -1,6 +1,6 @@
 //! Permits for what is limited: given back when they are dropped, wherever that is.
 
-use super::quota::{Amounts, Full, Quotas, Resource};
+use super::quota::{Amounts, Full, Quotas, Resource, Turn};
 use crate::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
 use std::pin::pin;
@@ -49,8 +49,10 @@ impl Room {
         if state.closing > 0 {
             return Err(Full::Closing);
         }
-        // Not taken yet, but of what could not be handled nothing need be read.
+        // Neither is taken yet. But of what could not be handled nothing need be read; and a
+        // request without a body has none that could be refused later, but may have an answer.
         state.quotas.has_room(scope, Resource::InFlight)?;
+        state.quotas.has_room(scope, Resource::Bytes)?;
         state.quotas.has_room(scope, Resource::Reading)?;
         state.quotas.take(scope, Resource::Reading, 1);
         Ok(self.permit(scope, Resource::Reading, 1))
@@ -88,7 +90,8 @@ impl Room {
 }
 
 impl Permit {
-    /// Lets the request go on to its handler. Until it has that permit it keeps this one: it is never without.
+    /// Lets the request go on to its handler. Until it has that permit it keeps this one: it is
+    /// never without.
     pub(super) fn run(self) -> Result<Permit, Full> {
         let scope = self.scope.as_ref();
         let mut state = self.room.lock();
@@ -96,6 +99,11 @@ impl Permit {
         state.quotas.take(scope, Resource::InFlight, 1);
         drop(state);
         Ok(self.room.permit(scope, Resource::InFlight, 1))
+    }
+
+    /// The turn of its scope.
+    pub(super) fn turn(&self) -> Option<Turn> {
+        self.room.lock().quotas.turn(self.scope.as_ref())
     }
 
     /// A permit for bytes of the same scope, of which there are none yet.
@@ -112,7 +120,8 @@ impl Permit {
         Ok(())
     }
 
-    /// Takes more in any case: of what has been done and is to be told. Others are refused until it is gone.
+    /// Takes more in any case: of what has been done and is to be told. Others are refused until it
+    /// is gone.
     pub(super) fn grow_anyway(&mut self, amount: usize) {
         self.room.lock().quotas.take(self.scope.as_ref(), self.resource, amount);
         self.amount += amount;

@@ -174,7 +174,7 @@ impl<S: Store> Shared<S> {
         let read = self.read(body, &mut bytes).await?;
         // A request that is read slowly has cost nobody a place among those that are handled.
         let room = reading.run().map_err(|full| self.full(full))?;
-        let fingerprint = (self.options.fingerprint)(&parts, &read.data);
+        let fingerprint = self.fingerprint(&parts, &read.data, &room).await;
         match self.attempt(&name, fingerprint).await? {
             Attempt::Claimed(claim) => {
                 parts.extensions.insert(IdempotencyKey {
@@ -200,6 +200,18 @@ impl<S: Store> Shared<S> {
                 }
             }
         }
+    }
+
+    /// What the request is. Of one scope, one body of some size at a time is looked at: many that
+    /// come at once keep one processor busy, not all of them.
+    async fn fingerprint(&self, parts: &Parts, body: &[u8], room: &Permit) -> Fingerprint {
+        const SMALL: usize = 4 << 10;
+        let turn = if body.len() > SMALL { room.turn() } else { None };
+        let _mine = match &turn {
+            Some(turn) => Some(turn.lock().await),
+            None => None,
+        };
+        (self.options.fingerprint)(parts, body)
     }
 
     async fn read<B: Sent>(&self, body: B, bytes: &mut Permit) -> Result<body::Read, Refusal> {

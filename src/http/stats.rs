@@ -30,7 +30,8 @@ pub struct HttpStats {
     pub refused: u64,
     /// Let through without a key.
     pub passed: u64,
-    /// Of those refused: because the one who asked had as much as one scope may have ([`Problem::QuotaExceeded`](super::Problem::QuotaExceeded)).
+    /// Of those refused: because the one who asked had as much as one scope may have
+    /// ([`Problem::QuotaExceeded`](super::Problem::QuotaExceeded)).
     pub over_quota: u64,
     /// Requests now whose bodies are coming.
     pub reading: u64,

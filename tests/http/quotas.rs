@@ -1,12 +1,14 @@
 //! Quotas of scopes, each at its limit.
 
 use crate::running::Inner;
-use crate::tenants::{FOR_EVER, Handler, Served, Slow, TAKES, builder, request};
+use crate::tenants::{FOR_EVER, Handler, Served, Slow, TAKES, Tenant, builder, request};
 use crate::world::*;
 use bytes::Bytes;
-use hapax::http::{HttpStats, IdempotencyLayer};
+use hapax::http::{HttpStats, IdempotencyLayer, fingerprint};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tower_layer::Layer;
@@ -117,15 +119,18 @@ async fn bytes_of_one_scope_are_bounded_while_they_come_and_while_they_are_handl
     assert_eq!(now(&layer), (2, 1, 64 * KIB as u64));
     assert_eq!(ask(&service, "a", "k").await, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(ask(&service, "b", "k").await, StatusCode::CREATED);
-    // The next pieces are too much.
-    for slow in slow {
-        assert_eq!(slow.await.unwrap(), StatusCode::TOO_MANY_REQUESTS);
-    }
+    // The next piece is too much; without its body there is room for the other's.
+    let [one, two] = slow;
+    let mut ends = [one.await.unwrap(), two.await.unwrap()];
+    ends.sort_unstable();
+    assert_eq!(ends, [StatusCode::CREATED, StatusCode::TOO_MANY_REQUESTS]);
     assert_eq!(now(&layer), (0, 1, 16 * KIB as u64));
     assert_eq!(handled.await.unwrap(), StatusCode::CREATED);
     assert_eq!(now(&layer), (0, 0, 0));
     // Nothing was burned.
-    assert_eq!(send(&service, "a", "1", pieces(), TAKES).await.unwrap(), StatusCode::CREATED);
+    for key in ["1", "2"] {
+        assert_eq!(send(&service, "a", key, pieces(), TAKES).await.unwrap(), StatusCode::CREATED);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,6 +147,9 @@ async fn responses_count_until_the_client_has_them_and_replays_wait_for_room() {
     // While it is not read, the scope gets no more; others do.
     assert_eq!(call("a", "k").await.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(call("a", "other").await.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+    let empty = request("a", "empty", Slow::new(0, 0, Duration::ZERO), TAKES);
+    assert_eq!(service.call(empty).await.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+    let mut call = |tenant, key: &str| service.call(request(tenant, key, Slow::at_once(10), TAKES));
     assert_eq!(call("b", "k").await.unwrap().status(), StatusCode::CREATED);
     let body = first.into_body().collect().await.unwrap().to_bytes();
     assert_eq!((body.len(), now(&layer).2), (20 * KIB, 20 * KIB as u64), "not before the last of it is gone");
@@ -155,6 +163,45 @@ async fn responses_count_until_the_client_has_them_and_replays_wait_for_room() {
     assert!(body.iter().all(|&byte| byte == 7) && now(&layer).2 > 20 * KIB as u64);
     drop(body);
     assert_eq!(now(&layer), (0, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_one_scope_one_large_body_at_a_time_is_looked_at() {
+    let world = World::new();
+    // How many of each are looked at now, and how many were at most.
+    let looked = Arc::new(Mutex::new(HashMap::<&str, (u32, u32)>::new()));
+    let looks = Arc::clone(&looked);
+    let layer = builder(&world).await.fingerprint(move |parts, body| {
+        let tenant = parts.extensions.get::<Tenant>().unwrap().0;
+        let change = |more: i32| {
+            let mut looked = looks.lock().unwrap();
+            let (now, most) = looked.entry(tenant).or_default();
+            *now = now.checked_add_signed(more).unwrap();
+            *most = (*most).max(*now);
+        };
+        change(1);
+        // As long as a body of many megabytes takes; the processor is not free meanwhile.
+        std::thread::sleep(Duration::from_millis(2));
+        change(-1);
+        fingerprint::exact(parts, body)
+    });
+    let layer = layer.build().unwrap();
+    let service = layer.layer(Handler);
+    let tenants = ["hostile", "a", "small"];
+    let mut sent = Vec::new();
+    for i in 0..40 {
+        for tenant in tenants {
+            let bytes = if tenant == "small" { KIB } else { 64 * KIB };
+            sent.push(send(&service, tenant, &i.to_string(), Slow::at_once(bytes), Duration::ZERO));
+        }
+    }
+    for sent in sent {
+        assert_eq!(sent.await.unwrap(), StatusCode::CREATED);
+    }
+    let looked = looked.lock().unwrap();
+    assert_eq!(["hostile", "a"].map(|tenant| looked[tenant]), [(0, 1), (0, 1)]);
+    // Small ones wait for nobody; that several are looked at here at once is also what shows that this could be seen.
+    assert!(looked["small"].1 > 1, "{looked:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 const TENANTS: [&str; 9] = ["hostile", "a", "b", "c", "d", "e", "f", "g", "h"];
-const TAKES: Duration = Duration::from_millis(20);
+const TAKES: Duration = Duration::from_millis(50);
 
 fn hostile() -> usize {
     std::env::var("HAPAX_HOSTILE").ok().and_then(|count| count.parse().ok()).unwrap_or(400)
@@ -65,7 +65,11 @@ fn attack(attack: Attack, address: SocketAddr) -> JoinSet<()> {
         Attack::Large => 50,
     };
     for i in 0..count {
+        // Not all of them at the same moment.
+        let pause = Duration::from_millis(500);
+        let begins = pause.mul_f64(i as f64 / count as f64);
         attackers.spawn(async move {
+            tokio::time::sleep(begins).await;
             for n in 0_u64.. {
                 let Ok(mut stream) = TcpStream::connect(address).await else { continue };
                 let (header, announced, sent) = match attack {
@@ -80,7 +84,7 @@ fn attack(attack: Attack, address: SocketAddr) -> JoinSet<()> {
                 let _ = stream.write_all(head.as_bytes()).await;
                 let _ = stream.write_all(&vec![b'x'; sent]).await;
                 let _ = stream.read_to_end(&mut Vec::new()).await;
-                tokio::time::sleep(Duration::from_millis(500)).await;
+                tokio::time::sleep(pause).await;
             }
         });
     }
@@ -89,7 +93,7 @@ fn attack(attack: Attack, address: SocketAddr) -> JoinSet<()> {
 
 /// The 99th percentile of what the others wait, in milliseconds, and how many of them were refused.
 async fn ordinary(address: SocketAddr, round: u32) -> (f64, usize) {
-    const REQUESTS: usize = 50;
+    const REQUESTS: usize = 30;
     let mut tenants = JoinSet::new();
     for tenant in &TENANTS[1..] {
         tenants.spawn(async move {
