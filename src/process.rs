@@ -19,7 +19,9 @@ mod handlers;
 #[cfg(all(unix, not(modelled)))]
 pub(crate) use self::handlers::at_rest_in_forks;
 
-use crate::sync::{Ordering, StdAtomicU64};
+#[cfg(any(feature = "journal", feature = "store"))]
+use crate::sync::Ordering;
+use crate::sync::StdAtomicU64;
 #[cfg(feature = "journal")]
 use std::{fs::File, mem::ManuallyDrop};
 

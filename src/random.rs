@@ -13,7 +13,7 @@ pub(crate) fn system<const N: usize>() -> io::Result<[u8; N]> {
 /// A number from the system's generator: another one in each process, also in two children of one
 /// parent, which have copies of whatever that has drawn. For names, salts and pauses: it need not
 /// fail where the system has no randomness, since it is no secret.
-#[cfg(any(feature = "journal", feature = "store"))]
+#[cfg(any(unix, feature = "journal", feature = "store"))]
 pub(crate) fn any() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     // A process that has no generator has at least a number, and a time.
