@@ -1,7 +1,7 @@
 //! Random numbers: those that are the same for the same seed, on every machine, and those that
 //! nobody can guess.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 
 /// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a permutation that leaves no trace of its argument's pattern.
 #[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "store", feature = "testing"))]
@@ -24,9 +24,7 @@ pub(crate) fn from_system() -> u64 {
     }
     // std has its keys from the system, once a thread. A process that has no generator has at least
     // a number, and a time.
-    let mut hasher = RandomState::new().build_hasher();
-    (std::process::id(), std::time::SystemTime::now()).hash(&mut hasher);
-    hasher.finish()
+    RandomState::new().hash_one((std::process::id(), std::time::SystemTime::now()))
 }
 
 /// Fills bytes from the system's generator.
