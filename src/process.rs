@@ -13,13 +13,17 @@
 //! The handlers are those of `pthread_atfork`. Calls that bypass them (`clone`, `vfork`, the system
 //! call itself) are found by the process id, where there is time for that.
 
+#![cfg_attr(any(not(unix), modelled), allow(dead_code, reason = "without forks nothing need be at rest"))]
+
 #[cfg(all(unix, not(modelled)))]
 mod handlers;
 
 #[cfg(all(unix, not(modelled)))]
 pub(crate) use self::handlers::at_rest_in_forks;
 
-use crate::sync::{Ordering, StdAtomicU64};
+#[cfg(any(feature = "journal", feature = "store"))]
+use crate::sync::Ordering;
+use crate::sync::StdAtomicU64;
 #[cfg(feature = "journal")]
 use std::{fs::File, mem::ManuallyDrop};
 
