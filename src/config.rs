@@ -256,6 +256,16 @@ impl Builder {
     ///   would have. Dropping the last handle flushes, too.
     /// - What was accepted without a flush is durable within [`commit_interval`](JournalOptions::commit_interval) and a sync, or not at all.
     /// - What is only claimed leaves no trace.
+    /// - It belongs to this process: a child of a fork has no journal, and gives up nothing of it
+    ///   ([`JournalError::Forked`](crate::JournalError::Forked)).
+    /// - Nothing is read or changed that others may have put there. Links are not followed, and pipes
+    ///   not waited for; files and directory belong to this process's user, or root, and nobody else
+    ///   may write to them, unless [`file_mode`](JournalOptions::file_mode) lets the group (in
+    ///   volumes of a container, say) or everybody
+    ///   ([`JournalError::Untrusted`](crate::JournalError::Untrusted)). What is above the directory
+    ///   is not looked at.
+    /// - If its lock is deleted or replaced, the next flush says so, since another process may have
+    ///   come ([`JournalError::Gone`](crate::JournalError::Gone)).
     ///
     /// Time goes on from what the journal knows: with the default clock by what has passed since,
     /// even if the system's clock was set meanwhile (then
@@ -266,7 +276,8 @@ impl Builder {
     /// # Cost
     ///
     /// 16 bytes an id on the disk, for as long as the window or the history remembers it. What is remembered is read at the next
-    /// [`build`](Builder::build).
+    /// [`build`](Builder::build), twice; that takes what the files' length justifies, whoever wrote
+    /// them.
     ///
     /// Idea: group commit, as in DeWitt and others, SIGMOD 1984; logs in segments that are deleted as a whole, as in Kafka.
     #[cfg(feature = "journal")]
@@ -276,6 +287,9 @@ impl Builder {
 
     /// Begins with what a [`snapshot`](Dedup::snapshot) has, of an engine with the same window, capacity, memory and history, and a clock of the same
     /// origin. What has expired since is not remembered. With a [`journal`](Builder::journal), too, what that has comes on top.
+    ///
+    /// It must be a file, no link, of this process's user, or root, to which nobody else may write
+    /// ([`JournalError::Untrusted`](crate::JournalError::Untrusted)).
     #[cfg(feature = "journal")]
     pub fn restore(self, path: impl Into<PathBuf>) -> Self {
         Builder { restore: Some(path.into()), ..self }

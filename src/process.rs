@@ -13,6 +13,8 @@
 //! The handlers are those of `pthread_atfork`. Calls that bypass them (`clone`, `vfork`, the system
 //! call itself) are found by the process id, where there is time for that.
 
+#![cfg_attr(any(not(unix), modelled), allow(dead_code, reason = "without forks nothing need be at rest"))]
+
 #[cfg(all(unix, not(modelled)))]
 mod handlers;
 

@@ -212,6 +212,7 @@ impl Dedup {
     /// # Errors
     ///
     /// [`JournalError::Forked`] in a child of the process that has the journal.
+    #[expect(clippy::type_complexity, reason = "a name of its own would say less than what it is")]
     pub fn positions(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, JournalError> {
         match self.engine.journal {
             Some(_) => Ok(self.journal()?.shared.positions()),

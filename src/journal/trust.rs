@@ -186,7 +186,7 @@ mod tests {
         ];
         for (looks, expected) in cases {
             let accepted = [0o600, 0o660, 0o666].map(|mode| judge(looks, US, Writers::Mode(mode), false).is_ok());
-            assert_eq!(accepted, expected, "{looks:o?}");
+            assert_eq!(accepted, expected, "{looks:?}");
             assert!(judge(looks, US, Writers::Anybody, false).is_ok());
         }
         // Of the group may be what is in a directory that the group may write to.

@@ -43,9 +43,16 @@ thread_local! {
 /// Has the handlers called, from now on.
 pub(super) fn install() -> std::io::Result<()> {
     static INSTALLED: OnceLock<i32> = OnceLock::new();
-    // SAFETY: the handlers have the signature that is asked for, do not unwind (a panic aborts
-    // there), and are there as long as the program is.
-    match *INSTALLED.get_or_init(|| unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) }) {
+    let install = || {
+        if cfg!(miri) {
+            // Which knows neither forks nor this call.
+            return 0;
+        }
+        // SAFETY: the handlers have the signature that is asked for, do not unwind (a panic aborts
+        // there), and are there as long as the program is.
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) }
+    };
+    match *INSTALLED.get_or_init(install) {
         0 => Ok(()),
         number => Err(std::io::Error::from_raw_os_error(number)),
     }
@@ -58,7 +65,9 @@ pub(crate) fn at_rest_in_forks<R: Rest>(rest: &Arc<R>) {
     let _ = install();
     let weak: Weak<R> = Arc::downgrade(rest);
     let mut registry = registry();
-    registry.rests.retain(|rest| rest.strong_count() > 0);
+    if registry.rests.len() == registry.rests.capacity() {
+        registry.rests.retain(|rest| rest.strong_count() > 0);
+    }
     registry.rests.push(weak);
 }
 

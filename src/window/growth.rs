@@ -257,6 +257,7 @@ impl Rest for Growth {
 }
 
 /// Nobody begins or ends anything. What takes longer than a moment may be under way.
+#[cfg_attr(any(not(unix), modelled), allow(dead_code, reason = "there are no forks"))]
 struct AtRest<'g> {
     growth: &'g Growth,
     state: MutexGuard<'g, State>,

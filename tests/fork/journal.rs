@@ -94,15 +94,15 @@ pub fn a_child_does_not_keep_what_its_parent_gives_up() {
 pub fn a_child_does_not_keep_what_its_parent_dies_with() {
     let directory = Directory::new("dies");
     let mut parent = Part::Parent.start(&directory.0);
+    // Until this goes, the child of the fork lives.
+    let stdin = parent.stdin.take();
     let mut line = [0; 1];
     parent.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
     assert!(!directory.can_be_opened_elsewhere());
     parent.kill().unwrap();
-    // (Not `wait`, which closes its standard input, and with that ends the child of the fork.)
-    let mut status = 0;
-    // SAFETY: `status` is ours to be written to.
-    unsafe { libc::waitpid(parent.id() as libc::pid_t, &mut status, 0) };
+    parent.wait().unwrap();
     assert!(directory.can_be_opened_elsewhere(), "an orphan keeps its dead parent's directory");
+    drop(stdin);
 }
 
 pub fn a_child_has_a_journal_of_its_own() {

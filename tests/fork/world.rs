@@ -2,7 +2,7 @@
 
 use hapax::{Builder, Dedup, Error, JournalError, JournalOptions};
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::FromRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -121,7 +121,7 @@ impl Part {
                 dedup.check("of the parent");
                 // The child lives until whoever has started us closes our standard input.
                 let child = fork(|| drop(std::io::stdin().read(&mut [0])));
-                writeln!(std::io::stdout(), "{child}").unwrap();
+                println!("{child}");
                 std::thread::sleep(std::time::Duration::from_secs(30));
             }
         }

@@ -5,6 +5,7 @@ mod damage;
 mod directories;
 mod failing;
 mod flushing;
+mod opening;
 mod restarts;
 #[cfg(unix)]
 mod trusting;

@@ -127,6 +127,17 @@ fn opening(error: hapax::Error, args: &FilterArgs) -> Failure {
         (hapax::Error::Journal(JournalError::Damaged { .. }), _, Some(state)) => {
             Failure::Io(format!("--state {}: {error} (here: --damage keep)", state.display()))
         }
+        (hapax::Error::Journal(JournalError::Untrusted { path, what, got, expected, remedy }), _, Some(state)) => {
+            let remedy = match *what {
+                "it" => remedy,
+                _ => {
+                    "give it to this user and let nobody else write (chown, chmod go-w), or name a directory that is not there \
+                      yet, which is made"
+                }
+            };
+            let (state, path) = (state.display(), path.display());
+            Failure::Io(format!("--state {state}: {path}: {what} is {got}, expected {expected}; {remedy}"))
+        }
         _ => error.into(),
     }
 }

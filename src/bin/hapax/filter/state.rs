@@ -95,7 +95,7 @@ impl Earlier {
     /// Returns what a journal knows; nothing if there is none.
     pub fn of(dedup: &Dedup) -> Result<Self, Failure> {
         let mut earlier = Earlier { places: HashMap::new(), tail: Tail::default() };
-        for (source, position) in dedup.positions()? {
+        for (source, position) in dedup.positions().map_err(hapax::Error::from)? {
             let name = String::from_utf8_lossy(&source);
             if name == OUTPUT {
                 earlier.tail = parsed_tail(&position)?;
