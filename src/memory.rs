@@ -16,8 +16,10 @@ pub(crate) struct Lines<T> {
     len: usize,
     /// Owns what `items` points to, `offset` bytes in.
     #[cfg(not(modelled))]
+    #[cfg_attr(miri, expect(dead_code, reason = "it is there to be unmapped when this is dropped"))]
     map: memmap2::MmapRaw,
     #[cfg(not(modelled))]
+    #[cfg_attr(miri, expect(dead_code, reason = "only advice asks for it"))]
     offset: usize,
     #[cfg(modelled)]
     items: Vec<T>,
@@ -254,17 +256,17 @@ fn refuse_too_much(bytes: usize) -> io::Result<()> {
 /// be an error instead.
 #[cfg(not(modelled))]
 pub(crate) fn available_bytes() -> Option<usize> {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     {
         let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
         let free = meminfo_bytes(&meminfo, "MemAvailable:")? + meminfo_bytes(&meminfo, "SwapFree:")?;
         Some(cgroup_headroom().map_or(free, |headroom| headroom.min(free)))
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", not(miri))))]
     None
 }
 
-#[cfg(all(target_os = "linux", not(modelled)))]
+#[cfg(all(target_os = "linux", not(any(miri, modelled))))]
 fn meminfo_bytes(meminfo: &str, key: &str) -> Option<usize> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -272,7 +274,7 @@ fn meminfo_bytes(meminfo: &str, key: &str) -> Option<usize> {
 }
 
 /// Limit minus use of this process's control group (version 2), where there is one.
-#[cfg(all(target_os = "linux", not(modelled)))]
+#[cfg(all(target_os = "linux", not(any(miri, modelled))))]
 fn cgroup_headroom() -> Option<usize> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -315,6 +317,7 @@ mod tests {
         assert!(words().all(|word| word.load(Ordering::Relaxed) == 7));
     }
 
+    #[cfg(not(miri))] // which asks nobody, and takes it from the one who runs it
     #[test]
     fn too_much_memory_is_an_error() {
         for len in [1 << 36, usize::MAX / 64, usize::MAX] {
@@ -323,7 +326,7 @@ mod tests {
         }
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
     fn meminfo_is_understood() {
         let text = "MemTotal:  10 kB\nMemAvailable:     7 kB\n";
