@@ -110,6 +110,11 @@ pub(super) fn survey(
                     let reason = "a block has a number that was there before";
                     return pieces.push(Piece::Bad(Bad { offset, bytes, reason }));
                 }
+                if !header.is_stand_in() && listed.header.is_ok_and(|file| header.number < file.number) {
+                    // (What stands for blocks that are lost may be in a file that was begun later.)
+                    let reason = "a block has a number from before its file";
+                    return pieces.push(Piece::Bad(Bad { offset, bytes, reason }));
+                }
                 next = header.number.saturating_add(1);
                 let accepted = survey.take(payload, &mut |run| each(i, run));
                 add(&mut pieces, offset, bytes, header, accepted);
