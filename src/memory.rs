@@ -23,8 +23,10 @@ pub(crate) struct Lines<T> {
     len: usize,
     /// Owns what `items` points to, `offset` bytes in.
     #[cfg(not(modelled))]
+    #[cfg_attr(miri, expect(dead_code, reason = "it is there to be unmapped when this is dropped"))]
     map: memmap2::MmapRaw,
     #[cfg(not(modelled))]
+    #[cfg_attr(miri, expect(dead_code, reason = "only advice asks for it"))]
     offset: usize,
     #[cfg(modelled)]
     items: Vec<T>,
@@ -287,6 +289,7 @@ mod tests {
         assert!(words().all(|word| word.load(Ordering::Relaxed) == 7));
     }
 
+    #[cfg(not(miri))] // which asks nobody, and takes it from the one who runs it
     #[test]
     fn too_much_memory_is_an_error() {
         for len in [1 << 36, usize::MAX / 64, usize::MAX] {

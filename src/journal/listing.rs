@@ -100,6 +100,11 @@ impl Listing {
     ) -> Result<(), JournalError> {
         let wrong = match header {
             Ok(header) => {
+                if let Some(named) = number_of(&path).filter(|&named| named != header.number) {
+                    // The file that is to have this name one day would take its place.
+                    let (got, expected) = (header.number.to_string(), format!("{named}, as its name says"));
+                    return Err(JournalError::NotOurs { path, what: "number of the first block", got, expected });
+                }
                 self.files.push(Listed { path, number: header.number, size, header: Ok(header) });
                 return Ok(());
             }

@@ -133,20 +133,33 @@ fn in_file(
     each: &mut dyn FnMut(Item<'_>),
 ) -> Result<(), JournalError> {
     let Some(Keys { salt, .. }) = listing.keys else { return Ok(()) };
-    let path = &listing.files[i].path;
+    let listed = &listing.files[i];
+    let path = &listed.path;
     let mut file = disk.open(path).map_err(JournalError::io("open", path))?;
+    let first = listed.header.map_or(0, |file| file.number);
     let scanned = scan(file.as_mut(), salt, &mut |item| match item {
-        Item::Block { offset, header, payload } if header.start() < *next => {
-            let bytes = (BLOCK_HEADER_BYTES + payload.len()) as u64;
-            each(Item::Bad { offset, bytes, reason: "a block has a number that was there before" });
-        }
         Item::Block { offset, header, payload } => {
-            *next = header.number.saturating_add(1);
-            each(Item::Block { offset, header, payload });
+            let bytes = (BLOCK_HEADER_BYTES + payload.len()) as u64;
+            match misplaced(&header, first, *next) {
+                Some(reason) => each(Item::Bad { offset, bytes, reason }),
+                None => {
+                    *next = header.number.saturating_add(1);
+                    each(Item::Block { offset, header, payload });
+                }
+            }
         }
         bad => each(bad),
     });
     scanned.map_err(JournalError::io("read", path)).map(|_| ())
+}
+
+/// Returns what is wrong with the number of a block in a file that begins with `first`, if that is.
+fn misplaced(header: &BlockHeader, first: u64, next: u64) -> Option<&'static str> {
+    if header.start() < next {
+        return Some("a block has a number that was there before");
+    }
+    // (What stands for blocks that are lost may be in a file that was begun later.)
+    (!header.is_stand_in() && header.number < first).then_some("a block has a number from before its file")
 }
 
 impl Survey {

@@ -4,7 +4,7 @@
 use super::append::Positions;
 use super::disk::{Disk, DiskFile, Held, Identity, NotLocked, write_all};
 use super::error::JournalError;
-use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Mark};
+use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Mark, REACH};
 use super::mark;
 use super::options::SyncMode;
 use super::payload::Payload;
@@ -401,6 +401,6 @@ pub(super) fn is_segment(path: &Path) -> bool {
 
 /// The number in a file's name, if we have named it.
 pub(super) fn number_of(path: &Path) -> Option<u64> {
-    let number = path.file_stem()?.to_str()?.parse().ok()?;
+    let number = path.file_stem()?.to_str()?.parse().ok().filter(|&number| number < REACH)?;
     (path.file_name()?.to_str()? == name(number)).then_some(number)
 }

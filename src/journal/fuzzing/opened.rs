@@ -1,7 +1,7 @@
 //! An engine opens what somebody has made up: that ends, in an error or in an engine that works.
 
 use super::super::error::JournalError;
-use super::super::format::{Header, Mark};
+use super::super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Mark};
 use super::super::simulated::Simulated;
 use super::super::writer::name;
 use super::super::{Surroundings, mark, snapshot};
@@ -9,6 +9,7 @@ use super::Fields;
 use super::files::{self, Genuine};
 use crate::clock::{Clocks, Machine};
 use crate::{Damage, Dedup, Error, Int, JournalOptions, ManualClock, Timestamp};
+use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -37,15 +38,46 @@ pub(crate) fn fuzz(bytes: &[u8]) -> Option<Seen> {
     let disk = Simulated::new();
     files::put(&disk, Path::new(DIRECTORY), genuine(), &mut fields);
     let damage = if how & 4 != 0 { Damage::Keep } else { Damage::Refuse };
+    let before = disk.copy();
     let opened = journal(builder, &disk, damage);
     let is_open = opened.is_ok();
     let seen = judged(opened);
     if is_open {
-        // What is wrong was refused, or is known now.
-        let again = journal(self::builder(how & 2 != 0), &disk, Damage::Refuse);
-        assert!(again.is_ok(), "it was opened once: {:?}", again.err());
+        // What is wrong was refused, or is known now. (Where blocks have numbers from before their
+        // file, which no engine writes, what is kept of them may be damaged for the next one, too.)
+        let after = disk.copy();
+        let again = journal(self::builder(how & 2 != 0), &disk, damage);
+        if let (Err(error), Damage::Refuse) = (again, damage) {
+            panic!("it was opened, and is refused then: {error}\nbefore:\n{}after:\n{}", said(&before), said(&after));
+        }
     }
     Some(seen)
+}
+
+/// What the files of a journal say of themselves, for whoever has to mend something.
+fn said(disk: &Simulated) -> String {
+    let mut said = String::new();
+    for path in disk.paths() {
+        let bytes = disk.read(&path).unwrap_or_default();
+        let _ = writeln!(said, "{}: {} bytes", path.display(), bytes.len());
+        if let Some(Ok(mark)) = bytes.first_chunk().filter(|_| path.ends_with(mark::NAME)).map(Mark::decode) {
+            let Mark { is_clean, number, ids, first, first_ids, .. } = mark;
+            let _ =
+                writeln!(said, "  clean {is_clean}, number {number}, ids {ids}, first {first}, {first_ids} ids before");
+        }
+        let Some(Ok(header)) = bytes.first_chunk().map(Header::decode) else { continue };
+        let _ = writeln!(said, "  number {}, ids {}", header.number, header.ids);
+        let mut at = HEADER_BYTES;
+        while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()).and_then(BlockHeader::decode) {
+            let BlockHeader { number, skipped, ids, first, first_ids, payload_bytes, .. } = block;
+            let _ = writeln!(
+                said,
+                "  {at}: block {number}, {skipped} skipped, ids {ids}, first {first}, {first_ids} ids before, {payload_bytes} bytes"
+            );
+            at += BLOCK_HEADER_BYTES + payload_bytes as usize;
+        }
+    }
+    said
 }
 
 fn builder(has_history: bool) -> crate::Builder {
@@ -86,7 +118,9 @@ fn judged(opened: Result<Dedup, Error>) -> Seen {
     let _ = dedup.forget(Int::from(1_u64));
     let stats = dedup.stats();
     if stats.journal.is_some() {
-        dedup.flush().expect("there is room on the disk");
+        // What stands for blocks that never were may have expired, and taken a file along: that is said.
+        let flushed = dedup.flush();
+        assert!(matches!(flushed, Ok(()) | Err(JournalError::Gone { .. })), "{flushed:?}");
     }
     Seen::Opened
 }

@@ -184,7 +184,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Header, Clocks, Vec<Section>), Wron
         clocks = block.clocks;
     }
     match sections.last() {
-        Some((Section { kind: Kind::End, .. }, count)) if *count + 1 == sections.len() as u64 => {}
+        Some((Section { kind: Kind::End, .. }, count)) if count.checked_add(1) == Some(sections.len() as u64) => {}
         _ => return wrong("its end", "missing", "there"),
     }
     Ok((header, clocks, sections.into_iter().map(|(section, _)| section).collect()))

@@ -10,11 +10,12 @@ use super::json::Pointer;
 use super::lines::{Line, Lines, each_record};
 use super::place::{Beginning, is_same};
 use super::{state, time};
-use crate::args::{self, Args, Command, TimeFormat};
+use crate::args::{self, Args, Command, FilterArgs, TimeFormat};
 use clap::Parser;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{Cursor, Read};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 #[cfg(fuzzing)]
@@ -225,10 +226,7 @@ const OPTIONS: [&[&str]; 5] = [
 /// Whole files, by some options: what is found in them does not depend on how they come.
 fn lines(bytes: &[u8]) -> bool {
     let Some((&[options, at_once], content)) = bytes.split_first_chunk() else { return false };
-    let options = OPTIONS[usize::from(options) % OPTIONS.len()];
-    let usual = ["hapax", "filter", "--missing", "drop", "--on-bad", "skip", "--line-bytes-max", "1000"];
-    let words = usual.iter().chain(options);
-    let Ok(Args { command: Command::Filter(args) }) = Args::try_parse_from(words) else { return false };
+    let args = &filters()[usize::from(options) % OPTIONS.len()];
     let read = |at_once| {
         let extractor = Extractor::new(&args.lines).expect("the options are valid");
         events(Lines::new(&args.lines, &args.bad, extractor), content, at_once)
@@ -236,6 +234,17 @@ fn lines(bytes: &[u8]) -> bool {
     let whole = read(usize::MAX);
     assert_eq!(read(1 + usize::from(at_once)), whole);
     whole.is_some_and(|events| !events.is_empty())
+}
+
+/// The options, parsed once.
+fn filters() -> &'static [FilterArgs] {
+    static FILTERS: OnceLock<Vec<FilterArgs>> = OnceLock::new();
+    let usual = ["hapax", "filter", "--missing", "drop", "--on-bad", "skip", "--line-bytes-max", "1000"];
+    let parse = |options: &&[&str]| match Args::try_parse_from(usual.iter().chain(*options)) {
+        Ok(Args { command: Command::Filter(args) }) => *args,
+        other => panic!("the options are valid: {:?}", other.err()),
+    };
+    FILTERS.get_or_init(|| OPTIONS.iter().map(parse).collect())
 }
 
 /// An id, and its time.
