@@ -88,7 +88,8 @@ fn sentinels_say_who_is_the_master_also_when_the_old_one_comes_back_empty() {
     let watched = Watched::start();
     runtime().block_on(async {
         let master = format!("redis://{}", Watched::MASTER);
-        let options = RedisOptions::sentinel(master, watched.sentinel_urls()).connect_timeout(Duration::from_millis(500));
+        let options =
+            RedisOptions::sentinel(master, watched.sentinel_urls()).connect_timeout(Duration::from_millis(500));
         let options = options.reconnect_wait_max(Duration::from_millis(50));
         let mut store = connect(options.clone()).await;
         assert_eq!(one(store.mark(&[mark_of("before", 1)]).await), Marked::Fresh);
@@ -117,7 +118,10 @@ fn sentinels_say_who_is_the_master_also_when_the_old_one_comes_back_empty() {
             if is_replica() {
                 break;
             }
-            assert!(began.elapsed() < Duration::from_secs(120), "the Sentinels do not notice that the old master is back");
+            assert!(
+                began.elapsed() < Duration::from_secs(120),
+                "the Sentinels do not notice that the old master is back"
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         println!("{} marks acknowledged while there were two masters", acknowledged.len() - 2);
