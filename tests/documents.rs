@@ -155,6 +155,50 @@ fn every_example_is_listed() {
     }
 }
 
+/// The names of tests that a paragraph gives behind "Tests:".
+fn tests_named(paragraph: &str) -> Vec<&str> {
+    let Some((_, named)) = paragraph.split_once("Tests:") else { return vec![] };
+    named.split('`').skip(1).step_by(2).collect()
+}
+
+/// Every test of the package, by name.
+fn all_tests() -> HashSet<String> {
+    let mut tests = HashSet::new();
+    for path in files("rs") {
+        let text = fs::read_to_string(root().join(&path)).expect("it is text");
+        let mut is_test = false;
+        for line in text.lines().map(str::trim) {
+            let name = line.split_once("fn ").and_then(|(_, rest)| rest.split(['(', '<']).next());
+            match name {
+                Some(name) if is_test => {
+                    tests.insert(name.to_owned());
+                    is_test = false;
+                }
+                _ => is_test |= line.starts_with("#[test") || line.starts_with("#[tokio::test"),
+            }
+        }
+    }
+    tests
+}
+
+#[test]
+fn every_claim_about_security_names_tests_that_are_there() {
+    let text = fs::read_to_string(root().join("SECURITY.md")).expect("there is a SECURITY.md");
+    let (tests, mut claims) = (all_tests(), 0);
+    for paragraph in text.split("\n\n") {
+        let named = tests_named(paragraph);
+        if paragraph.starts_with("*Cannot") {
+            claims += 1;
+            assert!(!named.is_empty(), "a claim that no test tries to break: {paragraph}");
+        }
+        let lost: Vec<_> = named.into_iter().filter(|name| !tests.contains(*name)).collect();
+        assert!(lost.is_empty(), "SECURITY.md names tests that are not there: {lost:?}");
+    }
+    assert!(claims > 5, "there are claims: {claims}");
+    assert_eq!(tests_named("*Cannot* `a_b`. Tests: `c_d`,\n`e_f`: `g`."), ["c_d", "e_f", "g"]);
+    assert!(tests.contains("every_claim_about_security_names_tests_that_are_there") && !tests.contains("all_tests"));
+}
+
 #[test]
 fn wrong_links_are_noticed() {
     let document = Document::read(

@@ -120,7 +120,14 @@ impl Memory {
         for part in ids.chunks(1_024) {
             let at = self.engine.now();
             self.engine.check_batch(part.iter().copied(), at, &mut verdicts);
-            guesses.extend(part.iter().zip(verdicts.drain(..)).map(|(id, verdict)| self.confirmed(*id, verdict, at)));
+            let is_fresh = |verdict: Verdict| verdict.is_fresh() && verdict.certainty() == Certainty::Exact;
+            let fresh = part.iter().zip(&verdicts).filter(|(_, verdict)| is_fresh(**verdict));
+            self.witness.learn_all(&fresh.map(|(id, _)| *id).collect::<Vec<_>>(), at);
+            let known = self.witness.knows_all(part, at);
+            guesses.extend(verdicts.drain(..).zip(known).map(|(verdict, known)| match verdict.certainty() {
+                Certainty::Exact if known || !verdict.is_duplicate() => Guess::Certain(verdict),
+                _ => Guess::Maybe,
+            }));
         }
         guesses
     }

@@ -28,6 +28,11 @@ impl Witness {
         self.window.contains(other_bits(id), at.time)
     }
 
+    /// The same for many, in order.
+    pub(super) fn knows_all(&self, ids: &[Digest], at: Reading) -> Vec<bool> {
+        self.window.contains_chunks(ids.iter().map(|id| other_bits(*id)), at)
+    }
+
     /// Remembers an id; after the window does, so that nobody takes it for one that only agrees with it for longer than that takes.
     #[inline]
     pub(super) fn learn(&self, id: Digest, at: Reading) -> Outcome {
@@ -80,6 +85,9 @@ mod tests {
         assert_eq!(witness.learn(id, at(0)), Outcome::Fresh);
         witness.learn_all(&[Digest::from(18)], at(0));
         assert!(witness.knows(id, at(59)) && witness.knows(Digest::from(18), at(59)));
+        let many: Vec<Digest> = (0..200).map(Digest::from).collect();
+        let known: Vec<usize> = (0..200).filter(|&i| witness.knows_all(&many, at(59))[i]).collect();
+        assert_eq!(known, [17, 18]);
         witness.forget(id);
         assert!(!witness.knows(id, at(59)) && !witness.knows(Digest::from(18), at(62)));
     }

@@ -55,6 +55,22 @@ impl Window {
         }
     }
 
+    /// Returns, for each digest in order, whether it was seen within the window. Changes nothing.
+    #[cfg(feature = "store")]
+    pub(crate) fn contains_chunks(&self, digests: impl Iterator<Item = Digest>, at: Reading) -> Vec<bool> {
+        let (mut digests, mut seen, chunk) = (digests.fuse(), Vec::new(), &mut Chunk::new());
+        loop {
+            let newest = self.newest(chunk);
+            digests.by_ref().take(CHUNK).for_each(|digest| chunk.stage(&newest, digest));
+            chunk.ask(&newest);
+            if chunk.len() == 0 {
+                return seen;
+            }
+            let found = self.seen_chunk(chunk, at, || ());
+            seen.extend((0..chunk.len()).map(|i| found >> i & 1 == 1));
+        }
+    }
+
     /// Empties a chunk; what its ids are to be staged for.
     #[inline(always)]
     pub(crate) fn newest(&self, chunk: &mut Chunk) -> TableMemory<'_> {

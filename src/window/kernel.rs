@@ -1,9 +1,9 @@
 //! Which way of looking at lines a window uses: decided once, when it is built.
 
 use super::batch::{self, Chunk, Decided};
-use super::line::{Overtaken, Place};
+use super::line::{self, Overtaken, Place};
 use super::table::TableMemory;
-use super::tick::Tick;
+use super::tick::{Moment, Tick};
 use crate::Outcome;
 
 /// A way of looking at lines. All give the same answers.
@@ -48,6 +48,20 @@ impl Kernel {
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
             // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled for.
             Kernel::Avx512(avx512) => unsafe { vector::avx512::check_one(avx512, table, id, tick, refresh) },
+        }
+    }
+
+    /// See [`line::contains`].
+    #[inline(always)]
+    pub(crate) fn contains(self, table: TableMemory<'_>, id: Place, moment: &Moment) -> bool {
+        match self {
+            Kernel::Portable => line::contains(&table, id, moment),
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
+            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
+            Kernel::Avx2(avx2) => unsafe { vector::avx2::contains(avx2, table, id, moment) },
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
+            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled for.
+            Kernel::Avx512(avx512) => unsafe { vector::avx512::contains(avx512, table, id, moment) },
         }
     }
 
@@ -101,9 +115,9 @@ impl Kernel {
 /// Functions that may use vectors are compiled as a whole for them; what they inline is, too.
 #[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod vector {
-    use super::super::line::{self, Elsewhere, LineMemory, Lost};
+    use super::super::line::{Elsewhere, LineMemory, Lost};
     use super::super::slot::{Key, SLOTS, Slot};
-    use super::super::tick::{Moment, SinceSweep};
+    use super::super::tick::SinceSweep;
     use super::super::view::View;
     use super::*;
     use crate::sync::{AtomicU64, Ordering, fence};
@@ -136,6 +150,16 @@ mod vector {
                     refresh: bool,
                 ) -> Result<Outcome, Overtaken> {
                     batch::check_one(&VectorMemory { table, vectors: proof }, id, tick, refresh)
+                }
+
+                #[target_feature(enable = $features)]
+                pub(in super::super) fn contains(
+                    proof: $proof,
+                    table: TableMemory<'_>,
+                    id: Place,
+                    moment: &Moment,
+                ) -> bool {
+                    line::contains(&VectorMemory { table, vectors: proof }, id, moment)
                 }
 
                 #[target_feature(enable = $features)]

@@ -277,7 +277,7 @@ impl Window {
     /// for others.
     pub fn contains(&self, digest: Digest, at: Timestamp) -> bool {
         let tick = self.ticks.at(at.into());
-        self.tables().contains(digest, || tick)
+        self.tables().contains_by(digest, || tick, |table, id, moment| self.kernel.contains(table, id, moment))
     }
 
     /// Forgets a digest, at whatever time it is: time is as it was before.

@@ -213,20 +213,31 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     /// Returns true if an id was seen within the window, at a tick or later. Sets no time: a line
     /// is looked at, and swept, as of the latest tick that others have agreed on, and what would be
     /// over by the caller's does not count.
-    pub(crate) fn contains(&self, id: Digest, tick: impl Fn() -> Tick) -> bool {
+    pub(crate) fn contains_by(
+        &self,
+        id: Digest,
+        tick: impl Fn() -> Tick,
+        contains: impl Fn(TableMemory<'_, SLOTS, LAP_BITS>, Place, &Moment) -> bool,
+    ) -> bool {
         loop {
             let now = tick().now;
             let agreed = self.common.agreed();
             let moment = &self.common.moment(agreed).seen_from(now.saturating_sub(agreed.now));
             let is_in = |berth| {
                 let memory = self.memory(berth);
-                line::contains(&memory, place(&memory, id), moment)
+                contains(memory, place(&memory, id), moment)
             };
             let found = self.roster().berths().any(is_in);
             if found || !self.common.overtaken(moment) {
                 return found;
             }
         }
+    }
+
+    /// The same, as it is anywhere.
+    #[cfg(modelled)]
+    pub(crate) fn contains(&self, id: Digest, tick: impl Fn() -> Tick) -> bool {
+        self.contains_by(id, tick, |memory, id, moment| line::contains(&memory, id, moment))
     }
 
     /// Forgets an id; whether it was remembered. A check that begins when this has returned finds it fresh.
