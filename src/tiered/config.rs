@@ -66,7 +66,8 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// How far the window may grow; see [`Builder::max_memory_bytes`](crate::Builder::max_memory_bytes). Default: 1 GiB.
+    /// How far the window may grow, and its witness as far (so count it twice); see
+    /// [`Builder::max_memory_bytes`](crate::Builder::max_memory_bytes). Default: 1 GiB.
     pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
         self.options.max_memory_bytes = Some(bytes);
         self
