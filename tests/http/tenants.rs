@@ -148,7 +148,7 @@ fn attack(attack: Attack, service: &Served) -> JoinSet<()> {
                     Attack::Hang | Attack::Keys | Attack::None => Slow::at_once(10),
                 };
                 let answer = service.call(request("hostile", &format!("{i}-{n}"), body, takes)).await.unwrap();
-                let pause = if answer.status() == StatusCode::CREATED { 50 } else { 1_000 };
+                let pause = if answer.status() == StatusCode::CREATED { 50 } else { 5_000 };
                 tokio::time::sleep(Duration::from_millis(pause)).await;
             }
         });
