@@ -13,7 +13,7 @@ use std::hash::BuildHasherDefault;
 
 /// The most fingerprints in a shard: what a hash map of 2^15 places has room for, since one more
 /// would double it.
-pub(super) const MAX_FINGERPRINTS: usize = (1 << 15) / 8 * 7;
+pub(super) const MAX_FINGERPRINTS: usize = if cfg!(miri) { (1 << 8) / 8 * 7 } else { (1 << 15) / 8 * 7 };
 /// With fewer, what is over may stay.
 const FEW: usize = 64;
 

@@ -287,6 +287,8 @@ mod tests {
         time: TimeBase { offset_nanos: -7, kind: 1 },
     };
     const MARK: Mark = Mark { key: KEY, salt: 2, is_clean: true, number: 3, ids: 4, first: 5, first_ids: 6 };
+    /// Miri sees some bits only.
+    const EVERY: usize = if cfg!(miri) { 61 } else { 1 };
 
     #[test]
     fn headers_and_marks_are_what_they_were_made_of() {
@@ -297,7 +299,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_of_a_header_is_refused_and_said() {
         fn all<const BYTES: usize>(valid: [u8; BYTES], decode: impl Fn(&[u8; BYTES]) -> Option<NotOurs>) {
-            for bit in 0..8 * BYTES {
+            for bit in (0..8 * BYTES).step_by(EVERY) {
                 let mut bytes = valid;
                 bytes[bit / 8] ^= 1 << (bit % 8);
                 let refused = decode(&bytes).unwrap();
@@ -345,7 +347,7 @@ mod tests {
         assert!(block.holds(b"payload", 99));
         assert!(!block.holds(b"payload", 98));
         assert!(!block.holds(b"payloaD", 99));
-        for bit in 32..8 * BLOCK_HEADER_BYTES {
+        for bit in (32..8 * BLOCK_HEADER_BYTES).step_by(EVERY) {
             let mut bytes = block.encode();
             bytes[bit / 8] ^= 1 << (bit % 8);
             let block = BlockHeader::decode(&bytes);

@@ -88,8 +88,10 @@ mod tests {
 
     #[test]
     fn a_view_is_valid_exactly_for_the_states_of_a_ring() {
-        for start in [0, 1, 61, 62, 63_u64] {
-            for written in 0..SLOTS {
+        // Miri sees a few of each.
+        let every = |usual: usize| if cfg!(miri) { usual } else { 1 };
+        for start in [0, 1, 61, 62, 63_u64].into_iter().step_by(every(4)) {
+            for written in (0..SLOTS).step_by(every(5)) {
                 let lap = |i| start.wrapping_add(u64::from(i < written)) & LAP_MASK;
                 let laps = std::array::from_fn(lap);
                 let seen = view(laps);
@@ -99,7 +101,7 @@ mod tests {
 
                 // Any other lap in any slot is no state of a ring, but for the neighbouring states.
                 for slot in 0..SLOTS {
-                    for wrong in 0..=LAP_MASK {
+                    for wrong in (0..=LAP_MASK).step_by(every(31)) {
                         let mut broken = laps;
                         broken[slot] = wrong;
                         let states = (0..=LAP_MASK).flat_map(|s| (0..SLOTS).map(move |w| (s, w)));
