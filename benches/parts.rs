@@ -31,11 +31,13 @@ fn digest(criterion: &mut Criterion) {
     let integers: Vec<Int<8>> = numbers().map(Int::from).collect();
     let uuids: Vec<[u8; 16]> = numbers().map(|n| u128::from(n).wrapping_mul(u128::MAX / 5).to_le_bytes()).collect();
     let texts: Vec<String> = numbers().map(|n| format!("{n:08x}-0000-4000-8000-{n:012x}")).collect();
-    let keys: Vec<String> = numbers().map(|n| format!("{n:0200}")).collect();
+    let hashes: Vec<String> = numbers().map(|n| format!("{n:064x}")).collect();
+    let long: Vec<String> = numbers().map(|n| format!("{n:01100}")).collect();
     digest_all(&mut group, "u64", &integers);
     digest_all(&mut group, "UUID, 16 bytes", &uuids);
     digest_all(&mut group, "UUID, text", &texts);
-    digest_all(&mut group, "key of 200 bytes", &keys);
+    digest_all(&mut group, "SHA-256, text", &hashes);
+    digest_all(&mut group, "1,100 bytes", &long);
     group.finish();
 
     fn numbers() -> impl Iterator<Item = u64> {
@@ -44,14 +46,16 @@ fn digest(criterion: &mut Criterion) {
 }
 
 fn digest_all<T: AsRef<[u8]>>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, ids: &[T]) {
-    let digester = Digester::random();
-    group.bench_function(name, |bencher| {
-        bencher.iter(|| {
-            for id in black_box(ids) {
-                black_box(digester.digest(id));
-            }
+    let digesters = [("keyed", Digester::with_seed(1)), ("trusted", Digester::trusted(1))];
+    for (kind, digester) in digesters {
+        group.bench_function(format!("{name}, {kind}"), |bencher| {
+            bencher.iter(|| {
+                for id in black_box(ids) {
+                    black_box(digester.digest(id));
+                }
+            });
         });
-    });
+    }
 }
 
 fn window(criterion: &mut Criterion) {

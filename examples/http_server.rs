@@ -4,26 +4,60 @@
 //!
 //! ```sh
 //! cargo run --example http_server --features http,moka -- 127.0.0.1:3000
-//! curl -i localhost:3000/charges -H 'x-api-key: alice' -H 'idempotency-key: "k-1"' -d 'amount=10'
-//! curl -i localhost:3000/charges -H 'x-api-key: alice' -H 'idempotency-key: "k-1"' -d 'amount=10'   # the same charge
-//! curl -i localhost:3000/charges -H 'x-api-key: alice' -H 'idempotency-key: "k-1"' -d 'amount=99'   # 422
-//! curl -i localhost:3000/charges -H 'x-api-key: bob'   -H 'idempotency-key: "k-1"' -d 'amount=10'   # a charge of another
+//! ask() { curl -i localhost:3000/charges -H "authorization: Bearer $1" -H 'idempotency-key: "k-1"' -d "$2"; }
+//! ask alice-s3cret amount=10
+//! ask alice-s3cret amount=10 # the same charge
+//! ask alice-s3cret amount=99 # 422
+//! ask bob-s3cret amount=10   # a charge of another
+//! ask guessed amount=10      # 401
 //! ```
 //!
+//! Keys are of the tenant that the server has verified, never of one that the client names: whoever
+//! could choose another's scope would be given their responses, and whoever could choose a new one
+//! each time would have a new quota each time.
+//!
 //! Several servers: put a store that they share, Redis or PostgreSQL, where this one has its budget.
+//! So, too, for tenants that do not trust each other: one that completes enough has others' keys evicted.
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use hapax::TieredDedup;
 use hapax::http::{IdempotencyKey, IdempotencyLayer};
 use hapax::store::MokaStore;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 use std::error::Error;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tower_service::Service;
+
+/// Who asks, as `authenticate` has verified it.
+#[derive(Clone)]
+struct Tenant(String);
+
+/// Tenants by the SHA-256 of their tokens. No token is kept, and none is compared: where a digest is
+/// found says nothing that helps to guess one, however exactly it is timed.
+type Tokens = Arc<HashMap<[u8; 32], Tenant>>;
+
+/// Lets in who shows a token that is known, and tells the layers inside whose it is.
+async fn authenticate(State(tokens): State<Tokens>, mut request: Request, next: Next) -> Response {
+    let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = shown.and_then(|shown| shown.strip_prefix("Bearer "));
+    let tenant = token.and_then(|token| tokens.get(&<[u8; 32]>::from(Sha256::digest(token))));
+    match tenant {
+        Some(tenant) => {
+            request.extensions_mut().insert(tenant.clone());
+            next.run(request).await
+        }
+        None => (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")]).into_response(),
+    }
+}
 
 /// Stands for what a payment provider does.
 static CHARGES: AtomicU64 = AtomicU64::new(0);
@@ -46,11 +80,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .build()
         .await?;
     let layer = IdempotencyLayer::builder(dedup)
-        // Stands for an authentication: a scope must be what the server has verified.
-        .scope(|request| request.headers.get("x-api-key")?.to_str().ok().map(str::to_owned))
+        .scope(|request| request.extensions.get::<Tenant>().map(|tenant| tenant.0.clone()))
         .wait(Duration::from_secs(2))
         .build()?;
-    let router = Router::new().route("/charges", axum::routing::post(charge)).layer(layer);
+    // Stands for a table in a database.
+    let token = |token: &str, name: &str| (Sha256::digest(token).into(), Tenant(name.to_owned()));
+    let tokens: Tokens = Arc::new(HashMap::from([token("alice-s3cret", "alice"), token("bob-s3cret", "bob")]));
+    let router = Router::new()
+        .route("/charges", axum::routing::post(charge))
+        .layer(layer)
+        .layer(from_fn_with_state(tokens, authenticate)); // the last one is the outermost
     match std::env::args().nth(1) {
         Some(address) => {
             let listener = tokio::net::TcpListener::bind(&address).await?;
@@ -65,16 +104,24 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// What the lines above ask.
 async fn ask(mut router: Router) -> Result<(), Box<dyn Error>> {
     let mut statuses = Vec::new();
-    for (who, body) in [("alice", "amount=10"), ("alice", "amount=10"), ("alice", "amount=99"), ("bob", "amount=10")] {
-        let request = Request::post("/charges").header("x-api-key", who).header("idempotency-key", "\"k-1\"");
+    for (token, body) in [
+        ("alice-s3cret", "amount=10"),
+        ("alice-s3cret", "amount=10"),
+        ("alice-s3cret", "amount=99"),
+        ("bob-s3cret", "amount=10"),
+        ("guessed", "amount=10"),
+    ] {
+        let request = Request::post("/charges")
+            .header("authorization", format!("Bearer {token}"))
+            .header("idempotency-key", "\"k-1\"");
         let response = router.as_service().call(request.body(Body::from(body))?).await?;
         let (status, replayed) = (response.status(), response.headers().contains_key("idempotency-replayed"));
         let said = axum::body::to_bytes(response.into_body(), 1 << 20).await?;
-        print!("{who}, {body}: {status}{}: ", if replayed { ", replayed" } else { "" });
+        print!("{token}, {body}: {status}{}: ", if replayed { ", replayed" } else { "" });
         println!("{}", String::from_utf8_lossy(&said).trim_end());
         statuses.push((status.as_u16(), replayed));
     }
-    assert_eq!(statuses, [(201, false), (201, true), (422, false), (201, false)]);
+    assert_eq!(statuses, [(201, false), (201, true), (422, false), (201, false), (401, false)]);
     assert_eq!(CHARGES.load(Ordering::Relaxed), 2);
     Ok(())
 }

@@ -10,7 +10,10 @@ use crate::EventTime;
 #[cfg(feature = "journal")]
 use crate::JournalOptions;
 use crate::clock::Clock;
-#[cfg(all(test, feature = "journal"))]
+#[cfg(feature = "store")]
+use crate::digest::DigestKey;
+use crate::digest::{DigestKind, WantedKey};
+#[cfg(all(any(fuzzing, test), feature = "journal"))]
 use crate::journal::Surroundings;
 #[cfg(feature = "journal")]
 use std::path::PathBuf;
@@ -53,11 +56,11 @@ pub struct Builder {
     lease: Duration,
     clock: Option<Box<dyn Clock>>,
     event_time: Option<EventTime>,
-    seed: Option<u64>,
+    key: WantedKey,
     scope: Option<String>,
     #[cfg(feature = "journal")]
     journal: Option<(PathBuf, JournalOptions)>,
-    #[cfg(all(test, feature = "journal"))]
+    #[cfg(all(any(fuzzing, test), feature = "journal"))]
     surroundings: Option<Surroundings>,
     #[cfg(feature = "journal")]
     restore: Option<PathBuf>,
@@ -76,11 +79,11 @@ impl Builder {
             lease: Duration::from_secs(30),
             clock: None,
             event_time: None,
-            seed: None,
+            key: WantedKey::default(),
             scope: None,
             #[cfg(feature = "journal")]
             journal: None,
-            #[cfg(all(test, feature = "journal"))]
+            #[cfg(all(any(fuzzing, test), feature = "journal"))]
             surroundings: None,
             #[cfg(feature = "journal")]
             restore: None,
@@ -181,11 +184,50 @@ impl Builder {
         Builder { event_time: Some(event_time), ..self }
     }
 
-    /// The seed of the digests. Default: random.
+    /// The secret key of the [digests](crate::Digester). Default: that of the
+    /// [journal](Builder::journal) or the [snapshot](Builder::restore); without one, 16 bytes from
+    /// the operating system.
     ///
-    /// Whoever knows the seed can construct ids that are taken for one another, so fix it only for repeatable runs.
+    /// Whoever knows it can construct ids that are taken for one another.
+    pub fn key(self, key: [u8; 16]) -> Self {
+        self.with_bits(u128::from_le_bytes(key))
+    }
+
+    /// A key of only 64 bits, for runs that are to be repeatable: tests, simulations, benchmarks.
     pub fn seed(self, seed: u64) -> Self {
-        Builder { seed: Some(seed), ..self }
+        self.with_bits(seed.into())
+    }
+
+    /// Sets all that there is to a key.
+    #[cfg(feature = "store")]
+    pub(crate) fn digest_key(self, key: DigestKey) -> Self {
+        Builder { key: WantedKey { kind: key.kind, bits: Some(key.bits) }, ..self }
+    }
+
+    fn with_bits(self, bits: u128) -> Self {
+        Builder { key: WantedKey { bits: Some(bits), ..self.key }, ..self }
+    }
+
+    /// Trusts whoever chooses the ids: digests are XXH3-128 with a random seed, which is up to four
+    /// times as fast for ids of more than 80 bytes, and no faster for others.
+    ///
+    /// ```
+    /// // Hashes of blobs that this program has computed itself.
+    /// let dedup = hapax::Dedup::builder().trusted_ids().build()?;
+    /// assert!(dedup.check([7; 320]).is_fresh());
+    /// # Ok::<(), hapax::Error>(())
+    /// ```
+    ///
+    /// Only for ids that this program, or one that you trust, has made, and that nobody else has a
+    /// say in. Somebody who chooses ids of more than 240 bytes can choose pairs of which one in
+    /// fifty is taken for one id, whatever the seed is, and learns the seed from thousands of
+    /// answers; then ids of any length can be chosen that make a message of somebody else a
+    /// duplicate. Without this option nothing of the kind is known, nor to be expected: see
+    /// [`Digester`](crate::Digester).
+    ///
+    /// A journal or a snapshot of the other kind is refused: its digests are others.
+    pub fn trusted_ids(self) -> Self {
+        Builder { key: WantedKey { kind: DigestKind::Trusted, ..self.key }, ..self }
     }
 
     /// The namespace of the ids (a consumer, a tenant): one id in two scopes is two ids. Default: none. See
@@ -214,6 +256,16 @@ impl Builder {
     ///   would have. Dropping the last handle flushes, too.
     /// - What was accepted without a flush is durable within [`commit_interval`](JournalOptions::commit_interval) and a sync, or not at all.
     /// - What is only claimed leaves no trace.
+    /// - It belongs to this process: a child of a fork has no journal, and gives up nothing of it
+    ///   ([`JournalError::Forked`](crate::JournalError::Forked)).
+    /// - Nothing is read or changed that others may have put there. Links are not followed, and pipes
+    ///   not waited for; files and directory belong to this process's user, or root, and nobody else
+    ///   may write to them, unless [`file_mode`](JournalOptions::file_mode) lets the group (in
+    ///   volumes of a container, say) or everybody
+    ///   ([`JournalError::Untrusted`](crate::JournalError::Untrusted)). What is above the directory
+    ///   is not looked at.
+    /// - If its lock is deleted or replaced, the next flush says so, since another process may have
+    ///   come ([`JournalError::Gone`](crate::JournalError::Gone)).
     ///
     /// Time goes on from what the journal knows: with the default clock by what has passed since,
     /// even if the system's clock was set meanwhile (then
@@ -224,7 +276,8 @@ impl Builder {
     /// # Cost
     ///
     /// 16 bytes an id on the disk, for as long as the window or the history remembers it. What is remembered is read at the next
-    /// [`build`](Builder::build).
+    /// [`build`](Builder::build), twice; that takes what the files' length justifies, whoever wrote
+    /// them.
     ///
     /// Idea: group commit, as in DeWitt and others, SIGMOD 1984; logs in segments that are deleted as a whole, as in Kafka.
     #[cfg(feature = "journal")]
@@ -234,13 +287,16 @@ impl Builder {
 
     /// Begins with what a [`snapshot`](Dedup::snapshot) has, of an engine with the same window, capacity, memory and history, and a clock of the same
     /// origin. What has expired since is not remembered. With a [`journal`](Builder::journal), too, what that has comes on top.
+    ///
+    /// It must be a file, no link, of this process's user, or root, to which nobody else may write
+    /// ([`JournalError::Untrusted`](crate::JournalError::Untrusted)).
     #[cfg(feature = "journal")]
     pub fn restore(self, path: impl Into<PathBuf>) -> Self {
         Builder { restore: Some(path.into()), ..self }
     }
 
     /// Sets where the journal is kept, and by whose clocks, in a simulation.
-    #[cfg(all(test, feature = "journal"))]
+    #[cfg(all(any(fuzzing, test), feature = "journal"))]
     pub(crate) fn surroundings(self, surroundings: Surroundings) -> Self {
         Builder { surroundings: Some(surroundings), ..self }
     }
@@ -248,7 +304,7 @@ impl Builder {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not the seed: it is a secret.
+        // Not the key: it is a secret.
         f.debug_struct("Builder")
             .field("window", &self.window)
             .field("capacity", &self.capacity)

@@ -36,6 +36,12 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// There is no secret key to be had for the digests. An engine that is given a
+    /// [key](crate::Builder::key) needs none.
+    NoRandomness {
+        /// What the system said.
+        source: io::Error,
+    },
     /// The journal cannot be opened.
     #[cfg(feature = "journal")]
     Journal(crate::JournalError),
@@ -63,6 +69,9 @@ impl fmt::Display for Error {
             Error::OutOfMemory { tier, bytes, source } => {
                 write!(f, "the {tier} needs {bytes} bytes of memory: {source}")
             }
+            Error::NoRandomness { source } => {
+                write!(f, "the operating system gives no random key for the digests: {source}; set option `key`")
+            }
             #[cfg(feature = "journal")]
             Error::Journal(error) => error.fmt(f),
         }
@@ -73,7 +82,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::InvalidOption { .. } => None,
-            Error::OutOfMemory { source, .. } => Some(source),
+            Error::OutOfMemory { source, .. } | Error::NoRandomness { source } => Some(source),
             #[cfg(feature = "journal")]
             Error::Journal(error) => error.source(),
         }

@@ -29,7 +29,7 @@
 //!              128 bits  recent    long, a guess
 //! ```
 //!
-//! - A [`Digest`] is made of the id with a secret seed, so ids are any byte strings of any length, and nobody can choose two that are
+//! - A [`Digest`] is made of the id with a secret key, so ids are any byte strings of any length, and nobody can choose two that are
 //!   taken for one another. [`Int`] makes an id of a number, [`Key`] one of several parts.
 //! - The [`Window`] knows what was accepted within the last W. It is a table of cache lines: one line and one compare-and-swap a check. When
 //!   it is full, new ids go into a larger one, and the old one is only looked at until it has expired.
@@ -70,6 +70,24 @@
 //!
 //! With the feature `store`, `TieredDedup` puts this memory in front of a durable store that processes share: Redis, PostgreSQL, fjall, SQLite, or one of your own. See the
 //! module `store`, and [docs/scaling-out.md](https://github.com/hapax-rs/hapax/blob/main/docs/scaling-out.md).
+//!
+//! # Processes
+//!
+//! An engine belongs to the process that has built it. A server that forks its workers builds one in
+//! each worker, after the fork, with a directory of its own if there is a journal; ids are then
+//! unique in each worker, and where they must be in all of them the feature `store` shares them.
+//!
+//! A child of a fork that uses an engine of its parent all the same has a copy of it: checks, claims
+//! and growth go on in the child's memory, and the parent knows nothing of what the child accepts.
+//! The journal stays the parent's: in the child whatever is asked of it (`flush`, `append`,
+//! `positions`, …) is `JournalError::Forked`, at once, and dropping the engine writes, deletes and
+//! unlocks nothing. No lock is left behind by threads that the child does not have: a fork waits
+//! until calls are out of them, some microseconds. (As long as a check would, if 64 MiB wait for the
+//! disk.) What another thread had claimed stays in progress until its lease ends. An asynchronous
+//! engine, whose runtime does not survive a fork, is built after it in any case.
+//!
+//! This goes by `pthread_atfork`. Of a child that was made behind the library's back (a bare system
+//! call) the journal still learns, by its process id, in every call but those that check.
 //!
 //! # Where it goes
 //!
@@ -116,7 +134,6 @@ mod verdict;
 mod clock;
 mod digest;
 mod key;
-#[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "store", feature = "testing"))]
 mod random;
 
 #[cfg(any(feature = "postgres", feature = "stream"))]
@@ -156,12 +173,39 @@ mod tiered;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 
+mod hint;
 mod memory;
+mod process;
 mod rules;
 mod sync;
 
 #[cfg(explore)]
 mod explore;
+
+/// What the fuzz targets in `fuzz/` call: each gives its input to the decoders of its part.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    #[cfg(feature = "http")]
+    pub use crate::http::fuzzing::fuzz as http;
+    #[cfg(feature = "store")]
+    pub use crate::store::fuzzing::fuzz as records;
+
+    #[cfg(feature = "bench")]
+    pub fn reports(bytes: &[u8]) -> bool {
+        crate::measure::fuzzing::fuzz(bytes)
+    }
+
+    #[cfg(feature = "journal")]
+    pub fn journal(bytes: &[u8]) -> bool {
+        crate::journal::fuzzing::codecs(bytes)
+    }
+
+    #[cfg(feature = "journal")]
+    pub fn hostile(bytes: &[u8]) -> bool {
+        crate::journal::fuzzing::hostile(bytes).is_some()
+    }
+}
 
 #[cfg(all(test, feature = "journal", not(modelled)))]
 mod whole;

@@ -23,8 +23,10 @@ pub(crate) struct Lines<T> {
     len: usize,
     /// Owns what `items` points to, `offset` bytes in.
     #[cfg(not(modelled))]
+    #[cfg_attr(miri, expect(dead_code, reason = "it is there to be unmapped when this is dropped"))]
     map: memmap2::MmapRaw,
     #[cfg(not(modelled))]
+    #[cfg_attr(miri, expect(dead_code, reason = "only advice asks for it"))]
     offset: usize,
     #[cfg(modelled)]
     items: Vec<T>,
@@ -108,7 +110,8 @@ impl<T: Zeroed> Lines<T> {
     }
 
     fn populate_bytes(&self, start: usize, bytes: usize) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
+        // (Miri gives memory, and takes no advice.)
+        #[cfg(all(target_os = "linux", not(miri)))]
         match self.map.advise_range(memmap2::Advice::PopulateWrite, self.offset + start, bytes) {
             // A kernel older than 5.14 doesn't know the advice.
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
@@ -149,7 +152,7 @@ impl<T: Zeroed> Lines<T> {
     /// Gives the memory back to the system, but not its addresses: who still reads sees zeros, who writes gets a page again. Only
     /// Linux does that; elsewhere the memory stays, and so does what is in it.
     pub(crate) fn release(&self) {
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         for start in (0..self.bytes()).step_by(RELEASED_AT_ONCE) {
             let bytes = RELEASED_AT_ONCE.min(self.bytes() - start);
             // SAFETY: the range is within the map. For whoever reads it, it is as if somebody stored zeros, which are a value of
@@ -162,7 +165,7 @@ impl<T: Zeroed> Lines<T> {
 }
 
 /// A system call frees no more than this, since others may have to wait for it.
-#[cfg(all(target_os = "linux", not(modelled)))]
+#[cfg(all(target_os = "linux", not(any(miri, modelled))))]
 const RELEASED_AT_ONCE: usize = 32 << 20;
 
 // SAFETY: Lines owns its memory, and hands out only shared references to items that are Sync (trait Zeroed).
@@ -235,11 +238,11 @@ pub(crate) fn prefetch<T>(line: &T) {
 /// Best effort: a system without huge pages says no, and works all the same.
 #[cfg(not(modelled))]
 fn advise_huge_pages(map: &memmap2::MmapMut, offset: usize, bytes: usize) {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     if bytes > 0 {
         let _ = map.advise_range(memmap2::Advice::HugePage, offset, bytes);
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", not(miri))))]
     let _ = (map, offset, bytes);
 }
 
@@ -261,7 +264,7 @@ mod tests {
 
     #[test]
     fn memory_is_zero_aligned_and_writable_to_its_end() {
-        for len in [1, 63, 1024, 40_000] {
+        for len in if cfg!(miri) { [1, 2, 63, 70] } else { [1, 63, 1024, 40_000] } {
             let lines = Lines::<Line>::new(len, "window").unwrap();
             assert_eq!(lines.len(), len);
             assert_eq!(lines.bytes(), len * LINE_BYTES);
@@ -275,7 +278,7 @@ mod tests {
         }
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
     fn released_memory_is_zero_and_can_be_used_again() {
         let lines = Lines::<Line>::new(100_000, "window").unwrap();
@@ -286,6 +289,7 @@ mod tests {
         assert!(words().all(|word| word.load(Ordering::Relaxed) == 7));
     }
 
+    #[cfg(not(miri))] // which asks nobody, and takes it from the one who runs it
     #[test]
     fn too_much_memory_is_an_error() {
         for len in [1 << 36, usize::MAX / 64, usize::MAX] {

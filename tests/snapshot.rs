@@ -133,7 +133,8 @@ fn what_does_not_fit_is_refused_and_said() {
         Err(error) => error.to_string(),
         Ok(_) => panic!("it was not refused"),
     };
-    assert!(refused(builder(&clock).seed(2)).contains("seed"));
+    assert!(refused(builder(&clock).seed(2)).contains("key"));
+    assert!(refused(builder(&clock).trusted_ids()).contains("kind of digests"));
     assert!(refused(builder(&clock).window(WINDOW * 2)).contains("the window's tick"));
     assert!(refused(builder(&clock).capacity(30_000)).contains("option `restore`"));
     assert!(refused(builder(&clock).history(2 * WINDOW, 0.1, 1_000)).contains("the history"));

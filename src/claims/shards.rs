@@ -20,10 +20,12 @@ use super::map::{Begun, Ended, Known, Map, Request};
 use super::marks::Marks;
 use super::stats::ClaimStats;
 use crate::digest::Digest;
+use crate::process::{Held, Rank, Rest, at_rest_in_forks};
 use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, complete_seq_cst, fence};
 use crate::{Outcome, Timestamp};
-use std::sync::PoisonError;
+use std::ops::Deref;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A power of two.
@@ -49,9 +51,38 @@ pub(crate) mod planned {
 
 /// Ids in flight, and fingerprints of those that are done.
 pub(crate) struct Claims {
-    pub(super) shards: Box<[Shard; SHARDS]>,
+    pub(super) shards: Arc<Shards>,
     /// Whether there was ever a claim.
     used: Used,
+}
+
+/// All of them, which are at rest while the process forks: a child has claims of its own.
+pub(super) struct Shards([Shard; SHARDS]);
+
+impl Deref for Shards {
+    type Target = [Shard; SHARDS];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Shard; SHARDS] {
+        &self.0
+    }
+}
+
+impl Rest for Shards {
+    fn rank(&self) -> Rank {
+        Rank::Claims
+    }
+
+    fn hold<'s>(&'s self, held: &mut Vec<Box<dyn Held + 's>>) {
+        // In the order in which batches lock them.
+        held.extend(self.iter().map(|shard| Box::new(shard.lock()) as Box<dyn Held>));
+    }
+}
+
+impl Held for MutexGuard<'_, Map> {
+    fn in_child(&mut self) {
+        self.waiting = 0;
+    }
 }
 
 /// Alone in its cache lines: every check reads it, and nobody writes to it after the first claim.
@@ -77,7 +108,9 @@ impl Claims {
         // So that tokens grow from one process to the next, too: there are fewer claims than nanoseconds.
         let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let shard = |_| Shard { announced: AtomicU64::new(0), map: Mutex::new(Map::new(first)), gone: Condvar::new() };
-        Claims { shards: Box::new(std::array::from_fn(shard)), used: Used(AtomicU64::new(0)) }
+        let shards = Arc::new(Shards(std::array::from_fn(shard)));
+        at_rest_in_forks(&shards);
+        Claims { shards, used: Used(AtomicU64::new(0)) }
     }
 
     /// Whether there was ever a claim. If not, whoever has asked the window has nothing to respect.

@@ -4,7 +4,7 @@ use super::Builder;
 #[cfg(feature = "journal")]
 use super::on_disk::OnDisk;
 use crate::claims::Claims;
-use crate::digest::Digester;
+use crate::digest::{DigestKey, Digester};
 use crate::engine::Engine;
 use crate::engine_time::EngineClock;
 use crate::stats::Counters;
@@ -29,13 +29,13 @@ impl Builder {
         #[cfg(feature = "journal")]
         let on_disk = OnDisk::open(&mut self, &clock)?;
         #[cfg(feature = "journal")]
-        let seed = on_disk.seed(self.seed)?;
+        let key = on_disk.key(self.key)?;
         #[cfg(not(feature = "journal"))]
-        let seed = self.seed;
+        let key = self.key.or_random()?;
         #[cfg_attr(not(feature = "journal"), expect(unused_mut, reason = "only a journal is opened after the rest"))]
-        let (mut engine, digester) = self.assemble(policy, clock, seed)?;
+        let (mut engine, digester) = self.assemble(policy, clock, key)?;
         #[cfg(feature = "journal")]
-        on_disk.bring_back(&mut engine, seed, &self)?;
+        on_disk.bring_back(&mut engine, key, &self)?;
         Ok(Dedup::new(Arc::new(engine), digester))
     }
 
@@ -75,11 +75,11 @@ impl Builder {
     }
 
     /// Puts the engine together, which remembers nothing yet, with the digester of its ids.
-    fn assemble(&self, policy: Policy, clock: EngineClock, seed: Option<u64>) -> Result<(Engine, Digester), Error> {
+    fn assemble(&self, policy: Policy, clock: EngineClock, key: DigestKey) -> Result<(Engine, Digester), Error> {
         let window = Window::with_growth(self.window, self.capacity, self.max_memory_bytes, self.growth_thread)?
             .refresh_on_duplicate(self.refresh_on_duplicate);
         let history = self.history.map(|(horizon, rate, ids)| History::new(horizon, rate, ids)).transpose()?;
-        let unscoped = seed.map_or_else(Digester::random, Digester::with_seed);
+        let unscoped = Digester::from(key);
         let digester = self.scope.as_ref().map_or_else(|| unscoped.clone(), |scope| unscoped.scoped(scope));
         let engine = Engine {
             window,

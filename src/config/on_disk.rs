@@ -3,7 +3,7 @@
 use super::Builder;
 use crate::Error;
 use crate::clock::Machine;
-use crate::digest::Digester;
+use crate::digest::{DigestKey, WantedKey};
 use crate::engine::Engine;
 use crate::engine_time::EngineClock;
 use crate::journal::{Opened, Resumed, Snapshot};
@@ -19,7 +19,7 @@ impl OnDisk {
     /// Opens what the options name.
     pub(super) fn open(options: &mut Builder, clock: &EngineClock) -> Result<Self, Error> {
         let journal = match options.journal.take() {
-            #[cfg(test)]
+            #[cfg(any(fuzzing, test))]
             Some((path, journal)) if options.surroundings.is_some() => {
                 options.surroundings.take().map(|on| Opened::on(on, &path, journal)).transpose()?
             }
@@ -29,30 +29,26 @@ impl OnDisk {
         Ok(OnDisk { journal, snapshot })
     }
 
-    /// Returns the seed of the digests in it, or the one that is wanted; a journal has one in any
-    /// case.
-    pub(super) fn seed(&self, wanted: Option<u64>) -> Result<Option<u64>, Error> {
-        let seed = match &self.snapshot {
-            Some(snapshot) => Some(snapshot.seed(wanted)?),
-            None => wanted,
-        };
-        match &self.journal {
-            None => Ok(seed),
-            Some(journal) => Ok(Some(journal.seed(seed)?.unwrap_or_else(Digester::random_seed))),
+    /// Returns the key of the digests in it, or the one that is wanted.
+    pub(super) fn key(&self, mut wanted: WantedKey) -> Result<DigestKey, Error> {
+        if let Some(snapshot) = &self.snapshot {
+            wanted.bits = Some(snapshot.key(wanted)?.bits);
         }
+        let known = self.journal.as_ref().map(|journal| journal.key(wanted)).transpose()?;
+        known.flatten().map_or_else(|| wanted.or_random(), Ok)
     }
 
     /// Tells a new engine what is in it: first the snapshot, then the journal, then what time it
     /// is.
-    pub(super) fn bring_back(self, engine: &mut Engine, seed: Option<u64>, options: &Builder) -> Result<(), Error> {
+    pub(super) fn bring_back(self, engine: &mut Engine, key: DigestKey, options: &Builder) -> Result<(), Error> {
         if let Some(snapshot) = &self.snapshot {
             snapshot.fits(engine.window.tick().as_nanos() as u64)?;
             snapshot.restore(engine)?;
         }
         let mut resumed = self.snapshot.as_ref().map(Snapshot::resumed);
         let machine = self.journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
-        if let (Some(journal), Some(seed)) = (self.journal, seed) {
-            let by_journal = replay(journal, engine, seed, options)?;
+        if let Some(journal) = self.journal {
+            let by_journal = replay(journal, engine, (key, self.snapshot.is_none()), options)?;
             resumed = Some(by_journal).filter(|resumed| resumed.clocks.is_some()).or(resumed);
         }
         if let Some(resumed) = resumed {
@@ -63,14 +59,19 @@ impl OnDisk {
 }
 
 /// Tells an engine what its journal has, which goes on there. Returns the time that it was.
-fn replay(journal: Opened, engine: &mut Engine, seed: u64, options: &Builder) -> Result<Resumed, Error> {
+fn replay(
+    journal: Opened,
+    engine: &mut Engine,
+    (key, is_empty): (DigestKey, bool),
+    options: &Builder,
+) -> Result<Resumed, Error> {
     let horizon = options.history.map(|(horizon, ..)| horizon);
     let retention = crate::journal::sizing::retention(options.window, engine.window.tick(), horizon);
     // What is read must not be lost while memory is made ready for it.
     engine.window.grow_in_thread(false);
     // Of an id that was accepted twice, since the window was shorter then, the last time counts.
     engine.window.set_refresh_on_duplicate(obeys(Rule::LatestAcceptance));
-    let journal = journal.replay(engine, seed, retention)?;
+    let journal = journal.replay(engine, key, retention, is_empty)?;
     engine.window.set_refresh_on_duplicate(options.refresh_on_duplicate);
     let resumed = journal.resumed();
     engine.journal = Some(Box::new(journal));

@@ -7,7 +7,7 @@ use crate::digest::Digest;
 use crate::history::Look;
 use crate::stats::Counts;
 use crate::window::{CHUNK, Chunk, TableMemory, bits};
-use crate::{History, Timestamp, Verdict};
+use crate::{History, Timestamp, Verdict, hint};
 
 impl Engine {
     /// Checks ids in order at the time of their event, if that can be right. Without ids, it is no
@@ -45,7 +45,7 @@ impl Engine {
             }
             Err(refusal) => {
                 verdicts.clear();
-                verdicts.extend(digests.map(|_| Verdict::refused(refusal)));
+                hint::extend(verdicts, digests.map(|_| Verdict::refused(refusal)));
                 let mut counts = Counts::default();
                 counts.add(Verdict::refused(refusal), verdicts.len() as u64);
                 self.counters.add(counts);
@@ -57,7 +57,7 @@ impl Engine {
     #[inline]
     pub(crate) fn check_batch(&self, digests: impl Iterator<Item = Digest>, at: Reading, verdicts: &mut Vec<Verdict>) {
         verdicts.clear();
-        verdicts.reserve(digests.size_hint().0);
+        verdicts.reserve(hint::room_for(&digests));
         // Even if there is nothing to check, the caller has said what time it is.
         self.window.advance(at);
         let mut counts = Counts::default();

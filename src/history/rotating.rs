@@ -27,7 +27,7 @@ use std::time::Duration;
 /// use hapax::{Digester, History, Outcome, Timestamp};
 /// use std::time::Duration;
 ///
-/// let digester = Digester::random();
+/// let digester = Digester::random()?;
 /// let history = History::new(Duration::from_secs(3600), 1e-3, 1_000_000)?;
 /// let id = digester.digest("order-17");
 /// assert_eq!(history.check(id, Timestamp::from_secs(0)), Outcome::Fresh);

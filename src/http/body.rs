@@ -1,5 +1,7 @@
 //! Bodies: read up to a limit, and given on.
 
+use super::headers;
+use super::room::Permit;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -43,15 +45,29 @@ pub(super) struct Read {
     pub(super) trailers: Option<HeaderMap>,
 }
 
+impl Read {
+    /// How many bytes it is, trailers included.
+    pub(super) fn bytes(&self) -> usize {
+        self.data.len() + self.trailers.as_ref().map_or(0, headers::bytes)
+    }
+}
+
 /// What came of reading one.
-pub(super) enum Reading<B: HttpBody> {
+pub(super) enum Reading<B: HttpBody, E> {
     Whole(Read),
     TooLarge(Body<B>),
     Failed(Body<B>),
+    /// There is no room for more of it.
+    Full(E),
 }
 
-/// Reads a body of up to so many bytes. Of one that announces more, nothing is read.
-pub(super) async fn read<B: HttpBody<Data = Bytes>>(body: B, max_bytes: usize) -> Reading<B> {
+/// Reads a body of up to so many bytes (and its trailers), each piece if there is room for it. Of
+/// one that announces more, nothing is read.
+pub(super) async fn read<B: HttpBody<Data = Bytes>, E>(
+    body: B,
+    max_bytes: usize,
+    mut room: impl FnMut(usize) -> Result<(), E>,
+) -> Reading<B, E> {
     let mut body = Box::pin(body);
     let (mut data, mut trailers) = (Gathered::default(), None);
     if body.size_hint().lower() > max_bytes as u64 {
@@ -68,9 +84,19 @@ pub(super) async fn read<B: HttpBody<Data = Bytes>>(body: B, max_bytes: usize) -
             Ok(more) if data.len() + more.len() > max_bytes => {
                 return Reading::TooLarge(Body(Repr::Rest { first: [Some(data.whole()), Some(more)], rest: body }));
             }
-            Ok(more) => data.push(more),
+            Ok(more) => match room(more.len()) {
+                Ok(()) => data.push(more),
+                Err(full) => return Reading::Full(full),
+            },
             // Of what is neither, nothing is known.
-            Err(other) => trailers = other.into_trailers().ok().or(trailers),
+            Err(other) => {
+                if let Ok(more) = other.into_trailers() {
+                    if let Err(full) = room(headers::bytes(&more)) {
+                        return Reading::Full(full);
+                    }
+                    trailers = Some(more);
+                }
+            }
         }
     }
     Reading::Whole(Read { data: data.whole(), trailers })
@@ -108,6 +134,17 @@ impl Gathered {
 }
 
 impl<B: HttpBody> Body<B> {
+    /// The same, which keeps a permit for the bytes that were read of it as long as there are any.
+    pub(super) fn holding(self, permit: Permit) -> Self {
+        match self.0 {
+            Repr::Read(read) => Read { data: permit.with(read.data), ..read }.into(),
+            Repr::Rest { first: [first, second], rest } => {
+                Body(Repr::Rest { first: [first.map(|first| permit.with(first)), second], rest })
+            }
+            Repr::Failed { first, error } => Body(Repr::Failed { first: first.map(|first| permit.with(first)), error }),
+        }
+    }
+
     pub(super) fn untouched(body: B) -> Self {
         Body(Repr::Rest { first: [None, None], rest: Box::pin(body) })
     }

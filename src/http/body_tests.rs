@@ -24,6 +24,10 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
 
+fn takes(_: usize) -> Result<(), ()> {
+    Ok(())
+}
+
 /// Everything that it gives, until it ends or fails.
 fn drain(mut body: Body<Pieces>) -> (String, Option<HeaderMap>, Option<&'static str>) {
     block_on(async {
@@ -48,7 +52,9 @@ fn trailers() -> HeaderMap {
 fn pieces_and_trailers_come_back_whole() {
     for data in [&[][..], &["abc"], &["a", "", "bc"], &["", "ab", "c"]] {
         let body = pieces(data, Some(Ok(Frame::trailers(trailers()))));
-        let Reading::Whole(read) = block_on(super::read(body, 3)) else { panic!("3 bytes fit into 3: {data:?}") };
+        let Reading::Whole(read) = block_on(super::read(body, 3, takes)) else {
+            panic!("3 bytes fit into 3: {data:?}")
+        };
         assert_eq!(read.data, data.concat());
         let body = Body::from(read);
         assert_eq!((body.size_hint().lower(), body.size_hint().upper()), (data.concat().len() as u64, None));
@@ -58,7 +64,7 @@ fn pieces_and_trailers_come_back_whole() {
 
 #[test]
 fn a_whole_body_has_a_length() {
-    let Reading::Whole(read) = block_on(super::read(pieces(&["a", "bc"], None), 3)) else {
+    let Reading::Whole(read) = block_on(super::read(pieces(&["a", "bc"], None), 3, takes)) else {
         panic!("3 bytes fit into 3")
     };
     let body = Body::<Pieces>::from(read);
@@ -70,7 +76,7 @@ fn a_whole_body_has_a_length() {
 fn what_is_too_large_is_given_on_without_a_byte_lost() {
     for max_bytes in 0..9 {
         let body = pieces(&["abc", "def", "ghi"], Some(Ok(Frame::trailers(trailers()))));
-        let Reading::TooLarge(body) = block_on(super::read(body, max_bytes)) else {
+        let Reading::TooLarge(body) = block_on(super::read(body, max_bytes, takes)) else {
             panic!("9 bytes into {max_bytes}")
         };
         assert!(body.size_hint().lower() <= 9 && body.size_hint().upper().is_none());
@@ -80,7 +86,7 @@ fn what_is_too_large_is_given_on_without_a_byte_lost() {
 
 #[test]
 fn a_body_that_fails_fails_where_it_did() {
-    let Reading::Failed(body) = block_on(super::read(pieces(&["abc", "d"], Some(Err("broken"))), 100)) else {
+    let Reading::Failed(body) = block_on(super::read(pieces(&["abc", "d"], Some(Err("broken"))), 100, takes)) else {
         panic!("it fails")
     };
     assert!(!body.is_end_stream());
@@ -91,4 +97,24 @@ fn a_body_that_fails_fails_where_it_did() {
 fn an_untouched_body_is_the_one_beneath() {
     let body = Body::untouched(pieces(&["a", "b"], Some(Err("broken"))));
     assert_eq!(drain(body), ("ab".to_owned(), None, Some("broken")));
+}
+
+#[test]
+fn pieces_and_trailers_are_read_while_there_is_room() {
+    for room in 0..=10 {
+        let body = pieces(&["abc", "def"], Some(Ok(Frame::trailers(trailers()))));
+        let mut left: usize = room;
+        let take = |bytes: usize| {
+            left = left.checked_sub(bytes.min(4)).ok_or("full")?;
+            Ok(())
+        };
+        match (room, block_on(super::read(body, 100, take))) {
+            (..10, Reading::Full("full")) => {}
+            (10.., Reading::Whole(_)) => {}
+            _ => panic!("6 bytes and trailers, counted as 4, into {room}"),
+        }
+    }
+    let body = pieces(&["abc", "def"], Some(Ok(Frame::trailers(trailers()))));
+    let Reading::Whole(read) = block_on(super::read(body, 6, takes)) else { panic!("6 bytes fit into 6") };
+    assert_eq!(read.bytes(), 6 + "checksum".len() + "7".len() + 32);
 }

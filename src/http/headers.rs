@@ -1,80 +1,240 @@
-//! Which headers of a response are kept for those who ask again.
+//! Which fields of a response are kept for those who ask again: one list, for headers and trailers,
+//! when a response is stored and when it is replayed. Pure.
+//!
+//! Not kept are registered fields of nine kinds ([`Kind`]); whatever else there is, an
+//! application's own fields above all, is part of its response and kept. `field_names.rs` has the
+//! registered names, each with what becomes of it.
 
-use super::outgoing_layer::REPLAYED;
 use http::header::*;
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use std::collections::HashSet;
 
-/// The default of what is kept: all but `Date`, which says when a message was sent, and `Set-Cookie`, which would bring an old session back, and put its
-/// secret into the store.
+/// Why a field is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It is about one connection or says how one message is framed. (RFC 9110, 7.6.1 and 8.6; RFC
+    /// 9112, 6.)
+    Connection,
+    /// It challenges, authenticates or authorizes one exchange.
+    Authentication,
+    /// It says that a response was replayed.
+    Replayed,
+    /// It brings a session back, and its secret into the store.
+    Cookie,
+    /// It depends on the origin that asks. (The Fetch standard.)
+    Origin,
+    /// It says when or how one message was made or cached, or traces it.
+    Moment,
+    /// It changes what a client holds of the whole site, beyond this response.
+    Site,
+    /// It tells proxies on the way what to do.
+    Proxy,
+    /// It is a request's, and says where that is to go, by whom or under which condition.
+    Request,
+}
+
+impl Kind {
+    /// Returns true for what is never kept, whatever an application says.
+    fn is_never_kept(self) -> bool {
+        matches!(self, Kind::Connection | Kind::Authentication | Kind::Replayed)
+    }
+}
+
+/// The kind of a field that is not kept; `None` for one that is.
+pub(super) fn kind(name: &HeaderName) -> Option<Kind> {
+    Some(match name.as_str() {
+        "close" | "connection" | "content-length" | "keep-alive" | "proxy-connection" | "te" | "trailer"
+        | "transfer-encoding" | "upgrade" | "http2-settings" | "alpn" | "early-data" | "capsule-protocol" => {
+            Kind::Connection
+        }
+        "idempotency-replayed" => Kind::Replayed,
+        "authentication-control"
+        | "authentication-info"
+        | "authorization"
+        | "concealed-auth-export"
+        | "dpop"
+        | "dpop-nonce"
+        | "hobareg"
+        | "include-referred-token-binding-id"
+        | "optional-www-authenticate"
+        | "proxy-authenticate"
+        | "proxy-authentication-info"
+        | "proxy-authorization"
+        | "replay-nonce"
+        | "www-authenticate"
+        | "client-cert"
+        | "client-cert-chain"
+        | "cta-common-access-token" => Kind::Authentication,
+        name if name.starts_with("sec-") => match name {
+            "sec-token-binding" => Kind::Authentication,
+            name if name.starts_with("sec-websocket-") => Kind::Connection,
+            _ => Kind::Request,
+        },
+        "cookie" | "cookie2" | "set-cookie" | "set-cookie2" | "getprofile" | "profileobject" | "setprofile" => {
+            Kind::Cookie
+        }
+        "access-control"
+        | "method-check"
+        | "method-check-expires"
+        | "origin"
+        | "referer-root"
+        | "timing-allow-origin" => Kind::Origin,
+        name if name.starts_with("access-control-") => Kind::Origin,
+        "age" | "cache-status" | "date" | "proxy-status" | "server-timing" | "traceparent" | "traceresponse"
+        | "tracestate" | "via" | "warning" | "baggage" => Kind::Moment,
+        "accept-ch"
+        | "activate-storage-access"
+        | "alt-svc"
+        | "alt-used"
+        | "cache-group-invalidation"
+        | "clear-site-data"
+        | "critical-ch"
+        | "expect-ct"
+        | "nel"
+        | "observe-browsing-topics"
+        | "origin-agent-cluster"
+        | "public-key-pins"
+        | "public-key-pins-report-only"
+        | "refresh"
+        | "report-to"
+        | "reporting-endpoints"
+        | "service-worker-allowed"
+        | "set-login"
+        | "set-txn"
+        | "strict-transport-security"
+        | "use-as-dictionary" => Kind::Site,
+        "cdn-loop"
+        | "forwarded"
+        | "max-forwards"
+        | "meter"
+        | "proxy-features"
+        | "proxy-instruction"
+        | "surrogate-capability"
+        | "x-sendfile"
+        | "x-lighttpd-send-file"
+        | "x-lighttpd-send-tempfile"
+        | "x-litespeed-location"
+        | "x-reproxy-url" => Kind::Proxy,
+        name if name.starts_with("x-accel-") || name.starts_with("x-forwarded-") => Kind::Proxy,
+        "host" | "expect" | "if" | "range" | "available-dictionary" | "destination" => Kind::Request,
+        name if name.starts_with("if-") => Kind::Request,
+        _ => return None,
+    })
+}
+
+/// The default of what is kept of a response's headers and trailers: all that is the response, and
+/// nothing of one message, connection, session or origin.
 ///
 /// ```
 /// use hapax::http::keeps_header;
-/// use http::header::{CONTENT_TYPE, DATE, LOCATION, SET_COOKIE};
+/// use http::HeaderName;
 ///
-/// assert!(keeps_header(&CONTENT_TYPE) && keeps_header(&LOCATION));
-/// assert!(!keeps_header(&DATE) && !keeps_header(&SET_COOKIE));
+/// let kept = ["content-type", "location", "etag", "cache-control", "link", "x-request-id"];
+/// let not_kept = ["date", "set-cookie", "www-authenticate", "access-control-allow-origin", "alt-svc", "age"];
+/// assert!(kept.iter().all(|name| keeps_header(&HeaderName::from_static(name))));
+/// assert!(!not_kept.iter().any(|name| keeps_header(&HeaderName::from_static(name))));
 /// ```
 ///
-/// Headers of one connection are never kept, whatever a function says: `Connection` and those that it names, `Keep-Alive`, `Proxy-Authenticate`,
-/// `Proxy-Connection`, `TE`, `Transfer-Encoding`, `Upgrade` (RFC 9110, 7.6.1).
+/// | not kept | such as | since |
+/// |---|---|---|
+/// | connection, framing | `Connection` and what it names, `Keep-Alive`, `TE`, `Trailer`, `Transfer-Encoding`, `Upgrade`, `Content-Length` | the server makes them for each message |
+/// | authentication | `WWW-Authenticate`, `Authentication-Info`, `Proxy-Authenticate`, `DPoP-Nonce`, `Replay-Nonce` | it is of one exchange |
+/// | cookies | `Set-Cookie`, `Set-Cookie2` | an old session would come back, and its secret is in the store |
+/// | origins | `Access-Control-*`, `Timing-Allow-Origin` | who asks again may be another origin: put the layer for CORS outside of this one |
+/// | the message | `Date`, `Age`, `Warning`, `Via`, `Cache-Status`, `Server-Timing`, `traceparent` | they would be wrong |
+/// | the site | `Alt-Svc`, `Clear-Site-Data`, `Strict-Transport-Security`, `NEL`, `Refresh` | they do more than answer: again, or from a store that somebody has written into |
+/// | proxies | `X-Accel-*`, `X-Sendfile`, `Forwarded`, `X-Forwarded-*` | the same |
+/// | requests | `Host`, `Range`, `If-*`, `Sec-*` | no response has them |
+///
+/// The first two, and `Idempotency-Replayed`, are never kept, whatever a function says. Of trailers
+/// those that may not be in a trailer section are left out, too (RFC 9110, 6.5.1): of content,
+/// caching and control, say `Content-Type`, `Location`, `Vary`.
 pub fn keeps_header(name: &HeaderName) -> bool {
-    !matches!(*name, DATE | SET_COOKIE)
+    kind(name).is_none()
 }
 
-/// Those that go no further than one connection.
-fn is_hop_by_hop(name: &HeaderName) -> bool {
-    matches!(*name, CONNECTION | PROXY_AUTHENTICATE | PROXY_AUTHORIZATION | TE | TRANSFER_ENCODING | UPGRADE)
-        || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+/// Returns true for a field that may be in a trailer section: nobody needs it to read, route,
+/// authenticate, cache or act on the message.
+pub(super) fn may_trail(name: &HeaderName) -> bool {
+    match name.as_str() {
+        _ if kind(name).is_some() => false,
+        "content-digest" | "etag" => true,
+        "allow"
+        | "cache-control"
+        | "cdn-cache-control"
+        | "expires"
+        | "last-modified"
+        | "link"
+        | "link-template"
+        | "location"
+        | "pragma"
+        | "preference-applied"
+        | "retry-after"
+        | "vary"
+        | "variant-vary"
+        | "delta-base"
+        | "im"
+        | "status"
+        | "status-uri"
+        | "tcn"
+        | "alternates"
+        | "mime-version"
+        | "referrer-policy"
+        | "permissions-policy"
+        | "x-content-type-options"
+        | "x-frame-options"
+        | "no-vary-search"
+        | "cache-groups"
+        | "surrogate-control"
+        | "user-agent"
+        | "from"
+        | "accept"
+        | "prefer"
+        | "priority" => false,
+        name => !["content-", "accept-", "cross-origin-", "integrity-policy"].iter().any(|kind| name.starts_with(kind)),
+    }
 }
 
-/// What is kept of these.
-pub(super) fn kept(headers: &HeaderMap, keeps: &dyn Fn(&HeaderName) -> bool) -> HeaderMap {
+/// Headers of which only what is kept is left.
+pub(super) fn kept(headers: HeaderMap, keeps: &dyn Fn(&HeaderName) -> bool) -> HeaderMap {
     let named: HashSet<String> = headers
         .get_all(CONNECTION)
         .iter()
         .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
         .map(|option| String::from_utf8_lossy(option).trim().to_ascii_lowercase())
         .collect();
+    only(headers, |name| !kind(name).is_some_and(Kind::is_never_kept) && !named.contains(name.as_str()) && keeps(name))
+}
+
+/// Trailers of which only what is kept, and may be there at all, is left.
+pub(super) fn kept_trailers(trailers: HeaderMap, keeps: &dyn Fn(&HeaderName) -> bool) -> HeaderMap {
+    kept(trailers, &|name| may_trail(name) && keeps(name))
+}
+
+fn only(headers: HeaderMap, keeps: impl Fn(&HeaderName) -> bool) -> HeaderMap {
+    if headers.keys().all(&keeps) {
+        return headers;
+    }
     let mut kept = HeaderMap::with_capacity(headers.len());
-    for (name, value) in headers {
-        if !is_hop_by_hop(name) && !named.contains(name.as_str()) && *name != REPLAYED && keeps(name) {
-            kept.append(name, value.clone());
-        }
+    for (name, value) in headers.iter().filter(|(name, _)| keeps(name)) {
+        kept.append(name, value.clone());
     }
     kept
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use http::HeaderValue;
-
-    #[test]
-    fn headers_of_the_connection_are_not_kept_whatever_is_asked_for() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("connection", "close, X-Hop"),
-            ("connection", "x-other ,"),
-            ("x-hop", "1"),
-            ("x-other", "1"),
-            ("keep-alive", "1"),
-            ("proxy-connection", "1"),
-            ("te", "trailers"),
-            ("transfer-encoding", "chunked"),
-            ("upgrade", "h2c"),
-            ("idempotency-replayed", "true"),
-            ("date", "today"),
-            ("set-cookie", "session=1"),
-            ("x-kept", "1"),
-            ("x-kept", "2"),
-        ] {
-            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
-        }
-        let names = |kept: &HeaderMap| kept.iter().map(|(name, _)| name.as_str().to_owned()).collect::<Vec<_>>();
-        let default = kept(&headers, &keeps_header);
-        assert_eq!(names(&default), ["x-kept", "x-kept"]);
-        assert_eq!(default.get_all("x-kept").iter().collect::<Vec<_>>(), ["1", "2"]);
-        assert_eq!(names(&kept(&headers, &|_| true)), ["date", "set-cookie", "x-kept", "x-kept"]);
-    }
+/// The header `Trailer` of these trailers: it is not kept, so that it never names others than those
+/// that come.
+pub(super) fn announced(trailers: &HeaderMap) -> Option<HeaderValue> {
+    let names: Vec<&str> = trailers.keys().map(HeaderName::as_str).collect();
+    // Names and commas are a valid value.
+    HeaderValue::try_from(names.join(", ")).ok().filter(|_| !names.is_empty())
 }
+
+/// How many bytes fields count as: names, values, and 32 each (as in RFC 9113, 6.5.2).
+pub(super) fn bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| 32 + name.as_str().len() + value.len()).sum()
+}
+
+#[cfg(test)]
+#[path = "headers_tests.rs"]
+mod tests;

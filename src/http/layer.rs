@@ -1,19 +1,17 @@
 //! The layer, and how it is configured.
 
-use super::headers::keeps_header;
+use super::options::Options;
 use super::problem::Problem;
+use super::room::Room;
 use super::service::IdempotencyService;
 use super::stats::{Counters, HttpStats};
-use super::{IDEMPOTENCY_KEY, fingerprint};
 use crate::TieredDedup;
 use crate::store::{ErrorKind, Fingerprint, Store, StoreError};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tower_layer::Layer;
 
 /// What happens to a request without a key, where one is expected.
@@ -35,67 +33,12 @@ pub(super) struct Shared<S: Store> {
     pub(super) dedup: TieredDedup<S>,
     pub(super) scope: Option<ScopeFn>,
     pub(super) options: Options,
-    /// Room for requests: of each, two bodies are in memory at most.
-    pub(super) room: Arc<Semaphore>,
+    pub(super) room: Arc<Room>,
     pub(super) counters: Counters,
     pub(super) runtime: Handle,
 }
 
 type ScopeFn = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
-type FingerprintFn = Arc<dyn Fn(&Parts, &[u8]) -> Fingerprint + Send + Sync>;
-
-pub(super) struct Options {
-    pub(super) header: HeaderName,
-    pub(super) methods: Vec<Method>,
-    pub(super) on_missing: OnMissing,
-    pub(super) fingerprint: FingerprintFn,
-    pub(super) stores: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
-    pub(super) keeps_header: Arc<dyn Fn(&HeaderName) -> bool + Send + Sync>,
-    pub(super) max_request_bytes: usize,
-    pub(super) max_response_bytes: usize,
-    pub(super) body_timeout: Duration,
-    pub(super) handler_timeout: Duration,
-    pub(super) lease: Duration,
-    pub(super) wait: Duration,
-    pub(super) retry_after: Duration,
-    pub(super) max_in_flight: usize,
-    pub(super) statuses: HashMap<Problem, StatusCode>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            header: IDEMPOTENCY_KEY,
-            methods: vec![Method::POST, Method::PATCH],
-            on_missing: OnMissing::Reject,
-            fingerprint: Arc::new(fingerprint::exact),
-            stores: Arc::new(stores_status),
-            keeps_header: Arc::new(keeps_header),
-            max_request_bytes: 1 << 20,
-            max_response_bytes: 1 << 20,
-            body_timeout: Duration::from_secs(30),
-            handler_timeout: Duration::from_secs(600),
-            lease: Duration::from_secs(30),
-            wait: Duration::ZERO,
-            retry_after: Duration::from_secs(1),
-            max_in_flight: 4_096,
-            statuses: HashMap::new(),
-        }
-    }
-}
-
-/// The default of what is stored: every status but 1xx, 5xx, 401, 403, 408 and 429, after which a retry may fare better.
-///
-/// ```
-/// use hapax::http::stores_status;
-/// use http::StatusCode;
-///
-/// assert!(stores_status(StatusCode::CREATED) && stores_status(StatusCode::NOT_FOUND));
-/// assert!(!stores_status(StatusCode::BAD_GATEWAY) && !stores_status(StatusCode::TOO_MANY_REQUESTS));
-/// ```
-pub fn stores_status(status: StatusCode) -> bool {
-    !status.is_informational() && !status.is_server_error() && !matches!(status.as_u16(), 401 | 403 | 408 | 429)
-}
 
 /// Who asks is not said yet, so there is no layer to be built.
 #[derive(Debug)]
@@ -127,30 +70,32 @@ impl<S: Store> IdempotencyLayer<S> {
         LayerBuilder { dedup, scope: None, options: Options::default() }
     }
 
-    /// Returns when no covered request is in flight, and refuses new ones meanwhile ([`Problem::Busy`]): for the end of a server, after it has closed its
+    /// Returns when no covered request is being read or in flight, and refuses new ones meanwhile ([`Problem::Busy`]): for the end of a server, after it has closed its
     /// connections, since handlers whose clients are gone are not theirs any more.
     pub async fn idle(&self) {
-        // At most 2^28 of them; nobody closes it.
-        let _ = self.0.room.acquire_many(self.0.options.max_in_flight as u32).await;
+        self.0.room.until_idle().await;
     }
 
-    /// What became of requests.
+    /// What became of requests, and how many are here now.
     pub fn stats(&self) -> HttpStats {
-        self.0.counters.stats()
+        self.0.counters.stats(self.0.room.used())
     }
 }
 
 impl<S: Store> LayerBuilder<S, Unscoped> {
-    /// Whose a key is: the tenant, the user, the API key's owner. The same key of two of them is two keys. `None` refuses the request
-    /// ([`Problem::ScopeMissing`]).
+    /// Whose a key is: the tenant, the user, the API key's owner. The same key of two of them is
+    /// two keys. `None` refuses the request ([`Problem::ScopeMissing`]).
     ///
-    /// It must be what the server has verified, say an extension that an authentication outside of this layer has set, not what a client merely says:
-    /// who chooses another's scope is given their responses.
+    /// It must be what the server has verified, say an extension that an authentication outside of
+    /// this layer has set, not what a client merely says: who chooses another's scope is given
+    /// their responses, and who chooses a new one each time has a new quota each time.
     pub fn scope(self, scope: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> LayerBuilder<S, Scoped> {
         LayerBuilder { dedup: self.dedup, scope: Some(Scoped(Some(Arc::new(scope)))), options: self.options }
     }
 
-    /// All who ask share their keys: whoever knows one, and the request that it was used for, is given its response. For a server with one client.
+    /// All who ask share their keys: whoever knows one, and the request that it was used for, is
+    /// given its response. They share their quotas, too: one of them can have the rest refused. For
+    /// a server with one client.
     pub fn global_scope(self) -> LayerBuilder<S, Scoped> {
         LayerBuilder { dedup: self.dedup, scope: Some(Scoped(None)), options: self.options }
     }
@@ -187,7 +132,11 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.stores = Arc::new(stores))
     }
 
-    /// Which headers of a response are stored. Those of a connection never are. Default: [`keeps_header`].
+    /// Sets which headers and trailers of a response are kept: asked when it is stored, and again
+    /// when it is replayed, since a record may be older than this function, or somebody else's.
+    /// Those of a connection and of authentication never are. Default:
+    /// [`keeps_header`](super::keeps_header), which a function that leaves out more calls itself:
+    /// `|name| name != "x-debug" && keeps_header(name)`.
     pub fn keeps_header(self, keeps: impl Fn(&HeaderName) -> bool + Send + Sync + 'static) -> Self {
         self.with(|it| it.keeps_header = Arc::new(keeps))
     }
@@ -197,12 +146,15 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.max_request_bytes = bytes)
     }
 
-    /// The largest body of a response that is stored; a larger one is passed on, and the request recorded as done without it. Default: 1 MiB.
+    /// Sets the largest response that is stored: its body, and its headers and trailers as far as
+    /// they are kept, each with 32 bytes besides its name and value. A larger one is passed on, and
+    /// the request recorded as done without it; so is one of more than 1,024 headers or trailers,
+    /// or 256 KiB of either. Default: 1 MiB.
     pub fn max_response_bytes(self, bytes: usize) -> Self {
         self.with(|it| it.max_response_bytes = bytes)
     }
 
-    /// How long a request's body may take to come. Default: 30 seconds.
+    /// Sets how long a request's body may take to come, all of it, however it trickles. Default: 30 seconds.
     pub fn body_timeout(self, timeout: Duration) -> Self {
         self.with(|it| it.body_timeout = timeout)
     }
@@ -225,15 +177,53 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.wait = patience)
     }
 
-    /// What `Retry-After` says when the store cannot be asked, or too many requests are in flight. Default: a second.
+    /// What `Retry-After` says when the store cannot be asked, or too much is in flight, of one scope or of all. Default: a second.
     pub fn retry_after(self, pause: Duration) -> Self {
         self.with(|it| it.retry_after = pause)
     }
 
-    /// How many covered requests may be in flight, their clients gone or not; more are refused ([`Problem::Busy`]). Each may hold a request's body and a
-    /// response's in memory. Default: 4,096.
+    /// Sets how many covered requests may be in flight, their clients gone or not: their keys are
+    /// claimed or waited for, or their handlers run. Of more each is refused ([`Problem::Busy`]).
+    /// Default: 4,096.
     pub fn max_in_flight(self, requests: usize) -> Self {
         self.with(|it| it.max_in_flight = requests)
+    }
+
+    /// Sets how many requests of one scope may be in flight; more are refused to that scope alone
+    /// ([`Problem::QuotaExceeded`]). Default: a quarter of
+    /// [`max_in_flight`](LayerBuilder::max_in_flight).
+    pub fn max_in_flight_per_scope(self, requests: usize) -> Self {
+        self.with(|it| it.max_in_flight_per_scope = Some(requests))
+    }
+
+    /// Sets how many covered requests may be in the middle of their bodies; more are refused
+    /// ([`Problem::Busy`]). They are not in flight yet, so a client that sends slowly keeps no
+    /// handler from running. Default: 4,096.
+    pub fn max_reading(self, requests: usize) -> Self {
+        self.with(|it| it.max_reading = requests)
+    }
+
+    /// Sets how many requests of one scope may be in the middle of their bodies; more are refused
+    /// to that scope alone ([`Problem::QuotaExceeded`]). Default: a quarter of
+    /// [`max_reading`](LayerBuilder::max_reading).
+    pub fn max_reading_per_scope(self, requests: usize) -> Self {
+        self.with(|it| it.max_reading_per_scope = Some(requests))
+    }
+
+    /// Sets how many bytes of bodies may be in memory: of requests from when they come until the
+    /// handler has dropped them, of responses until the client has them. Beyond that requests are
+    /// refused ([`Problem::Busy`]). The response of a request that is in already never is, so it may
+    /// be more, by [`max_response_bytes`](LayerBuilder::max_response_bytes) for each of them.
+    /// Default: 256 MiB, or four times the largest request if that is more.
+    pub fn max_buffered_bytes(self, bytes: usize) -> Self {
+        self.with(|it| it.max_buffered_bytes = Some(bytes))
+    }
+
+    /// Sets how many of these bytes may be of one scope; beyond that its requests, and no others,
+    /// are refused ([`Problem::QuotaExceeded`]). Default: a quarter of
+    /// [`max_buffered_bytes`](LayerBuilder::max_buffered_bytes).
+    pub fn max_buffered_bytes_per_scope(self, bytes: usize) -> Self {
+        self.with(|it| it.max_buffered_bytes_per_scope = Some(bytes))
     }
 
     /// With which status a problem is told. Default: [`Problem::status`].
@@ -251,55 +241,18 @@ impl<S: Store> LayerBuilder<S, Scoped> {
     ///
     /// [`ErrorKind::Misconfigured`] says which option is wrong, or that there is no runtime.
     pub fn build(self) -> Result<IdempotencyLayer<S>, StoreError> {
-        self.options.validate()?;
+        let scope = self.scope.and_then(|scoped| scoped.0);
+        self.options.validate(scope.is_some())?;
         let runtime = Handle::try_current()
             .map_err(|error| StoreError::caused(ErrorKind::Misconfigured, "http", "expected a tokio runtime", error))?;
         Ok(IdempotencyLayer(Arc::new(Shared {
             dedup: self.dedup,
-            scope: self.scope.and_then(|scoped| scoped.0),
-            room: Arc::new(Semaphore::new(self.options.max_in_flight)),
+            scope,
+            room: Room::new(self.options.max(), self.options.max_per_scope()),
             options: self.options,
             counters: Counters::default(),
             runtime,
         })))
-    }
-}
-
-impl Options {
-    fn validate(&self) -> Result<(), StoreError> {
-        const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
-        let check = |valid: bool, option: &str, got: &dyn std::fmt::Debug, expected: &str| match valid {
-            true => Ok(()),
-            false => {
-                let wrong = format!("option `{option}`: got {got:?}, expected {expected}");
-                Err(StoreError::new(ErrorKind::Misconfigured, "http", wrong))
-            }
-        };
-        check(!self.methods.is_empty(), "methods", &self.methods, "at least one")?;
-        for (option, time) in [
-            ("body_timeout", self.body_timeout),
-            ("handler_timeout", self.handler_timeout),
-            ("lease", self.lease),
-            ("retry_after", self.retry_after),
-        ] {
-            check(!time.is_zero() && time <= MAX, option, &time, "a duration of up to 100 years, not none")?;
-        }
-        check(self.wait <= MAX, "wait", &self.wait, "at most 100 years")?;
-        let in_flight = 1..=1 << 28;
-        check(in_flight.contains(&self.max_in_flight), "max_in_flight", &self.max_in_flight, "1 to 2^28")?;
-        let bytes = 0..=1 << 30;
-        check(bytes.contains(&self.max_request_bytes), "max_request_bytes", &self.max_request_bytes, "at most 1 GiB")?;
-        check(
-            bytes.contains(&self.max_response_bytes),
-            "max_response_bytes",
-            &self.max_response_bytes,
-            "at most 1 GiB",
-        )?;
-        for (problem, status) in &self.statuses {
-            let is_error = status.is_client_error() || status.is_server_error();
-            check(is_error, "status", &(problem, status), "a status of 400 to 599")?;
-        }
-        Ok(())
     }
 }
 

@@ -1,7 +1,11 @@
-//! Idempotency keys over HTTP: requests that are handled once, however often they come, and keys for the requests that this process makes.
+//! Idempotency keys over HTTP: requests that are handled once, however often they come, and keys
+//! for the requests that this process makes.
 //!
 //! ```text
-//! request ─► key (400) ─► scope ─► body, up to a limit (413) ─► fingerprint ─► claim ─┬─ done ─────────► kept response, replayed
+//! request ─► key (400) ─► scope ─► quota (429, 503) ─► body (413) ─► quota ─► fingerprint ─► claim
+//!                                                                                       │
+//!                                                                                     ┌─┘
+//!                                                                                     ├─ done ─────────► kept response, replayed
 //!                                                                                     ├─ in progress ──► 409, or wait
 //!                                                                                     ├─ another one ──► 422
 //!                                                                                     ├─ store down ───► 503
@@ -9,10 +13,13 @@
 //!                                                                                                    └─► complete or release ─► response
 //! ```
 //!
-//! [`IdempotencyLayer`] is that; [`KeyBuilder`] and [`OutgoingKeyLayer`] are for the other direction. Behaviour: the IETF draft
-//! `draft-ietf-httpapi-idempotency-key-header`, problems by RFC 9457, header fields by RFC 9110 and 9651.
+//! [`IdempotencyLayer`] is that; [`KeyBuilder`] and [`OutgoingKeyLayer`] are for the other
+//! direction. Behaviour: the IETF draft `draft-ietf-httpapi-idempotency-key-header`, problems by
+//! RFC 9457, header fields by RFC 9110 and 9651.
 //!
-//! Files: `key`, `fingerprint` and `canonical`, `headers`, `record`, `problem` are pure; `body` reads; `layer` is configured, `service` claims, `run` handles.
+//! Files: `key`, `fingerprint` and `canonical`, `headers`, `record`, `problem`, `quota` are pure;
+//! `room` gives permits by the quotas, `body` reads; `layer` and `options` are configured,
+//! `service` claims, `run` handles.
 
 mod canonical;
 pub mod fingerprint;
@@ -20,20 +27,27 @@ mod headers;
 mod key;
 mod outgoing;
 mod problem;
+mod quota;
 mod record;
 
 mod body;
 
 mod layer;
+mod options;
 mod outgoing_layer;
+mod room;
 mod run;
 mod service;
 mod stats;
 
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(crate) mod fuzzing;
+
 pub use body::Body;
 pub use headers::keeps_header;
 pub use key::{IdempotencyKey, MAX_KEY_CHARS};
-pub use layer::{IdempotencyLayer, LayerBuilder, OnMissing, Scoped, Unscoped, stores_status};
+pub use layer::{IdempotencyLayer, LayerBuilder, OnMissing, Scoped, Unscoped};
+pub use options::stores_status;
 pub use outgoing::{IDEMPOTENCY_KEY, KeyBuilder, OutgoingKey};
 pub use outgoing_layer::{OutgoingKeyLayer, OutgoingKeyService, REPLAYED};
 pub use problem::Problem;

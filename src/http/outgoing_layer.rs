@@ -9,7 +9,8 @@ use tower_service::Service;
 /// The header that says that a response is one that was kept.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Puts the [`OutgoingKey`] that a request carries as an extension into its header, for a client made of tower services.
+/// Puts the [`OutgoingKey`] that a request carries as an extension into its header, for a client
+/// made of tower services.
 ///
 /// ```
 /// use hapax::http::{KeyBuilder, OutgoingKeyLayer};
@@ -25,8 +26,10 @@ pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed")
 /// # }
 /// ```
 ///
-/// Outside a layer that retries, or inside: every attempt has the same key. A request that has the header keeps it; one without the extension goes
-/// as it is.
+/// Outside a layer that retries, or inside: every attempt has the same key. The extension replaces
+/// a header that is there: that may be a client's of ours, copied from the request that is being
+/// handled, and whoever chooses a key that we have used would be given the response that was ours.
+/// A request without the extension goes as it is.
 #[derive(Clone, Debug)]
 pub struct OutgoingKeyLayer {
     header: HeaderName,
@@ -85,7 +88,7 @@ impl<Inner: Service<Request<B>>, B> Service<Request<B>> for OutgoingKeyService<I
     fn call(&mut self, mut request: Request<B>) -> Inner::Future {
         if let Some(key) = request.extensions().get::<OutgoingKey>().copied() {
             let value = if self.layer.is_quoted { key.quoted_header_value() } else { key.header_value() };
-            request.headers_mut().entry(&self.layer.header).or_insert(value);
+            request.headers_mut().insert(&self.layer.header, value);
         }
         self.inner.call(request)
     }
@@ -111,6 +114,7 @@ mod tests {
         }
 
         fn call(&mut self, request: Request<()>) -> Self::Future {
+            assert!(request.headers().get_all(self.0).iter().count() <= 1);
             let header = request.headers().get(self.0).and_then(|value| value.to_str().ok());
             ready(Ok(header.map(str::to_owned)))
         }
@@ -130,7 +134,13 @@ mod tests {
         let other = HeaderName::from_static("x-request-id");
         assert_eq!(sent(new().header(other), "x-request-id", request()), Some(key.to_string()));
         assert_eq!(sent(new(), "idempotency-key", Request::new(())), None);
-        let mut has_one = request();
+        // Passed on from a client, say: several, even.
+        let mut has_some = request();
+        for value in ["a client's", "another"] {
+            has_some.headers_mut().append(IDEMPOTENCY_KEY, http::HeaderValue::from_static(value));
+        }
+        assert_eq!(sent(new(), "idempotency-key", has_some), Some(key.to_string()));
+        let mut has_one = Request::new(());
         has_one.headers_mut().insert(IDEMPOTENCY_KEY, http::HeaderValue::from_static("its own"));
         assert_eq!(sent(new(), "idempotency-key", has_one).as_deref(), Some("its own"));
     }

@@ -47,15 +47,19 @@ pub enum Problem {
     StoreUnavailable,
     /// Status 500: the store of keys answers what it should not, or is not configured. The handler was not run.
     StoreFailed,
-    /// Status 503, with `Retry-After`: too many requests are being handled. The handler was not run.
+    /// Status 503, with `Retry-After`: too many requests are being handled, of all who ask together. The handler was not run.
     Busy,
+    /// Status 429, with `Retry-After`: whoever asks has as many requests being received or in
+    /// flight, or as many bytes of them in memory, as one scope may have. The handler was not run;
+    /// nobody else is refused for it.
+    QuotaExceeded,
     /// Status 504: the handler took too long and was stopped; what it has done, it has done. The key is free again.
     HandlerTimeout,
 }
 
 impl Problem {
     /// All of them.
-    pub const ALL: [Problem; 14] = [
+    pub const ALL: [Problem; 15] = [
         Problem::KeyMissing,
         Problem::KeyMalformed,
         Problem::ScopeMissing,
@@ -69,6 +73,7 @@ impl Problem {
         Problem::StoreUnavailable,
         Problem::StoreFailed,
         Problem::Busy,
+        Problem::QuotaExceeded,
         Problem::HandlerTimeout,
     ];
 
@@ -85,6 +90,7 @@ impl Problem {
             Problem::ResponseNotKept => StatusCode::GONE,
             Problem::ResponseUnreadable | Problem::StoreFailed => StatusCode::INTERNAL_SERVER_ERROR,
             Problem::StoreUnavailable | Problem::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Problem::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
             Problem::HandlerTimeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -110,6 +116,7 @@ impl Problem {
             Problem::StoreUnavailable => "Idempotency keys cannot be checked now",
             Problem::StoreFailed => "Idempotency keys cannot be checked",
             Problem::Busy => "Too many requests in progress",
+            Problem::QuotaExceeded => "Too many requests of yours in progress",
             Problem::HandlerTimeout => "The request took too long",
         }
     }

@@ -6,13 +6,19 @@
 //! headers:   count: u32 | (name length: u16 | name | value length: u32 | value) …      trailers alike
 //! body:      length: u64 | bytes, to the end of the record
 //! ```
-//! Little-endian. Whatever else a record holds, it is an error.
+//! Little-endian. Whatever else a record holds, it is an error: what comes from a store may be
+//! somebody else's. So is a status that is no final response, a body where there can be none, and
+//! more fields than are ever stored. Reading takes time and memory in proportion to the record.
 
+use super::headers;
 use bytes::{Buf, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use std::fmt;
 
 const VERSION: u8 = 1;
+/// The most fields that are stored of headers, and of trailers, and their bytes: more than any client takes.
+const MAX_FIELDS: usize = 1_024;
+const MAX_FIELD_BYTES: usize = 256 << 10;
 
 /// What is kept of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +45,27 @@ pub(super) enum RecordError {
     Short,
     Long(usize),
     Header,
+    Fields,
+    Content(u16),
+}
+
+impl Content {
+    /// How many bytes it counts as.
+    pub(super) fn bytes(&self) -> usize {
+        headers::bytes(&self.headers) + headers::bytes(&self.trailers) + self.body.len()
+    }
+
+    /// Returns true if there are no more fields than may be stored.
+    pub(super) fn has_few_fields(&self) -> bool {
+        [&self.headers, &self.trailers]
+            .iter()
+            .all(|fields| fields.len() <= MAX_FIELDS && headers::bytes(fields) <= MAX_FIELD_BYTES)
+    }
+}
+
+/// Returns true if a response of this status can have content (RFC 9110, 15.3.5, 15.3.6, 15.4.5).
+pub(super) fn has_content(status: StatusCode) -> bool {
+    !matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
 impl fmt::Display for RecordError {
@@ -46,10 +73,14 @@ impl fmt::Display for RecordError {
         match self {
             RecordError::Version(got) => write!(f, "a record of version {got}, expected {VERSION}"),
             RecordError::Kind(got) => write!(f, "a record of kind {got}, expected 0 or 1"),
-            RecordError::Status(got) => write!(f, "status {got}, expected 100 to 999"),
+            RecordError::Status(got) => write!(f, "status {got}, expected that of a final response, 200 to 999"),
             RecordError::Short => f.write_str("the record ends before what it says it holds"),
             RecordError::Long(more) => write!(f, "{more} bytes after the end of the record"),
             RecordError::Header => f.write_str("a header's name or value that no header has"),
+            RecordError::Fields => {
+                write!(f, "more than {MAX_FIELDS} headers or trailers, or {MAX_FIELD_BYTES} bytes of them")
+            }
+            RecordError::Content(status) => write!(f, "content of status {status}, which has none"),
         }
     }
 }
@@ -99,7 +130,10 @@ pub(super) fn decode(record: Vec<u8>) -> Result<Kept, RecordError> {
     }
     let kind = rest.try_get_u8().map_err(short)?;
     let status = rest.try_get_u16_le().map_err(short)?;
-    let status = StatusCode::from_u16(status).map_err(|_| RecordError::Status(status))?;
+    let status = match StatusCode::from_u16(status) {
+        Ok(code) if !code.is_informational() => code,
+        _ => return Err(RecordError::Status(status)),
+    };
     let content = match kind {
         0 => {
             let (headers, trailers) = (get_headers(&mut rest)?, get_headers(&mut rest)?);
@@ -110,6 +144,12 @@ pub(super) fn decode(record: Vec<u8>) -> Result<Kept, RecordError> {
         1 => None,
         other => return Err(RecordError::Kind(other)),
     };
+    if let Some(content) = &content
+        && !has_content(status)
+        && !(content.body.is_empty() && content.trailers.is_empty())
+    {
+        return Err(RecordError::Content(status.as_u16()));
+    }
     match rest.len() {
         0 => Ok(Kept { status, content }),
         more => Err(RecordError::Long(more)),
@@ -119,13 +159,20 @@ pub(super) fn decode(record: Vec<u8>) -> Result<Kept, RecordError> {
 fn get_headers(rest: &mut Bytes) -> Result<HeaderMap, RecordError> {
     let short = |_| RecordError::Short;
     let count = rest.try_get_u32_le().map_err(short)?;
+    if count as usize > MAX_FIELDS {
+        return Err(RecordError::Fields);
+    }
     // Not with room for as many as it says: it may lie.
-    let mut headers = HeaderMap::new();
+    let (mut headers, mut bytes) = (HeaderMap::new(), 0);
     for _ in 0..count {
         let name_len = rest.try_get_u16_le().map_err(short)?;
         let name = HeaderName::from_bytes(&get_bytes(rest, name_len.into())?).map_err(|_| RecordError::Header)?;
         let value_len = rest.try_get_u32_le().map_err(short)?;
         let value = get_bytes(rest, value_len as usize)?;
+        bytes += 32 + usize::from(name_len) + value.len();
+        if bytes > MAX_FIELD_BYTES {
+            return Err(RecordError::Fields);
+        }
         let value = HeaderValue::from_maybe_shared(value).map_err(|_| RecordError::Header)?;
         headers.try_append(name, value).map_err(|_| RecordError::Header)?;
     }
@@ -159,7 +206,8 @@ mod tests {
     }
 
     fn kept() -> impl Strategy<Value = Kept> {
-        let status = (100_u16..1_000).prop_map(|status| StatusCode::from_u16(status).unwrap());
+        let status = (200_u16..1_000).prop_map(|status| StatusCode::from_u16(status).unwrap());
+        let status = status.prop_filter("it has content", |status| has_content(*status));
         let body = proptest::collection::vec(any::<u8>(), 0..100).prop_map(Bytes::from);
         let content =
             (headers(8), headers(3), body).prop_map(|(headers, trailers, body)| Content { headers, trailers, body });
@@ -207,5 +255,51 @@ mod tests {
         assert_eq!(decode(vec![2, 0, 0, 0]), Err(RecordError::Version(2)));
         assert_eq!(decode(vec![1, 2, 0xc8, 0]), Err(RecordError::Kind(2)));
         assert_eq!(decode(vec![1, 0, 0, 0]), Err(RecordError::Status(0)));
+    }
+
+    #[test]
+    fn no_record_is_an_interim_response_or_has_content_where_there_is_none() {
+        for status in [100, 101, 103, 199, 1_000, u16::MAX] {
+            for kind in [0, 1] {
+                let [low, high] = status.to_le_bytes();
+                assert_eq!(decode(vec![1, kind, low, high]), Err(RecordError::Status(status)));
+            }
+        }
+        let of = |status, body: &'static [u8], trailers: HeaderMap| {
+            let content = Content { headers: HeaderMap::new(), trailers, body: Bytes::from_static(body) };
+            decode(encode(&Kept { status, content: Some(content) }))
+        };
+        let trailers = HeaderMap::from_iter([(HeaderName::from_static("a"), HeaderValue::from_static("b"))]);
+        for status in [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED] {
+            assert!(of(status, b"", HeaderMap::new()).is_ok());
+            assert_eq!(of(status, b"x", HeaderMap::new()), Err(RecordError::Content(status.as_u16())));
+            assert_eq!(of(status, b"", trailers.clone()), Err(RecordError::Content(status.as_u16())));
+        }
+        assert!(of(StatusCode::OK, b"x", trailers).is_ok());
+    }
+
+    #[test]
+    fn fields_are_bounded_alike_when_stored_and_when_read() {
+        let fields = |count: usize, bytes: usize| -> HeaderMap {
+            let value = HeaderValue::try_from("x".repeat(bytes)).unwrap();
+            (0..count).map(|i| (HeaderName::try_from(format!("x-{i:04}")).unwrap(), value.clone())).collect()
+        };
+        let of = |headers: HeaderMap, trailers: HeaderMap| {
+            let content = Content { headers, trailers, body: Bytes::new() };
+            let (fits, kept) = (content.has_few_fields(), Kept { status: StatusCode::OK, content: Some(content) });
+            assert_eq!(decode(encode(&kept)).is_ok(), fits);
+            fits
+        };
+        let each = 32 + "x-0000".len();
+        for (count, bytes, fits) in [
+            (MAX_FIELDS, 0, true),
+            (MAX_FIELDS + 1, 0, false),
+            (1, MAX_FIELD_BYTES - each, true),
+            (1, MAX_FIELD_BYTES - each + 1, false),
+            (2, MAX_FIELD_BYTES / 2, false),
+        ] {
+            assert_eq!(of(fields(count, bytes), HeaderMap::new()), fits, "{count} headers of {bytes}");
+            assert_eq!(of(HeaderMap::new(), fields(count, bytes)), fits, "{count} trailers of {bytes}");
+        }
     }
 }

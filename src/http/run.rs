@@ -5,6 +5,7 @@ use super::headers;
 use super::layer::Shared;
 use super::problem::{Problem, Refusal};
 use super::record::{self, Content, Kept};
+use super::room::Permit;
 use crate::store::Store;
 use crate::unwind::{Panic, caught};
 use crate::{ClaimError, TieredClaim};
@@ -12,13 +13,13 @@ use bytes::Bytes;
 use http::response::Parts;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
+use std::convert::Infallible;
 use std::future::{pending, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
 use tower_service::Service;
 
 /// A body that may go from task to task.
@@ -62,7 +63,7 @@ pub(super) async fn to_its_end<Inner, S, B, R>(
     claim: TieredClaim<S>,
     inner: Inner,
     request: Request<Body<B>>,
-    room: OwnedSemaphorePermit,
+    room: Permit,
 ) -> Result<Response<Body<R>>, Inner::Error>
 where
     Inner: Handles<B, R>,
@@ -72,8 +73,11 @@ where
 {
     let runtime = Handle::try_current().unwrap_or_else(|_| shared.runtime.clone());
     let work = async move {
-        let _room = room;
-        run(&shared, claim, inner, request).await
+        // Given back when the response is there; its bytes are held until the client has them.
+        let bytes = room.bytes();
+        let ended = run(&shared, claim, inner, request, bytes).await;
+        drop(room);
+        ended
     };
     #[cfg(feature = "tracing")]
     let work = tracing::Instrument::in_current_span(work);
@@ -119,6 +123,7 @@ async fn run<Inner, S, B, R>(
     mut claim: TieredClaim<S>,
     inner: Inner,
     request: Request<Body<B>>,
+    mut bytes: Permit,
 ) -> Result<Result<Response<Body<R>>, Inner::Error>, Panic>
 where
     Inner: Handles<B, R>,
@@ -126,7 +131,7 @@ where
     B: Sent,
     R: Sent,
 {
-    let handled = under(&mut claim, caught(handle(shared, inner, request)));
+    let handled = under(&mut claim, caught(handle(shared, inner, request, &mut bytes)));
     let ended = match tokio::time::timeout(shared.options.handler_timeout, handled).await {
         Ok(Ok(ended)) => ended,
         Ok(Err(panic)) => Ended::Panic(panic),
@@ -134,20 +139,18 @@ where
     };
     match ended {
         Ended::Whole(parts, body) => {
-            let content = Content {
-                headers: headers::kept(&parts.headers, &*shared.options.keeps_header),
-                trailers: body.trailers.clone().unwrap_or_default(),
-                body: body.data.clone(),
-            };
-            let kept = Kept { status: parts.status, content: Some(content) };
+            let kept = shared.kept(&parts, &body);
+            if kept.content.is_none() {
+                shared.counters.not_kept.count();
+            }
             shared.completed(claim.complete_with(record::encode(&kept)).await);
-            Ok(Ok(Response::from_parts(parts, body.into())))
+            Ok(Ok(Response::from_parts(parts, Body::from(body).holding(bytes))))
         }
         Ended::TooLarge(response) => {
             let kept = Kept { status: response.status(), content: None };
             shared.counters.not_kept.count();
             shared.completed(claim.complete_with(record::encode(&kept)).await);
-            Ok(Ok(response))
+            Ok(Ok(response.map(|body| body.holding(bytes))))
         }
         Ended::Released(response) => shared.released(claim, Ok(Ok(response))).await,
         Ended::Error(error) => shared.released(claim, Ok(Err(error))).await,
@@ -161,6 +164,20 @@ where
 }
 
 impl<S: Store> Shared<S> {
+    /// What is kept of a response: its status only, if the rest is too large.
+    fn kept(&self, parts: &Parts, body: &Read) -> Kept {
+        let keeps = &*self.options.keeps_header;
+        let has_content = record::has_content(parts.status);
+        let trailers = body.trailers.clone().filter(|_| has_content).unwrap_or_default();
+        let content = Content {
+            headers: headers::kept(parts.headers.clone(), keeps),
+            trailers: headers::kept_trailers(trailers, keeps),
+            body: if has_content { body.data.clone() } else { Bytes::new() },
+        };
+        let fits = content.bytes() <= self.options.max_response_bytes && content.has_few_fields();
+        Kept { status: parts.status, content: fits.then_some(content) }
+    }
+
     /// The client gets the response either way: what was done is done, and a client that is told otherwise would have it done again.
     fn completed(&self, completed: Result<(), ClaimError>) {
         match completed {
@@ -186,6 +203,7 @@ async fn handle<Inner, S, B, R>(
     shared: &Shared<S>,
     mut inner: Inner,
     request: Request<Body<B>>,
+    bytes: &mut Permit,
 ) -> Ended<R, Inner::Error>
 where
     Inner: Handles<B, R>,
@@ -197,15 +215,22 @@ where
         Ok(response) => response,
         Err(error) => return Ended::Error(error),
     };
-    if !(shared.options.stores)(response.status()) {
+    // An interim response is none that could be sent again.
+    if response.status().is_informational() || !(shared.options.stores)(response.status()) {
         return Ended::Released(response.map(Body::untouched));
     }
     let (parts, body) = response.into_parts();
-    match body::read(body, shared.options.max_response_bytes).await {
+    // What was done is told, whether there is room for it or not.
+    let counted = |more| -> Result<(), Infallible> {
+        bytes.grow_anyway(more);
+        Ok(())
+    };
+    match body::read(body, shared.options.max_response_bytes, counted).await {
         Reading::Whole(body) => Ended::Whole(parts, body),
         Reading::TooLarge(body) => Ended::TooLarge(Response::from_parts(parts, body)),
         // A handler whose response breaks off has failed.
         Reading::Failed(body) => Ended::Released(Response::from_parts(parts, body)),
+        Reading::Full(never) => match never {},
     }
 }
 

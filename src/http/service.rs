@@ -1,15 +1,19 @@
 //! A request's way to the handler: its key, its body, its claim.
 
 use super::body::{self, Body, Reading};
+use super::headers;
 use super::key::{self, IdempotencyKey, KeyError};
 use super::layer::{OnMissing, Shared};
 use super::outgoing_layer::REPLAYED;
 use super::problem::{Problem, Refusal};
+use super::quota::Full;
 use super::record::{self, Content, Kept};
+use super::room::Permit;
 use super::run::{self, Handles, Sent};
 use crate::store::{Fingerprint, Store, StoreError};
 use crate::{Done, Key, Tier, TieredAttempt, TieredClaim, TieredClaimOptions};
 use bytes::Bytes;
+use http::header::TRAILER;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
 use http_body::Body as HttpBody;
@@ -17,7 +21,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -110,7 +113,7 @@ where
         Err(refusal) => return Ok(shared.refuse(&refusal)),
     };
     match shared.admit(name, parts, body).await {
-        Ok(Admitted::Replay(kept)) => Ok(shared.replay(kept)),
+        Ok(Admitted::Replay(kept, bytes)) => Ok(shared.replay(kept, bytes)),
         Ok(Admitted::Run { claim, request, room }) => run::to_its_end(shared, claim, inner, request, room).await,
         Err(refusal) => Ok(shared.refuse(&refusal)),
     }
@@ -137,8 +140,8 @@ impl Name {
 
 #[expect(clippy::large_enum_variant, reason = "it is moved once")]
 enum Admitted<S: Store, B: HttpBody> {
-    Run { claim: TieredClaim<S>, request: Request<Body<B>>, room: OwnedSemaphorePermit },
-    Replay(Kept),
+    Run { claim: TieredClaim<S>, request: Request<Body<B>>, room: Permit },
+    Replay(Kept, Permit),
 }
 
 enum Attempt<S: Store> {
@@ -165,12 +168,13 @@ impl<S: Store> Shared<S> {
 
     /// Reads the request, and claims its key.
     async fn admit<B: Sent>(&self, name: Name, mut parts: Parts, body: B) -> Result<Admitted<S, B>, Refusal> {
-        let room = Arc::clone(&self.room).try_acquire_owned().map_err(|_| {
-            let full = format!("{} requests are in flight", self.options.max_in_flight);
-            Refusal::new(Problem::Busy, full).retry_after(self.options.retry_after)
-        })?;
-        let read = self.read(body).await?;
-        let fingerprint = (self.options.fingerprint)(&parts, &read.data);
+        let scope = name.scope.clone();
+        let reading = self.room.enter(scope.as_ref()).map_err(|full| self.full(full))?;
+        let mut bytes = self.room.no_bytes(scope.as_ref());
+        let read = self.read(body, &mut bytes).await?;
+        // A request that is read slowly has cost nobody a place among those that are handled.
+        let room = reading.run().map_err(|full| self.full(full))?;
+        let fingerprint = self.fingerprint(&parts, &read.data, &room).await;
         match self.attempt(&name, fingerprint).await? {
             Attempt::Claimed(claim) => {
                 parts.extensions.insert(IdempotencyKey {
@@ -179,26 +183,45 @@ impl<S: Store> Shared<S> {
                     token: claim.token(),
                     is_verified: claim.is_verified(),
                 });
-                Ok(Admitted::Run { claim, request: Request::from_parts(parts, read.into()), room })
+                let body = Body::from(read).holding(bytes);
+                Ok(Admitted::Run { claim, request: Request::from_parts(parts, body), room })
             }
             Attempt::Done(None) => {
                 let detail = "it was completed without a response";
                 Err(Refusal::new(Problem::ResponseNotKept, detail))
             }
-            Attempt::Done(Some(record)) => match record::decode(record) {
-                Ok(kept) => Ok(Admitted::Replay(kept)),
-                Err(error) => Err(Refusal::new(Problem::ResponseUnreadable, error.to_string())),
-            },
+            Attempt::Done(Some(record)) => {
+                drop((read, bytes));
+                let mut bytes = self.room.no_bytes(scope.as_ref());
+                bytes.grow(record.len()).map_err(|full| self.full(full))?;
+                match record::decode(record) {
+                    Ok(kept) => Ok(Admitted::Replay(kept, bytes)),
+                    Err(error) => Err(Refusal::new(Problem::ResponseUnreadable, error.to_string())),
+                }
+            }
         }
     }
 
-    async fn read<B: Sent>(&self, body: B) -> Result<body::Read, Refusal> {
+    /// What the request is. Of one scope, one body of some size at a time is looked at: many that
+    /// come at once keep one processor busy, not all of them.
+    async fn fingerprint(&self, parts: &Parts, body: &[u8], room: &Permit) -> Fingerprint {
+        const SMALL: usize = 4 << 10;
+        let turn = if body.len() > SMALL { room.turn() } else { None };
+        let _mine = match &turn {
+            Some(turn) => Some(turn.lock().await),
+            None => None,
+        };
+        (self.options.fingerprint)(parts, body)
+    }
+
+    async fn read<B: Sent>(&self, body: B, bytes: &mut Permit) -> Result<body::Read, Refusal> {
         let (max, patience) = (self.options.max_request_bytes, self.options.body_timeout);
-        match tokio::time::timeout(patience, body::read(body, max)).await {
+        let too_large = || Refusal::new(Problem::BodyTooLarge, format!("expected at most {max} bytes, got more"));
+        match tokio::time::timeout(patience, body::read(body, max, |more| bytes.grow(more))).await {
+            Ok(Reading::Whole(read)) if read.bytes() > max => Err(too_large()),
             Ok(Reading::Whole(read)) => Ok(read),
-            Ok(Reading::TooLarge(_)) => {
-                Err(Refusal::new(Problem::BodyTooLarge, format!("expected at most {max} bytes, got more")))
-            }
+            Ok(Reading::TooLarge(_)) => Err(too_large()),
+            Ok(Reading::Full(full)) => Err(self.full(full)),
             Ok(Reading::Failed(_)) => Err(Refusal::new(Problem::BodyUnreadable, "the body broke off")),
             Err(_) => Err(Refusal::new(Problem::BodyTimeout, format!("expected a body within {patience:?}"))),
         }
@@ -243,6 +266,18 @@ impl<S: Store> Shared<S> {
         }
     }
 
+    /// Who has what one may have is told so; if all together have what there is, everybody is.
+    fn full(&self, full: Full) -> Refusal {
+        let problem = match full {
+            Full::Scope(..) => {
+                self.counters.over_quota.count();
+                Problem::QuotaExceeded
+            }
+            Full::All(..) | Full::Closing => Problem::Busy,
+        };
+        Refusal::new(problem, full.to_string()).retry_after(self.options.retry_after)
+    }
+
     /// What clients are told says no more than the kind: addresses and names of servers are not for them.
     fn store_refusal(&self, error: &StoreError) -> Refusal {
         let detail = format!("the store of keys: {}", error.kind());
@@ -260,18 +295,25 @@ impl<S: Store> Shared<S> {
     }
 
     /// What was kept.
-    fn replay<R: HttpBody>(&self, kept: Kept) -> Response<Body<R>> {
+    fn replay<R: HttpBody>(&self, kept: Kept, bytes: Permit) -> Response<Body<R>> {
         let status = kept.status;
         let Some(Content { headers, trailers, body }) = kept.content else {
             let detail = format!("its status was {}, its body was too large to be kept", status.as_u16());
             return self.refuse(&Refusal::new(Problem::ResponseNotKept, detail));
         };
         self.counters.replayed.count();
+        // Kept by somebody else, perhaps, or under other rules: what is not kept is not sent either.
+        let keeps = &*self.options.keeps_header;
+        let (mut headers, trailers) = (headers::kept(headers, keeps), headers::kept_trailers(trailers, keeps));
+        if let Some(names) = headers::announced(&trailers) {
+            headers.insert(TRAILER, names);
+        }
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
         let trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
-        let mut response = Response::new(body::Read { data: body, trailers }.into());
+        let body = Body::from(body::Read { data: body, trailers }).holding(bytes);
+        let mut response = Response::new(body);
         *response.status_mut() = status;
         *response.headers_mut() = headers;
-        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
         response
     }
 }

@@ -1,8 +1,9 @@
 //! What became of requests, counted.
 
+use super::quota::Amounts;
 use crate::sync::{Ordering, StdAtomicU64};
 
-/// What became of the requests that a layer covers, since it was built.
+/// What became of the requests that a layer covers, since it was built, and what is there now.
 ///
 /// ```
 /// # fn watch(layer: &hapax::http::IdempotencyLayer<hapax::store::InMemoryStore>) {
@@ -29,6 +30,15 @@ pub struct HttpStats {
     pub refused: u64,
     /// Let through without a key.
     pub passed: u64,
+    /// Of those refused: because the one who asked had as much as one scope may have
+    /// ([`Problem::QuotaExceeded`](super::Problem::QuotaExceeded)).
+    pub over_quota: u64,
+    /// Requests now whose bodies are coming.
+    pub reading: u64,
+    /// Requests now whose keys are claimed or waited for, or whose handlers run.
+    pub in_flight: u64,
+    /// Bytes now of requests' and responses' bodies in memory.
+    pub buffered_bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +50,7 @@ pub(super) struct Counters {
     pub(super) replayed: Counter,
     pub(super) refused: Counter,
     pub(super) passed: Counter,
+    pub(super) over_quota: Counter,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +68,7 @@ impl Counter {
 }
 
 impl Counters {
-    pub(super) fn stats(&self) -> HttpStats {
+    pub(super) fn stats(&self, now: Amounts) -> HttpStats {
         HttpStats {
             executed: self.executed.get(),
             released: self.released.get(),
@@ -66,6 +77,10 @@ impl Counters {
             replayed: self.replayed.get(),
             refused: self.refused.get(),
             passed: self.passed.get(),
+            over_quota: self.over_quota.get(),
+            reading: now.reading as u64,
+            in_flight: now.in_flight as u64,
+            buffered_bytes: now.bytes as u64,
         }
     }
 }

@@ -175,7 +175,7 @@ impl Dedup {
     /// # drop(dedup);
     /// let dedup = open()?;
     /// assert!(dedup.check_at("a", at).is_duplicate());
-    /// assert_eq!(dedup.positions(), [(b"topic/3".to_vec(), 4_711_u64.to_be_bytes().to_vec())]);
+    /// assert_eq!(dedup.positions()?, [(b"topic/3".to_vec(), 4_711_u64.to_be_bytes().to_vec())]);
     /// # drop(dedup);
     /// # std::fs::remove_dir_all(directory)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -208,8 +208,16 @@ impl Dedup {
 
     /// Returns the latest position of each source that was [appended](Dedup::append): as recovered,
     /// and as appended since. In the order of the sources' names; none without a journal.
-    pub fn positions(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        self.engine.journal.as_ref().map_or_else(Vec::new, |journal| journal.shared.positions())
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Forked`] in a child of the process that has the journal.
+    #[expect(clippy::type_complexity, reason = "a name of its own would say less than what it is")]
+    pub fn positions(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, JournalError> {
+        match self.engine.journal {
+            Some(_) => Ok(self.journal()?.shared.positions()),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Appends ids whose checks have said that they are to be handled, now that they were: with

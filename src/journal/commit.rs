@@ -10,6 +10,8 @@ use super::writer::Writer;
 use crate::Timestamp;
 use crate::clock::{Stamp, TimeBase};
 use crate::digest::Digest;
+use crate::process::Origin;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
@@ -54,6 +56,10 @@ pub(super) struct Shared {
     pending_bytes_max: usize,
     /// There is no thread: who flushes, writes.
     is_inline: bool,
+    /// The process that may write. In a child of it nothing here is to be locked: the lock may be
+    /// held by a thread that the child does not have.
+    origin: Origin,
+    directory: PathBuf,
 }
 
 /// How things stand.
@@ -68,11 +74,12 @@ pub(super) struct Status {
 }
 
 impl Shared {
-    pub(super) fn new(options: &JournalOptions, writer: Writer, is_inline: bool) -> Self {
+    pub(super) fn new(options: &JournalOptions, writer: Writer, is_inline: bool, origin: Origin) -> Self {
         // So that what has waited fits when all files have expired.
         let half_the_budget = options.max_disk_bytes.map_or(u64::MAX, |bytes| (bytes / 2).max(1 << 16));
         let pending_bytes_max = usize::try_from(half_the_budget).unwrap_or(usize::MAX).min(MAX_PENDING_BYTES);
         Shared {
+            directory: writer.rules.directory.clone(),
             state: Mutex::new(State::new(&writer)),
             writer: Mutex::new(writer),
             work: Condvar::new(),
@@ -81,6 +88,24 @@ impl Shared {
             commit_bytes: options.commit_bytes,
             pending_bytes_max,
             is_inline,
+            origin,
+        }
+    }
+
+    /// Returns an error in a child of the process that has the journal.
+    pub(super) fn must_be_here(&self) -> Result<(), JournalError> {
+        match self.origin.is_surely_here() {
+            true => Ok(()),
+            false => Err(JournalError::Forked { path: self.directory.clone(), process: self.origin.id() }),
+        }
+    }
+
+    /// Returns an error for the journal's directory in a child of the process that has it.
+    pub(super) fn may_write_beside(&self, directory: &Path) -> Result<(), JournalError> {
+        let Err(forked) = self.must_be_here() else { return Ok(()) };
+        match (std::fs::canonicalize(directory), std::fs::canonicalize(&self.directory)) {
+            (Ok(directory), Ok(journal)) if directory != journal => Ok(()),
+            _ => Err(forked),
         }
     }
 
@@ -114,6 +139,10 @@ impl Shared {
     /// is not, is counted.
     #[inline]
     fn append_by(&self, at: Timestamp, push: impl FnOnce(&mut Payload)) {
+        if !self.origin.is_here() {
+            // A child's memory is its own.
+            return;
+        }
         let mut state = self.lock_with_room();
         if state.failed.is_some() && state.pending.bytes().len() >= self.pending_bytes_max {
             let mut dropped = Payload::default();
@@ -127,6 +156,7 @@ impl Shared {
 
     /// Appends a payload as a whole, so that it is in one block; or nothing of it.
     pub(super) fn append_whole(&self, payload: &Payload) -> Result<(), JournalError> {
+        self.must_be_here()?;
         let mut state = self.lock_with_room();
         self.advance(&mut state, payload.latest());
         if let Some(failed) = &state.failed {

@@ -33,7 +33,8 @@ impl Dedup {
     /// directory that is gone. Every later call gets the same, since what a disk has after an error
     /// nobody knows, until [`reopen_journal`](Dedup::reopen_journal) has succeeded or the engine is
     /// built again. (Over its budget of the disk it goes on by itself, when files have expired.)
-    /// [`JournalError::NotConfigured`] without a journal.
+    /// [`JournalError::NotConfigured`] without a journal; [`JournalError::Forked`] in a child of the
+    /// process that has it, at once.
     ///
     /// # Cost
     ///
@@ -102,7 +103,10 @@ impl Dedup {
         status.failed.map_or(Ok(status.appended), Err)
     }
 
+    /// Returns the journal, if there is one and it is this process's.
     pub(super) fn journal(&self) -> Result<&Journal, JournalError> {
-        self.engine.journal.as_deref().ok_or(JournalError::NotConfigured)
+        let journal = self.engine.journal.as_deref().ok_or(JournalError::NotConfigured)?;
+        journal.shared.must_be_here()?;
+        Ok(journal)
     }
 }

@@ -1,6 +1,9 @@
 //! Everything that the journal does to a disk, so that tests can put another one there: one in
 //! memory, any call to which fails.
 
+use super::options::JournalOptions;
+use super::trust::{Writers, has_one_name};
+use crate::process::{Kept, Origin};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -90,9 +93,48 @@ pub(super) fn read_full(file: &mut dyn DiskFile, offset: u64, bytes: &mut [u8]) 
     Ok(done)
 }
 
+/// What a lock says of whoever has it is not longer.
+const HOLDER_BYTES_MAX: u64 = 256;
+
+/// So often it is tried to take a lock that is deleted meanwhile.
+const TRIES_MAX: u32 = 8;
+
 /// The true one.
 pub(super) struct System {
-    pub(super) file_mode: u32,
+    file_mode: u32,
+    origin: Origin,
+    writers: Writers,
+}
+
+impl System {
+    pub(super) fn new(options: &JournalOptions) -> io::Result<Self> {
+        let file_mode = options.file_mode;
+        Ok(System { file_mode, origin: Origin::here()?, writers: Writers::Mode(file_mode) })
+    }
+
+    /// For looking at what there is, whosever that is.
+    pub(super) fn to_look_at() -> io::Result<Self> {
+        Ok(System { writers: Writers::Anybody, ..Self::new(&JournalOptions::new())? })
+    }
+
+    /// The file that a lock is on, if that has its name still.
+    fn take_lock(&self, path: &Path) -> Result<Option<File>, NotLocked> {
+        let options = private(self.file_mode).read(true).create(true).truncate(false).clone();
+        let mut lock = self.writers.open(&options, path).map_err(NotLocked::Io)?;
+        lock.metadata().and_then(|metadata| has_one_name(&metadata)).map_err(NotLocked::Io)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let read = (&mut lock).take(HOLDER_BYTES_MAX).read_to_string(&mut holder);
+                return Err(NotLocked::InUse(if read.is_ok() { holder } else { String::new() }));
+            }
+            Err(TryLockError::Error(error)) => return Err(NotLocked::Io(error)),
+        }
+        let ours = lock.metadata().map(|metadata| identity(&metadata)).map_err(NotLocked::Io)?;
+        let is_ours = fs::symlink_metadata(path).is_ok_and(|metadata| identity(&metadata) == ours);
+        Ok(is_ours.then_some(lock))
+    }
 }
 
 impl Disk for System {
@@ -104,6 +146,7 @@ impl Disk for System {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, self.file_mode | (self.file_mode & 0o444) >> 2);
         builder.create(path)?;
+        self.writers.judge_directory(path)?;
         missing.iter().try_for_each(|made| match made.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => self.sync_directory(parent),
             _ => self.sync_directory(Path::new(".")),
@@ -111,19 +154,12 @@ impl Disk for System {
     }
 
     fn lock(&self, path: &Path, holder: &str) -> Result<Box<dyn Held>, NotLocked> {
-        let mut lock =
-            private(self.file_mode).read(true).create(true).truncate(false).open(path).map_err(NotLocked::Io)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                let read = lock.read_to_string(&mut holder);
-                return Err(NotLocked::InUse(if read.is_ok() { holder } else { String::new() }));
-            }
-            Err(TryLockError::Error(error)) => return Err(NotLocked::Io(error)),
-        }
+        // Somebody may delete it between two steps of ours; hardly ever twice.
+        let taken = (0..TRIES_MAX).find_map(|_| self.take_lock(path).transpose());
+        let deleted = || NotLocked::Io(io::Error::other("it is deleted or replaced again and again"));
+        let mut lock = taken.unwrap_or_else(|| Err(deleted()))?;
         let written = lock.set_len(0).and_then(|()| lock.write_all(holder.as_bytes()));
-        let lock = Lock(lock);
+        let lock = Lock(Kept::new(lock, self.origin));
         written.map_err(NotLocked::Io)?;
         Ok(Box::new(lock))
     }
@@ -133,11 +169,13 @@ impl Disk for System {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(File::open(path)?))
+        Ok(Box::new(self.writers.open(OpenOptions::new().read(true), path)?))
     }
 
     fn open_to_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(OpenOptions::new().read(true).append(true).open(path)?))
+        let file = self.writers.open(OpenOptions::new().read(true).append(true), path)?;
+        has_one_name(&file.metadata()?)?;
+        Ok(Box::new(file))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -162,7 +200,10 @@ impl Disk for System {
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
-        fs::metadata(path).map(|metadata| identity(&metadata))
+        let metadata = fs::symlink_metadata(path)?;
+        // The directory may be named by a link; what is in it is none.
+        let followed = metadata.is_symlink().then(|| fs::metadata(path)).transpose()?;
+        Ok(identity(&followed.filter(fs::Metadata::is_dir).unwrap_or(metadata)))
     }
 }
 
@@ -206,19 +247,12 @@ fn identity(_: &fs::Metadata) -> Identity {
     Identity(0, 0)
 }
 
-struct Lock(File);
+struct Lock(Kept);
 
 impl Held for Lock {
     fn identity(&self) -> io::Result<Identity> {
-        self.0.metadata().map(|metadata| identity(&metadata))
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Closing it is not enough: a child that was forked just now has it open as well, until its
-        // own program begins.
-        let _ = self.0.unlock();
+        let file = self.0.file().ok_or_else(|| io::Error::other("the lock is the parent's"))?;
+        file.metadata().map(|metadata| identity(&metadata))
     }
 }
 
@@ -240,11 +274,11 @@ mod tests {
     #[test]
     fn a_directory_is_given_up_also_if_a_child_still_has_the_lock_open() {
         let path = std::env::temp_dir().join(format!("hapax-lock-{}", std::process::id()));
-        let disk = System { file_mode: 0o600 };
+        let disk = System::new(&JournalOptions::new()).unwrap();
         let file = private(0o600).read(true).create(true).truncate(true).open(&path).unwrap();
         file.try_lock().unwrap();
         let of_a_child = file.try_clone().unwrap();
-        let held = Lock(file);
+        let held = Lock(Kept::new(file, disk.origin));
         assert!(matches!(disk.lock(&path, "me"), Err(NotLocked::InUse(_))));
         drop(held);
         assert!(disk.lock(&path, "me").is_ok());

@@ -1,6 +1,7 @@
 //! Why a journal cannot be opened, or does not go on.
 
 use super::damage::Loss;
+use super::trust::Wrong;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
@@ -29,6 +30,15 @@ pub enum JournalError {
         /// What that one has said of itself.
         holder: String,
     },
+    /// This process is a child that was forked when the engine was built already: the journal is its
+    /// parent's. Checks go on in memory, the child's own; nothing of them is durable, and the
+    /// parent does not know of it. Build the engine after the fork.
+    Forked {
+        /// The journal's directory.
+        path: PathBuf,
+        /// The number of the process that has the journal.
+        process: u32,
+    },
     /// A file cannot be read, written, …
     Io {
         /// What was being done.
@@ -49,6 +59,20 @@ pub enum JournalError {
         /// What it should have.
         expected: String,
     },
+    /// A file or a directory that others may have put there, or can change: a link, a pipe, one of
+    /// another owner, or one that others may write to. Nothing was changed.
+    Untrusted {
+        /// The file or directory.
+        path: PathBuf,
+        /// What of it is wrong.
+        what: &'static str,
+        /// What it has.
+        got: String,
+        /// What it should have.
+        expected: &'static str,
+        /// What can be done about it.
+        remedy: &'static str,
+    },
     /// The next block would take the journal over its budget.
     OverBudget {
         /// The journal's directory.
@@ -58,8 +82,8 @@ pub enum JournalError {
         /// What it may.
         max_disk_bytes: u64,
     },
-    /// The directory, or the file that is being written, was deleted or replaced: what is written
-    /// there is lost. [`reopen_journal`](crate::Dedup::reopen_journal) begins again.
+    /// The directory, its lock, or the file that is being written, was deleted or replaced: what is
+    /// written there is lost, or another process may have come. [`reopen_journal`](crate::Dedup::reopen_journal) begins again.
     Gone {
         /// The path of the one that was.
         path: PathBuf,
@@ -96,7 +120,13 @@ impl JournalError {
     /// For `map_err`.
     pub(super) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| JournalError::Io { doing, path, source: Arc::new(source) }
+        move |source| match Wrong::of(&source) {
+            Some(wrong) => {
+                let Wrong { what, got, expected, remedy } = wrong.clone();
+                JournalError::Untrusted { path, what, got, expected, remedy }
+            }
+            None => JournalError::Io { doing, path, source: Arc::new(source) },
+        }
     }
 }
 
@@ -105,10 +135,24 @@ impl fmt::Display for JournalError {
         match self {
             JournalError::NotConfigured => f.write_str("nothing is durable: the engine was built without a journal"),
             JournalError::InUse { path, holder } => write!(f, "the journal {} is in use by {holder}", path.display()),
+            JournalError::Forked { path, process } => write!(
+                f,
+                "the journal {} is that of process {process}, of which process {} is a fork: nothing is durable here. Build the \
+                 engine after the fork, with a directory for each process",
+                path.display(),
+                std::process::id()
+            ),
             JournalError::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
             JournalError::NotOurs { path, what, got, expected } => {
                 write!(f, "{}: {what} is {got}, expected {expected}", path.display())
             }
+            JournalError::Untrusted { path, what, got, expected, remedy } => write!(
+                f,
+                "{}: {what} is {got}, expected {expected}. Nothing was changed. {}{}",
+                path.display(),
+                remedy[..1].to_uppercase(),
+                &remedy[1..]
+            ),
             JournalError::OverBudget { path, bytes, max_disk_bytes } => write!(
                 f,
                 "the journal {} would take {bytes} bytes, option `journal.max_disk_bytes` is {max_disk_bytes}",
@@ -116,7 +160,8 @@ impl fmt::Display for JournalError {
             ),
             JournalError::Gone { path } => write!(
                 f,
-                "{} was deleted or replaced while it was in use: what is written there is lost",
+                "{} was deleted or replaced while it was in use: what is written there is lost, or another process may have \
+                 come",
                 path.display()
             ),
             JournalError::Damaged { path, what, offset, defects, files_lost, blocks_lost, ids_lost } => write!(

@@ -5,12 +5,13 @@ use super::commit::Shared;
 use super::error::JournalError;
 use super::options::{Damage, JournalOptions, SyncMode};
 use super::payload::{Kind, Payload};
-use super::recovery::{Found, Recovered, Reopening};
+use super::recovery::{Found, Recovered, Reopening, Told};
 use super::simulated::{Call, Fault, Simulated};
 use super::writer::{Rules, Writer};
 use crate::Timestamp;
 use crate::clock::{Clocks, Machine, SharedTimeBase, Stamp};
-use crate::digest::Digest;
+use crate::digest::{Digest, DigestKey, DigestKind};
+use crate::process::Origin;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub(super) fn second(n: u64) -> Stamp {
     Stamp { reading: Timestamp::from_secs(n).into(), tick: n }
 }
 
+const KEY: DigestKey = DigestKey { kind: DigestKind::Keyed, bits: 7 };
+
 /// The number of ids that a run of the test appends, each a second after the one before and flushed
 /// by itself.
 const IDS: u64 = 30;
@@ -44,7 +47,7 @@ const RETENTION: Duration = Duration::from_secs(12);
 pub(super) fn rules(segment_length: Duration, retention: Duration) -> Rules {
     Rules {
         directory: directory().into(),
-        seed: 7,
+        key: KEY,
         salt: 8,
         sync: SyncMode::Disk,
         max_disk_bytes: None,
@@ -56,14 +59,19 @@ pub(super) fn rules(segment_length: Duration, retention: Duration) -> Rules {
 }
 
 fn reopening(damage: Damage) -> Reopening {
-    Reopening { damage, sync: SyncMode::Disk, seed: 7, boot: 4, wall_nanos: 5 }
+    // (Nothing is over, as these tests count what is there.)
+    let retention = std::time::Duration::MAX;
+    Reopening { damage, sync: SyncMode::Disk, key: KEY, boot: 4, wall_nanos: 5, retention, is_empty: true }
 }
 
 /// Opens what there is; the ids in it.
 pub(super) fn open(disk: &Simulated, damage: Damage) -> Result<(Found, Recovered, Vec<u64>), JournalError> {
     let found = Found::open(Arc::new(disk.of_this_boot()), directory(), &machine())?;
     let mut ids = Vec::new();
-    let recovered = found.replay(&reopening(damage), |run| ids.extend(run.ids().map(|id| id.place)))?;
+    let recovered = found.replay(&reopening(damage), |told| match told {
+        Told::Run(run) => ids.extend(run.ids().map(|id| id.place)),
+        Told::Time(_) => {}
+    })?;
     Ok((found, recovered, ids))
 }
 
@@ -77,7 +85,7 @@ pub(super) fn go_on(
     let rules = Rules { salt: recovered.salt, ..rules };
     let start = std::mem::take(&mut recovered.start);
     let writer = Writer::new(found.disk, found.lock, rules, start)?;
-    Ok((Arc::new(Shared::new(&JournalOptions::new(), writer, true)), recovered, ids))
+    Ok((Arc::new(Shared::new(&JournalOptions::new(), writer, true, Origin::here().unwrap())), recovered, ids))
 }
 
 pub(super) fn stop(shared: &Shared) {

@@ -31,6 +31,7 @@ impl Future for Flush {
             Ok(shared) => Arc::clone(shared),
             Err(error) => return Poll::Ready(Err(error.clone())),
         };
+        shared.must_be_here()?;
         let mut state = shared.lock();
         let outcome = state.outcome(self.target);
         if let Poll::Ready(Ok(())) = outcome {
@@ -50,7 +51,9 @@ impl Future for Flush {
 
 impl Drop for Flush {
     fn drop(&mut self) {
-        if let (Ok(shared), Some(number)) = (&self.journal, self.waker) {
+        if let (Ok(shared), Some(number)) = (&self.journal, self.waker)
+            && shared.must_be_here().is_ok()
+        {
             shared.lock().wakers.remove(&number);
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! segment   header, block, block, …
-//! header    96 bytes: magic 8 | byte order 4 | version 4 | seed 8 | salt 8 | number 8 | created 8 | ids 8
-//!           | boot 8 | time's offset 8 | time's kind 8 | zero 8 | checksum 8
+//! header    104 bytes: magic 8 | byte order 4 | version 4 | kind of digests 8 | their key 16 | salt 8 | number 8
+//!           | created 8 | ids 8 | boot 8 | time's offset 8 | time's kind 8 | checksum 8
 //! block     88 bytes: magic 4 | payload bytes 4 | number 8 | skipped 8 | ids 8 | first 8 | ids before the first 8
 //!           | latest time 8 | clocks: engine 8, wall 8, since boot 8 | checksum 8, then the payload: run, run, …
 //! run       24 bytes: time 8 | lag 8 | count 4 | kind 1 | zero 3, then
@@ -12,8 +12,8 @@
 //!           how time is counted: offset 8 | kind 8 (count is 16)
 //!           ids accepted with a fingerprint: 32 bytes an id: place 8 | mark 8 | digest with it 16 (count is twice as many)
 //!           nothing, if all ids were forgotten, or if it says what time it is
-//! mark      80 bytes: magic 8 | byte order 4 | version 4 | seed 8 | salt 8 | clean 8 | number 8 | ids 8 | first 8
-//!           | ids before the first 8 | checksum 8
+//! mark      96 bytes: magic 8 | byte order 4 | version 4 | kind of digests 8 | their key 16 | salt 8 | clean 8
+//!           | number 8 | ids 8 | first 8 | ids before the first 8 | checksum 8
 //! ```
 //!
 //! A block is what is written and synced at once. Its checksum covers its header and payload under
@@ -31,26 +31,27 @@
 
 use crate::Timestamp;
 use crate::clock::{Clocks, TimeBase};
+use crate::digest::DigestKey;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-pub(super) const HEADER_BYTES: usize = 96;
+pub(super) const HEADER_BYTES: usize = 104;
 pub(super) const BLOCK_HEADER_BYTES: usize = 88;
 pub(super) const RUN_HEADER_BYTES: usize = 24;
 pub(super) const ID_BYTES: usize = 16;
-pub(super) const MARK_BYTES: usize = 80;
+pub(super) const MARK_BYTES: usize = 96;
 
 const MAGIC: [u8; 8] = *b"HAPAXJNL";
 const MARK_MAGIC: [u8; 8] = *b"HAPAXMRK";
 pub(super) const BLOCK_MAGIC: [u8; 4] = *b"hxbk";
 /// Reads as another number on a machine that writes the other way round.
 const BYTE_ORDER: u32 = 0x0102_0304;
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// What a segment begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     /// Of the digests: secret, therefore the files are private.
-    pub(super) seed: u64,
+    pub(super) key: DigestKey,
     /// Of the checksums: random, one for all of a journal.
     pub(super) salt: u64,
     /// Of its first block.
@@ -81,8 +82,9 @@ impl Header {
     /// The header of another kind of file.
     pub(super) fn encode_as(&self, magic: [u8; 8]) -> [u8; HEADER_BYTES] {
         let time = [self.time.offset_nanos as u64, self.time.kind];
-        let words = [self.seed, self.salt, self.number, self.created, self.ids, self.boot, time[0], time[1], 0];
-        seal(magic, words)
+        let [kind, low, high] = self.key.words();
+        let Header { salt, number, created, ids, boot, .. } = *self;
+        seal(magic, [kind, low, high, salt, number, created, ids, boot, time[0], time[1]])
     }
 
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, NotOurs> {
@@ -90,16 +92,17 @@ impl Header {
     }
 
     pub(super) fn decode_as(bytes: &[u8; HEADER_BYTES], magic: [u8; 8]) -> Result<Self, NotOurs> {
-        let [seed, salt, number, created, ids, boot, offset, kind, _] = unseal::<9>(bytes, magic)?;
-        let time = TimeBase { offset_nanos: offset as i64, kind };
-        Ok(Header { seed, salt, number, created, ids, boot, time })
+        let [kind, low, high, salt, number, created, ids, boot, offset, time] = unseal::<10>(bytes, magic)?;
+        let (key, time) = (digest_key([kind, low, high])?, TimeBase { offset_nanos: offset as i64, kind: time });
+        within_reach([number, ids])?;
+        Ok(Header { key, salt, number, created, ids, boot, time })
     }
 }
 
 /// The point that a journal has come to for certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    pub(super) seed: u64,
+    pub(super) key: DigestKey,
     pub(super) salt: u64,
     /// True if all before `number` is there, and nothing was written from it on. Otherwise a file
     /// was begun with it.
@@ -115,12 +118,34 @@ pub(super) struct Mark {
 impl Mark {
     pub(super) fn encode(&self) -> [u8; MARK_BYTES] {
         let clean = u64::from(self.is_clean);
-        seal(MARK_MAGIC, [self.seed, self.salt, clean, self.number, self.ids, self.first, self.first_ids])
+        let [kind, low, high] = self.key.words();
+        seal(MARK_MAGIC, [kind, low, high, self.salt, clean, self.number, self.ids, self.first, self.first_ids])
     }
 
     pub(super) fn decode(bytes: &[u8; MARK_BYTES]) -> Result<Self, NotOurs> {
-        let [seed, salt, clean, number, ids, first, first_ids] = unseal::<7>(bytes, MARK_MAGIC)?;
-        Ok(Mark { seed, salt, is_clean: clean != 0, number, ids, first, first_ids })
+        let [kind, low, high, salt, clean, number, ids, first, first_ids] = unseal::<9>(bytes, MARK_MAGIC)?;
+        within_reach([number, ids, first, first_ids])?;
+        Ok(Mark { key: digest_key([kind, low, high])?, salt, is_clean: clean != 0, number, ids, first, first_ids })
+    }
+}
+
+fn digest_key(words: [u64; 3]) -> Result<DigestKey, NotOurs> {
+    DigestKey::from_words(words).ok_or_else(|| NotOurs {
+        what: "kind of digests",
+        got: words[0].to_string(),
+        expected: "1 or 2".into(),
+    })
+}
+
+/// No journal comes to this number, nor to so many ids, in a thousand years: so what is added to
+/// them has no end to reach.
+pub(super) const REACH: u64 = 1 << 62;
+
+/// Checks numbers that a file says, of which somebody else may have made the checksum.
+fn within_reach<const N: usize>(numbers: [u64; N]) -> Result<(), NotOurs> {
+    match numbers.into_iter().find(|&number| number >= REACH) {
+        None => Ok(()),
+        Some(got) => Err(NotOurs { what: "number", got: got.to_string(), expected: format!("less than {REACH}") }),
     }
 }
 
@@ -149,7 +174,9 @@ fn unseal<const WORDS: usize>(bytes: &[u8], magic: [u8; 8]) -> Result<[u64; WORD
         return wrong("byte order", &format_args!("{order:#x}"), &format_args!("{BYTE_ORDER:#x}"));
     }
     if version != VERSION {
-        let expected = format_args!("{VERSION}: this program reads no other; begin another journal, or snapshot");
+        let expected = format_args!(
+            "{VERSION}: this program reads no other (the keys of digests were shorter); begin another journal, or snapshot"
+        );
         return wrong("version", &version, &expected);
     }
     let end = bytes.len() - 8;
@@ -207,7 +234,10 @@ impl BlockHeader {
         let latest = Timestamp::from_nanos(latest);
         let payload_bytes = u32_at(bytes, 4);
         let header = BlockHeader { payload_bytes, number, skipped, ids, first, first_ids, latest, clocks, checksum };
-        (bytes[..4] == BLOCK_MAGIC).then_some(header)
+        // Whoever stands for others has nothing of its own, and those have numbers.
+        let may_skip = skipped == 0 || (skipped <= number && payload_bytes == 0);
+        let is_possible = may_skip && within_reach([number, ids, first, first_ids]).is_ok();
+        (bytes[..4] == BLOCK_MAGIC && is_possible).then_some(header)
     }
 
     pub(super) fn holds(&self, payload: &[u8], salt: u64) -> bool {
@@ -246,8 +276,9 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
+    const KEY: DigestKey = DigestKey { kind: crate::digest::DigestKind::Keyed, bits: 1 << 64 | 2 };
     const HEADER: Header = Header {
-        seed: 1,
+        key: KEY,
         salt: 2,
         number: 3,
         created: 4,
@@ -255,7 +286,7 @@ mod tests {
         boot: 6,
         time: TimeBase { offset_nanos: -7, kind: 1 },
     };
-    const MARK: Mark = Mark { seed: 1, salt: 2, is_clean: true, number: 3, ids: 4, first: 5, first_ids: 6 };
+    const MARK: Mark = Mark { key: KEY, salt: 2, is_clean: true, number: 3, ids: 4, first: 5, first_ids: 6 };
 
     #[test]
     fn headers_and_marks_are_what_they_were_made_of() {
@@ -285,9 +316,28 @@ mod tests {
     }
 
     #[test]
+    fn numbers_that_no_journal_reaches_are_refused_with_a_right_checksum_too() {
+        for beyond in [REACH, i64::MAX as u64, u64::MAX] {
+            for header in [Header { number: beyond, ..HEADER }, Header { ids: beyond, ..HEADER }] {
+                assert_eq!(Header::decode(&header.encode()).unwrap_err().what, "number");
+            }
+            for mark in [Mark { number: beyond, ..MARK }, Mark { first_ids: beyond, ..MARK }] {
+                assert_eq!(Mark::decode(&mark.encode()).unwrap_err().what, "number");
+            }
+            let skipping = BlockHeader { number: 5, skipped: 6, ..BlockHeader::default() };
+            assert_eq!(BlockHeader::decode(&skipping.encode()), None, "more blocks than there are numbers");
+            let skipping = BlockHeader { number: 5, skipped: 5, ..BlockHeader::default() };
+            assert_eq!(BlockHeader::decode(&skipping.encode()), Some(skipping));
+            assert_eq!(BlockHeader::decode(&skipping.seal(b"run", 99).encode()), None);
+            let block = BlockHeader { number: beyond, ..BlockHeader::default() }.seal(b"", 99);
+            assert_eq!(BlockHeader::decode(&block.encode()), None);
+        }
+    }
+
+    #[test]
     fn a_block_holds_its_payload_only() {
         let clocks = Clocks { engine: Timestamp::from_secs(7), wall_nanos: 8, boot_nanos: 9 };
-        let (skipped, ids, first, first_ids) = (1, 2, 3, 4);
+        let (skipped, ids, first, first_ids) = (0, 2, 3, 4);
         let latest = Timestamp::from_secs(1);
         let block = BlockHeader { number: 7, skipped, ids, first, first_ids, latest, clocks, ..BlockHeader::default() };
         let block = block.seal(b"payload", 99);
@@ -298,7 +348,8 @@ mod tests {
         for bit in 32..8 * BLOCK_HEADER_BYTES {
             let mut bytes = block.encode();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(!BlockHeader::decode(&bytes).unwrap().holds(b"payload", 99), "bit {bit}");
+            let block = BlockHeader::decode(&bytes);
+            assert!(block.is_none_or(|block| !block.holds(b"payload", 99)), "bit {bit}");
         }
     }
 }

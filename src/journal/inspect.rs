@@ -80,8 +80,7 @@ pub struct RunInfo {
 /// [`JournalError::NotOurs`] and [`JournalError::Io`]. What is damaged or torn is no error.
 pub fn inspect(directory: impl AsRef<Path>) -> Result<Inspection, JournalError> {
     let directory = directory.as_ref();
-    // Permissions are for what is written.
-    let disk = System { file_mode: 0o600 };
+    let disk = System::to_look_at().map_err(JournalError::io("watch for forks of", directory))?;
     let listing = list(&disk, directory)?;
     let mut runs_of: Vec<Vec<RunInfo>> = vec![Vec::new(); listing.files.len()];
     let survey = survey(&disk, &listing, |file, run| {

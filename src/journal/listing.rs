@@ -6,6 +6,7 @@ use super::error::JournalError;
 use super::format::{HEADER_BYTES, Header, NotOurs};
 use super::mark;
 use super::writer::{is_segment, number_of};
+use crate::digest::DigestKey;
 use std::path::{Path, PathBuf};
 
 /// A file that is called as ours are.
@@ -33,7 +34,7 @@ pub(super) struct Listing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Keys {
-    pub(super) seed: u64,
+    pub(super) key: DigestKey,
     pub(super) salt: u64,
 }
 
@@ -49,7 +50,7 @@ pub(super) fn list(disk: &dyn Disk, directory: &Path) -> Result<Listing, Journal
     }
     let mark = mark::read(disk, directory)?;
     let mut keys = match &mark {
-        mark::Found::Here(mark) => Some(Keys { seed: mark.seed, salt: mark.salt }),
+        mark::Found::Here(mark) => Some(Keys { key: mark.key, salt: mark.salt }),
         _ => None,
     };
     for (path, _, header) in &headers {
@@ -99,6 +100,11 @@ impl Listing {
     ) -> Result<(), JournalError> {
         let wrong = match header {
             Ok(header) => {
+                if let Some(named) = number_of(&path).filter(|&named| named != header.number) {
+                    // The file that is to have this name one day would take its place.
+                    let (got, expected) = (header.number.to_string(), format!("{named}, as its name says"));
+                    return Err(JournalError::NotOurs { path, what: "number of the first block", got, expected });
+                }
                 self.files.push(Listed { path, number: header.number, size, header: Ok(header) });
                 return Ok(());
             }
@@ -151,14 +157,14 @@ fn read_header(disk: &dyn Disk, path: &Path) -> Result<(u64, Result<Header, NotO
 
 /// Checks that a file belongs to the others.
 fn same_journal(path: &Path, header: &Header, keys: &mut Option<Keys>) -> Result<(), JournalError> {
-    let theirs = Keys { seed: header.seed, salt: header.salt };
+    let theirs = Keys { key: header.key, salt: header.salt };
     let keys = keys.get_or_insert(theirs);
     if *keys == theirs {
         return Ok(());
     }
     Err(JournalError::NotOurs {
         path: path.into(),
-        what: if keys.seed == theirs.seed { "salt" } else { "seed" },
+        what: if keys.key == theirs.key { "salt" } else { "key" },
         // Secret, as it is.
         got: "another one".into(),
         expected: "that of the engine, and of the other files".into(),

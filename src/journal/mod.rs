@@ -5,8 +5,9 @@
 //! make it durable in groups, through [`writer`] and [`disk`]; [`format`] is what is on the disk,
 //! with a [`mark`] that says how far it has come. [`recovery`] reads it again: [`listing`] finds
 //! the files, [`scan`] their blocks, [`survey`] all that there is, [`verdict`] what is missing of
-//! it, and [`salvage`] keeps what is whole. [`reopen`] goes on after a failure. [`snapshot`] is all
-//! of the memory in one file. [`dedup`] is what users see.
+//! it, [`replay`] what of it an engine is told, and [`salvage`] keeps what is whole. [`reopen`] goes
+//! on after a failure. [`trust`] says which files are used at all. [`snapshot`] is all of the memory
+//! in one file. [`dedup`] is what users see.
 
 mod append;
 mod commit;
@@ -20,6 +21,8 @@ mod error;
 mod faults;
 mod flush;
 mod format;
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(crate) mod fuzzing;
 mod inspect;
 mod listing;
 mod mark;
@@ -27,17 +30,20 @@ mod options;
 mod payload;
 mod recovery;
 mod reopen;
+mod replay;
 #[cfg(test)]
 mod restarts;
 mod salvage;
 mod scan;
-#[cfg(test)]
+#[cfg(any(fuzzing, test))]
+#[cfg_attr(fuzzing, allow(dead_code, reason = "tests use the rest"))]
 pub(crate) mod simulated;
 pub(crate) mod sizing;
 mod snapshot;
 mod state;
 mod stats;
 mod survey;
+mod trust;
 mod verdict;
 mod writer;
 
@@ -58,11 +64,12 @@ use self::commit::Shared;
 pub(crate) use self::disk::Disk;
 use self::disk::System;
 use self::payload::Kind;
-use self::recovery::{Found, Reopening};
+use self::recovery::{Found, Reopening, Told};
 use self::writer::{Rules, Writer};
 use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
-use crate::digest::Digest;
+use crate::digest::{Digest, DigestKey, WantedKey};
 use crate::engine::Engine;
+use crate::process::Origin;
 use crate::rules::{Rule, obeys};
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{Error, Timestamp};
@@ -100,12 +107,13 @@ pub(crate) struct Opened {
     options: JournalOptions,
     machine: Machine,
     is_inline: bool,
+    origin: Origin,
 }
 
 impl Opened {
     pub(crate) fn new(directory: &Path, options: JournalOptions, machine: Machine) -> Result<Self, Error> {
         options.validate()?;
-        let disk = Arc::new(System { file_mode: options.file_mode });
+        let disk = Arc::new(System::new(&options).map_err(JournalError::io("watch for forks of", directory))?);
         let surroundings = Surroundings {
             disk,
             machine,
@@ -119,7 +127,8 @@ impl Opened {
     pub(crate) fn on(surroundings: Surroundings, directory: &Path, options: JournalOptions) -> Result<Self, Error> {
         options.validate()?;
         let Surroundings { disk, machine, is_inline, .. } = surroundings;
-        Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline })
+        let origin = Origin::here().map_err(JournalError::io("watch for forks of", directory))?;
+        Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline, origin })
     }
 
     /// Returns the machine that it is written on.
@@ -127,19 +136,34 @@ impl Opened {
         self.machine.clone()
     }
 
-    /// The seed that its digests were made with, if it has any.
-    pub(crate) fn seed(&self, wanted: Option<u64>) -> Result<Option<u64>, Error> {
-        Ok(self.found.seed(wanted)?)
+    /// Returns the key that its digests were made with, if it has any, and if it is what is wanted.
+    pub(crate) fn key(&self, wanted: WantedKey) -> Result<Option<DigestKey>, Error> {
+        Ok(self.found.key(wanted)?)
     }
 
     /// Tells an engine what the journal has, and goes on from there.
-    pub(crate) fn replay(self, engine: &Engine, seed: u64, retention: Duration) -> Result<Journal, Error> {
-        let Opened { found, options, machine, is_inline } = self;
+    /// `is_empty`: it remembers nothing yet.
+    pub(crate) fn replay(
+        self,
+        engine: &Engine,
+        key: DigestKey,
+        retention: Duration,
+        is_empty: bool,
+    ) -> Result<Journal, Error> {
+        let Opened { found, options, machine, is_inline, origin } = self;
         let mut digests = Vec::new();
         let wall_nanos = (machine.clocks)().wall_nanos;
-        let reopening = Reopening { damage: options.damage, sync: options.sync, seed, boot: machine.boot, wall_nanos };
+        let (damage, sync, boot) = (options.damage, options.sync, machine.boot);
+        let reopening = Reopening { damage, sync, key, boot, wall_nanos, retention, is_empty };
         let mut latest_event = 0;
-        let recovered = found.replay(&reopening, |run| {
+        let recovered = found.replay(&reopening, |told| {
+            let run = match told {
+                Told::Run(run) => run,
+                Told::Time(time) => {
+                    latest_event = latest_event.max(time.as_nanos());
+                    return engine.window.advance(time.into());
+                }
+            };
             let at = if obeys(Rule::ExactTimes) { engine.window.within_a_tick(run.at) } else { run.at };
             latest_event = latest_event.max(at.time.as_nanos());
             match run.kind {
@@ -162,15 +186,14 @@ impl Opened {
                     engine.clear_tiers();
                     engine.claims.clear();
                 }
-                Kind::Time => engine.window.advance(at),
-                Kind::Position | Kind::TimeBase => {}
+                Kind::Time | Kind::Position | Kind::TimeBase => {}
             }
         })?;
         let time = Arc::new(SharedTimeBase::default());
         time.set(recovered.resumed.base);
         let rules = Rules {
             directory: found.directory.clone(),
-            seed,
+            key,
             salt: recovered.salt,
             sync: options.sync,
             max_disk_bytes: options.max_disk_bytes,
@@ -181,7 +204,7 @@ impl Opened {
         };
         let directory = found.directory;
         let writer = Writer::new(found.disk, found.lock, rules, recovered.start)?;
-        let shared = Arc::new(Shared::new(&options, writer, is_inline));
+        let shared = Arc::new(Shared::new(&options, writer, is_inline, origin));
         let thread = shared.start().map_err(JournalError::io("start the thread of", &directory))?;
         let (recovery, resumed, deferred) = (recovered.recovery, recovered.resumed, options.deferred);
         let latest_event = StdAtomicU64::new(latest_event);
@@ -262,6 +285,12 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
+        if self.shared.must_be_here().is_err() {
+            // Neither the thread nor the directory is this process's, and a lock may never be
+            // given back. (A handle of a thread that is not there must not be let go of, either.)
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.shared.close();
         if let Some(thread) = self.thread.take() {
             // If it has panicked, nobody is left to be told.

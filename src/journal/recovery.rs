@@ -9,12 +9,15 @@ use super::listing::{Keys, Listing, list};
 use super::mark;
 use super::options::{Damage, SyncMode};
 use super::payload::Run;
+use super::replay::{Replay, Step, Useful};
 use super::salvage;
-use super::survey::{Survey, survey};
+use super::survey::{Survey, again, survey};
 use super::verdict::{Judged, Verdict, judge};
 use super::writer::{Segment, Start, lock};
+use crate::Timestamp;
 use crate::clock::{ClockStep, Clocks, Machine, TimeBase};
-use crate::digest::Digester;
+use crate::digest::{DigestKey, WantedKey};
+use crate::random;
 use crate::rules::{Rule, obeys};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -109,27 +112,21 @@ impl Found {
         Ok(Found { disk, directory: directory.into(), listing, lock })
     }
 
-    /// The seed of the digests in it, if there are any; `wanted`, if somebody insists on one.
-    pub(super) fn seed(&self, wanted: Option<u64>) -> Result<Option<u64>, JournalError> {
-        let theirs = self.listing.keys.map(|keys| keys.seed);
-        match (wanted, theirs) {
-            (Some(wanted), Some(theirs)) if wanted != theirs => Err(JournalError::NotOurs {
-                path: self.listing.files.first().map_or_else(|| self.directory.clone(), |file| file.path.clone()),
-                what: "seed",
-                // Secret, as it is.
-                got: "another one".into(),
-                expected: "that of the engine, and of the other files".into(),
-            }),
-            _ => Ok(wanted.or(theirs)),
-        }
+    /// Returns the key of the digests in it, if there are any, and if it is what is wanted.
+    pub(super) fn key(&self, wanted: WantedKey) -> Result<Option<DigestKey>, JournalError> {
+        let Some(Keys { key, .. }) = self.listing.keys else { return Ok(None) };
+        let Some([what, got, expected]) = wanted.differs(key) else { return Ok(Some(key)) };
+        let path = self.listing.files.first().map_or_else(|| self.directory.clone(), |file| file.path.clone());
+        Err(JournalError::NotOurs { path, what, got: got.into(), expected: expected.into() })
     }
 
-    /// Reads what is valid of each file, in order. Then, and not if damage is refused, what a crash
-    /// has left is cleaned up.
-    pub(super) fn replay(&self, rules: &Reopening, mut each: impl FnMut(&Run<'_>)) -> Result<Recovered, JournalError> {
+    /// Reads what is valid of each file, in order, twice: first to know what there is, then, and not
+    /// if damage is refused, to tell what is of use. Then what a crash has left is cleaned up.
+    pub(super) fn replay(&self, rules: &Reopening, mut each: impl FnMut(Told<'_>)) -> Result<Recovered, JournalError> {
         let began = Instant::now();
         let disk = &*self.disk;
-        let survey = survey(disk, &self.listing, |_, run| each(run))?;
+        let mut useful = Useful::default();
+        let survey = survey(disk, &self.listing, |_, run| useful.note(run))?;
         let mut verdict = judge(&survey, &self.listing.mark, &self.directory);
         if !obeys(Rule::GapsAreKnown) {
             verdict.defects.clear();
@@ -141,9 +138,17 @@ impl Found {
             let (files_lost, blocks_lost, ids_lost) = (files, blocks, ids);
             return Err(JournalError::Damaged { path, what, offset, defects, files_lost, blocks_lost, ids_lost });
         }
-        let salt = self.listing.keys.map_or_else(Digester::random_seed, |keys| keys.salt);
+        let mut replay = Replay::new(useful, rules.retention, rules.is_empty);
+        again(disk, &self.listing, |run| {
+            if let Step::Tell(time) = replay.step(run) {
+                time.into_iter().for_each(|time| each(Told::Time(time)));
+                each(Told::Run(run));
+            }
+        })?;
+        replay.end().into_iter().for_each(|time| each(Told::Time(time)));
+        let salt = self.listing.keys.map_or_else(random::any, |keys| keys.salt);
         let mut recovery = self.report(&survey, &verdict);
-        let keys = Keys { seed: rules.seed, salt };
+        let keys = Keys { key: rules.key, salt };
         let remove = |path: &Path| disk.remove(path).map_err(JournalError::io("delete", path));
         self.listing.leftovers.iter().try_for_each(|path| remove(path))?;
         if !verdict.defects.is_empty() {
@@ -178,12 +183,12 @@ impl Found {
     }
 
     /// Cleans up what a crash has left at the end, and what is left to go on with.
-    fn tidy(&self, verdict: &Verdict, Keys { seed, salt }: Keys, rules: &Reopening) -> Result<Start, JournalError> {
+    fn tidy(&self, verdict: &Verdict, Keys { key, salt }: Keys, rules: &Reopening) -> Result<Start, JournalError> {
         let disk = &*self.disk;
         let Verdict { number, ids, first, first_ids, .. } = *verdict;
         let mut is_clean =
             matches!(self.listing.mark, mark::Found::Here(mark) if mark.is_clean && mark.number == number);
-        let mark = Mark { seed, salt, is_clean: true, number, ids, first, first_ids };
+        let mark = Mark { key, salt, is_clean: true, number, ids, first, first_ids };
         let has_nothing = |file: &&Judged| file.blocks == 0;
         let empty: Vec<_> = verdict.files.iter().filter(has_nothing).collect();
         // First, since where the mark says that all is well half a block is damage.
@@ -227,9 +232,20 @@ impl Found {
 pub(super) struct Reopening {
     pub(super) damage: Damage,
     pub(super) sync: SyncMode,
-    pub(super) seed: u64,
+    pub(super) key: DigestKey,
     pub(super) boot: u64,
     pub(super) wall_nanos: u64,
+    /// How much older than the latest what is over is.
+    pub(super) retention: Duration,
+    /// True if the engine remembers nothing yet.
+    pub(super) is_empty: bool,
+}
+
+/// What an engine is told of a journal.
+pub(super) enum Told<'r> {
+    Run(&'r Run<'r>),
+    /// It is this time, at least.
+    Time(Timestamp),
 }
 
 impl Verdict {

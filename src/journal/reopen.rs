@@ -3,11 +3,12 @@
 use super::commit::Shared;
 use super::disk::Identity;
 use super::error::JournalError;
+use super::format::HEADER_BYTES;
 use super::options::SyncMode;
-use super::writer::{LOCK, Segment, Watch, Writer, lock};
+use super::writer::{LOCK, Segment, Watch, Writer, is_segment, lock, number_of};
 use crate::Dedup;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +56,9 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// Why it cannot go on; then it is as it was, and can be tried again.
+    /// [`JournalError::InUse`] or [`JournalError::NotOurs`] if the lock was gone, and another process
+    /// has, or had, the directory meanwhile. [`JournalError::Forked`] in a child of the process that
+    /// has the journal. Else why it cannot go on; then it is as it was, and can be tried again.
     /// [`JournalError::NotConfigured`] without a journal.
     pub fn reopen_journal(&self) -> Result<Reopened, JournalError> {
         self.journal()?.shared.reopen()
@@ -113,7 +116,7 @@ impl Writer {
                 false => self.old.push_back(segment),
             }
         }
-        self.watch = Arc::new(Watch { directory: self.watch.directory.clone(), file: None });
+        self.watch = Arc::new(Watch { file: None, ..Watch::clone(&self.watch) });
         if !self.is_marked {
             // Whoever opens a directory that was made again would miss its mark.
             self.write_mark(true)?;
@@ -141,12 +144,18 @@ impl Writer {
         self.disk.create_directory(&directory).map_err(JournalError::io("create", &directory))?;
         let lock_path = directory.join(LOCK);
         let held = self.lock.as_ref().and_then(|lock| lock.identity().ok());
-        if held.is_none() || held != self.disk.identity(&lock_path).ok() {
-            self.lock = Some(lock(&*self.disk, &directory, &self.rules.machine)?);
-            self.is_marked = false;
-        }
+        let held = match self.lock.take() {
+            Some(lock) if held.is_some() && held == self.disk.identity(&lock_path).ok() => lock,
+            _ => {
+                let taken = lock(&*self.disk, &directory, &self.rules.machine)?;
+                self.is_marked = false;
+                self.nobody_else_has_written()?;
+                taken
+            }
+        };
         let identity = self.disk.identity(&directory).map_err(JournalError::io("look at", &directory))?;
-        self.watch = Arc::new(Watch { directory: (directory, identity), file: None });
+        self.watch = Arc::new(Watch::of(&*held, (directory, identity))?);
+        self.lock = Some(held);
 
         let mut lost = Lost::default();
         let mut upto = self.ids;
@@ -171,6 +180,28 @@ impl Writer {
             }
         }
         Ok(lost)
+    }
+
+    /// Looks for files of another process, which has come while the lock was not there: what it has
+    /// written would be overwritten.
+    fn nobody_else_has_written(&self) -> Result<(), JournalError> {
+        let directory = &self.rules.directory;
+        let paths = self.disk.list(directory).map_err(JournalError::io("read", directory))?;
+        let is_known = |path: &PathBuf| self.segments().any(|segment| segment.path == *path);
+        for path in paths.into_iter().filter(|path| is_segment(path) && !is_known(path)) {
+            let mut file = self.disk.open(&path).map_err(JournalError::io("open", &path))?;
+            let size = file.size().map_err(JournalError::io("read", &path))?;
+            // One of ours that could not be begun has no more than a header.
+            if size > HEADER_BYTES as u64 || number_of(&path) != Some(self.number) {
+                return Err(JournalError::NotOurs {
+                    path,
+                    what: "its writer",
+                    got: "another process, which came while the lock was gone".into(),
+                    expected: "this one: build the engine again".into(),
+                });
+            }
+        }
+        Ok(())
     }
 
     fn exists(&self, path: &Path, expected: Option<Identity>) -> Result<bool, JournalError> {

@@ -44,10 +44,10 @@ impl Mender<'_> {
     /// until the mark says so.)
     fn mend(&self, file: &Judged) -> Result<PathBuf, JournalError> {
         let path = &file.path;
-        let Keys { seed, salt } = self.keys;
+        let Keys { key, salt } = self.keys;
         let (number, ids) = (file.number, file.first_ids);
         let header = file.header.map_or_else(
-            || Header { seed, salt, number, created: self.rules.wall_nanos, ids, boot: 0, time: Default::default() },
+            || Header { key, salt, number, created: self.rules.wall_nanos, ids, boot: 0, time: Default::default() },
             |header| Header { number, ids, ..header },
         );
         let new = self.write_new(path, &header, |to| self.copy(file, to))?;
@@ -58,10 +58,10 @@ impl Mender<'_> {
 
     /// A file in the place of one that is missing.
     fn stand_in(&self, missing: &Missing) -> Result<(), JournalError> {
-        let Keys { seed, salt } = self.keys;
+        let Keys { key, salt } = self.keys;
         let Segment { path, first: number, first_ids: ids, .. } = segment_of(self.directory, missing);
         let created = self.rules.wall_nanos;
-        let header = Header { seed, salt, number, created, ids, boot: 0, time: Default::default() };
+        let header = Header { key, salt, number, created, ids, boot: 0, time: Default::default() };
         let new =
             self.write_new(&path, &header, |to| self.write(to, &path, &missing.block.seal(&[], salt).encode()))?;
         self.replace(&new, &path)

@@ -16,6 +16,10 @@ pub(super) enum Item<'p> {
 /// The number of bytes that are read of a file at a time, at least.
 const CHUNK: usize = 1 << 20;
 
+/// For each byte of a file so many are looked at, at most, of what claims to be a block and is none:
+/// by accident that is hardly ever found, but somebody may have written it.
+const WORK_MAX: u64 = 8;
+
 /// A file through a buffer.
 struct Reader<'f> {
     file: &'f mut dyn DiskFile,
@@ -64,6 +68,17 @@ impl Reader<'_> {
         Ok(Ok((header, payload)))
     }
 
+    /// Returns the number of bytes that must be looked at to know what is at an offset.
+    fn claimed(&mut self, offset: u64) -> io::Result<u64> {
+        let left = self.size - offset;
+        if left < BLOCK_HEADER_BYTES as u64 {
+            return Ok(left);
+        }
+        let header = self.slice(offset, BLOCK_HEADER_BYTES)?.first_chunk().and_then(BlockHeader::decode);
+        let payload_bytes = header.map_or(0, |header| u64::from(header.payload_bytes));
+        Ok(if payload_bytes > left { 0 } else { BLOCK_HEADER_BYTES as u64 + payload_bytes })
+    }
+
     /// Returns the offset at which the next block may begin, from an offset on.
     fn next_magic(&mut self, mut offset: u64) -> io::Result<u64> {
         const MAGIC: usize = BLOCK_MAGIC.len();
@@ -81,11 +96,26 @@ impl Reader<'_> {
 
 /// Goes through a file after its header. How long the file is.
 pub(super) fn scan(file: &mut dyn DiskFile, salt: u64, each: &mut dyn FnMut(Item<'_>)) -> io::Result<u64> {
+    scan_counting(file, salt, &mut 0, each)
+}
+
+/// The same; counts the bytes of what only claims to be a block.
+fn scan_counting(
+    file: &mut dyn DiskFile,
+    salt: u64,
+    work: &mut u64,
+    each: &mut dyn FnMut(Item<'_>),
+) -> io::Result<u64> {
     let size = file.size()?;
     let mut reader = Reader { file, size, offset: 0, bytes: Vec::new() };
     let mut offset = HEADER_BYTES as u64;
     let mut bad = None;
     while offset < size {
+        if *work > WORK_MAX * (size + CHUNK as u64) {
+            bad.get_or_insert((offset, "too much of it claims to be a block, and is none"));
+            break;
+        }
+        let claimed = reader.claimed(offset)?;
         match reader.block(offset, salt)? {
             Ok((header, payload)) => {
                 if let Some((from, reason)) = bad.take() {
@@ -95,6 +125,7 @@ pub(super) fn scan(file: &mut dyn DiskFile, salt: u64, each: &mut dyn FnMut(Item
                 offset += (BLOCK_HEADER_BYTES + payload.len()) as u64;
             }
             Err(reason) => {
+                *work += claimed;
                 bad.get_or_insert((offset, reason));
                 offset = reader.next_magic(offset + 1)?;
             }
@@ -104,4 +135,102 @@ pub(super) fn scan(file: &mut dyn DiskFile, salt: u64, each: &mut dyn FnMut(Item
         each(Item::Bad { offset: from, bytes: size - from, reason });
     }
     Ok(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::disk::{DiskFile, Identity};
+    use crate::journal::payload::Payload;
+
+    const SALT: u64 = 99;
+
+    /// A file that counts what is read of it.
+    struct Counting {
+        bytes: Vec<u8>,
+        read: u64,
+    }
+
+    impl DiskFile for Counting {
+        fn size(&mut self) -> io::Result<u64> {
+            Ok(self.bytes.len() as u64)
+        }
+
+        fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+            let rest = &self.bytes[offset as usize..];
+            let n = rest.len().min(bytes.len());
+            bytes[..n].copy_from_slice(&rest[..n]);
+            self.read += n as u64;
+            Ok(n)
+        }
+
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            unreachable!("it is only read")
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            unreachable!("it is only read")
+        }
+
+        fn truncate(&mut self, _: u64) -> io::Result<()> {
+            unreachable!("it is only read")
+        }
+
+        fn identity(&mut self) -> io::Result<Identity> {
+            unreachable!("it is only read")
+        }
+    }
+
+    /// Scans a file; the numbers of its blocks, and how many bytes were read and hashed.
+    fn scanned(bytes: Vec<u8>) -> (Vec<u64>, u64, u64) {
+        let mut file = Counting { bytes, read: 0 };
+        let (mut numbers, mut work) = (Vec::new(), 0);
+        scan_counting(&mut file, SALT, &mut work, &mut |item| {
+            if let Item::Block { header, .. } = item {
+                numbers.push(header.number);
+            }
+        })
+        .unwrap();
+        (numbers, file.read, work)
+    }
+
+    fn block(number: u64) -> Vec<u8> {
+        let mut payload = Payload::default();
+        payload.push_position(b"source", b"position");
+        let header = BlockHeader { number, ..BlockHeader::default() }.seal(payload.bytes(), SALT);
+        [&header.encode()[..], payload.bytes()].concat()
+    }
+
+    /// Bytes each of whose blocks claims all of the rest, and is none.
+    fn claiming(size: usize) -> Vec<u8> {
+        let mut bytes = vec![0; size];
+        for at in (0..size - BLOCK_HEADER_BYTES).step_by(BLOCK_HEADER_BYTES) {
+            bytes[at..at + 4].copy_from_slice(&BLOCK_MAGIC);
+            let rest = (size - at - BLOCK_HEADER_BYTES) as u32;
+            bytes[at + 4..at + 8].copy_from_slice(&rest.to_le_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn blocks_behind_what_is_none_are_found() {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes.extend(block(1));
+        bytes.extend(claiming(5_000));
+        bytes.extend(block(2));
+        assert_eq!(scanned(bytes).0, [1, 2]);
+    }
+
+    #[test]
+    fn what_only_claims_to_be_a_block_costs_what_the_files_length_justifies() {
+        for size in [400_000, 4_000_000] {
+            let mut bytes = vec![0; HEADER_BYTES];
+            bytes.extend(claiming(size));
+            let length = bytes.len() as u64;
+            let (numbers, read, hashed) = scanned(bytes);
+            assert!(numbers.is_empty());
+            let most = (WORK_MAX + 2) * (length + CHUNK as u64);
+            assert!(hashed <= most && read <= 2 * most, "{length} bytes: {read} were read, {hashed} hashed");
+        }
+    }
 }

@@ -14,6 +14,8 @@
 //! end       a = ids, b = sections so far                  nothing is missing
 //! ```
 
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(super) mod fuzzing;
 mod reading;
 mod writing;
 
@@ -22,7 +24,7 @@ pub(crate) use self::reading::Snapshot;
 use self::writing::write;
 use super::error::JournalError;
 use crate::Dedup;
-use crate::digest::Digester;
+use crate::random;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -85,13 +87,17 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// [`JournalError::Io`]; then an older file is as it was.
+    /// [`JournalError::Io`]; then an older file is as it was. [`JournalError::Forked`] for a file in
+    /// the journal's directory, in a child of the process that has that.
     ///
     /// # Cost
     ///
     /// About 17 bytes an id, and a read of the window's whole memory; the history as it is.
     pub fn snapshot(&self, path: impl AsRef<Path>) -> Result<u64, JournalError> {
         let path = path.as_ref();
+        if let Some(journal) = &self.engine.journal {
+            journal.shared.may_write_beside(directory_of(path))?;
+        }
         let temporary = sibling(path);
         let written = write(&self.engine, &temporary).and_then(|ids| {
             fs::rename(&temporary, path).map_err(JournalError::io("rename to", path))?;
@@ -109,12 +115,16 @@ impl Dedup {
 /// Where a file is written before it takes its place.
 fn sibling(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.{:x}.new", std::process::id(), Digester::random_seed()));
+    name.push(format!(".{}.{:x}.new", std::process::id(), random::any()));
     path.with_file_name(name)
 }
 
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn sync_directory(path: &Path) -> Result<(), JournalError> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     if !cfg!(unix) {
         return Ok(());
     }

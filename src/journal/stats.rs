@@ -40,14 +40,37 @@ pub struct JournalStats {
     /// The number of times that it went on after a failure: by itself, or
     /// [reopened](crate::Dedup::reopen_journal).
     pub reopened: u64,
-    /// Why nothing becomes durable any more, if that is so.
+    /// Why nothing becomes durable any more, if that is so. In a
+    /// [child](crate::JournalError::Forked) of the process that has the journal it is known of
+    /// nothing else but [`recovery`](JournalStats::recovery).
     pub failed: Option<JournalError>,
     /// What was found when it was opened.
     pub recovery: Recovery,
 }
 
+impl JournalStats {
+    /// Of a journal that is another process's.
+    fn unknown() -> Self {
+        JournalStats {
+            appended: Position::default(),
+            durable: Position::default(),
+            pending_bytes: 0,
+            disk_bytes: 0,
+            segments: 0,
+            commits: 0,
+            dropped: 0,
+            reopened: 0,
+            failed: None,
+            recovery: Recovery::default(),
+        }
+    }
+}
+
 impl Journal {
     pub(crate) fn stats(&self) -> JournalStats {
+        if let Err(forked) = self.shared.must_be_here() {
+            return JournalStats { failed: Some(forked), recovery: self.recovery.clone(), ..JournalStats::unknown() };
+        }
         let status = self.shared.status();
         JournalStats {
             appended: status.appended,

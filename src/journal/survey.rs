@@ -89,36 +89,77 @@ pub(super) fn survey(
     mut each: impl FnMut(usize, &Run<'_>),
 ) -> Result<Survey, JournalError> {
     let mut survey = Survey::default();
-    let Some(Keys { salt, .. }) = listing.keys else {
+    if listing.keys.is_none() {
         return Ok(survey);
-    };
-    // Of the next block, if there was one.
+    }
     let mut next = 0;
     for (i, listed) in listing.files.iter().enumerate() {
         if let Ok(header) = listed.header {
             survey.time = header.time;
         }
         survey.boot = listed.header.map_or(0, |header| header.boot);
-        let path = &listed.path;
-        let mut file = disk.open(path).map_err(JournalError::io("open", path))?;
         let mut pieces = Vec::new();
-        let scanned = scan(file.as_mut(), salt, &mut |item| match item {
+        in_file(disk, listing, i, &mut next, &mut |item| match item {
             Item::Bad { offset, bytes, reason } => pieces.push(Piece::Bad(Bad { offset, bytes, reason })),
             Item::Block { offset, header, payload } => {
                 let bytes = (BLOCK_HEADER_BYTES + payload.len()) as u64;
-                if header.start() < next {
-                    let reason = "a block has a number that was there before";
-                    return pieces.push(Piece::Bad(Bad { offset, bytes, reason }));
-                }
-                next = header.number.saturating_add(1);
                 let accepted = survey.take(payload, &mut |run| each(i, run));
                 add(&mut pieces, offset, bytes, header, accepted);
             }
-        });
-        scanned.map_err(JournalError::io("read", path))?;
+        })?;
         survey.files.push(Surveyed { listed: listed.clone(), pieces });
     }
     Ok(survey)
+}
+
+/// Goes through all runs again, as they were when it was surveyed.
+pub(super) fn again(disk: &dyn Disk, listing: &Listing, mut each: impl FnMut(&Run<'_>)) -> Result<(), JournalError> {
+    let mut next = 0;
+    (0..listing.files.len()).try_for_each(|i| {
+        in_file(disk, listing, i, &mut next, &mut |item| {
+            if let Item::Block { payload, .. } = item {
+                runs(payload).flatten().for_each(|run| each(&run));
+            }
+        })
+    })
+}
+
+/// Goes through a file. `next` is the number of the next block, if there was one.
+fn in_file(
+    disk: &dyn Disk,
+    listing: &Listing,
+    i: usize,
+    next: &mut u64,
+    each: &mut dyn FnMut(Item<'_>),
+) -> Result<(), JournalError> {
+    let Some(Keys { salt, .. }) = listing.keys else { return Ok(()) };
+    let listed = &listing.files[i];
+    let path = &listed.path;
+    let mut file = disk.open(path).map_err(JournalError::io("open", path))?;
+    let first = listed.header.map_or(0, |file| file.number);
+    let scanned = scan(file.as_mut(), salt, &mut |item| match item {
+        Item::Block { offset, header, payload } => {
+            let bytes = (BLOCK_HEADER_BYTES + payload.len()) as u64;
+            match misplaced(&header, first, *next) {
+                Some(reason) => each(Item::Bad { offset, bytes, reason }),
+                None => {
+                    *next = header.number.saturating_add(1);
+                    each(Item::Block { offset, header, payload });
+                }
+            }
+        }
+        bad => each(bad),
+    });
+    scanned.map_err(JournalError::io("read", path)).map(|_| ())
+}
+
+/// Returns what is wrong with the number of a block in a file that begins with `first`, if that is.
+fn misplaced(header: &BlockHeader, first: u64, next: u64) -> Option<&'static str> {
+    if header.start() < next {
+        return Some("a block has a number that was there before");
+    }
+    // (What stands for blocks that are lost may be in a file that was begun later.)
+    (!header.is_stand_in() && header.number < first).then_some("a block has a number from before its file")
 }
 
 impl Survey {

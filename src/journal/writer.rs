@@ -4,12 +4,13 @@
 use super::append::Positions;
 use super::disk::{Disk, DiskFile, Held, Identity, NotLocked, write_all};
 use super::error::JournalError;
-use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Mark};
+use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Mark, REACH};
 use super::mark;
 use super::options::SyncMode;
 use super::payload::Payload;
 use crate::Timestamp;
 use crate::clock::{Machine, SharedTimeBase};
+use crate::digest::DigestKey;
 use crate::rules::{Rule, obeys};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -36,7 +37,7 @@ pub(super) struct Segment {
 #[derive(Clone)]
 pub(super) struct Rules {
     pub(super) directory: PathBuf,
-    pub(super) seed: u64,
+    pub(super) key: DigestKey,
     pub(super) salt: u64,
     pub(super) sync: SyncMode,
     pub(super) max_disk_bytes: Option<u64>,
@@ -94,18 +95,28 @@ pub(super) struct Current {
     pub(super) began: Timestamp,
 }
 
-/// The directory and the file that must still be there for what is written to be found again.
+/// The directory and the file that must still be there for what is written to be found again, and
+/// the lock, for it to be this process's alone.
+#[derive(Clone)]
 pub(super) struct Watch {
     pub(super) directory: (PathBuf, Identity),
+    pub(super) lock: (PathBuf, Identity),
     pub(super) file: Option<(PathBuf, Identity)>,
 }
 
 impl Watch {
+    /// Of a directory without a file that is being written.
+    pub(super) fn of(lock: &dyn Held, directory: (PathBuf, Identity)) -> Result<Self, JournalError> {
+        let path = directory.0.join(LOCK);
+        let identity = lock.identity().map_err(JournalError::io("look at", &path))?;
+        Ok(Watch { directory, lock: (path, identity), file: None })
+    }
+
     pub(super) fn verify(&self, disk: &dyn Disk) -> Result<(), JournalError> {
         if !obeys(Rule::LookForDirectory) {
             return Ok(());
         }
-        for (path, identity) in std::iter::once(&self.directory).chain(&self.file) {
+        for (path, identity) in [&self.directory, &self.lock].into_iter().chain(&self.file) {
             match disk.identity(path) {
                 Ok(now) if now == *identity => {}
                 Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -130,7 +141,7 @@ impl Writer {
         let latest = old.iter().map(|segment| segment.latest).max().unwrap_or_default();
         let directory = rules.directory.clone();
         let identity = disk.identity(&directory).map_err(JournalError::io("look at", &directory))?;
-        let watch = Arc::new(Watch { directory: (directory, identity), file: None });
+        let watch = Arc::new(Watch::of(&*lock, (directory, identity))?);
         let (old, expired, current, lock) = (old.into(), Vec::new(), None, Some(lock));
         let is_broken = false;
         Ok(Writer {
@@ -236,9 +247,9 @@ impl Writer {
             created => created,
         }
         .map_err(JournalError::io("create", &path))?;
-        let Rules { seed, salt, sync, ref machine, ref time, .. } = self.rules;
+        let Rules { key, salt, sync, ref machine, ref time, .. } = self.rules;
         let (created, boot) = ((machine.clocks)().wall_nanos, machine.boot);
-        let header = Header { seed, salt, number: self.number, created, ids: self.ids, boot, time: time.get() };
+        let header = Header { key, salt, number: self.number, created, ids: self.ids, boot, time: time.get() };
         write_all(file.as_mut(), &header.encode()).map_err(JournalError::io("write", &path))?;
         if sync == SyncMode::Disk {
             file.sync().map_err(JournalError::io("sync", &path))?;
@@ -247,7 +258,7 @@ impl Writer {
         }
         self.write_mark(false)?;
         let identity = file.identity().map_err(JournalError::io("look at", &path))?;
-        self.watch = Arc::new(Watch { file: Some((path.clone(), identity)), directory: self.watch.directory.clone() });
+        self.watch = Arc::new(Watch { file: Some((path.clone(), identity)), ..Watch::clone(&self.watch) });
         let (first, first_ids) = (self.number, self.ids);
         let segment = Segment { path, bytes: HEADER_BYTES as u64, latest: self.latest, first, first_ids };
         Ok(Current { file, segment, identity, began: self.latest })
@@ -261,12 +272,12 @@ impl Writer {
     }
 
     pub(super) fn write_mark(&mut self, is_clean: bool) -> Result<(), JournalError> {
-        let Rules { seed, salt, sync, ref directory, .. } = self.rules;
+        let Rules { key, salt, sync, ref directory, .. } = self.rules;
         // Files that have expired are needed until the block is durable that says so: what they say
         // of positions is only there.
         let needed = self.expired.first().map(|oldest| (oldest.first, oldest.first_ids));
         let (first, first_ids) = needed.unwrap_or_else(|| self.oldest());
-        let mark = Mark { seed, salt, is_clean, number: self.number, ids: self.ids, first, first_ids };
+        let mark = Mark { key, salt, is_clean, number: self.number, ids: self.ids, first, first_ids };
         mark::write(&*self.disk, directory, &mark, sync)?;
         (self.is_clean, self.is_marked) = (is_clean, true);
         Ok(())
@@ -390,6 +401,6 @@ pub(super) fn is_segment(path: &Path) -> bool {
 
 /// The number in a file's name, if we have named it.
 pub(super) fn number_of(path: &Path) -> Option<u64> {
-    let number = path.file_stem()?.to_str()?.parse().ok()?;
+    let number = path.file_stem()?.to_str()?.parse().ok().filter(|&number| number < REACH)?;
     (path.file_name()?.to_str()? == name(number)).then_some(number)
 }

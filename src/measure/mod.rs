@@ -36,6 +36,8 @@ mod case;
 mod compare;
 mod drive;
 mod figures;
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(crate) mod fuzzing;
 mod gate;
 mod gauge;
 mod interval;

@@ -50,6 +50,8 @@
 mod connection;
 mod dead;
 mod errors;
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(crate) mod fuzzing;
 pub mod inbox;
 mod message;
 mod outage;

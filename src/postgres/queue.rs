@@ -175,8 +175,13 @@ pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
         id: column(row, "id")?,
         key: column(row, "key")?,
         payload: column(row, "payload")?,
-        attempts: u32::try_from(column::<i32>(row, "attempts")?).unwrap_or(0),
+        attempts: attempts(column(row, "attempts")?),
     })
+}
+
+/// Attempts as the server has them, which has no unsigned numbers: none, if it has a negative one.
+pub(super) fn attempts(kept: i32) -> u32 {
+    kept.try_into().unwrap_or(0)
 }
 
 pub(super) fn column<'r, T: FromSql<'r>>(row: &'r Row, name: &str) -> Result<T, StoreError> {

@@ -102,6 +102,21 @@ pub(super) fn decode(bytes: &[u8], backend: &'static str) -> Result<Kept, StoreE
     Ok(Kept { state, token, fingerprint, until })
 }
 
+/// Does what the fuzz target `records` does with a record: what is one, is written as it was.
+#[cfg(any(fuzzing, test))]
+pub(super) fn fuzz(bytes: &[u8]) -> bool {
+    match decode(bytes, "fuzzing") {
+        Ok(kept) => {
+            assert_eq!(encode(&kept), bytes);
+            true
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+            false
+        }
+    }
+}
+
 /// Takes so many bytes.
 fn number<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (bytes, after) = rest.split_first_chunk()?;

@@ -38,10 +38,14 @@ mod record;
 
 mod in_memory;
 
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(crate) mod fuzzing;
+
 #[cfg(feature = "moka")]
 mod budgeted;
 
-#[cfg(any(feature = "fjall", feature = "sqlite"))]
+#[cfg(any(feature = "fjall", feature = "sqlite", fuzzing, miri))]
+#[cfg_attr(any(fuzzing, miri), allow(dead_code, reason = "without a store it is only tested"))]
 mod codec;
 #[cfg(any(feature = "fjall", feature = "sqlite"))]
 mod committer;

@@ -132,7 +132,7 @@ impl<I: Id + ?Sized> Strategy<I> for HapaxHistory {
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
         let history = History::new(plan.window, possible(history_rate(plan), plan)?, plan.live)?;
-        Ok(HapaxHistory { digester: Digester::random(), history })
+        Ok(HapaxHistory { digester: Digester::random()?, history })
     }
 
     #[inline(always)]

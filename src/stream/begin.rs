@@ -8,6 +8,7 @@ use super::run::Run;
 use super::source::Source;
 use crate::TieredDedup;
 use crate::store::{Store, StoreError};
+use crate::tiered::Note;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -53,9 +54,15 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }
         self.calls.acknowledging.clone_from(&tickets);
         let (engine, source, messages) = (&self.consumer.engine, self.source, self.messages.of(&tickets));
+        // What is done has no attempts any more.
+        let notes = tickets.iter().filter_map(|&ticket| self.messages.get(ticket)?.note.clone()).collect();
         self.calls.acknowledge = Some(Box::pin(async move {
             match engine.flush().await {
-                Ok(()) => (tickets, Ok(source.acknowledge(&messages).await)),
+                Ok(()) => {
+                    let acknowledged = source.acknowledge(&messages).await;
+                    Note::forget(notes).await;
+                    (tickets, Ok(acknowledged))
+                }
                 Err(error) => (tickets, Err(error)),
             }
         }));

@@ -1,23 +1,30 @@
-//! One message in its handler, as a task: the lease is renewed, a panic is a failure, and a stop ends it.
+//! One message in its handler, as a task: its attempt is counted, the lease is renewed, a panic is a failure, and a stop ends it.
 
 use super::delivery::{Delivery, Handler};
-use super::stats::Counts;
-use crate::store::Store;
-use crate::{TieredClaim, unwind};
+use super::stats::{Counts, Event};
+use super::tally::{Counting, Tally};
+use crate::back_off::BackOff;
+use crate::store::{Store, StoreError};
+use crate::tiered::Note;
+use crate::{TieredClaim, Token, unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 /// How a message left its handler.
 pub(super) enum Ended<S: Store> {
     /// It is handled, and its claim is to be completed.
     Done(Option<TieredClaim<S>>),
     /// It failed, and so did its claim.
-    Failed { why: String, panicked: bool },
+    Failed { why: String, panicked: bool, attempt: u32 },
     /// It failed for the last time. The claim is held until the message is put aside.
     Exhausted { why: String, panicked: bool, claim: Option<TieredClaim<S>> },
+    /// It was not handled: all its attempts have begun before. The claim is held until it is put aside.
+    Overdue { why: String, claim: Option<TieredClaim<S>> },
+    /// It was not handled: the store does not say which attempt it is, and will not if it is asked again soon.
+    Uncounted(StoreError),
     /// Somebody else has the id.
     Lost,
     /// It was told to stop, and the claim is released.
@@ -26,63 +33,222 @@ pub(super) enum Ended<S: Store> {
 
 /// What is to be handled.
 pub(super) struct Work<S: Store, M> {
-    pub(super) handler: Handler<M>,
-    pub(super) delivery: Delivery<M>,
+    pub(super) task: Task<M>,
     pub(super) claim: Option<TieredClaim<S>>,
-    /// For how long nobody gets the id after a failure.
-    pub(super) retry_after: Duration,
     pub(super) stop: oneshot::Receiver<()>,
+}
+
+/// The same, but for what ends it.
+pub(super) struct Task<M> {
+    pub(super) handler: Handler<M>,
+    pub(super) message: Arc<M>,
+    pub(super) token: Token,
+    pub(super) counting: Counting,
+    pub(super) max_attempts: u32,
+    pub(super) back_off: BackOff,
+    /// Whoever may be the one that has killed its process is at its last attempt alone.
+    pub(super) alone: Arc<Semaphore>,
     pub(super) counts: Arc<Counts>,
 }
 
+/// How far it has come, also if it was stopped there.
+#[derive(Default)]
+struct Progress {
+    /// As the store was told, or perhaps was, when this attempt began.
+    begun: Option<Tally>,
+    /// Since when the handler runs.
+    since: Option<Instant>,
+    failure: Option<Failure>,
+}
+
+struct Failure {
+    why: String,
+    panicked: bool,
+    attempt: u32,
+    is_last: bool,
+}
+
+/// What the task came to by itself.
+enum Worked {
+    /// Its handler has ended, and has failed if there is a failure.
+    Handled,
+    Overdue(u32),
+    Uncounted(StoreError),
+}
+
+/// What ends it before.
+enum Interrupted {
+    Stopped,
+    Lost,
+}
+
 impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
-    pub(super) async fn run(mut self) -> Ended<S> {
-        let (is_last, begun) = (self.delivery.is_last, Instant::now());
-        let (handler, delivery) = (self.handler, self.delivery);
-        let stopped = {
-            // The handler is called where its panics are caught, and dropped before the claim ends.
-            let attempt = delivery.attempt;
-            let handling = self.counts.in_a_span(async move { handler(delivery).await }, attempt);
-            let mut handling = pin!(unwind::caught(handling));
-            let mut lost = pin!(lost(self.claim.as_mut()));
-            let mut stop = pin!(self.stop);
+    pub(super) async fn run(self) -> Ended<S> {
+        let Work { task, mut claim, stop } = self;
+        let mut progress = Progress::default();
+        let worked = {
+            // The handler is dropped before the claim ends.
+            let mut working = pin!(task.work(&mut progress));
+            let mut lost = pin!(lost(claim.as_mut()));
+            let mut stop = pin!(stop);
             std::future::poll_fn(move |cx| {
                 // First, since one that must not begin any more is told so before its handler is called.
                 if stop.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Err(Ended::Stopped));
+                    return Poll::Ready(Err(Interrupted::Stopped));
                 }
                 if lost.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Err(Ended::Lost));
+                    return Poll::Ready(Err(Interrupted::Lost));
                 }
-                handling.as_mut().poll(cx).map(Ok)
+                working.as_mut().poll(cx).map(Ok)
             })
             .await
         };
-        self.counts.meters.handled(begun.elapsed());
-        match (stopped, self.claim) {
-            (Ok(Ok(Ok(()))), claim) => Ended::Done(claim),
-            (Ok(failed), claim) => {
-                let (why, panicked) = match failed {
-                    Ok(error) => (error.err().unwrap_or_default(), false),
-                    Err(panic) => (format!("the handler panicked: {}", unwind::said(&*panic)), true),
-                };
-                match (is_last, claim) {
-                    (true, claim) => Ended::Exhausted { why, panicked, claim },
-                    (false, Some(claim)) => {
-                        // If that fails, the lease ends by itself, and the message comes again all the same.
-                        let _ = claim.fail(self.retry_after).await;
-                        Ended::Failed { why, panicked }
-                    }
-                    (false, None) => Ended::Failed { why, panicked },
-                }
-            }
-            (Err(ended), Some(claim)) => {
-                // The same; and of a claim that was lost there is nothing to release.
-                let _ = claim.release().await;
-                ended
-            }
-            (Err(ended), None) => ended,
+        if let Some(since) = progress.since {
+            task.counts.meters.handled(since.elapsed());
         }
+        if let Some(failure) = progress.failure {
+            return failed(failure, claim, task.back_off).await;
+        }
+        match worked {
+            Ok(Worked::Handled) => Ended::Done(claim),
+            Ok(Worked::Overdue(began)) => {
+                let max = task.max_attempts;
+                Ended::Overdue { why: format!("{began} of {max} attempts have begun, and none has handled it"), claim }
+            }
+            Ok(Worked::Uncounted(error)) => released(claim, Ended::Uncounted(error)).await,
+            Err(Interrupted::Stopped) => {
+                task.take_back(progress.begun).await;
+                released(claim, Ended::Stopped).await
+            }
+            // Whoever has the id now also has its count: this attempt stays in it.
+            Err(Interrupted::Lost) => released(claim, Ended::Lost).await,
+        }
+    }
+}
+
+async fn failed<S: Store>(failure: Failure, claim: Option<TieredClaim<S>>, back_off: BackOff) -> Ended<S> {
+    let Failure { why, panicked, attempt, is_last } = failure;
+    if is_last {
+        return Ended::Exhausted { why, panicked, claim };
+    }
+    if let Some(claim) = claim {
+        // If that fails, the lease ends by itself, and the message comes again all the same.
+        let _ = claim.fail(back_off.after(attempt)).await;
+    }
+    Ended::Failed { why, panicked, attempt }
+}
+
+async fn released<S: Store>(claim: Option<TieredClaim<S>>, ended: Ended<S>) -> Ended<S> {
+    if let Some(claim) = claim {
+        // The same; and of a claim that was lost there is nothing to release.
+        let _ = claim.release().await;
+    }
+    ended
+}
+
+impl<M: Send + Sync + 'static> Task<M> {
+    async fn work(&self, progress: &mut Progress) -> Worked {
+        let (attempt, _alone) = match self.begin(progress).await {
+            Ok(begun) => begun,
+            Err(worked) => return worked,
+        };
+        let is_last = attempt >= self.max_attempts;
+        let (message, token) = (Arc::clone(&self.message), self.token);
+        let delivery = Delivery { message, token, attempt, is_last };
+        let since = Instant::now();
+        progress.since = Some(since);
+        // It is called where its panics are caught.
+        let handling = self.counts.in_a_span(async move { (self.handler)(delivery).await }, attempt);
+        let handled = unwind::caught(handling).await;
+        progress.since = None;
+        self.counts.meters.handled(since.elapsed());
+        let (why, panicked) = match handled {
+            Ok(Ok(())) => return Worked::Handled,
+            Ok(Err(why)) => (why, false),
+            Err(panic) => (format!("the handler panicked: {}", unwind::said(&*panic)), true),
+        };
+        let failure = progress.failure.insert(Failure { why, panicked, attempt, is_last });
+        if !is_last {
+            failure.is_last = self.count_failed(progress.begun).await;
+        }
+        Worked::Handled
+    }
+
+    /// Which attempt it is, once that is known, and the store knows that it has begun.
+    async fn begin(&self, progress: &mut Progress) -> Result<(u32, Option<SemaphorePermit<'_>>), Worked> {
+        let note = match &self.counting {
+            Counting::Here(failures) => return Ok((failures.saturating_add(1), None)),
+            Counting::WhenFailed(_) => return Ok((1, None)),
+            Counting::Before(note) => note,
+        };
+        let tally = self.read(note).await.map_err(Worked::Uncounted)?;
+        if tally.began >= self.max_attempts {
+            return Err(Worked::Overdue(tally.began));
+        }
+        let begun = tally.with_one_begun();
+        // Of those that were in progress when a process died, one may have killed it, and would take the others with it: they must not all be convicted.
+        let is_tried = tally.is_suspect() && begun.began >= self.max_attempts;
+        let alone = if is_tried { self.alone.acquire().await.ok() } else { None };
+        progress.begun = Some(begun);
+        self.write(note, begun).await.map_err(Worked::Uncounted)?;
+        Ok((begun.began, alone))
+    }
+
+    /// Counts a failure, where that is done in the store; whether it was the last one that there may be.
+    async fn count_failed(&self, begun: Option<Tally>) -> bool {
+        match (&self.counting, begun) {
+            (Counting::WhenFailed(note), _) => {
+                // Copies of the message may have been tried, which the broker counts apart.
+                let Ok(tally) = self.read(note).await else { return false };
+                let failed = tally.with_one_begun().with_one_failed();
+                // If the store cannot be told, there is one attempt more.
+                let _ = self.write(note, failed).await;
+                failed.began >= self.max_attempts
+            }
+            (Counting::Before(note), Some(begun)) => {
+                // It is counted; this only says that it has killed nobody.
+                let _ = note.write(begun.with_one_failed().encode(), self.at_least()).await;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// An attempt that was stopped is none, if the store can be told.
+    async fn take_back(&self, begun: Option<Tally>) {
+        if let (Counting::Before(note), Some(begun)) = (&self.counting, begun) {
+            let _ = note.write(begun.with_one_taken_back().encode(), self.at_least()).await;
+        }
+    }
+
+    async fn read(&self, note: &Note) -> Result<Tally, StoreError> {
+        self.patiently(move || note.read()).await.map(Tally::decode)
+    }
+
+    async fn write(&self, note: &Note, tally: Tally) -> Result<(), StoreError> {
+        self.patiently(move || note.write(tally.encode(), self.at_least())).await
+    }
+
+    /// How long a count is kept at least: until the attempt after the next one that this consumer itself puts off.
+    fn at_least(&self) -> Duration {
+        self.back_off.max.saturating_mul(2)
+    }
+
+    /// Asks the store until it answers: the claim is renewed meanwhile, and a stop or its loss ends the wait.
+    async fn patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        for failures in 1.. {
+            match ask().await {
+                Err(error) if error.kind().is_transient() => {
+                    self.counts.add(Event::StoreError, 1);
+                    tokio::time::sleep(self.back_off.after(failures)).await;
+                }
+                answer => return answer,
+            }
+        }
+        unreachable!("there is always one more")
     }
 }
 

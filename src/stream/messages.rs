@@ -2,6 +2,7 @@
 
 use super::order::Ticket;
 use super::source::Partition;
+use crate::tiered::Note;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -13,7 +14,14 @@ pub(super) struct Message<M> {
     pub(super) partition: Partition,
     /// None if there is none, and the message is handled all the same.
     pub(super) id: Option<Vec<u8>>,
+    /// How often the broker says that it has delivered it.
+    pub(super) deliveries: Option<u32>,
+    /// As far as they are known here.
     pub(super) failures: u32,
+    /// Whether its failures are counted here, and not in the store.
+    pub(super) counts_here: bool,
+    /// Where the store keeps its count, if it has one.
+    pub(super) note: Option<Note>,
     /// Whether something is under way for it: not while it waits to be claimed or tried again, or for those before it.
     pub(super) is_busy: bool,
     /// Whether it may be acknowledged, perhaps after those before it.

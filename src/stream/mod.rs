@@ -34,6 +34,7 @@ mod receive;
 mod run;
 mod source;
 mod stats;
+mod tally;
 
 pub use consumer::{Consumer, ConsumerError};
 pub use delivery::Delivery;

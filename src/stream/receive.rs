@@ -24,15 +24,25 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             }
             self.count(Event::Received, 1);
             let id = (self.consumer.id_of)(&message).filter(|id| !id.trim_ascii().is_empty());
-            let failures = match (&id, self.source.deliveries(&message)) {
-                (_, Some(deliveries)) => deliveries.saturating_sub(1),
-                (Some(id), None) => self.attempts.failures(&StoredId::new(id)),
-                (None, None) => 0,
+            let deliveries = self.source.deliveries(&message);
+            let failures = match &id {
+                Some(id) => self.attempts.failures(&StoredId::new(id)),
+                // There is nothing that the store could count by.
+                None => deliveries.unwrap_or(1).saturating_sub(1),
             };
             let is_missing = id.is_none();
-            let (message, stop) = (Arc::new(message), None);
-            let held =
-                Message { message, partition: partition.clone(), id, failures, is_busy: false, is_done: false, stop };
+            let held = Message {
+                message: Arc::new(message),
+                partition: partition.clone(),
+                id,
+                deliveries,
+                failures,
+                counts_here: true,
+                note: None,
+                is_busy: false,
+                is_done: false,
+                stop: None,
+            };
             let ticket = self.messages.insert(held);
             self.order.received(&partition, ticket);
             match is_missing {

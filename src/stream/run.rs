@@ -3,19 +3,21 @@
 use super::attempts::Attempts;
 use super::calls::{Calls, Completed, Dead, Happened, Told};
 use super::consumer::{Consumer, ConsumerError};
-use super::delivery::{Delivery, Handler};
+use super::delivery::Handler;
 use super::drains::Drains;
-use super::handle::{Ended, Work};
+use super::handle::{Ended, Task, Work};
 use super::messages::Messages;
 use super::order::{Order, Ticket};
 use super::source::{Acks, Source};
 use super::stats::Event;
+use super::tally::Counting;
 use crate::store::{ErrorKind, Store, StoreError, StoredId};
 use crate::{ClaimError, TieredAttempt, TieredClaim};
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// How many ids' failures are counted, where the broker does not.
@@ -30,6 +32,8 @@ pub(super) struct Run<'r, S: Store, Src: Source> {
     pub(super) messages: Messages<Src::Message>,
     pub(super) order: Order,
     pub(super) attempts: Attempts,
+    /// One at a time.
+    alone: Arc<Semaphore>,
     /// Whose handlers run.
     pub(super) tasks: HashMap<tokio::task::Id, Ticket>,
     /// Handled, and to be completed.
@@ -64,6 +68,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             messages: Messages::new(consumer.options.scope_of.is_some()),
             order: Order::new(acks),
             attempts: Attempts::new(MAX_COUNTED),
+            alone: Arc::new(Semaphore::new(1)),
             tasks: HashMap::new(),
             handled: Vec::new(),
             retries: Vec::new(),
@@ -111,14 +116,8 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         for (ticket, attempt) in tickets.into_iter().zip(attempts) {
             // A claim of one that is not held any more is dropped, which releases it.
             let Some(held) = self.messages.get(ticket) else { continue };
-            let failures = held.failures;
+            let tries = held.deliveries.unwrap_or(held.failures.saturating_add(1));
             match attempt {
-                Ok(TieredAttempt::Claimed(claim))
-                    if failures >= self.consumer.options.max_attempts.saturating_mul(2) =>
-                {
-                    let why = format!("this is delivery {}, and no attempt has ended", failures.saturating_add(1));
-                    self.put_aside((ticket, why, Some(claim)));
-                }
                 Ok(TieredAttempt::Claimed(claim)) => self.handle(ticket, Some(claim)),
                 Ok(TieredAttempt::Duplicate(_)) => {
                     self.count(Event::Duplicate, 1);
@@ -136,7 +135,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 }
                 Ok(TieredAttempt::Mismatch | TieredAttempt::TooMany) => {
                     self.count(Event::Refused, 1);
-                    self.again(ticket, self.consumer.options.back_off.after(failures + 1));
+                    self.again(ticket, self.consumer.options.back_off.after(tries));
                 }
                 Err(error) => self.store_failed(ticket, error),
             }
@@ -162,19 +161,30 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         let options = &self.consumer.options;
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let Some(held) = self.messages.get_mut(ticket) else { return };
-        let attempt = held.failures.saturating_add(1);
-        let delivery = Delivery {
-            message: Arc::clone(&held.message),
-            token: claim.as_ref().map_or(crate::Token::from_u64(0), TieredClaim::token),
-            attempt,
-            is_last: attempt >= options.max_attempts,
+        let note = claim.as_ref().and_then(TieredClaim::note);
+        let counting = match (held.deliveries, note) {
+            (Some(..=1), Some(note)) if held.failures == 0 => Counting::WhenFailed(note),
+            (Some(_), Some(note)) => Counting::Before(note),
+            _ => Counting::Here(held.failures),
         };
+        held.counts_here = matches!(counting, Counting::Here(_));
+        if let Counting::Before(note) = &counting {
+            held.note = Some(note.clone());
+        }
         held.is_busy = true;
         // One that must not begin any more is stopped before its handler is called.
         held.stop = (!self.drains.covers(&held.partition)).then_some(stop);
-        let (handler, retry_after) = (Arc::clone(&self.handler), options.back_off.after(attempt));
-        let work =
-            Work { handler, delivery, claim, retry_after, stop: stopped, counts: Arc::clone(&self.consumer.counts) };
+        let task = Task {
+            handler: Arc::clone(&self.handler),
+            message: Arc::clone(&held.message),
+            token: claim.as_ref().map_or(crate::Token::from_u64(0), TieredClaim::token),
+            counting,
+            max_attempts: options.max_attempts,
+            back_off: options.back_off,
+            alone: Arc::clone(&self.alone),
+            counts: Arc::clone(&self.consumer.counts),
+        };
+        let work = Work { task, claim, stop: stopped };
         self.tasks.insert(self.calls.handlers.spawn(work.run()).id(), ticket);
     }
 
@@ -182,7 +192,9 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         let (task, ended) = match ended {
             Ok((task, ended)) => (task, ended),
             // What the handler holds has panicked while it was dropped.
-            Err(error) => (error.id(), Ended::Failed { why: error.to_string(), panicked: error.is_panic() }),
+            Err(error) => {
+                (error.id(), Ended::Failed { why: error.to_string(), panicked: error.is_panic(), attempt: 1 })
+            }
         };
         let Some(ticket) = self.tasks.remove(&task) else { return };
         let Some(held) = self.messages.get_mut(ticket) else {
@@ -201,16 +213,21 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                     None => self.done(ticket),
                 }
             }
-            Ended::Failed { why, panicked } => {
+            Ended::Failed { why, panicked, attempt } => {
                 self.consumer.counts.failed(&why, false);
-                let failures = self.failed(ticket, panicked);
-                self.again(ticket, self.consumer.options.back_off.after(failures));
+                self.failed(ticket, panicked);
+                self.again(ticket, self.consumer.options.back_off.after(attempt));
             }
             Ended::Exhausted { why, panicked, claim } => {
                 self.consumer.counts.failed(&why, true);
                 self.failed(ticket, panicked);
                 self.put_aside((ticket, why, claim));
             }
+            Ended::Overdue { why, claim } => {
+                self.consumer.counts.failed(&why, true);
+                self.put_aside((ticket, why, claim));
+            }
+            Ended::Uncounted(error) => self.store_failed(ticket, error),
             Ended::Lost => {
                 self.count(Event::Lost, 1);
                 self.again(ticket, self.consumer.options.back_off.first);
@@ -222,20 +239,17 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         }
     }
 
-    /// Counts a failure; how many there were.
-    fn failed(&mut self, ticket: Ticket, panicked: bool) -> u32 {
+    fn failed(&mut self, ticket: Ticket, panicked: bool) {
         self.count(Event::Failed, 1);
         self.count(Event::Panicked, usize::from(panicked));
-        let Some(held) = self.messages.get_mut(ticket) else { return 1 };
+        let Some(held) = self.messages.get_mut(ticket) else { return };
         held.failures = held.failures.saturating_add(1);
-        let failures = held.failures;
         if let Some(id) = &held.id
+            && held.counts_here
             && self.acks == Acks::Each
-            && self.source.deliveries(&held.message).is_none()
         {
             self.attempts.failed(StoredId::new(id));
         }
-        failures
     }
 
     fn completed(&mut self, completed: Vec<Completed>) {

@@ -22,10 +22,11 @@ pub(crate) use self::policy::{Bound, END, Policy, Resumed};
 
 use self::policy::{Agreement, Before, Order, difference, external, internal, signed};
 use crate::digest::Digest;
+use crate::process::{Held, Rank, Rest, at_rest_in_forks};
 use crate::rules::{Rule, obeys};
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::{Refusal, Timestamp};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 /// Offsets that are none.
 const UNUSED: i64 = i64::MIN;
@@ -48,7 +49,7 @@ pub(crate) struct StreamTime {
     latest: Option<Box<Latest>>,
     policy: Policy,
     /// For decisions that are rare.
-    rare: Mutex<Rare>,
+    rare: Arc<RareLock>,
     resets: AtomicU64,
 }
 
@@ -71,6 +72,28 @@ impl Latest {
         }
     }
 }
+
+/// At rest while the process forks.
+struct RareLock(Mutex<Rare>);
+
+impl RareLock {
+    fn lock(&self) -> MutexGuard<'_, Rare> {
+        // Nothing of ours panics under the lock; if a clock does, what is there is still whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rest for RareLock {
+    fn rank(&self) -> Rank {
+        Rank::StreamTime
+    }
+
+    fn hold<'s>(&'s self, held: &mut Vec<Box<dyn Held + 's>>) {
+        held.push(Box::new(self.lock()));
+    }
+}
+
+impl Held for MutexGuard<'_, Rare> {}
 
 struct Rare {
     /// If there are jumps to agree on.
@@ -103,12 +126,15 @@ pub(crate) enum NoReset {
 
 impl StreamTime {
     pub(crate) fn new(policy: Policy, is_declared: bool) -> Self {
+        let rare = Rare { agreement: Agreement::new(&policy).map(Box::new), resumed: None };
+        let rare = Arc::new(RareLock(Mutex::new(rare)));
+        at_rest_in_forks(&rare);
         StreamTime {
             plain: AtomicU64::new(0),
             limit: AtomicU64::new(0),
             offset: AtomicU64::new(if is_declared { DECLARED } else { UNUSED } as u64),
             latest: policy.compares().then(|| Box::new(Latest(AtomicU64::new(0)))),
-            rare: Mutex::new(Rare { agreement: Agreement::new(&policy).map(Box::new), resumed: None }),
+            rare,
             policy,
             resets: AtomicU64::new(0),
         }
@@ -367,9 +393,8 @@ impl StreamTime {
         self.resets.load(Ordering::Relaxed)
     }
 
-    fn rare(&self) -> crate::sync::MutexGuard<'_, Rare> {
-        // Nothing of ours panics under the lock; if a clock does, what is there is still whole.
-        self.rare.lock().unwrap_or_else(PoisonError::into_inner)
+    fn rare(&self) -> MutexGuard<'_, Rare> {
+        self.rare.lock()
     }
 }
 

@@ -5,6 +5,7 @@ use super::inner::Ownership;
 use super::options::Options;
 use super::policy::{OnStoreError, Policy};
 use crate::Clock;
+use crate::digest::DigestKind;
 use crate::store::erased::Erased;
 use crate::store::{Store, StoreError};
 use std::sync::Arc;
@@ -68,8 +69,8 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// How far each of the window's two tables may grow; see [`Builder::max_memory_bytes`](crate::Builder::max_memory_bytes). Default: 1 GiB
-    /// each.
+    /// How far the window may grow, and its witness as far (so count it twice); see
+    /// [`Builder::max_memory_bytes`](crate::Builder::max_memory_bytes). Default: 1 GiB.
     pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
         self.options.max_memory_bytes = Some(bytes);
         self
@@ -118,9 +119,16 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// The seed of the digests; see [`Builder::seed`](crate::Builder::seed). Default: random.
+    /// The key of the digests in memory, of 64 bits, for runs that are to be repeatable; see
+    /// [`Builder::seed`](crate::Builder::seed). Default: 16 bytes from the operating system.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.options.seed = Some(seed);
+        self.options.key.bits = Some(seed.into());
+        self
+    }
+
+    /// Trusts whoever chooses the ids; see [`Builder::trusted_ids`](crate::Builder::trusted_ids).
+    pub fn trusted_ids(mut self) -> Self {
+        self.options.key.kind = DigestKind::Trusted;
         self
     }
 
@@ -196,7 +204,7 @@ impl<S: Store> TieredBuilder<S> {
 
 impl<S: std::fmt::Debug> std::fmt::Debug for TieredBuilder<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not the seed: it is a secret.
+        // Not the key: it is a secret.
         f.debug_struct("TieredBuilder")
             .field("store", &self.store)
             .field("ownership", &self.options.ownership)

@@ -88,7 +88,7 @@ impl<S: Store> TieredDedup<S> {
         self.engine.names(ids)
     }
 
-    /// Forgets an id, in memory and in the store, also if it is in progress; whether the store knew it. Other instances' memory remembers it
+    /// Forgets an id, in memory and in the store, also if it is in progress, and how often consumers have tried it; whether the store knew it. Other instances' memory remembers it
     /// until their window has passed.
     ///
     /// # Errors

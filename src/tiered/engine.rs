@@ -3,7 +3,9 @@
 //! What asks the store is a future behind a pointer for the same reason, one allocation for a round trip. What memory can answer is not.
 
 use super::inner::Inner;
+use super::lane::ended;
 use super::memory::{Memory, digest};
+use super::note;
 use super::observe::{Asked, Verdicts};
 use super::operation::Forgets;
 use super::stats::TieredStats;
@@ -67,7 +69,7 @@ impl Engine {
     }
 
     pub(super) fn names(&self, ids: impl IntoIterator<Item: AsRef<[u8]>>) -> Vec<Name> {
-        ids.into_iter().map(|id| self.name(id)).collect()
+        crate::hint::collect(ids.into_iter().map(|id| self.name(id)))
     }
 
     pub(super) fn stats(&self) -> TieredStats {
@@ -78,10 +80,13 @@ impl Engine {
         Box::pin(async move {
             self.inner.admit()?;
             self.settle().await?;
-            let forgotten = self.inner.ask_one::<Forgets>(&self.policy.memory, key, id).await;
+            let noted = note::key_of(&key);
+            let note = (noted.clone(), self.inner.id(&self.policy.memory, &noted));
+            let mut answers = self.inner.ask::<Forgets>(&self.policy.memory, vec![(key, id), note]).await.into_iter();
             // After the store, since somebody may have learned of it in between.
             self.policy.memory.forget(id);
-            forgotten
+            let forgotten = answers.next().unwrap_or_else(|| Err(ended()));
+            answers.next().unwrap_or_else(|| Err(ended())).and(forgotten)
         })
     }
 

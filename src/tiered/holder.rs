@@ -3,6 +3,8 @@
 use super::claim::{ClaimError, Done, TieredClaimOptions};
 use super::engine::{Engine, Name, PolicyState};
 use super::inner::Inner;
+#[cfg(feature = "stream")]
+use super::note::Note;
 use super::observe::{self, End};
 use super::operation::{Completions, Failures, Records, Releases, Renewals};
 use crate::digest::Digest;
@@ -73,6 +75,12 @@ impl Holder {
 
     pub(super) fn is_verified(&self) -> bool {
         matches!(self.held, Where::Store { .. } | Where::Here { .. })
+    }
+
+    /// Where something is kept beside its id, for those who hold it in turn.
+    #[cfg(feature = "stream")]
+    pub(super) fn note(&self) -> Option<Note> {
+        self.is_verified().then(|| Note::new(&self.inner, &self.policy, &self.key))
     }
 
     pub(super) fn complete(mut self, result: Option<Vec<u8>>) -> Answering<'static, Result<(), ClaimError>> {

@@ -78,8 +78,8 @@ impl Inner {
     }
 
     pub(super) fn random(&self) -> u64 {
-        // Relaxed: only that it is another one each time matters.
-        mix(self.numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed))
+        // Relaxed: only that it is another one each time matters. A fork has a copy of it.
+        mix(self.numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed) ^ crate::process::salt())
     }
 
     /// The number of the next attempt at an id: that of an earlier one, if nobody knows what came of that.

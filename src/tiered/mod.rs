@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Files in that order: `dedup`, `checking` and `claiming` are what users call, `engine`, `attempts` and `holder` what is the same for every store, `memory` the tiers in memory, `ask` and `lane` where requests gather, `operation` what
-//! can be asked, `inner` how it is asked (time-outs, retries, `breaker`), `behind` what is written later.
+//! can be asked, `inner` how it is asked (time-outs, retries, `breaker`), `behind` what is written later, `note`
+//! what is kept beside an id.
 
 mod config;
 mod options;
@@ -40,6 +41,8 @@ mod unresolved;
 
 mod behind;
 
+mod note;
+
 mod breaker;
 mod inner;
 
@@ -60,5 +63,7 @@ pub use claiming::{TieredOnce, TieredOnceError};
 pub use config::TieredBuilder;
 pub use dedup::TieredDedup;
 pub use inner::Ownership;
+#[cfg(feature = "stream")]
+pub(crate) use note::Note;
 pub use policy::{OnStoreError, Policy};
 pub use stats::{ScopeStats, TieredStats};

@@ -350,9 +350,10 @@ impl Operation for Looks {
         store.look_up(keys)
     }
 
-    fn completed(_: &RecordKey, known: &Known, took: Duration) -> Option<Duration> {
+    fn completed(key: &RecordKey, known: &Known, took: Duration) -> Option<Duration> {
         match known {
-            Known::Completed(completed) => Some(completed.expires_in.saturating_sub(took)),
+            // Notes are no ids, and would only take the place of some.
+            Known::Completed(completed) if !key.scope.is_reserved() => Some(completed.expires_in.saturating_sub(took)),
             _ => None,
         }
     }

@@ -13,11 +13,11 @@ use super::owner;
 use super::policy::{OnStoreError, Policy};
 use super::unresolved::Unresolved;
 use super::witness::Witness;
-use crate::digest::Digester;
+use crate::digest::{DigestKey, WantedKey};
 use crate::store::erased::{Answering, Erased};
 use crate::store::{ErrorKind, Scope, StoreError};
 use crate::sync::{Mutex, StdAtomicBool, StdAtomicU64};
-use crate::{Clock, Dedup, Error};
+use crate::{Clock, Dedup, Error, random};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) struct Options {
     pub(super) shadow: bool,
     pub(super) policies: Vec<(String, Policy)>,
     pub(super) clock: Option<Arc<dyn Clock>>,
-    pub(super) seed: Option<u64>,
+    pub(super) key: WantedKey,
     pub(super) attempt_seed: Option<u64>,
     pub(super) scope: String,
     pub(super) calls: CallOptions,
@@ -62,7 +62,7 @@ impl Default for Options {
             shadow: false,
             policies: Vec::new(),
             clock: None,
-            seed: None,
+            key: WantedKey::default(),
             attempt_seed: None,
             scope: String::new(),
             calls: CallOptions { timeout: Duration::from_secs(1), retries: 3 },
@@ -82,8 +82,8 @@ impl Options {
 
     async fn build_over(self, store: Arc<dyn Erased>) -> Result<Engine, StoreError> {
         self.validate()?;
-        let seed = self.seed.unwrap_or_else(Digester::random_seed);
-        let policies = self.policies(seed)?;
+        let key = self.key.or_random().map_err(unbuilt)?;
+        let policies = self.policies(key)?;
         let limits = store.limits();
         let inner = Arc::new(Inner {
             lanes: self.lanes(limits.batch.max(1), limits.under_way.max(1)),
@@ -100,7 +100,7 @@ impl Options {
             is_warm: StdAtomicBool::new(false),
             refused: Mutex::new(None),
             is_refused: StdAtomicBool::new(false),
-            numbers: StdAtomicU64::new(self.attempt_seed.unwrap_or_else(Digester::random_seed)),
+            numbers: StdAtomicU64::new(self.attempt_seed.unwrap_or_else(random::any)),
             answers_at_once: store.answers_at_once(),
             store,
         });
@@ -162,7 +162,7 @@ impl Options {
     }
 
     /// The state of each policy; that of all other scopes has no name.
-    fn policies(&self, seed: u64) -> Result<HashMap<String, Arc<PolicyState>>, StoreError> {
+    fn policies(&self, key: DigestKey) -> Result<HashMap<String, Arc<PolicyState>>, StoreError> {
         let policy = |policy: &Policy| {
             let resolved = Policy {
                 window: policy.window.or(Some(self.window)),
@@ -197,7 +197,7 @@ impl Options {
                 all.iter().map(|(_, given)| policy(given)).filter(|other| other.0 == window).map(|other| other.1).max();
             let memory = match memories.get(&window) {
                 Some(memory) => Arc::clone(memory),
-                None => Arc::new(self.memory(window, longest.unwrap_or(retention), seed)?),
+                None => Arc::new(self.memory(window, longest.unwrap_or(retention), key)?),
             };
             memories.insert(window, Arc::clone(&memory));
             let state = PolicyState {
@@ -217,8 +217,8 @@ impl Options {
     }
 
     /// The memory of the scopes with this window, whose ids the store keeps for up to `retention`.
-    fn memory(&self, window: Duration, retention: Duration, seed: u64) -> Result<Memory, StoreError> {
-        let mut builder = Dedup::builder().window(window).capacity(self.capacity).lease(self.lease).seed(seed);
+    fn memory(&self, window: Duration, retention: Duration, key: DigestKey) -> Result<Memory, StoreError> {
+        let mut builder = Dedup::builder().window(window).capacity(self.capacity).lease(self.lease).digest_key(key);
         if let Some(bytes) = self.max_memory_bytes {
             builder = builder.max_memory_bytes(bytes);
         }
@@ -228,16 +228,17 @@ impl Options {
         if let Some(clock) = &self.clock {
             builder = builder.clock(SharedClock(Arc::clone(clock)));
         }
-        let invalid = |error: Error| {
-            StoreError::caused(ErrorKind::Misconfigured, "hapax", "the memory tiers cannot be built", error)
-        };
-        let dedup = builder.build().map_err(invalid)?;
-        let witness = Witness::new(window, self.capacity, self.max_memory_bytes).map_err(invalid)?;
+        let dedup = builder.build().map_err(unbuilt)?;
+        let witness = Witness::new(window, self.capacity, self.max_memory_bytes).map_err(unbuilt)?;
         Ok(Memory::new(&dedup, witness))
     }
 }
 
 const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+fn unbuilt(error: Error) -> StoreError {
+    StoreError::caused(ErrorKind::Misconfigured, "hapax", "the memory tiers cannot be built", error)
+}
 
 fn misconfigured(what: String) -> StoreError {
     StoreError::new(ErrorKind::Misconfigured, "hapax", what)

@@ -144,6 +144,13 @@ impl Common {
         self.clearing.load(Ordering::Acquire) != 0
     }
 
+    /// Callers that were forgetting everything are in another process.
+    #[cfg_attr(any(not(unix), modelled), allow(dead_code, reason = "there are no forks"))]
+    pub(crate) fn nobody_is_clearing(&self) {
+        // Relaxed: this process has no other thread yet.
+        self.clearing.store(0, Ordering::Relaxed);
+    }
+
     /// An entry that must be kept was displaced in a line.
     pub(crate) fn displaced(&self, line: usize) {
         if line as u64 & (self.bell.sample.load(Ordering::Relaxed).wrapping_sub(1)) == 0 {

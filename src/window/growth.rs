@@ -23,8 +23,9 @@ use super::table::Table;
 use super::tables::Tables;
 #[cfg(feature = "journal")]
 use crate::Error;
+use crate::process::{Held, Rank, Rest, at_rest_in_forks};
 use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A window's tables, and what they may become.
 pub(crate) struct Growth {
@@ -49,6 +50,9 @@ struct State {
     under_way: Option<Arc<Preparation>>,
     /// Berths of tables that were retired, whose memory is on its way back.
     releasing: Vec<usize>,
+    /// True in a child, if a thread of the parent was about to give memory back, or to make some
+    /// ready.
+    is_abandoned: bool,
 }
 
 /// In a survey of these many lines, the load of a table that is rated right is found too high once in 3,000 times …
@@ -77,6 +81,7 @@ impl Growth {
             });
         }
         growth.set_bell(Again::Soon);
+        at_rest_in_forks(&growth);
         growth
     }
 
@@ -145,6 +150,7 @@ impl Growth {
         if !self.begin() {
             return self.help_or_wait();
         }
+        self.take_over();
         let survey = self.survey(SURVEY_LINES);
         let wanted = survey.wants(&self.sizes, self.full);
         if let Some(size) = wanted
@@ -220,15 +226,55 @@ impl Growth {
         true
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    /// Ends, in a child, what a thread of the parent has not ended.
+    fn take_over(&self) {
+        let abandoned = {
+            let mut state = self.state();
+            match std::mem::take(&mut state.is_abandoned) {
+                true => (state.under_way.take(), std::mem::take(&mut state.releasing)),
+                false => return,
+            }
+        };
+        let (under_way, releasing) = abandoned;
+        let berths = under_way.map(|preparation| preparation.berth).into_iter().chain(releasing);
+        berths.for_each(|berth| self.tables.table(berth).release());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
         // Nothing that panics is done under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Rest for Growth {
+    fn rank(&self) -> Rank {
+        Rank::Growth
+    }
+
+    fn hold<'s>(&'s self, held: &mut Vec<Box<dyn Held + 's>>) {
+        held.push(Box::new(AtRest { growth: self, state: self.state() }));
+    }
+}
+
+/// Nobody begins or ends anything. What takes longer than a moment may be under way.
+#[cfg_attr(any(not(unix), modelled), allow(dead_code, reason = "there are no forks"))]
+struct AtRest<'g> {
+    growth: &'g Growth,
+    state: MutexGuard<'g, State>,
+}
+
+impl Held for AtRest<'_> {
+    fn in_child(&mut self) {
+        // Whoever looked after the tables is not there any more.
+        self.growth.busy.store(false, Ordering::Release);
+        self.growth.tables.common.nobody_is_clearing();
+        self.state.is_abandoned = self.state.under_way.is_some() || !self.state.releasing.is_empty();
+    }
+}
+
 impl State {
     fn new() -> Self {
-        State { spare: None, under_way: None, releasing: Vec::new() }
+        State { spare: None, under_way: None, releasing: Vec::new(), is_abandoned: false }
     }
 
     fn is_ready(&self, size: usize) -> bool {

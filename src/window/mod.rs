@@ -76,7 +76,7 @@ use std::time::Duration;
 /// use hapax::{Digester, Outcome, Timestamp, Window};
 /// use std::time::Duration;
 ///
-/// let digester = Digester::random();
+/// let digester = Digester::random()?;
 /// let window = Window::new(Duration::from_secs(60), 1_000_000)?;
 /// let id = digester.digest("order-17");
 /// assert_eq!(window.check(id, Timestamp::from_secs(0)), Outcome::Fresh);

@@ -47,7 +47,15 @@ impl FileSystem {
         run("mount", &[&"-o", &"loop", &self.image, &self.mount])
     }
 
+    /// Somebody else may have it open for a moment: a process that another test has just forked, and
+    /// that has not yet become another program.
     fn unmount(&self) -> Result<(), String> {
+        for _ in 0..100 {
+            match run("umount", &[&self.mount]) {
+                Err(busy) if busy.contains("busy") => std::thread::sleep(std::time::Duration::from_millis(20)),
+                done => return done,
+            }
+        }
         run("umount", &[&self.mount])
     }
 

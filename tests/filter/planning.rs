@@ -125,7 +125,7 @@ fn the_printed_command_finds_the_duplicates() {
 fn block_numbers_without_time() {
     const AFTER_EACH_100_000: [u64; 9] = [41_526, 70_783, 90_093, 108_984, 121_783, 134_702, 149_248, 161_198, 183_544];
     let Some(path) = common::data("arc_oltp/OLTP.lis.zst") else { return };
-    let (digester, mut profile) = (Digester::random(), Profile::new(1_000_000));
+    let (digester, mut profile) = (Digester::random().expect("a key"), Profile::new(1_000_000));
     let mut running = Vec::new();
     for line in common::lines(&path) {
         let numbers: Vec<u64> = line.split(' ').map(|field| field.parse().unwrap()).collect();

@@ -162,3 +162,29 @@ fn a_torn_end_is_a_note() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"d\n"[..]), "{errors}");
     assert!(errors.contains("was cut off while it wrote"), "{errors}");
 }
+
+#[test]
+#[cfg(unix)]
+fn what_others_may_have_put_there_is_refused() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let state = State::new("untrusted");
+    assert_eq!(state.lines(&[], "a\n"), "a\n");
+    let refused = |expected: &str| {
+        let output = run(state.filter(&[]), b"b\n");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && output.stdout.is_empty(), "{text}");
+        assert!(text.contains("--state") && text.contains(expected) && !text.contains("option"), "{text}");
+    };
+    let set_mode = |mode| std::fs::set_permissions(&state.0, std::fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o777);
+    refused("everybody may write, expected one with which its owner alone may write; give it to this user");
+    set_mode(0o700);
+    let (lock, victim) = (state.0.join("lock"), state.0.join("victim"));
+    std::fs::write(&victim, "of somebody else").unwrap();
+    std::fs::remove_file(&lock).unwrap();
+    symlink(&victim, &lock).unwrap();
+    refused("lock: it is a symbolic link, expected a file; look who has put it there, and delete it");
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "of somebody else");
+    std::fs::remove_file(&lock).unwrap();
+    assert_eq!(state.lines(&[], "a\nb\n"), "b\n");
+}

@@ -86,6 +86,7 @@ async fn the_header_may_have_another_name() {
 async fn the_same_key_of_two_scopes_is_two_keys_and_of_none_is_refused() {
     let world = World::new();
     let dedup = world.engine().build().await.unwrap();
+    // (A test believes a header. A server takes what its authentication has verified: `examples/http_server.rs`.)
     let layer = IdempotencyLayer::builder(dedup).scope(|request| {
         let tenant = request.headers.get("x-tenant")?;
         tenant.to_str().ok().map(str::to_owned)
@@ -166,6 +167,12 @@ async fn options_that_make_no_sense_are_refused_by_name() {
         ("wait", world.layer().await.wait(Duration::MAX)),
         ("retry_after", world.layer().await.retry_after(second - second)),
         ("max_in_flight", world.layer().await.max_in_flight(0)),
+        ("max_reading", world.layer().await.max_reading(0)),
+        ("max_buffered_bytes", world.layer().await.max_buffered_bytes((1 << 20) - 1)),
+        // Of one scope, where there is only one.
+        ("max_in_flight_per_scope", world.layer().await.max_in_flight_per_scope(1)),
+        ("max_reading_per_scope", world.layer().await.max_reading_per_scope(1)),
+        ("max_buffered_bytes_per_scope", world.layer().await.max_buffered_bytes_per_scope(1 << 20)),
         ("max_request_bytes", world.layer().await.max_request_bytes(usize::MAX)),
         ("max_response_bytes", world.layer().await.max_response_bytes(usize::MAX)),
         ("status", world.layer().await.status(Problem::Busy, StatusCode::OK)),
@@ -174,6 +181,24 @@ async fn options_that_make_no_sense_are_refused_by_name() {
         assert_eq!(error.kind(), hapax::store::ErrorKind::Misconfigured);
         assert!(error.to_string().contains(&format!("`{option}`")), "{option}: {error}");
     }
+    let scoped = async || {
+        let dedup = world.engine().build().await.unwrap();
+        IdempotencyLayer::builder(dedup).scope(|_| Some("tenant".to_owned())).max_in_flight(8).max_reading(8)
+    };
+    for (option, layer) in [
+        ("max_in_flight_per_scope", scoped().await.max_in_flight_per_scope(0)),
+        ("max_in_flight_per_scope", scoped().await.max_in_flight_per_scope(9)),
+        ("max_reading_per_scope", scoped().await.max_reading_per_scope(9)),
+        // No request of the largest size would ever get in.
+        ("max_buffered_bytes_per_scope", scoped().await.max_buffered_bytes_per_scope((1 << 20) - 1)),
+        ("max_buffered_bytes_per_scope", scoped().await.max_buffered_bytes_per_scope(1 << 40)),
+    ] {
+        let error = layer.build().unwrap_err();
+        assert_eq!(error.kind(), hapax::store::ErrorKind::Misconfigured);
+        assert!(error.to_string().contains(&format!("`{option}`")), "{option}: {error}");
+    }
+    let most = scoped().await.max_in_flight_per_scope(8).max_reading_per_scope(8).max_request_bytes(1 << 30);
+    assert!(most.build().is_ok(), "the defaults follow what is set");
     let layer = world.layer().await;
     let without_runtime = std::thread::spawn(move || layer.build().map(|_| ())).join().unwrap();
     assert!(without_runtime.unwrap_err().to_string().contains("runtime"));

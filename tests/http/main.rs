@@ -4,9 +4,12 @@ mod bodies;
 mod faults;
 mod keys;
 mod outgoing;
+mod quotas;
 mod running;
+mod sockets;
 mod stored;
 mod stores;
+mod tenants;
 mod timing;
 mod world;
 

@@ -164,3 +164,171 @@ async fn one_connection_carries_many_requests() {
     }
     assert_eq!(world.runs.count(), 2);
 }
+
+/// What handlers, and whoever writes into the store, may put into headers and trailers, and nobody is to get again.
+const NEVER_AGAIN: [(&str, &str); 16] = [
+    ("set-cookie", "session=secret"),
+    ("set-cookie2", "session=secret"),
+    ("www-authenticate", "Basic"),
+    ("authentication-info", "nextnonce=1"),
+    ("proxy-authenticate", "Basic"),
+    ("access-control-allow-origin", "https://evil.example"),
+    ("access-control-allow-credentials", "true"),
+    ("transfer-encoding", "chunked"),
+    ("te", "trailers"),
+    ("upgrade", "h2c"),
+    ("keep-alive", "timeout=5"),
+    ("age", "17"),
+    ("alt-svc", "h2=\"evil.example:443\""),
+    ("clear-site-data", "\"*\""),
+    ("x-accel-redirect", "/internal/secrets"),
+    ("idempotency-replayed", "false"),
+];
+
+fn never_again() -> HeaderMap {
+    let field = |(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+    HeaderMap::from_iter(NEVER_AGAIN.map(field))
+}
+
+/// The layer alone: a server of its own would hide what it must not send.
+fn answering(layer: &hapax::http::IdempotencyLayer<Faulty>, headers: HeaderMap, trailers: HeaderMap) -> Answering {
+    tower_layer::Layer::layer(layer, Answers { headers, trailers })
+}
+
+type Answering = hapax::http::IdempotencyService<Answers, Faulty>;
+
+#[derive(Clone)]
+struct Answers {
+    headers: HeaderMap,
+    trailers: HeaderMap,
+}
+
+impl<B> tower_service::Service<http::Request<B>> for Answers {
+    type Response = http::Response<Body>;
+    type Error = std::convert::Infallible;
+    type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Request<B>) -> Self::Future {
+        let frames =
+            [Ok::<_, std::io::Error>(Frame::data(Bytes::from("abc"))), Ok(Frame::trailers(self.trailers.clone()))];
+        let mut response = http::Response::new(Body::new(Frames(frames.into_iter())));
+        *response.headers_mut() = self.headers.clone();
+        std::future::ready(Ok(response))
+    }
+}
+
+async fn call(service: &mut Answering) -> Answer {
+    use tower_service::Service;
+    let (parts, body) =
+        service.call(request(Method::POST, "/", &[("idempotency-key", "k")], "")).await.unwrap().into_parts();
+    let body = http_body_util::BodyExt::collect(body).await.unwrap();
+    let trailers = body.trailers().cloned();
+    Answer { status: parts.status, headers: parts.headers, trailers, body: body.to_bytes() }
+}
+
+#[tokio::test]
+async fn of_headers_and_trailers_only_what_is_safe_is_replayed() {
+    let world = World::new();
+    let layer = world.layer().await.build().unwrap();
+    let mut fields = never_again();
+    fields.insert("x-checksum", HeaderValue::from_static("7"));
+    let mut service = answering(&layer, fields.clone(), fields.clone());
+    let first = call(&mut service).await;
+    assert_eq!(
+        (&first.headers, first.trailers),
+        (&fields, Some(fields.clone())),
+        "the first is as the handler made it"
+    );
+    let again = call(&mut service).await;
+    assert_eq!((again.text(), again.is_replayed()), ("abc", true));
+    let kept = HeaderMap::from_iter([(HeaderName::from_static("x-checksum"), HeaderValue::from_static("7"))]);
+    assert_eq!(again.trailers, Some(kept));
+    for (name, _) in NEVER_AGAIN {
+        let values: Vec<_> = again.headers.get_all(name).iter().collect();
+        let expected: &[&str] = if name == "idempotency-replayed" { &["true"] } else { &[] };
+        assert_eq!(values, expected, "{name}");
+    }
+    assert_eq!(again.header("x-checksum"), Some("7"));
+}
+
+/// A record, by hand, as whoever can write into the store writes it.
+fn record(status: u16, headers: &HeaderMap, trailers: &HeaderMap, body: &[u8]) -> Vec<u8> {
+    let mut record = vec![1, 0];
+    record.extend_from_slice(&status.to_le_bytes());
+    for fields in [headers, trailers] {
+        record.extend_from_slice(&(fields.len() as u32).to_le_bytes());
+        for (name, value) in fields {
+            record.extend_from_slice(&(name.as_str().len() as u16).to_le_bytes());
+            record.extend_from_slice(name.as_str().as_bytes());
+            record.extend_from_slice(&(value.len() as u32).to_le_bytes());
+            record.extend_from_slice(value.as_bytes());
+        }
+    }
+    record.extend_from_slice(&(body.len() as u64).to_le_bytes());
+    record.extend_from_slice(body);
+    record
+}
+
+/// What is answered to a request whose record somebody else has written.
+async fn answer_to(record: Vec<u8>) -> Answer {
+    let world = World::new();
+    let engine = world.engine().build().await.unwrap();
+    let mut id = hapax::Key::new();
+    id.null().text("k");
+    let request = request(Method::POST, "/", &[], "").map(|_| ()).into_parts().0;
+    let fingerprint = hapax::http::fingerprint::exact(&request, b"");
+    let options = hapax::TieredClaimOptions::new().fingerprint(fingerprint.0);
+    engine.claim_with(&id, options).await.unwrap().claimed().unwrap().complete_with(record).await.unwrap();
+    let mut service = answering(&world.layer().await.build().unwrap(), HeaderMap::new(), HeaderMap::new());
+    call(&mut service).await
+}
+
+#[tokio::test]
+async fn what_somebody_else_has_written_into_the_store_is_filtered_again() {
+    let mut fields = never_again();
+    fields.insert("connection", HeaderValue::from_static("x-hop"));
+    fields.insert("x-hop", HeaderValue::from_static("1"));
+    fields.insert("content-length", HeaderValue::from_static("17"));
+    let answer = answer_to(record(201, &fields, &fields, b"abc")).await;
+    assert_eq!((answer.status.as_u16(), answer.text(), answer.is_replayed()), (201, "abc", true));
+    let names: Vec<&str> = answer.headers.keys().map(HeaderName::as_str).collect();
+    assert_eq!(names, ["idempotency-replayed"]);
+    assert_eq!(answer.header("idempotency-replayed"), Some("true"));
+    assert_eq!(answer.trailers, None);
+}
+
+#[tokio::test]
+async fn a_record_of_no_possible_response_is_not_sent() {
+    let none = HeaderMap::new();
+    for (status, body) in [(100, ""), (101, ""), (103, ""), (199, ""), (204, "x"), (205, "x"), (304, "x")] {
+        let answer = answer_to(record(status, &none, &none, body.as_bytes())).await;
+        answer.is_problem(Problem::ResponseUnreadable);
+    }
+    assert_eq!(answer_to(record(204, &none, &none, b"")).await.status, 204);
+    // More fields than any client takes.
+    let many = HeaderMap::from_iter(
+        (0..5_000).map(|i| (HeaderName::try_from(format!("x-{i}")).unwrap(), HeaderValue::from_static(""))),
+    );
+    answer_to(record(200, &many, &none, b"")).await.is_problem(Problem::ResponseUnreadable);
+    answer_to(record(200, &none, &many, b"")).await.is_problem(Problem::ResponseUnreadable);
+}
+
+#[tokio::test]
+async fn headers_and_trailers_count_for_what_is_stored() {
+    let large = HeaderValue::try_from("x".repeat(60_000)).unwrap();
+    let fields = HeaderMap::from_iter([(HeaderName::from_static("x-large"), large)]);
+    for (headers, trailers) in [(fields.clone(), HeaderMap::new()), (HeaderMap::new(), fields)] {
+        let world = World::new();
+        let layer = world.layer().await.max_response_bytes(50_000).build().unwrap();
+        let mut service = answering(&layer, headers.clone(), trailers.clone());
+        let first = call(&mut service).await;
+        assert_eq!((first.text(), &first.headers), ("abc", &headers), "the first is whole");
+        assert_eq!(first.trailers.unwrap_or_default(), trailers);
+        call(&mut service).await.is_problem(Problem::ResponseNotKept);
+        assert_eq!((layer.stats().not_kept, layer.stats().executed), (1, 1));
+    }
+}

@@ -82,12 +82,27 @@ fn bad_options_are_refused_by_name() {
 }
 
 #[test]
-fn another_seed_is_refused() {
-    let (directory, clock) = (Directory::new("seed"), clock());
+fn another_key_is_refused() {
+    let (directory, clock) = (Directory::new("key"), clock());
     directory.builder(&clock, JournalOptions::new()).seed(1).build().unwrap().check("a");
     let other = directory.builder(&clock, JournalOptions::new()).seed(2).build();
-    assert!(matches!(other, Err(Error::Journal(JournalError::NotOurs { what: "seed", .. }))), "{other:?}");
+    assert!(matches!(other, Err(Error::Journal(JournalError::NotOurs { what: "key", .. }))), "{other:?}");
+    let trusted = directory.builder(&clock, JournalOptions::new()).trusted_ids().build();
+    assert!(
+        matches!(trusted, Err(Error::Journal(JournalError::NotOurs { what: "kind of digests", .. }))),
+        "{trusted:?}"
+    );
     assert!(directory.open(&clock).check("a").is_duplicate(), "its own is taken from the files");
+}
+
+#[test]
+fn trusted_ids_come_back_as_such() {
+    let (directory, clock) = (Directory::new("trusted"), clock());
+    let trusted = || directory.builder(&clock, JournalOptions::new()).trusted_ids().build();
+    assert!(trusted().unwrap().check("a").is_fresh());
+    assert!(trusted().unwrap().check("a").is_duplicate());
+    let keyed = directory.builder(&clock, JournalOptions::new()).build();
+    assert!(matches!(keyed, Err(Error::Journal(JournalError::NotOurs { what: "kind of digests", .. }))), "{keyed:?}");
 }
 
 #[test]

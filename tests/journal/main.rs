@@ -5,7 +5,10 @@ mod damage;
 mod directories;
 mod failing;
 mod flushing;
+mod opening;
 mod restarts;
+#[cfg(unix)]
+mod trusting;
 
 use hapax::{
     Attempt, Builder, ClaimOptions, Damage, Dedup, Error, JournalError, JournalOptions, Loss, ManualClock, Recovery,

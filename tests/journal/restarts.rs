@@ -166,10 +166,10 @@ fn it_goes_on_in_a_new_file_and_a_file_of_somebody_else_is_refused() {
     fs::write(directory.0.join("00000000000000000099.hapax"), "").unwrap(); // as a crash leaves it
     assert!(directory.open(&clock).check("b").is_duplicate());
     let strange = directory.0.join("x.hapax");
-    fs::write(&strange, [b'x'; 100]).unwrap();
+    fs::write(&strange, [b'x'; 200]).unwrap();
     match directory.builder(&clock, JournalOptions::new()).build() {
         Err(Error::Journal(JournalError::NotOurs { path, what: "magic", .. })) => assert_eq!(path, strange),
         other => panic!("{other:?}"),
     }
-    assert_eq!(fs::read(&strange).unwrap(), [b'x'; 100]);
+    assert_eq!(fs::read(&strange).unwrap(), [b'x'; 200]);
 }

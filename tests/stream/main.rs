@@ -1,11 +1,13 @@
 //! Consumers of a broker, and streams without their duplicates, over a store in memory that fails when it is told to.
 
+mod attempts;
 mod broker;
 mod crashes;
 mod effects;
 mod ending;
 mod failing;
 mod handling;
+mod queue;
 mod streams;
 
 use hapax::store::InMemoryStore;

@@ -21,18 +21,18 @@ pub fn message_id(message: &Message) -> Option<&str> {
 }
 
 impl JetStream {
-    /// Connects to a consumer that is there already.
+    /// Connects to a consumer that is there already, and fetches up to `prefetch` messages ahead. The server waits for the acknowledgement of each from then on, no longer than its
+    /// `ack_wait`: so no more than are handled within that, or they are delivered again while they wait here.
     ///
     /// # Errors
     ///
     /// Those of the client.
-    pub async fn connect(url: &str, stream: &str, consumer: &str) -> Result<Self, BrokerError> {
+    pub async fn connect(url: &str, stream: &str, consumer: &str, prefetch: usize) -> Result<Self, BrokerError> {
         let client = async_nats::connect(url).await.map_err(BrokerError::when("connecting"))?;
         let context = jetstream::new(client);
         let found = context.get_consumer_from_stream::<pull::Config, _, _>(consumer, stream).await;
         let consumer = found.map_err(BrokerError::when("looking for the consumer"))?;
-        // What is fetched ahead waits for its turn while the server waits for its acknowledgement.
-        let messages = consumer.stream().max_messages_per_batch(128).messages().await;
+        let messages = consumer.stream().max_messages_per_batch(prefetch).messages().await;
         let messages = messages.map_err(BrokerError::when("subscribing"))?;
         Ok(JetStream { context, messages: Mutex::new(messages) })
     }

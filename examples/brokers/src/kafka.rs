@@ -53,6 +53,12 @@ struct Rebalances {
 impl ClientContext for Rebalances {}
 
 impl ConsumerContext for Rebalances {
+    fn post_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Assign(partitions) = rebalance {
+            eprintln!("kafka: partitions assigned: {}", partitions.count());
+        }
+    }
+
     fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         let Rebalance::Revoke(partitions) = rebalance else { return };
         // What was received before is not ours any more.

@@ -89,7 +89,7 @@ impl Failure {
 impl From<hapax::Error> for Failure {
     fn from(error: hapax::Error) -> Self {
         match error {
-            hapax::Error::Journal(_) => Failure::Io(error.to_string()),
+            hapax::Error::Journal(_) | hapax::Error::NoRandomness { .. } => Failure::Io(error.to_string()),
             _ => Failure::Usage(error.to_string()),
         }
     }

@@ -1,4 +1,6 @@
-//! The command `hapax`.
+//! The command `hapax`; and, compiled by `cargo fuzz`, the fuzz target `filter`.
+#![cfg_attr(fuzzing, no_main)]
+#![cfg_attr(fuzzing, allow(dead_code, reason = "the fuzzer calls the parsers only"))]
 
 mod args;
 #[cfg(feature = "bench")]

@@ -3,19 +3,21 @@
 use super::{FINGERPRINT_WORDS, Kind, MAGIC, SECTION_BYTES};
 use crate::claims::Fingerprint;
 use crate::clock::Clocks;
-use crate::digest::Digest;
+use crate::digest::{Digest, DigestKey, WantedKey};
 use crate::engine::Engine;
 use crate::journal::error::JournalError;
 use crate::journal::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, u32_at, u64_at};
 use crate::journal::recovery::Resumed;
+use crate::journal::trust::Writers;
 use crate::{Error, Timestamp};
-use std::fs;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// A snapshot that was read and found to be whole.
 pub(crate) struct Snapshot {
     path: PathBuf,
-    seed: u64,
+    key: DigestKey,
     /// The time at which it was taken.
     resumed: Resumed,
     bytes: Vec<u8>,
@@ -23,7 +25,7 @@ pub(crate) struct Snapshot {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Section {
+pub(super) struct Section {
     kind: Kind,
     a: u64,
     /// The offset of its words in the file.
@@ -33,7 +35,7 @@ struct Section {
 
 impl Snapshot {
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        let bytes = fs::read(path).map_err(JournalError::io("read", path))?;
+        let bytes = read(path).map_err(JournalError::io("read", path))?;
         let parsed = parse(&bytes).map_err(|(what, got, expected)| JournalError::NotOurs {
             path: path.into(),
             what,
@@ -43,7 +45,7 @@ impl Snapshot {
         let (header, clocks, sections) = parsed?;
         let is_same_boot = header.boot != 0 && header.boot == crate::clock::boot();
         let resumed = Resumed { base: header.time, clocks: Some(clocks), is_same_boot };
-        Ok(Snapshot { path: path.into(), seed: header.seed, resumed, bytes, sections })
+        Ok(Snapshot { path: path.into(), key: header.key, resumed, bytes, sections })
     }
 
     /// Returns the time at which it was taken.
@@ -51,11 +53,11 @@ impl Snapshot {
         self.resumed
     }
 
-    /// The seed of the digests in it; `wanted`, if somebody insists on one.
-    pub(crate) fn seed(&self, wanted: Option<u64>) -> Result<u64, Error> {
-        match wanted {
-            Some(wanted) if wanted != self.seed => Err(self.not_ours("seed", "another one", "that of the engine")),
-            _ => Ok(self.seed),
+    /// Returns the key of the digests in it, if it is what is wanted.
+    pub(crate) fn key(&self, wanted: WantedKey) -> Result<DigestKey, Error> {
+        match wanted.differs(self.key) {
+            Some([what, got, expected]) => Err(self.not_ours(what, got, expected)),
+            None => Ok(self.key),
         }
     }
 
@@ -143,10 +145,18 @@ fn fingerprint_of([place, mark, with_place, with_mark, until]: [u64; FINGERPRINT
     Fingerprint { id: Digest { place, mark }, digest, until: Timestamp::from_nanos(until) }
 }
 
-type Wrong = (&'static str, String, String);
+/// All of a file that is trusted.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = Writers::Mode(0o600).open(OpenOptions::new().read(true), path)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+pub(super) type Wrong = (&'static str, String, String);
 
 /// Returns what is in a file, if all of it is as it was written.
-fn parse(bytes: &[u8]) -> Result<(Header, Clocks, Vec<Section>), Wrong> {
+pub(super) fn parse(bytes: &[u8]) -> Result<(Header, Clocks, Vec<Section>), Wrong> {
     let wrong = |what, got: &str, expected: &str| Err((what, got.to_owned(), expected.to_owned()));
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
         return wrong("its length", &bytes.len().to_string(), "more");
@@ -174,14 +184,14 @@ fn parse(bytes: &[u8]) -> Result<(Header, Clocks, Vec<Section>), Wrong> {
         clocks = block.clocks;
     }
     match sections.last() {
-        Some((Section { kind: Kind::End, .. }, count)) if *count + 1 == sections.len() as u64 => {}
+        Some((Section { kind: Kind::End, .. }, count)) if count.checked_add(1) == Some(sections.len() as u64) => {}
         _ => return wrong("its end", "missing", "there"),
     }
     Ok((header, clocks, sections.into_iter().map(|(section, _)| section).collect()))
 }
 
 /// Appends the sections of a payload, each with what it says of itself beside `a`.
-fn take_sections(mut payload: &[u8], mut at: usize, sections: &mut Vec<(Section, u64)>) -> Option<()> {
+pub(super) fn take_sections(mut payload: &[u8], mut at: usize, sections: &mut Vec<(Section, u64)>) -> Option<()> {
     while !payload.is_empty() {
         let (header, rest) = payload.split_at_checked(SECTION_BYTES)?;
         let words = u32_at(header, 4) as usize;

@@ -3,11 +3,11 @@
 use super::{BLOCK_BYTES, FINGERPRINT_WORDS, Kind, MAGIC, WORDS_MAX};
 use crate::claims::Fingerprint;
 use crate::clock::Clocks;
-use crate::digest::Digester;
 use crate::engine::Engine;
 use crate::journal::disk::private;
 use crate::journal::error::JournalError;
 use crate::journal::format::{BlockHeader, Header};
+use crate::random;
 use crate::window::Dumped;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,8 +19,8 @@ pub(super) fn write(engine: &Engine, path: &Path) -> Result<u64, JournalError> {
     let machine = engine.machine();
     let clocks = (machine.clocks)();
     let header = Header {
-        seed: engine.unscoped.seed(),
-        salt: Digester::random_seed(),
+        key: engine.unscoped.key(),
+        salt: random::any(),
         number: 0,
         created: clocks.wall_nanos,
         ids: 0,
@@ -104,6 +104,12 @@ fn words_of(&Fingerprint { id, digest, until }: &Fingerprint) -> [u64; FINGERPRI
     [id.place, id.mark, digest.place, digest.mark, until.as_nanos()]
 }
 
+pub(super) fn put_section(payload: &mut Vec<u8>, kind: u32, numbers: [u64; 2], words: &[u64]) {
+    payload.extend_from_slice(&kind.to_le_bytes());
+    payload.extend_from_slice(&(words.len() as u32).to_le_bytes());
+    numbers.iter().chain(words).for_each(|word| payload.extend_from_slice(&word.to_le_bytes()));
+}
+
 /// A file that is being written.
 struct Sections<'p> {
     file: File,
@@ -117,9 +123,7 @@ struct Sections<'p> {
 
 impl Sections<'_> {
     fn push(&mut self, kind: Kind, a: u64, b: u64, words: &[u64]) -> Result<(), JournalError> {
-        self.payload.extend_from_slice(&(kind as u32).to_le_bytes());
-        self.payload.extend_from_slice(&(words.len() as u32).to_le_bytes());
-        [a, b].iter().chain(words).for_each(|word| self.payload.extend_from_slice(&word.to_le_bytes()));
+        put_section(&mut self.payload, kind as u32, [a, b], words);
         self.sections += 1;
         if self.payload.len() >= BLOCK_BYTES { self.write() } else { Ok(()) }
     }

@@ -49,6 +49,8 @@ mod zipf;
 
 pub use self::ids::{Bytes, Ids};
 pub use self::stream::Stream;
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(crate) use self::trace::fuzz as fuzz_trace;
 pub use self::trace::{Trace, TraceError, TraceHeader};
 pub use self::truth::Truth;
 

@@ -13,6 +13,8 @@ use xxhash_rust::xxh3::xxh3_64;
 mod file;
 
 pub use self::file::TraceError;
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(crate) use self::file::fuzz;
 
 /// Ids with their times, in ticks of the stream.
 ///

@@ -23,7 +23,7 @@ use std::time::Duration;
 /// use hapax::{Digester, Timestamp};
 /// use std::time::Duration;
 ///
-/// let (digester, mut profile) = (Digester::random(), Profile::new(1_000_000));
+/// let (digester, mut profile) = (Digester::random()?, Profile::new(1_000_000));
 /// for second in 0..1_000 {
 ///     // Every tenth id comes again after seven seconds.
 ///     let is_again = second % 10 == 7;
@@ -34,7 +34,7 @@ use std::time::Duration;
 /// assert_eq!(profile.caught(Duration::from_secs(7)), 0);
 /// assert_eq!(profile.window_for(0.99), Some(Duration::from_nanos(7_000_000_001)));
 /// let plan = profile.demand(Duration::from_secs(8))?.plan()?;
-/// # Ok::<(), hapax::plan::PlanError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Definitions

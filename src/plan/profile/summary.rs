@@ -11,7 +11,7 @@ use std::time::Duration;
 /// use hapax::plan::Profile;
 /// use hapax::{Digester, Timestamp};
 ///
-/// let (digester, mut profile) = (Digester::random(), Profile::new(100));
+/// let (digester, mut profile) = (Digester::random()?, Profile::new(100));
 /// for (second, id) in [(0, "a"), (1, "b"), (4, "a"), (9, "c")] {
 ///     profile.see(digester.digest(id), Some(Timestamp::from_secs(second)))?;
 /// }
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// assert_eq!((summary.records, summary.repeats), (4, 1));
 /// assert!(summary.curve.iter().is_sorted_by(|a, b| a.share <= b.share));
 /// println!("{summary}");
-/// # Ok::<(), hapax::plan::PlanError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

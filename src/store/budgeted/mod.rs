@@ -16,7 +16,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Records in this process's memory, within a budget of bytes: what is completed makes room for what is completed later.
+/// Records in this process's memory, within a budget of bytes: what is completed makes room for
+/// what is completed later, *whoever completes it*. Where several tenants share one, any of them
+/// can complete so much that another's ids are forgotten before their time, and handled again: it
+/// is for callers that trust each other. Others have a store each, or one that forgets by time
+/// only: Redis, PostgreSQL, fjall, SQLite.
 ///
 /// ```
 /// use hapax::TieredDedup;
@@ -33,24 +37,29 @@ use std::time::{Duration, Instant};
 ///
 /// # Guarantees
 ///
-/// - What is in progress or has failed is never removed before its time. It has a quarter of the budget; when that is full, a claim of another id is
-///   an error ([`ErrorKind::Unavailable`]), and those that are held go on.
-/// - What is completed has the rest, which it may exceed for a moment by a sixty-fourth, and by its largest record. When that is full, the ids that nobody has asked about for the longest time are forgotten:
-///   *a message of such an id is handled again*. [`evicted`](MokaStore::evicted) counts them. A budget that never evicts holds what is completed within
-///   the retention.
+/// - What is in progress or has failed is never removed before its time. It has a quarter of the
+///   budget; when that is full, a claim of another id is an error ([`ErrorKind::Unavailable`]),
+///   and those that are held go on. (8 MiB are enough for the 4,096 requests that an HTTP layer has
+///   in flight by default.)
+/// - What is completed has the rest, which it may exceed for a moment by a sixty-fourth, and by its
+///   largest record. When that is full, the ids that nobody has asked about for the longest time
+///   are forgotten: *a message of such an id is handled again*. [`evicted`](MokaStore::evicted)
+///   counts them. A budget that never evicts holds what is completed within the retention.
 /// - Tokens grow also over ids that were forgotten, so a holder that comes late changes nothing.
 /// - Nothing survives the process. Several engines of one process may share it, by an [`Arc`].
 ///
 /// # Errors
 ///
-/// A completion whose result alone is larger than the part of the budget for what is completed: [`ErrorKind::Misconfigured`], and the claim is as it was.
+/// A completion whose result alone is larger than the part of the budget for what is completed:
+/// [`ErrorKind::Misconfigured`], and the claim is as it was.
 ///
 /// # Cost
 ///
-/// One lock. A record counts as 512 bytes, its result and its scope's name. A [`scan`](Store::scan) visits every record for each page.
+/// One lock. A record counts as 512 bytes, its result and its scope's name. A [`scan`](Store::scan)
+/// visits every record for each page.
 ///
-/// Idea: an idempotency cache with least-recently-used eviction, as moka (after Caffeine) has it. Not its TinyLFU, which may turn away what is
-/// newest, and retries are about what is newest.
+/// Idea: an idempotency cache with least-recently-used eviction, as moka (after Caffeine) has it.
+/// Not its TinyLFU, which may turn away what is newest, and retries are about what is newest.
 pub struct MokaStore {
     clock: Box<dyn Clock>,
     active: Mutex<Active>,

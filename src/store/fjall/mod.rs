@@ -4,6 +4,9 @@ mod buckets;
 mod database;
 mod directory;
 
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(super) mod fuzzing;
+
 use super::committer::{Committed, Committer, Durability};
 use super::error::{ErrorKind, StoreError};
 use super::request::Limits;

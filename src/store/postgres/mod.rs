@@ -24,6 +24,8 @@
 
 mod batches;
 pub(crate) mod errors;
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(super) mod fuzzing;
 pub(crate) mod names;
 mod operations;
 pub(crate) mod options;

@@ -140,7 +140,7 @@ fn one(rows: &[tokio_postgres::Row]) -> Result<&tokio_postgres::Row, StoreError>
 /// Where a scan got to. Partitions are walked through in the order of their numbers: a row is only ever moved into the
 /// last one, so a scan that has not come to it yet comes to it later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Place {
+pub(super) struct Place {
     family: i32,
     bucket: i32,
     scope: i32,
@@ -148,12 +148,12 @@ struct Place {
 }
 
 impl Place {
-    fn encode(&self) -> Cursor {
+    pub(super) fn encode(&self) -> Cursor {
         let numbers = [self.family, self.bucket, self.scope].map(i32::to_be_bytes).concat();
         Cursor([numbers, self.id.clone()].concat())
     }
 
-    fn decode(cursor: &Cursor) -> Result<Self, StoreError> {
+    pub(super) fn decode(cursor: &Cursor) -> Result<Self, StoreError> {
         let wrong = || {
             let what = format!("no scan got to the cursor {}", cursor.0.escape_ascii());
             StoreError::new(ErrorKind::Corrupt, BACKEND, what)

@@ -109,22 +109,50 @@ pub(super) struct Found {
     pub(super) now: Timestamp,
 }
 
+/// The columns of a record, as the driver reads them.
+pub(super) struct RecordColumns<'r> {
+    pub(super) state: i16,
+    pub(super) attempt: Option<i64>,
+    pub(super) token: i64,
+    pub(super) fingerprint: Option<&'r [u8]>,
+    pub(super) result: Option<Vec<u8>>,
+    pub(super) expires_at: SystemTime,
+}
+
+impl RecordColumns<'_> {
+    /// Returns the record that they are.
+    pub(super) fn kept(self) -> Result<Kept, StoreError> {
+        Ok(Kept {
+            state: state(self.state, self.attempt, self.result)?,
+            token: u64::try_from(self.token).map_err(|_| corrupt("a token is never negative"))?,
+            fingerprint: fingerprint(self.fingerprint)?,
+            until: from_server(self.expires_at),
+        })
+    }
+}
+
 /// A row of a look.
 pub(super) fn found(row: &Row) -> Result<Found, StoreError> {
-    let kept = Kept {
-        state: state(column(row, "state")?, column(row, "attempt")?, column(row, "result")?)?,
-        token: u64::try_from(column::<i64>(row, "token")?).map_err(|_| corrupt("a token is never negative"))?,
-        fingerprint: fingerprint(column(row, "fingerprint")?)?,
-        until: from_server(column(row, "expires_at")?),
+    let columns = RecordColumns {
+        state: column(row, "state")?,
+        attempt: column(row, "attempt")?,
+        token: column(row, "token")?,
+        fingerprint: column(row, "fingerprint")?,
+        result: column(row, "result")?,
+        expires_at: column(row, "expires_at")?,
     };
-    let n = column::<i64>(row, "n")?;
     Ok(Found {
-        at: usize::try_from(n - 1).map_err(|_| corrupt("an ordinal is never negative"))?,
+        at: index(column(row, "n")?)?,
         bucket: column(row, "bucket")?,
         current: column(row, "current")?,
-        kept,
+        kept: columns.kept()?,
         now: from_server(column(row, "now")?),
     })
+}
+
+/// The index of an ordinal, which SQL counts from one.
+pub(super) fn index(n: i64) -> Result<usize, StoreError> {
+    n.checked_sub(1).and_then(|n| n.try_into().ok()).ok_or_else(|| corrupt(format!("no ordinal is {n}")))
 }
 
 /// A column of a row.
@@ -238,6 +266,8 @@ mod tests {
 
     #[test]
     fn what_nobody_wrote_is_corrupt() {
+        assert_eq!(index(1).unwrap(), 0);
+        assert!(index(0).is_err() && index(i64::MIN).is_err());
         assert!(state(4, None, None).is_err());
         assert!(state(IN_PROGRESS, None, None).is_err());
         assert!(fingerprint(Some(&[0; 15])).is_err());

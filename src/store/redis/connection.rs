@@ -5,7 +5,7 @@ use super::options::Timing;
 use super::role;
 use super::sentinel::Sentinels;
 use super::servers::Connector;
-use crate::Digester;
+use crate::random;
 use crate::store::{ErrorKind, StoreError};
 use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
 use redis::aio::MultiplexedConnection;
@@ -130,7 +130,7 @@ impl Link {
             }
             Err(why) => {
                 let times = state.failed.as_ref().map_or(0, |failed| failed.times).saturating_add(1);
-                let wait = back_off(times, self.timing.reconnect_wait_max, Digester::random_seed());
+                let wait = back_off(times, self.timing.reconnect_wait_max, random::any());
                 state.failed = Some(Failed { times, not_before: Instant::now() + wait, why: why.clone() });
                 Err(why)
             }

@@ -18,6 +18,9 @@ mod tls;
 mod topology;
 mod value;
 
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+pub(super) mod fuzzing;
+
 pub use compact::CompactOptions;
 pub use options::RedisOptions;
 

@@ -62,7 +62,7 @@ impl RedisOptions {
 
     /// A cluster, by some of its nodes; it names the others. User, password and TLS are those of the first one.
     pub fn cluster(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self::new(urls.into_iter().map(Into::into).collect(), true)
+        Self::new(crate::hint::collect(urls.into_iter().map(Into::into)), true)
     }
 
     /// The master that Sentinels watch, wherever it is: they are asked each time that a connection is made.

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 /// Where a scan got to: the server's own cursor, and which server's.
 #[derive(Debug, PartialEq, Eq)]
-struct At {
+pub(super) struct At {
     cursor: u64,
     address: String,
 }
 
 impl At {
-    fn parse(Cursor(text): &Cursor) -> Result<Self, StoreError> {
+    pub(super) fn parse(Cursor(text): &Cursor) -> Result<Self, StoreError> {
         let parts = std::str::from_utf8(text).ok().and_then(|text| text.split_once(' '));
         match parts.and_then(|(cursor, address)| Some((cursor.parse().ok()?, address))) {
             Some((cursor, address)) => Ok(At { cursor, address: address.into() }),
@@ -25,7 +25,7 @@ impl At {
         }
     }
 
-    fn cursor(&self) -> Cursor {
+    pub(super) fn cursor(&self) -> Cursor {
         Cursor(format!("{} {}", self.cursor, self.address).into())
     }
 }

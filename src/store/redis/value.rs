@@ -60,7 +60,7 @@ impl Kept {
                 Some(Kept::Completed { fingerprint, result })
             }),
             Some(_) if value == RECORDED => Some(Kept::Recorded),
-            _ => std::str::from_utf8(value).ok().and_then(|mark| mark.parse().ok()).map(Kept::Marked),
+            _ => mark(value).map(Kept::Marked),
         };
         parsed.ok_or_else(|| {
             let shown = &value[..value.len().min(48)];
@@ -121,6 +121,13 @@ pub(super) fn kind(beginning: &[u8]) -> Result<Kind, StoreError> {
     }
 }
 
+/// The attempt of a mark. A server says an integer in one way only, and so does hapax.
+fn mark(value: &[u8]) -> Option<u64> {
+    let attempt: u64 = std::str::from_utf8(value).ok()?.parse().ok()?;
+    let is_one = attempt == attempt_bits(attempt) && attempt.to_string().as_bytes() == value;
+    is_one.then_some(attempt)
+}
+
 /// Fingerprint and the rest of a value that begins with tag and token.
 fn claim(value: &[u8]) -> Option<(Option<Fingerprint>, &[u8])> {
     let (token, rest) = value[1..].split_at_checked(TOKEN_BYTES)?;
@@ -141,7 +148,8 @@ pub(super) fn token_text(token: u64) -> String {
 
 /// The token of a claim that was granted.
 pub(super) fn parse_token(text: &[u8]) -> Result<u64, StoreError> {
-    let token = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    let is_one = text.len() == TOKEN_BYTES && text.iter().all(u8::is_ascii_digit);
+    let token = std::str::from_utf8(text).ok().filter(|_| is_one).and_then(|text| text.parse().ok());
     token.ok_or_else(|| error(ErrorKind::Corrupt, format!("a claim's token is not one: {}", text.escape_ascii())))
 }
 
@@ -207,7 +215,12 @@ mod tests {
         let fingerprint = Some(Fingerprint([7; 16]));
         let whole = recorded(fingerprint, None);
         let mut wrong: Vec<Vec<u8>> = (0..whole.len()).map(|len| whole[..len].to_vec()).collect();
-        for text in ["-2", "x", "P", "F1", "1.0", "99999999999999999999999", "C00000000000000070x", "hello"] {
+        // An integer that is written otherwise is nobody's: the script would take it for another one.
+        let integers = ["-2", "+5", "007", "18446744073709551615", "00000000000000000000017"];
+        for text in ["x", "P", "F1", "1.0", "99999999999999999999999", "C00000000000000070x", "hello"] {
+            wrong.push(text.into());
+        }
+        for text in integers {
             wrong.push(text.into());
         }
         for value in wrong {
@@ -220,7 +233,9 @@ mod tests {
         assert_eq!(token_text(17), "0000000000000017");
         assert_eq!(parse_token(token_text(1_763_787_795_000_000).as_bytes()).unwrap(), 1_763_787_795_000_000);
         assert_ne!(token_text(u64::MAX).len(), TOKEN_BYTES);
-        assert_eq!(parse_token(b"nil").unwrap_err().kind(), ErrorKind::Corrupt);
+        for wrong in [b"nil".as_slice(), b"+5", b"17", b"99999999999999999999", b"+000000000000017"] {
+            assert_eq!(parse_token(wrong).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
     }
 
     #[test]

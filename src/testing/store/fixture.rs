@@ -1,7 +1,6 @@
 //! What the suite needs to know of a backend, and what each case is given.
 
 use super::erased::AnyFixture;
-use crate::Digester;
 use crate::store::erased::Erased;
 use crate::store::*;
 use crate::sync::{Mutex, Ordering, StdAtomicU64};
@@ -41,7 +40,7 @@ pub(super) struct Bench<'f> {
 
 impl<'f> Bench<'f> {
     pub(super) fn new(fixture: &'f dyn AnyFixture) -> Self {
-        let random = Digester::random_seed();
+        let random = crate::random::any();
         Bench {
             fixture,
             prefix: format!("{:08x}", random >> 32),

@@ -68,11 +68,13 @@ impl Growth {
         let Some(berth) = berths_of(size).find(is_free).filter(|_| self.has_room(size)) else {
             return Reserved::NoRoom;
         };
+        // Under the lock, so that a child finds all of it, or nothing.
+        let mut state = self.state();
         let Ok(life) = self.tables.reserve(berth, self.sizes.lines(size)) else {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Reserved::NoMemory;
         };
-        self.state().under_way = Some(Arc::new(Preparation::new(&self.tables, berth, size, life)));
+        state.under_way = Some(Arc::new(Preparation::new(&self.tables, berth, size, life)));
         Reserved::Yes
     }
 

@@ -12,11 +12,15 @@ use hapax_brokers::{Failed, Ledger, arguments, interrupted};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How many orders are billed at a time. As many are fetched ahead, and as many are held: a second, for which the server
+/// waits here, is enough for all of them, also on a busy machine.
+const IN_FLIGHT: usize = 8;
+
 #[tokio::main]
 async fn main() -> Result<(), Failed> {
     let [url, redis, ledger] = arguments(["NATS_URL", "REDIS_URL", "LEDGER"])?;
     let interrupted = interrupted()?;
-    let orders = JetStream::connect(&url, "ORDERS", "billing").await?;
+    let orders = JetStream::connect(&url, "ORDERS", "billing", IN_FLIGHT).await?;
 
     // Shared by all who bill, and for longer than the stream keeps its messages.
     let store = RedisStore::connect(RedisOptions::single(redis).namespace("billing")).await?;
@@ -26,7 +30,8 @@ async fn main() -> Result<(), Failed> {
         .build()
         .await?;
     let consumer = Consumer::builder(billed, |order: &Message| message_id(order).map(str::to_owned))
-        .max_in_flight(8)
+        .max_in_flight(IN_FLIGHT)
+        .max_unacknowledged(2 * IN_FLIGHT) // those being billed, and those being completed
         .max_attempts(3)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;

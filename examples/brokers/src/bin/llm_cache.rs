@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// How long an answer is good.
 const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Short, so that a crash does not keep others waiting; a call that takes longer renews it.
-const LEASE: Duration = Duration::from_millis(900);
+const LEASE: Duration = Duration::from_secs(3);
 /// The longest call, and for how long others wait for it.
 const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -11,11 +11,14 @@ use hapax_brokers::{Failed, Ledger, arguments, interrupted};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How many orders are billed at a time.
+const IN_FLIGHT: u16 = 8;
+
 #[tokio::main]
 async fn main() -> Result<(), Failed> {
     let [url, database, ledger] = arguments(["AMQP_URL", "DATABASE", "LEDGER"])?;
     let interrupted = interrupted()?;
-    let orders = RabbitMq::connect(&url, "orders", 128).await?;
+    let orders = RabbitMq::connect(&url, "orders", 2 * IN_FLIGHT).await?;
 
     let billed = TieredDedup::builder(SqliteStore::open(database).await?)
         .retention(Duration::from_secs(7 * 24 * 3600))
@@ -23,7 +26,7 @@ async fn main() -> Result<(), Failed> {
         .build()
         .await?;
     let consumer = Consumer::builder(billed, message_id)
-        .max_in_flight(8)
+        .max_in_flight(IN_FLIGHT.into())
         .max_attempts(3)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;

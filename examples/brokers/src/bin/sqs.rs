@@ -11,6 +11,9 @@ use hapax_brokers::{Failed, Ledger, arguments, interrupted};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How many orders are billed at a time.
+const IN_FLIGHT: usize = 8;
+
 #[tokio::main]
 async fn main() -> Result<(), Failed> {
     let [endpoint, redis, ledger] = arguments(["ENDPOINT", "REDIS_URL", "LEDGER"])?;
@@ -24,7 +27,9 @@ async fn main() -> Result<(), Failed> {
     let retention = Duration::from_secs(15 * 24 * 3600);
     let billed = TieredDedup::builder(store).retention(retention).lease(lease).build().await?;
     let consumer = Consumer::builder(billed, body_id)
-        .max_in_flight(8)
+        .max_in_flight(IN_FLIGHT)
+        // What is received waits here, and is visible again after a while: no more than are billed long before that.
+        .max_unacknowledged(2 * IN_FLIGHT)
         .max_attempts(3)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;

@@ -42,7 +42,7 @@ impl Model {
         match prompt.as_str() {
             "overload" if nth == 1 => (StatusCode::TOO_MANY_REQUESTS, "busy".into()),
             "essay" => {
-                tokio::time::sleep(Duration::from_millis(2_000)).await;
+                tokio::time::sleep(Duration::from_millis(4_500)).await;
                 (StatusCode::OK, "an essay".into())
             }
             _ => {

@@ -80,12 +80,12 @@ pub fn await_port(port: u16, log: &Path) {
     await_until(log, || TcpStream::connect(("127.0.0.1", port)).is_ok());
 }
 
-/// Waits until something is so, for up to 20 seconds.
+/// Waits until something is so, for up to a minute: on a busy machine, RabbitMQ takes half of that to start.
 pub fn await_until(log: &Path, mut so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !so() {
         let said = || std::fs::read_to_string(log).unwrap_or_default();
-        assert!(began.elapsed() < Duration::from_secs(20), "nothing for 20 s; {}: {}", log.display(), said());
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing for a minute; {}: {}", log.display(), said());
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -52,6 +52,8 @@ fn each_order_is_billed_once() {
         let queue = runtime.block_on(channel.queue_declare(name.into(), passive, FieldTable::default()));
         queue.expect("the queue")
     };
+    // Failures are counted by one process: so long it has to run.
+    billing.await_until(|| queue_of("dead").message_count() > 0);
     let queue = || queue_of("orders");
     // The queue does not say what its consumers have not acknowledged: that shows when they have ended.
     loop {

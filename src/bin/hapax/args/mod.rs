@@ -4,8 +4,8 @@ mod refusing;
 mod values;
 
 pub use self::refusing::{Refused, RefusingArgs};
-use self::values::{byte, history, pointer, quote};
-pub use self::values::{bytes, capacity, duration, number, rate};
+use self::values::{byte, pointer, quote};
+pub use self::values::{bytes, capacity, duration, history, number, rate};
 use crate::plan::PlanArgs;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;

@@ -10,6 +10,8 @@ mod check;
 pub mod cut;
 pub mod extract;
 mod fields;
+#[cfg(any(fuzzing, test))]
+mod fuzzing;
 mod gzip;
 pub mod input;
 mod json;

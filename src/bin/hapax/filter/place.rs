@@ -63,6 +63,9 @@ pub fn is_same(place: &Place, content: &[u8], has_ended: bool) -> Option<bool> {
     place.beginning.begins(content).or(has_ended.then_some(false))
 }
 
+/// More runs than anybody makes.
+pub const RUNS_MAX: u64 = 1 << 62;
+
 /// Hashes how an input begins, while it is read.
 pub struct Beginning {
     first: Option<Span>,
@@ -111,6 +114,19 @@ impl Beginning {
 }
 
 impl Place {
+    /// Returns true if a run can have come here: what is added to its numbers or taken from them
+    /// gives numbers, and no more of an input is compared than ever is.
+    pub fn is_possible(&self) -> bool {
+        let is_length = |bytes: u64| bytes <= i64::MAX as u64;
+        is_length(self.offset)
+            && is_length(self.lines)
+            && self.run < RUNS_MAX
+            && self.unended <= self.offset
+            && u64::from(self.unended > 0) <= self.lines
+            && self.first.bytes <= self.beginning.bytes
+            && self.beginning.bytes <= BEGINNING_BYTES as u64
+    }
+
     /// Returns the offset at which reading must begin so that whole records are skipped.
     pub fn read_from(&self) -> u64 {
         self.offset - self.unended.min(self.offset)

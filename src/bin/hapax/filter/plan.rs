@@ -117,7 +117,7 @@ impl Plan {
 /// Why there is no engine, in words of the command line.
 fn opening(error: hapax::Error, args: &FilterArgs) -> Failure {
     match (&error, args.seed, &args.state) {
-        (hapax::Error::Journal(JournalError::NotOurs { what: "seed", .. }), Some(seed), Some(state)) => {
+        (hapax::Error::Journal(JournalError::NotOurs { what: "key", .. }), Some(seed), Some(state)) => {
             Failure::Usage(format!(
                 "--seed {seed}: the state in {} was begun with another seed, which its ids are kept with; leave --seed out, or give \
                  another directory",
@@ -126,6 +126,17 @@ fn opening(error: hapax::Error, args: &FilterArgs) -> Failure {
         }
         (hapax::Error::Journal(JournalError::Damaged { .. }), _, Some(state)) => {
             Failure::Io(format!("--state {}: {error} (here: --damage keep)", state.display()))
+        }
+        (hapax::Error::Journal(JournalError::Untrusted { path, what, got, expected, remedy }), _, Some(state)) => {
+            let remedy = match *what {
+                "it" => remedy,
+                _ => {
+                    "give it to this user and let nobody else write (chown, chmod go-w), or name a directory that is not there \
+                      yet, which is made"
+                }
+            };
+            let (state, path) = (state.display(), path.display());
+            Failure::Io(format!("--state {state}: {path}: {what} is {got}, expected {expected}; {remedy}"))
         }
         _ => error.into(),
     }

@@ -5,7 +5,7 @@ use super::check::Time;
 use super::output::{Kind, Output};
 use super::parse::Batch;
 use super::pending::Pending;
-use super::place::Place;
+use super::place::{Place, RUNS_MAX};
 use crate::failure::Failure;
 use hapax::{Dedup, Prepared, Timestamp, Verdict};
 use serde::{Deserialize, Serialize};
@@ -95,12 +95,12 @@ impl Earlier {
     /// Returns what a journal knows; nothing if there is none.
     pub fn of(dedup: &Dedup) -> Result<Self, Failure> {
         let mut earlier = Earlier { places: HashMap::new(), tail: Tail::default() };
-        for (source, position) in dedup.positions() {
+        for (source, position) in dedup.positions().map_err(hapax::Error::from)? {
             let name = String::from_utf8_lossy(&source);
             if name == OUTPUT {
-                earlier.tail = parsed(&name, &position)?;
+                earlier.tail = parsed_tail(&position)?;
             } else if name.starts_with(INPUT) {
-                let place: Place = parsed(&name, &position)?;
+                let place = place(&name, &position)?;
                 earlier.places.insert(place.input.clone(), place);
             }
         }
@@ -115,6 +115,22 @@ impl Earlier {
     pub fn latest(&self) -> Timestamp {
         Timestamp::from_nanos(self.tail.latest_nanos)
     }
+}
+
+/// The place of an input, as a run has recorded it.
+pub fn place(name: &str, position: &[u8]) -> Result<Place, Failure> {
+    let place: Place = parsed(name, position)?;
+    if place.is_possible() { Ok(place) } else { Err(impossible(name)) }
+}
+
+fn parsed_tail(position: &[u8]) -> Result<Tail, Failure> {
+    let tail: Tail = parsed(OUTPUT, position)?;
+    let is_possible = tail.run < RUNS_MAX && tail.length <= i64::MAX as u64;
+    if is_possible { Ok(tail) } else { Err(impossible(OUTPUT)) }
+}
+
+fn impossible(name: &str) -> Failure {
+    Failure::Io(format!("--state: its record of `{name}` has numbers that no run has written; begin another directory"))
 }
 
 fn parsed<'a, T: Deserialize<'a>>(name: &str, position: &'a [u8]) -> Result<T, Failure> {
@@ -293,6 +309,27 @@ impl Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_run_has_recorded_is_refused() {
+        let written_by_a_run = Place { offset: 7, unended: 2, lines: 1, ..Place::default() };
+        assert!(place("input/0", &written(&written_by_a_run)).is_ok());
+        let span = |bytes| super::super::place::Span { bytes, hash: 1 };
+        for wrong in [
+            Place { offset: u64::MAX, ..Place::default() },
+            Place { lines: u64::MAX, ..Place::default() },
+            Place { run: u64::MAX, ..Place::default() },
+            Place { offset: 1, unended: 2, lines: 1, ..Place::default() },
+            Place { offset: 2, unended: 2, lines: 0, ..Place::default() },
+            Place { beginning: span(u64::MAX), ..Place::default() },
+            Place { first: span(2), beginning: span(1), ..Place::default() },
+        ] {
+            let failure = place("input/0", &written(&wrong)).unwrap_err();
+            assert!(failure.message().is_some_and(|text| text.contains("no run has written")), "{wrong:?}");
+        }
+        assert!(parsed_tail(&written(&Tail { run: u64::MAX, ..Tail::default() })).is_err());
+        assert!(parsed_tail(&written(&Tail { run: 5, length: 9, ..Tail::default() })).is_ok());
+    }
 
     #[test]
     fn the_input_that_was_seen_longest_ago_gives_its_slot_to_a_new_one() {

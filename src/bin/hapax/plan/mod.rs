@@ -62,7 +62,7 @@ pub fn run(args: PlanArgs) -> Result<(), Failure> {
 }
 
 fn from_records(args: &PlanArgs) -> Result<Answer, Failure> {
-    let (digester, mut profile) = (Digester::random(), Profile::new(args.max_records));
+    let (digester, mut profile) = (Digester::random()?, Profile::new(args.max_records));
     records::read(&args.lines, &args.bad, &args.from, |id, time| {
         profile.see(digester.digest(id), time).map_err(failure).map(ControlFlow::Continue)
     })?;

@@ -238,6 +238,20 @@ fn parse(bytes: &[u8]) -> Result<Trace, Problem> {
     Ok(trace)
 }
 
+#[cfg(any(fuzzing, all(test, not(modelled))))]
+/// Does what the fuzz target `reports` does with a trace: bytes get the checksum that is theirs, and
+/// if they are a trace then, what is written of it is the same.
+pub fn fuzz(events: &[u8]) -> bool {
+    let bytes = [events, &xxh3_64(events).to_le_bytes()].concat();
+    let Ok(trace) = parse(&bytes) else { return false };
+    assert!(trace.events().map(|(_, tick)| tick).is_sorted());
+    let mut written = Vec::new();
+    trace.write_to(&mut written).expect("memory can be written");
+    let again = parse(&written).unwrap_or_else(|problem| panic!("{problem:?}"));
+    assert!(again.events().eq(trace.events()));
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,15 @@
+//! What clients send, and responses as stores have them. The body is `src/http/fuzzing.rs`, which the crate's tests replay.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+#[path = "../allocation.rs"]
+mod allocation;
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    allocation::at_most(65_536 + 256 * bytes.len(), || hapax::fuzzing::http(bytes));
+});
+
+/// So that this compiles without `cargo fuzz`, which makes the main function.
+#[cfg(not(fuzzing))]
+fn main() {}

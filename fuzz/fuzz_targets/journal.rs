@@ -1,0 +1,15 @@
+//! Each codec of journals and snapshots. The body is `src/journal/fuzzing/codecs.rs`, which the crate's tests replay.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+#[path = "../allocation.rs"]
+mod allocation;
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    allocation::at_most(65_536 + 64 * bytes.len(), || hapax::fuzzing::journal(bytes));
+});
+
+/// So that this compiles without `cargo fuzz`, which makes the main function.
+#[cfg(not(fuzzing))]
+fn main() {}

@@ -1,0 +1,283 @@
+//! The fuzz target `filter`: what is in files and state directories, given to whatever reads it. A
+//! letter says which, and the bytes behind it are for that.
+
+use super::blocks::{Block, Blocks};
+use super::cut::Cutter;
+use super::extract::Extractor;
+use super::fields::{Dialect, Splitter};
+use super::input::decompress;
+use super::json::Pointer;
+use super::lines::{Line, Lines, each_record};
+use super::place::{Beginning, is_same};
+use super::{state, time};
+use crate::args::{self, Args, Command, FilterArgs, TimeFormat};
+use clap::Parser;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::io::{Cursor, Read};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+#[cfg(fuzzing)]
+#[path = "../../../../fuzz/allocation.rs"]
+mod allocation;
+#[cfg(test)]
+#[path = "../../../../tests/common/corpus.rs"]
+mod corpus;
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    // A block is read at a time, and zstd keeps a window of 8 MiB for most files.
+    allocation::at_most(64 << 20, || fuzz(bytes));
+});
+
+/// Does what the fuzz target does with its input; returns true if what reads it took it.
+fn fuzz(bytes: &[u8]) -> bool {
+    let Some((which, bytes)) = bytes.split_first() else { return false };
+    match which {
+        b'f' => fields(bytes),
+        b'c' => records(bytes),
+        b'j' => pointer(bytes),
+        b't' => when(bytes),
+        b'd' => values(bytes),
+        b'z' => compressed(bytes),
+        b'p' => place(bytes),
+        b'l' => lines(bytes),
+        _ => false,
+    }
+}
+
+const DIALECTS: [Dialect; 3] = [
+    Dialect { delimiter: b'\t', quote: None },
+    Dialect { delimiter: b',', quote: Some(b'"') },
+    Dialect { delimiter: b';', quote: Some(b'\'') },
+];
+
+/// A record's fields: written again with quotes, they are the same, and each is the one of its
+/// number.
+fn fields(bytes: &[u8]) -> bool {
+    let Some((&dialect, line)) = bytes.split_first() else { return false };
+    let dialect = DIALECTS[usize::from(dialect) % DIALECTS.len()];
+    let splitter = Splitter::new(dialect);
+    let split: Result<Vec<_>, _> = splitter.split(line).collect();
+    let Ok(fields) = split else {
+        assert!(splitter.nth(line, 1).is_err(), "a line that is doubtful is so for all");
+        return false;
+    };
+    assert!(fields.iter().map(|field| field.len() + 1).sum::<usize>() <= line.len() + 1);
+    for n in [1, fields.len() / 2 + 1, fields.len(), fields.len() + 1] {
+        assert_eq!(splitter.nth(line, n), Ok(fields.get(n - 1).cloned()), "field {n}");
+    }
+    let Some(quote) = dialect.quote else {
+        assert_eq!(fields.join(&dialect.delimiter), line);
+        return true;
+    };
+    let mut quoted = Vec::new();
+    for field in &fields {
+        quoted.push(quote);
+        field.iter().for_each(|&byte| quoted.extend(std::iter::repeat_n(byte, 1 + usize::from(byte == quote))));
+        quoted.extend([quote, dialect.delimiter]);
+    }
+    quoted.pop();
+    let again: Result<Vec<_>, _> = splitter.split(&quoted).collect();
+    assert_eq!(again, Ok(fields));
+    true
+}
+
+/// The records of a file, which are the same however it comes, and all of it.
+fn records(bytes: &[u8]) -> bool {
+    let Some((&[dialect, at_once], content)) = bytes.split_first_chunk() else { return false };
+    let dialect = Some(DIALECTS[usize::from(dialect) % DIALECTS.len()]);
+    let whole = cut(content, usize::MAX, dialect);
+    assert_eq!(whole.concat(), content);
+    assert_eq!(cut(content, 1 + usize::from(at_once), dialect), whole);
+    whole.iter().rev().skip(1).all(|record| record.ends_with(b"\n"))
+}
+
+fn cut(content: &[u8], at_once: usize, dialect: Option<Dialect>) -> Vec<Vec<u8>> {
+    let mut cutter = Cutter::new(dialect);
+    let mut records = vec![Vec::new()];
+    for mut piece in content.chunks(at_once.min(content.len().max(1))) {
+        while !piece.is_empty() {
+            let end = cutter.end(piece);
+            let (part, rest) = piece.split_at(end.unwrap_or(piece.len()));
+            records.last_mut().expect("there is one").extend_from_slice(part);
+            records.extend(end.map(|_| Vec::new()));
+            piece = rest;
+        }
+    }
+    records.retain(|record| !record.is_empty());
+    records
+}
+
+/// The value at a pointer: what another reader of JSON finds there.
+fn pointer(bytes: &[u8]) -> bool {
+    let Some((&length, rest)) = bytes.split_first() else { return false };
+    let Some((text, line)) = rest.split_at_checked(usize::from(length)) else { return false };
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    if !text.is_empty() && !text.starts_with('/') {
+        return false;
+    }
+    let found = Pointer::new(text).find(line);
+    // (It refuses some numbers, and halves of surrogate pairs; ours does not.)
+    if let Ok(document) = serde_json::from_slice::<Value>(line) {
+        match (document.pointer(text), &found) {
+            (None | Some(Value::Null), found) => assert_eq!(*found, Ok(None)),
+            (Some(Value::Object(_) | Value::Array(_)), found) => assert!(found.is_err()),
+            (Some(Value::String(expected)), found) => {
+                assert_eq!(*found, Ok(Some(Cow::Borrowed(expected.as_bytes()))));
+            }
+            (Some(expected), Ok(Some(found))) => {
+                assert_eq!(serde_json::from_slice::<Value>(found).as_ref().ok(), Some(expected));
+            }
+            (expected, found) => panic!("{expected:?} is not {found:?}"),
+        }
+    }
+    found.is_ok()
+}
+
+/// A time, as it is written.
+fn when(bytes: &[u8]) -> bool {
+    let Some((&format, text)) = bytes.split_first() else { return false };
+    use TimeFormat::{Ms, Ns, Rfc3339, S, Us};
+    let (format, unit) =
+        [(S, 1_000_000_000), (Ms, 1_000_000), (Us, 1_000), (Ns, 1), (Rfc3339, 0)][usize::from(format) % 5];
+    let Ok(at) = time::parse(text, format) else { return false };
+    let nanos = at.as_nanos();
+    assert!(nanos < i64::MAX as u64);
+    let again = match format {
+        Rfc3339 => jiff::Timestamp::from_nanosecond(nanos.into()).expect("it is before 2262").to_string(),
+        _ => format!("{}.{:09}", nanos / unit, nanos % unit * (1_000_000_000 / unit)),
+    };
+    assert_eq!(time::parse(again.as_bytes(), format), Ok(at), "{again}");
+    true
+}
+
+/// Values of options: durations, numbers with suffixes.
+fn values(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let duration = args::duration(text);
+    if let Ok(duration) = duration {
+        let again = format!("{}s {}ns", duration.as_secs(), duration.subsec_nanos());
+        assert!(duration > Duration::from_secs(1 << 32) || args::duration(&again) == Ok(duration));
+    }
+    if let Ok(capacity) = args::capacity(text) {
+        assert_eq!(args::capacity(&capacity.to_string()), Ok(capacity));
+        assert_eq!(args::bytes(&capacity.to_string()), Ok(capacity));
+    }
+    assert!(args::rate(text).is_ok_and(|rate| !rate.is_nan()) || args::rate(text).is_err());
+    assert!(args::number(text).is_ok_and(f64::is_finite) || args::number(text).is_err());
+    let _ = args::bytes(text);
+    args::history(text).is_ok() || duration.is_ok()
+}
+
+/// Compressed content: the same however it comes.
+fn compressed(bytes: &[u8]) -> bool {
+    let Some((&at_once, content)) = bytes.split_first() else { return false };
+    let whole = decompressed(content, usize::MAX);
+    let in_pieces = decompressed(content, 1 + usize::from(at_once));
+    assert_eq!(whole, in_pieces);
+    whole.is_some_and(|(_, is_whole)| is_whole)
+}
+
+/// A beginning of it, and whether it is good up to there.
+fn decompressed(content: &[u8], at_once: usize) -> Option<(Vec<u8>, bool)> {
+    const ENOUGH: u64 = 256 << 10;
+    let trickle = Trickle(Cursor::new(content.to_vec()), at_once);
+    let mut output = Vec::new();
+    let is_good = decompress(trickle, None).ok()?.take(ENOUGH).read_to_end(&mut output).is_ok();
+    // What came before an error depends on how much was asked for.
+    Some(if is_good { (output, true) } else { (Vec::new(), false) })
+}
+
+/// Gives its bytes a few at a time.
+struct Trickle(Cursor<Vec<u8>>, usize);
+
+impl Read for Trickle {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let n = buffer.len().min(self.1);
+        self.0.read(&mut buffer[..n])
+    }
+}
+
+/// A place, as a state directory has it, and an input that begins with some bytes.
+fn place(bytes: &[u8]) -> bool {
+    let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
+    let (record, content) = (&bytes[..end], &bytes[end..]);
+    let Ok(place) = state::place("input/0", record) else { return false };
+    let _ = Beginning::known(place.first, place.beginning).spans();
+    assert!(place.read_from() <= place.offset);
+    let same = is_same(&place, content, true);
+    assert!(same.is_some(), "an input that has ended is the same or is not");
+    assert!(!place.covers(place.offset, b"a\n"), "what comes behind it was not printed");
+    let written = serde_json::to_vec(&place).expect("numbers and text have a form in JSON");
+    assert_eq!(state::place("input/0", &written).ok(), Some(place));
+    true
+}
+
+const OPTIONS: [&[&str]; 5] = [
+    &[],
+    &["--column", "id", "--delimiter", ","],
+    &["--json", "/a/0", "--time-json", "/t", "--window", "1m"],
+    &["--field", "2", "--time-field", "1", "--time-format", "ms", "--window", "1m"],
+    &["--regex", "id=(\\w+)", "--header"],
+];
+
+/// Whole files, by some options: what is found in them does not depend on how they come.
+fn lines(bytes: &[u8]) -> bool {
+    let Some((&[options, at_once], content)) = bytes.split_first_chunk() else { return false };
+    let args = &filters()[usize::from(options) % OPTIONS.len()];
+    let read = |at_once| {
+        let extractor = Extractor::new(&args.lines).expect("the options are valid");
+        events(Lines::new(&args.lines, &args.bad, extractor), content, at_once)
+    };
+    let whole = read(usize::MAX);
+    assert_eq!(read(1 + usize::from(at_once)), whole);
+    whole.is_some_and(|events| !events.is_empty())
+}
+
+/// The options, parsed once.
+fn filters() -> &'static [FilterArgs] {
+    static FILTERS: OnceLock<Vec<FilterArgs>> = OnceLock::new();
+    let usual = ["hapax", "filter", "--missing", "drop", "--on-bad", "skip", "--line-bytes-max", "1000"];
+    let parse = |options: &&[&str]| match Args::try_parse_from(usual.iter().chain(*options)) {
+        Ok(Args { command: Command::Filter(args) }) => *args,
+        other => panic!("the options are valid: {:?}", other.err()),
+    };
+    FILTERS.get_or_init(|| OPTIONS.iter().map(parse).collect())
+}
+
+/// An id, and its time.
+type Event = (Vec<u8>, Option<hapax::Timestamp>);
+
+fn events(mut lines: Lines, content: &[u8], at_once: usize) -> Option<Vec<Event>> {
+    let input = Box::new(Trickle(Cursor::new(content.to_vec()), at_once));
+    let mut blocks = Blocks::new(input, lines.cutter(), lines.line_bytes_max());
+    lines.begin_file();
+    let (mut block, mut ends, mut events) = (Vec::new(), Vec::new(), Vec::new());
+    loop {
+        let next = blocks.next(&mut block, &mut ends).expect("memory can be read");
+        lines.skipped(blocks.take_skipped());
+        match next {
+            Block::End => return Some(events),
+            Block::TooLong => lines.too_long().ok()?,
+            Block::Records => each_record(&block, &ends, |line| {
+                if let Line::Event { id, at } = lines.next(line)? {
+                    events.push((id.into_owned(), at));
+                }
+                Ok::<_, super::lines::BadLine>(())
+            })
+            .ok()?,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_corpus_of_the_fuzz_target_filter() {
+        let mut taken = 0;
+        let files = super::corpus::replay("filter", |bytes| taken += usize::from(super::fuzz(bytes)));
+        assert!(files == 0 || taken > 6, "of {files} only {taken} are anything");
+    }
+}

@@ -1,0 +1,90 @@
+//! The secret that digests are made with, and how it is chosen.
+
+use super::Digester;
+use crate::{Error, random};
+use std::fmt;
+
+/// The kind of function, as files have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum DigestKind {
+    /// For ids that anybody may choose.
+    #[default]
+    Keyed,
+    /// For ids that nobody chooses who would want them to collide.
+    Trusted,
+}
+
+/// What two engines must share to have the same digests. It is never printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DigestKey {
+    pub(crate) kind: DigestKind,
+    pub(crate) bits: u128,
+}
+
+/// What the options say of it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct WantedKey {
+    pub(crate) kind: DigestKind,
+    pub(crate) bits: Option<u128>,
+}
+
+impl DigestKey {
+    /// From three words; nothing, if there is no such kind.
+    #[cfg(feature = "journal")]
+    pub(crate) fn from_words([kind, low, high]: [u64; 3]) -> Option<Self> {
+        let kind = match kind {
+            1 => DigestKind::Keyed,
+            2 => DigestKind::Trusted,
+            _ => return None,
+        };
+        Some(DigestKey { kind, bits: u128::from(high) << 64 | u128::from(low) })
+    }
+
+    #[cfg(feature = "journal")]
+    pub(crate) fn words(self) -> [u64; 3] {
+        let kind = match self.kind {
+            DigestKind::Keyed => 1,
+            DigestKind::Trusted => 2,
+        };
+        [kind, self.bits as u64, (self.bits >> 64) as u64]
+    }
+}
+
+impl From<DigestKey> for Digester {
+    fn from(key: DigestKey) -> Self {
+        Digester::new(key)
+    }
+}
+
+impl WantedKey {
+    /// The key that is wanted; a random one, if any would do.
+    pub(crate) fn or_random(self) -> Result<DigestKey, Error> {
+        let bits = self.bits.map_or_else(random_bits, Ok)?;
+        Ok(DigestKey { kind: self.kind, bits })
+    }
+
+    /// What is wrong with a key that is there already: what it is, and what is wanted.
+    #[cfg(feature = "journal")]
+    pub(crate) fn differs(self, theirs: DigestKey) -> Option<[&'static str; 3]> {
+        let name = |kind| match kind {
+            DigestKind::Keyed => "keyed digests",
+            DigestKind::Trusted => "those of `trusted_ids`",
+        };
+        if self.kind != theirs.kind {
+            return Some(["kind of digests", name(theirs.kind), name(self.kind)]);
+        }
+        // Secret, as they are.
+        let differs = self.bits.is_some_and(|bits| bits != theirs.bits);
+        differs.then_some(["key", "another one", "that of the engine, and of the other files"])
+    }
+}
+
+fn random_bits() -> Result<u128, Error> {
+    random::system().map(u128::from_le_bytes).map_err(|source| Error::NoRandomness { source })
+}
+
+impl fmt::Debug for DigestKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DigestKey").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,133 @@
+//! Every registered field, and fields of applications.
+
+use super::*;
+use field_names::{COUNT, FATES, Fate};
+use proptest::prelude::*;
+
+#[path = "field_names.rs"]
+mod field_names;
+
+fn name(name: &str) -> HeaderName {
+    HeaderName::try_from(name).unwrap()
+}
+
+fn fields(fields: &[(&str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (field, value) in fields {
+        headers.append(name(field), HeaderValue::try_from(*value).unwrap());
+    }
+    headers
+}
+
+fn names(kept: &HeaderMap) -> Vec<&str> {
+    kept.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+#[test]
+fn of_every_registered_field_it_is_decided_whether_it_is_kept() {
+    let mut seen = HashSet::new();
+    for (fate, names) in FATES {
+        for text in names.split_ascii_whitespace() {
+            let (name, one) = (name(text), fields(&[(text, "1")]));
+            assert!(seen.insert(name.clone()), "{text} is here twice");
+            let (in_headers, in_trailers) = match fate {
+                Fate::Kept => (true, true),
+                Fate::InHeaders => (true, false),
+                Fate::NotKept(_) => (false, false),
+            };
+            // (`Connection` names itself nowhere.)
+            assert_eq!(
+                kept(one.clone(), &keeps_header),
+                if in_headers { one.clone() } else { HeaderMap::new() },
+                "{text}"
+            );
+            assert_eq!(kept_trailers(one.clone(), &keeps_header).is_empty(), !in_trailers, "{text} as a trailer");
+            // An application that keeps all: what is about one connection or exchange, never; in
+            // trailers, nothing more.
+            let never = matches!(fate, Fate::NotKept(Kind::Connection | Kind::Authentication | Kind::Replayed));
+            assert_eq!(kept(one.clone(), &|_| true).is_empty(), never, "{text}, asked for");
+            assert_eq!(
+                kept_trailers(one.clone(), &|_| true).is_empty(),
+                !in_trailers,
+                "{text} as a trailer, asked for"
+            );
+            assert!(kept(one.clone(), &|_| false).is_empty() && kept_trailers(one, &|_| false).is_empty(), "{text}");
+            if let Fate::NotKept(expected) = fate {
+                assert_eq!(kind(&name), Some(expected), "{text}");
+            }
+        }
+    }
+    assert_eq!(seen.len(), COUNT);
+}
+
+#[test]
+fn fields_of_applications_are_kept() {
+    let own =
+        ["x-run", "x-request-id", "x-total-count", "ratelimit-limit", "grpc-status", "grpc-message", "stripe-version"];
+    for text in own {
+        let one = fields(&[(text, "1"), (text, "2")]);
+        assert_eq!(kept(one.clone(), &keeps_header), one);
+        assert_eq!(kept_trailers(one.clone(), &keeps_header), one);
+    }
+}
+
+#[test]
+fn unregistered_fields_that_are_known_to_harm_are_not_kept() {
+    for text in [
+        "x-accel-redirect",
+        "x-accel-buffering",
+        "x-sendfile",
+        "x-lighttpd-send-file",
+        "x-reproxy-url",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "report-to",
+        "service-worker-allowed",
+        "critical-ch",
+        "traceresponse",
+        "sec-ch-ua",
+        "access-control-allow-private-network",
+    ] {
+        assert!(!keeps_header(&name(text)), "{text}");
+    }
+}
+
+#[test]
+fn what_a_connection_header_names_is_not_kept_whatever_is_asked_for() {
+    let headers = fields(&[
+        ("connection", "close, X-Hop"),
+        ("connection", "x-other ,"),
+        ("x-hop", "1"),
+        ("x-other", "1"),
+        ("date", "today"),
+        ("set-cookie", "session=1"),
+        ("x-kept", "1"),
+        ("x-kept", "2"),
+    ]);
+    let default = kept(headers.clone(), &keeps_header);
+    assert_eq!(names(&default), ["x-kept", "x-kept"]);
+    assert_eq!(default.get_all("x-kept").iter().collect::<Vec<_>>(), ["1", "2"]);
+    assert_eq!(names(&kept(headers.clone(), &|_| true)), ["date", "set-cookie", "x-kept", "x-kept"]);
+    assert_eq!(names(&kept_trailers(headers, &|_| true)), ["x-kept", "x-kept"]);
+}
+
+#[test]
+fn trailers_are_announced_by_their_names() {
+    assert_eq!(announced(&HeaderMap::new()), None);
+    let trailers = fields(&[("x-a", "1"), ("x-a", "2"), ("x-b", "3")]);
+    assert_eq!(announced(&trailers).unwrap(), "x-a, x-b");
+    assert_eq!(bytes(&trailers), 3 * (32 + 3 + 1));
+}
+
+proptest! {
+    /// Filtering is the same once and twice: what was stored is replayed whole.
+    #[test]
+    fn what_is_kept_stays_kept(picked in proptest::collection::vec((0..COUNT, "[a-z, -]{0,12}"), 0..20)) {
+        let all: Vec<&str> = FATES.iter().flat_map(|(_, names)| names.split_ascii_whitespace()).collect();
+        let picked: Vec<(&str, &str)> = picked.iter().map(|(i, value)| (all[*i], value.as_str())).collect();
+        let once = kept(fields(&picked), &keeps_header);
+        prop_assert_eq!(kept(once.clone(), &keeps_header), once);
+        let once = kept_trailers(fields(&picked), &keeps_header);
+        prop_assert_eq!(kept_trailers(once.clone(), &keeps_header), once);
+    }
+}

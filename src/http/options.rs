@@ -1,0 +1,158 @@
+//! What a layer is configured with.
+
+use super::headers::keeps_header;
+use super::layer::OnMissing;
+use super::problem::Problem;
+use super::quota::Amounts;
+use super::{IDEMPOTENCY_KEY, fingerprint};
+use crate::store::{ErrorKind, Fingerprint, StoreError};
+use http::request::Parts;
+use http::{HeaderName, Method, StatusCode};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One scope has at most this part of what there is, unless it is said.
+const SHARES: usize = 4;
+
+type FingerprintFn = Arc<dyn Fn(&Parts, &[u8]) -> Fingerprint + Send + Sync>;
+
+pub(super) struct Options {
+    pub(super) header: HeaderName,
+    pub(super) methods: Vec<Method>,
+    pub(super) on_missing: OnMissing,
+    pub(super) fingerprint: FingerprintFn,
+    pub(super) stores: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
+    pub(super) keeps_header: Arc<dyn Fn(&HeaderName) -> bool + Send + Sync>,
+    pub(super) max_request_bytes: usize,
+    pub(super) max_response_bytes: usize,
+    pub(super) body_timeout: Duration,
+    pub(super) handler_timeout: Duration,
+    pub(super) lease: Duration,
+    pub(super) wait: Duration,
+    pub(super) retry_after: Duration,
+    pub(super) max_in_flight: usize,
+    pub(super) max_in_flight_per_scope: Option<usize>,
+    pub(super) max_reading: usize,
+    pub(super) max_reading_per_scope: Option<usize>,
+    pub(super) max_buffered_bytes: Option<usize>,
+    pub(super) max_buffered_bytes_per_scope: Option<usize>,
+    pub(super) statuses: HashMap<Problem, StatusCode>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            header: IDEMPOTENCY_KEY,
+            methods: vec![Method::POST, Method::PATCH],
+            on_missing: OnMissing::Reject,
+            fingerprint: Arc::new(fingerprint::exact),
+            stores: Arc::new(stores_status),
+            keeps_header: Arc::new(keeps_header),
+            max_request_bytes: 1 << 20,
+            max_response_bytes: 1 << 20,
+            body_timeout: Duration::from_secs(30),
+            handler_timeout: Duration::from_secs(600),
+            lease: Duration::from_secs(30),
+            wait: Duration::ZERO,
+            retry_after: Duration::from_secs(1),
+            max_in_flight: 4_096,
+            max_in_flight_per_scope: None,
+            max_reading: 4_096,
+            max_reading_per_scope: None,
+            max_buffered_bytes: None,
+            max_buffered_bytes_per_scope: None,
+            statuses: HashMap::new(),
+        }
+    }
+}
+
+/// The default of what is stored: every status but 1xx, 5xx, 401, 403, 408 and 429, after which a
+/// retry may fare better.
+///
+/// ```
+/// use hapax::http::stores_status;
+/// use http::StatusCode;
+///
+/// assert!(stores_status(StatusCode::CREATED) && stores_status(StatusCode::NOT_FOUND));
+/// assert!(!stores_status(StatusCode::BAD_GATEWAY) && !stores_status(StatusCode::TOO_MANY_REQUESTS));
+/// ```
+pub fn stores_status(status: StatusCode) -> bool {
+    !status.is_informational() && !status.is_server_error() && !matches!(status.as_u16(), 401 | 403 | 408 | 429)
+}
+
+impl Options {
+    /// What all may have together.
+    pub(super) fn max(&self) -> Amounts {
+        let bytes = self.max_buffered_bytes.unwrap_or((256 << 20).max(SHARES * self.max_request_bytes));
+        Amounts { reading: self.max_reading, in_flight: self.max_in_flight, bytes }
+    }
+
+    /// What one scope may have.
+    pub(super) fn max_per_scope(&self) -> Amounts {
+        let max = self.max();
+        let share = |max: usize, least: usize| (max / SHARES).max(least).max(1);
+        Amounts {
+            reading: self.max_reading_per_scope.unwrap_or(share(max.reading, 1)),
+            in_flight: self.max_in_flight_per_scope.unwrap_or(share(max.in_flight, 1)),
+            // Room for one request, the largest, at least.
+            bytes: self.max_buffered_bytes_per_scope.unwrap_or(share(max.bytes, self.max_request_bytes)),
+        }
+    }
+
+    pub(super) fn validate(&self, is_scoped: bool) -> Result<(), StoreError> {
+        const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+        check(!self.methods.is_empty(), "methods", &self.methods, "at least one")?;
+        for (option, time) in [
+            ("body_timeout", self.body_timeout),
+            ("handler_timeout", self.handler_timeout),
+            ("lease", self.lease),
+            ("retry_after", self.retry_after),
+        ] {
+            check(!time.is_zero() && time <= MAX, option, &time, "a duration of up to 100 years, not none")?;
+        }
+        check(self.wait <= MAX, "wait", &self.wait, "at most 100 years")?;
+        for (option, bytes) in
+            [("max_request_bytes", self.max_request_bytes), ("max_response_bytes", self.max_response_bytes)]
+        {
+            check(bytes <= 1 << 30, option, &bytes, "at most 1 GiB")?;
+        }
+        self.validate_quotas(is_scoped)?;
+        for (problem, status) in &self.statuses {
+            let is_error = status.is_client_error() || status.is_server_error();
+            check(is_error, "status", &(problem, status), "a status of 400 to 599")?;
+        }
+        Ok(())
+    }
+
+    fn validate_quotas(&self, is_scoped: bool) -> Result<(), StoreError> {
+        let max = self.max();
+        for (option, got) in [("max_in_flight", max.in_flight), ("max_reading", max.reading)] {
+            check((1..=1 << 28).contains(&got), option, &got, "1 to 2^28")?;
+        }
+        let least = self.max_request_bytes.max(1);
+        let expected = format!("`max_request_bytes`, {least}, to 2^48");
+        check((least..=1 << 48).contains(&max.bytes), "max_buffered_bytes", &max.bytes, &expected)?;
+        for (option, given, least, max) in [
+            ("max_in_flight_per_scope", self.max_in_flight_per_scope, 1, max.in_flight),
+            ("max_reading_per_scope", self.max_reading_per_scope, 1, max.reading),
+            ("max_buffered_bytes_per_scope", self.max_buffered_bytes_per_scope, least, max.bytes),
+        ] {
+            let Some(got) = given else { continue };
+            check(is_scoped, option, &got, "none: with `global_scope` there is one scope, which has all")?;
+            let expected = format!("{least} to {max}, which is what all have together");
+            check((least..=max).contains(&got), option, &got, &expected)?;
+        }
+        Ok(())
+    }
+}
+
+fn check(valid: bool, option: &str, got: &dyn std::fmt::Debug, expected: &str) -> Result<(), StoreError> {
+    match valid {
+        true => Ok(()),
+        false => {
+            let wrong = format!("option `{option}`: got {got:?}, expected {expected}");
+            Err(StoreError::new(ErrorKind::Misconfigured, "http", wrong))
+        }
+    }
+}

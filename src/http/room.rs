@@ -1,0 +1,231 @@
+//! Permits for what is limited: given back when they are dropped, wherever that is.
+
+use super::quota::{Amounts, Full, Quotas, Resource, Turn};
+use crate::sync::{Mutex, MutexGuard};
+use bytes::Bytes;
+use std::pin::pin;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// The room of one layer.
+pub(super) struct Room {
+    state: Mutex<State>,
+    /// Told when nothing is read or in flight any more.
+    idle: Notify,
+}
+
+struct State {
+    quotas: Quotas,
+    /// How many wait until nothing is in flight: meanwhile nothing comes in.
+    closing: usize,
+}
+
+/// What is held, until it is dropped.
+pub(super) struct Permit {
+    room: Arc<Room>,
+    scope: Option<Arc<str>>,
+    resource: Resource,
+    amount: usize,
+}
+
+impl Room {
+    pub(super) fn new(max: Amounts, max_per_scope: Amounts) -> Arc<Self> {
+        let state = Mutex::new(State { quotas: Quotas::new(max, max_per_scope), closing: 0 });
+        Arc::new(Room { state, idle: Notify::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Sums and a table of them: nothing between two steps of which panics.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(super) fn used(&self) -> Amounts {
+        self.lock().quotas.used()
+    }
+
+    /// Lets a request in, to be read: if there is room for it, and for the handler that it is for.
+    pub(super) fn enter(self: &Arc<Self>, scope: Option<&Arc<str>>) -> Result<Permit, Full> {
+        let mut state = self.lock();
+        if state.closing > 0 {
+            return Err(Full::Closing);
+        }
+        // Neither is taken yet. But of what could not be handled nothing need be read; and a
+        // request without a body has none that could be refused later, but may have an answer.
+        state.quotas.has_room(scope, Resource::InFlight)?;
+        state.quotas.has_room(scope, Resource::Bytes)?;
+        state.quotas.has_room(scope, Resource::Reading)?;
+        state.quotas.take(scope, Resource::Reading, 1);
+        Ok(self.permit(scope, Resource::Reading, 1))
+    }
+
+    /// A permit for bytes, of which there are none yet.
+    pub(super) fn no_bytes(self: &Arc<Self>, scope: Option<&Arc<str>>) -> Permit {
+        self.permit(scope, Resource::Bytes, 0)
+    }
+
+    fn permit(self: &Arc<Self>, scope: Option<&Arc<str>>, resource: Resource, amount: usize) -> Permit {
+        Permit { room: Arc::clone(self), scope: scope.cloned(), resource, amount }
+    }
+
+    /// Returns when nothing is read or in flight; until then nothing comes in.
+    pub(super) async fn until_idle(&self) {
+        /// Opens again, also for a caller that gives up.
+        struct Closing<'r>(&'r Room);
+        impl Drop for Closing<'_> {
+            fn drop(&mut self) {
+                self.0.lock().closing -= 1;
+            }
+        }
+        self.lock().closing += 1;
+        let _closing = Closing(self);
+        loop {
+            let mut told = pin!(self.idle.notified());
+            told.as_mut().enable();
+            if self.lock().quotas.is_idle() {
+                return;
+            }
+            told.await;
+        }
+    }
+}
+
+impl Permit {
+    /// Lets the request go on to its handler. Until it has that permit it keeps this one: it is
+    /// never without.
+    pub(super) fn run(self) -> Result<Permit, Full> {
+        let scope = self.scope.as_ref();
+        let mut state = self.room.lock();
+        state.quotas.has_room(scope, Resource::InFlight)?;
+        state.quotas.take(scope, Resource::InFlight, 1);
+        drop(state);
+        Ok(self.room.permit(scope, Resource::InFlight, 1))
+    }
+
+    /// The turn of its scope.
+    pub(super) fn turn(&self) -> Option<Turn> {
+        self.room.lock().quotas.turn(self.scope.as_ref())
+    }
+
+    /// A permit for bytes of the same scope, of which there are none yet.
+    pub(super) fn bytes(&self) -> Permit {
+        self.room.no_bytes(self.scope.as_ref())
+    }
+
+    /// Takes more, if anything is left. (So one piece may be over the limit.)
+    pub(super) fn grow(&mut self, amount: usize) -> Result<(), Full> {
+        let mut state = self.room.lock();
+        state.quotas.has_room(self.scope.as_ref(), self.resource)?;
+        state.quotas.take(self.scope.as_ref(), self.resource, amount);
+        self.amount += amount;
+        Ok(())
+    }
+
+    /// Takes more in any case: of what has been done and is to be told. Others are refused until it
+    /// is gone.
+    pub(super) fn grow_anyway(&mut self, amount: usize) {
+        self.room.lock().quotas.take(self.scope.as_ref(), self.resource, amount);
+        self.amount += amount;
+    }
+
+    /// These bytes, which keep the permit until the last of them is dropped.
+    pub(super) fn with(self, bytes: Bytes) -> Bytes {
+        match bytes.is_empty() {
+            true => bytes,
+            false => Bytes::from_owner(Held { bytes, _permit: self }),
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut state = self.room.lock();
+        state.quotas.give_back(self.scope.as_ref(), self.resource, self.amount);
+        let is_idle = state.closing > 0 && state.quotas.is_idle();
+        drop(state);
+        if is_idle {
+            self.room.idle.notify_waiters();
+        }
+    }
+}
+
+struct Held {
+    bytes: Bytes,
+    _permit: Permit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(max: usize) -> Arc<Room> {
+        let amounts = Amounts { reading: max, in_flight: max, bytes: 10 * max };
+        Room::new(amounts, amounts)
+    }
+
+    #[test]
+    fn a_permit_to_run_is_taken_before_the_one_to_read_is_given_back() {
+        let room = room(1);
+        let scope: Arc<str> = "a".into();
+        let reading = room.enter(Some(&scope)).unwrap();
+        assert!(room.enter(Some(&scope)).is_err());
+        let running = reading.run().unwrap();
+        assert_eq!(room.used(), Amounts { reading: 0, in_flight: 1, bytes: 0 });
+        // What could not be run is not read.
+        assert_eq!(room.enter(Some(&scope)).err(), Some(Full::Scope(Resource::InFlight, 1)));
+        drop(running);
+        assert!(room.enter(Some(&scope)).is_ok());
+        assert_eq!(room.used(), Amounts::default());
+    }
+
+    #[test]
+    fn bytes_are_held_until_the_last_of_them_is_dropped() {
+        let room = room(1);
+        let mut permit = room.no_bytes(None);
+        permit.grow(8).unwrap();
+        permit.grow(8).unwrap();
+        assert_eq!(permit.grow(1), Err(Full::All(Resource::Bytes, 10)));
+        permit.grow_anyway(1);
+        let mut bytes = permit.with(Bytes::from(vec![7; 17]));
+        let some = bytes.split_to(1);
+        drop(bytes);
+        assert_eq!((room.used().bytes, &some[..]), (17, &[7][..]));
+        drop(some);
+        assert_eq!(room.used().bytes, 0);
+        assert!(room.no_bytes(None).with(Bytes::new()).is_empty());
+    }
+
+    #[test]
+    fn while_somebody_waits_for_the_end_nothing_comes_in() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let room = room(2);
+            room.until_idle().await;
+            let reading = room.enter(None).unwrap();
+            let ends = Arc::clone(&room);
+            let ends = tokio::spawn(async move { ends.until_idle().await });
+            tokio::task::yield_now().await;
+            assert_eq!(room.enter(None).err(), Some(Full::Closing));
+            // What is in already goes on to its end.
+            let running = reading.run().unwrap();
+            tokio::task::yield_now().await;
+            assert!(!ends.is_finished());
+            drop(running);
+            ends.await.unwrap();
+            // Whoever gives up waiting leaves it open.
+            let reading = room.enter(None).unwrap();
+            let gives_up = Arc::clone(&room);
+            let gives_up = tokio::spawn(async move { gives_up.until_idle().await });
+            tokio::task::yield_now().await;
+            gives_up.abort();
+            assert!(gives_up.await.is_err());
+            drop(reading);
+            assert!(room.enter(None).is_ok());
+        });
+    }
+}

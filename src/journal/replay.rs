@@ -1,0 +1,160 @@
+//! What of a journal an engine need be told: what came after everything was forgotten for the last
+//! time, and is not over by the time that the journal ends with. Pure.
+//!
+//! So opening costs what the files' length justifies, whoever wrote them: a run of a few bytes
+//! that clears the memory counts once, and one that lets time go on costs nothing by itself.
+
+use super::payload::{Kind, Run};
+use crate::Timestamp;
+use std::time::Duration;
+
+/// Of all runs, in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Useful {
+    runs: u64,
+    /// The number of the last run that forgets everything, and 1; 0: there is none.
+    cleared: u64,
+    /// The latest time of any.
+    latest: Timestamp,
+}
+
+impl Useful {
+    /// Learns of the next run.
+    pub(super) fn note(&mut self, run: &Run<'_>) {
+        self.runs += 1;
+        if run.kind == Kind::Cleared {
+            self.cleared = self.runs;
+        }
+        self.latest = self.latest.max(run.at.time);
+    }
+}
+
+/// What is done with a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing.
+    Pass,
+    /// First it is this time, if any; then the engine is told of the run.
+    Tell(Option<Timestamp>),
+}
+
+/// The runs once more, in the same order.
+pub(super) struct Replay {
+    useful: Useful,
+    /// How much older than the latest what is over is.
+    retention: Duration,
+    /// True if the engine remembers nothing yet.
+    is_empty: bool,
+    next: u64,
+    /// The time that it is, and of which the engine was not told.
+    time: Option<Timestamp>,
+}
+
+impl Replay {
+    /// `is_empty`: the engine remembers nothing yet.
+    pub(super) fn new(useful: Useful, retention: Duration, is_empty: bool) -> Self {
+        Replay { useful, retention, is_empty, next: 0, time: None }
+    }
+
+    /// Decides about the next run.
+    pub(super) fn step(&mut self, run: &Run<'_>) -> Step {
+        self.next += 1;
+        if run.kind == Kind::Time {
+            self.time = self.time.max(Some(run.at.time));
+            return Step::Pass;
+        }
+        let is_told = match run.kind {
+            _ if self.next < self.useful.cleared => false,
+            Kind::Cleared => self.next == self.useful.cleared && !self.is_empty,
+            Kind::Accepted | Kind::Fingerprinted => !self.is_over(run),
+            Kind::Forgotten => true,
+            Kind::Position | Kind::TimeBase | Kind::Time => false,
+        };
+        match is_told {
+            true => Step::Tell(self.time.take_if(|time| *time > run.at.time)),
+            false => Step::Pass,
+        }
+    }
+
+    /// The time that it is in the end, if the engine was not told of it.
+    pub(super) fn end(self) -> Option<Timestamp> {
+        self.time.max(Some(self.useful.latest)).filter(|time| *time > Timestamp::default())
+    }
+
+    /// Returns true if nobody's clock finds anything of it live at the end.
+    fn is_over(&self, run: &Run<'_>) -> bool {
+        let until = run.at.time.as_nanos().saturating_add(run.at.lag_nanos);
+        let until = until.saturating_add(u64::try_from(self.retention.as_nanos()).unwrap_or(u64::MAX));
+        until < self.useful.latest.as_nanos()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Stamp;
+    use crate::digest::Digest;
+    use crate::journal::payload::{Payload, runs};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn id(n: u64) -> Digest {
+        Digest { place: n, mark: n }
+    }
+
+    /// What is done with the runs of a payload.
+    fn steps(payload: &Payload, is_empty: bool) -> (Vec<Step>, Option<Timestamp>) {
+        let mut useful = Useful::default();
+        runs(payload.bytes()).flatten().for_each(|run| useful.note(&run));
+        let mut replay = Replay::new(useful, HOUR, is_empty);
+        let steps = runs(payload.bytes()).flatten().map(|run| replay.step(&run)).collect();
+        (steps, replay.end())
+    }
+
+    fn accepted(payload: &mut Payload, second: u64) {
+        let reading = Timestamp::from_secs(second).into();
+        payload.push(super::Kind::Accepted, Stamp { reading, tick: second }, [id(second)]);
+    }
+
+    #[test]
+    fn everything_is_forgotten_once_at_most() {
+        let mut payload = Payload::default();
+        for second in 1..=20_000 {
+            accepted(&mut payload, second);
+            payload.push_event(Kind::Cleared, Timestamp::from_secs(second));
+        }
+        accepted(&mut payload, 20_000);
+        for is_empty in [true, false] {
+            let (steps, _) = steps(&payload, is_empty);
+            let told: Vec<_> = (0..steps.len()).filter(|i| steps[*i] != Step::Pass).collect();
+            // The last one, if there is anything to forget, and what came after it.
+            let expected: &[usize] = if is_empty { &[40_000] } else { &[39_999, 40_000] };
+            assert_eq!(told, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_over_in_the_end_is_not_told() {
+        let mut payload = Payload::default();
+        for second in [1, 5_000, 8_600] {
+            accepted(&mut payload, second);
+        }
+        let (steps, end) = steps(&payload, true);
+        assert_eq!(steps, [Step::Pass, Step::Tell(None), Step::Tell(None)]);
+        assert_eq!(end, Some(Timestamp::from_secs(8_600)));
+    }
+
+    #[test]
+    fn time_goes_on_with_the_ids_that_come_after_it() {
+        let t = Timestamp::from_secs;
+        let mut payload = Payload::default();
+        (1..1_000).for_each(|second| payload.push_event(Kind::Time, t(second)));
+        accepted(&mut payload, 500);
+        accepted(&mut payload, 2_000);
+        payload.push_event(Kind::Time, t(3_000));
+        let (steps, end) = steps(&payload, true);
+        let told: Vec<_> = steps.iter().copied().filter(|step| *step != Step::Pass).collect();
+        assert_eq!(told, [Step::Tell(Some(t(999))), Step::Tell(None)]);
+        assert_eq!((steps.len(), end), (1_002, Some(t(3_000))));
+    }
+}

@@ -1,0 +1,197 @@
+//! Which files and directories are trusted: those that nobody could have put there but this
+//! process's user, or root; and, if the mode of the files says so, the group, or everybody.
+//!
+//! Links are not followed, and nothing that is no file is waited for or changed. What is above the
+//! directory is not looked at: whoever can rename that can put another one in its place.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::Path;
+use std::{fmt, io};
+
+/// What is wrong with a file or a directory, as the source of an [`io::Error`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wrong {
+    pub(super) what: &'static str,
+    pub(super) got: String,
+    pub(super) expected: &'static str,
+    pub(super) remedy: &'static str,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}, expected {}", self.what, self.got, self.expected)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+impl From<Wrong> for io::Error {
+    fn from(wrong: Wrong) -> Self {
+        io::Error::other(wrong)
+    }
+}
+
+impl Wrong {
+    /// Returns what is wrong, if that is why something failed.
+    pub(super) fn of(error: &io::Error) -> Option<&Wrong> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    fn kind(got: impl Into<String>, expected: &'static str) -> Self {
+        let remedy = "look who has put it there, and delete it";
+        Wrong { what: "it", got: got.into(), expected, remedy }
+    }
+}
+
+/// Who may write to what is trusted, beside this process's user and root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writers {
+    /// Those whom a mode of files lets write.
+    Mode(u32),
+    /// Anybody: it is only looked at.
+    Anybody,
+}
+
+impl Writers {
+    /// Opens a file without following links, or waiting for whoever has the other end of a pipe.
+    pub(super) fn open(self, options: &OpenOptions, path: &Path) -> io::Result<File> {
+        let mut options = options.clone();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        // (A link that is not followed is an error of many names.)
+        let file = options.open(path).map_err(|error| not_a_file(path).map_or(error, io::Error::from))?;
+        self.judge_file(&file.metadata()?)?;
+        Ok(file)
+    }
+
+    /// Looks at a file that is open.
+    pub(super) fn judge_file(self, metadata: &fs::Metadata) -> io::Result<()> {
+        if !metadata.is_file() {
+            return Err(Wrong::kind(kind_of(metadata.file_type()), "a file").into());
+        }
+        let of_group = matches!(self, Writers::Mode(mode) if mode & 0o020 != 0);
+        Ok(self.judge(metadata, of_group)?)
+    }
+
+    /// Looks at the directory of a journal.
+    pub(super) fn judge_directory(self, path: &Path) -> io::Result<()> {
+        let metadata = fs::metadata(path)?;
+        if !metadata.is_dir() {
+            return Err(Wrong::kind(kind_of(metadata.file_type()), "a directory").into());
+        }
+        Ok(self.judge(&metadata, false)?)
+    }
+
+    /// `of_group`: it may be anybody's of the group.
+    #[cfg(unix)]
+    fn judge(self, metadata: &fs::Metadata, of_group: bool) -> Result<(), Wrong> {
+        use std::os::unix::fs::MetadataExt;
+        // SAFETY: it takes nothing and cannot fail.
+        let us = unsafe { libc::geteuid() };
+        judge((metadata.uid(), metadata.mode()), us, self, of_group)
+    }
+
+    #[cfg(not(unix))]
+    fn judge(self, _: &fs::Metadata, _: bool) -> Result<(), Wrong> {
+        Ok(())
+    }
+}
+
+/// Decides about what has an owner and a mode. Pure.
+#[cfg(unix)]
+fn judge((owner, mode): (u32, u32), us: u32, writers: Writers, of_group: bool) -> Result<(), Wrong> {
+    let Writers::Mode(may) = writers else { return Ok(()) };
+    let everybody = may & 0o002 != 0;
+    if owner != us && owner != 0 && !everybody && !of_group {
+        let remedy = "give it to the user of this process (chown), if it can be trusted";
+        return Err(Wrong {
+            what: "its owner",
+            got: format!("user {owner}"),
+            expected: "the user of this process, or root",
+            remedy,
+        });
+    }
+    let others = mode & 0o022 & !if everybody { 0o022 } else { may };
+    if others != 0 {
+        let who = if others & 0o002 != 0 { "everybody" } else { "its group" };
+        return Err(Wrong {
+            what: "its mode",
+            got: format!("{:o}, with which {who} may write", mode & 0o7777),
+            expected: "one with which its owner alone may write",
+            remedy: "take that away (chmod go-w), or name a directory within it that is not there yet, which is made; or let \
+                     them write by option `journal.file_mode`",
+        });
+    }
+    Ok(())
+}
+
+/// Returns what is wrong with a path that is there and no file.
+fn not_a_file(path: &Path) -> Option<Wrong> {
+    let metadata = fs::symlink_metadata(path).ok().filter(|metadata| !metadata.is_file())?;
+    Some(Wrong::kind(kind_of(metadata.file_type()), "a file"))
+}
+
+fn kind_of(kind: fs::FileType) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if kind.is_fifo() {
+            return "a pipe";
+        }
+        if kind.is_socket() {
+            return "a socket";
+        }
+        if kind.is_block_device() || kind.is_char_device() {
+            return "a device";
+        }
+    }
+    match kind {
+        kind if kind.is_symlink() => "a symbolic link",
+        kind if kind.is_dir() => "a directory",
+        _ => "no file",
+    }
+}
+
+/// Returns an error for a file that has other names, through which it may be somebody else's.
+pub(super) fn has_one_name(metadata: &fs::Metadata) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        let names = std::os::unix::fs::MetadataExt::nlink(metadata);
+        if names > 1 {
+            return Err(Wrong::kind(format!("a file of {names} names"), "one of a single name").into());
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = metadata;
+    Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_write_is_trusted_only_if_the_mode_of_files_says_so() {
+        const US: u32 = 1_000;
+        let cases = [
+            // owner, mode; accepted with 600, 660, 666
+            ((US, 0o700), [true, true, true]),
+            ((0, 0o755), [true, true, true]),
+            ((US, 0o2775), [false, true, true]),
+            ((0, 0o2775), [false, true, true]),
+            ((US, 0o1777), [false, false, true]),
+            ((US, 0o702), [false, false, true]),
+            ((1_001, 0o700), [false, false, true]),
+            ((1_001, 0o777), [false, false, true]),
+        ];
+        for (looks, expected) in cases {
+            let accepted = [0o600, 0o660, 0o666].map(|mode| judge(looks, US, Writers::Mode(mode), false).is_ok());
+            assert_eq!(accepted, expected, "{looks:?}");
+            assert!(judge(looks, US, Writers::Anybody, false).is_ok());
+        }
+        // Of the group may be what is in a directory that the group may write to.
+        assert!(judge((1_001, 0o660), US, Writers::Mode(0o660), true).is_ok());
+        let wrong = judge((US, 0o2775), US, Writers::Mode(0o600), false).unwrap_err();
+        assert_eq!(wrong.got, "2775, with which its group may write");
+    }
+}

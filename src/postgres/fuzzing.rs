@@ -1,0 +1,24 @@
+//! Columns of messages, for the fuzz target `records`. The driver has checked their types; what
+//! hapax makes of them are times and numbers of attempts, and an error's text on the way back.
+
+use super::message::kept_error;
+use super::queue::attempts;
+use super::retry::Retry;
+use super::seen::time;
+use std::time::{Duration, SystemTime};
+
+/// A message's columns: attempts 4 | microseconds 8 | the text of an error.
+pub fn message(bytes: &[u8]) -> bool {
+    let Some((numbers, text)) = bytes.split_first_chunk::<12>() else { return false };
+    let tried = i32::from_le_bytes(std::array::from_fn(|i| numbers[i]));
+    let micros = i64::from_le_bytes(std::array::from_fn(|i| numbers[4 + i]));
+    let at = time(micros);
+    assert_eq!(micros < 0, at < SystemTime::UNIX_EPOCH);
+    assert!(Retry::USUAL.delay(attempts(tried)) <= Duration::from_secs(60));
+    let text = String::from_utf8_lossy(text);
+    let kept = kept_error(&text);
+    // Each zero takes three bytes then.
+    assert!(kept.len() <= 3 * 4_096 && !kept.contains('\0'));
+    assert!(text.len() > 4_096 || text.replace('\0', "\u{fffd}") == kept);
+    true
+}

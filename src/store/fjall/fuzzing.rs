@@ -1,0 +1,12 @@
+//! What a directory of buckets gives back, for the fuzz target `records`.
+
+use super::buckets::Row;
+
+/// The row that is kept in a bucket of itself.
+pub fn bucket(bytes: &[u8]) -> bool {
+    let Ok(row) = Row::decode(bytes, super::BACKEND) else { return false };
+    assert_eq!(row.encode().as_slice(), bytes);
+    assert!(row.opened <= row.ends_by && row.opened <= row.seen);
+    let _ = row.is_over(row.seen);
+    true
+}

@@ -1,0 +1,54 @@
+//! What stores give back, as the fuzz target `records` gives it to its decoders: a letter that says
+//! which, and bytes for it. What a decoder takes, it must write as it was, or as an equal.
+
+use super::{RecordKey, Scope, StoredId};
+
+#[cfg(test)]
+#[path = "../../tests/common/corpus.rs"]
+mod corpus;
+
+/// Does what the fuzz target `records` does with its input; returns true if the decoder took it.
+pub fn fuzz(bytes: &[u8]) -> bool {
+    let Some((which, bytes)) = bytes.split_first() else { return false };
+    match which {
+        b'k' => key(bytes),
+        b's' => scope(bytes),
+        #[cfg(any(feature = "fjall", feature = "sqlite", fuzzing))]
+        b'c' => super::codec::fuzz(bytes),
+        #[cfg(feature = "fjall")]
+        b'b' => super::fjall::fuzzing::bucket(bytes),
+        #[cfg(feature = "redis")]
+        b'v' | b'w' | b't' | b'n' | b'u' | b'a' => super::redis::fuzzing::fuzz(*which, bytes),
+        #[cfg(feature = "postgres")]
+        b'p' | b'q' | b'm' => super::postgres::fuzzing::fuzz(*which, bytes),
+        _ => false,
+    }
+}
+
+/// A key as SQLite, fjall and Redis have it.
+fn key(stored: &[u8]) -> bool {
+    let Ok(key) = RecordKey::from_stored(stored) else { return false };
+    assert_eq!(key.to_stored(), stored);
+    assert!(key.id.as_bytes().len() <= StoredId::MAX_BYTES);
+    scope(key.scope.as_str().as_bytes())
+}
+
+/// A scope's name, as any store has it.
+fn scope(name: &[u8]) -> bool {
+    let Ok(name) = std::str::from_utf8(name) else { return false };
+    let Ok(scope) = Scope::from_stored(name) else { return false };
+    assert_eq!(scope.as_str(), name);
+    // Users name all but those of hapax's own.
+    assert_eq!(Scope::new(name).is_err(), scope.is_reserved());
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_corpus_of_the_fuzz_target_records() {
+        let mut taken = 0;
+        let files = super::corpus::replay("records", |bytes| taken += usize::from(super::fuzz(bytes)));
+        assert!(files == 0 || taken > 1, "of {files} only {taken} are anything");
+    }
+}

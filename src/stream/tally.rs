@@ -1,0 +1,79 @@
+//! How many attempts at a message have begun: by all consumers, as the store keeps it.
+
+use crate::tiered::Note;
+
+/// Attempts at an id. They are counted when they begin, so that one that kills its process is counted, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// How many have begun.
+    pub(super) began: u32,
+    /// How many of them have failed, and said so.
+    failed: u32,
+}
+
+impl Tally {
+    /// What a store has kept; nothing, if there is none, or it is from a version that kept something else.
+    pub(super) fn decode(kept: Option<Vec<u8>>) -> Self {
+        let Some(Ok(kept)) = kept.map(<[u8; 8]>::try_from) else { return Tally::default() };
+        let [a, b, c, d, e, f, g, h] = kept;
+        Tally { began: u32::from_le_bytes([a, b, c, d]), failed: u32::from_le_bytes([e, f, g, h]) }
+    }
+
+    /// As a store keeps it: both numbers, little-endian.
+    pub(super) fn encode(self) -> Vec<u8> {
+        [self.began.to_le_bytes(), self.failed.to_le_bytes()].concat()
+    }
+
+    pub(super) fn with_one_begun(self) -> Self {
+        Tally { began: self.began.saturating_add(1), ..self }
+    }
+
+    pub(super) fn with_one_failed(self) -> Self {
+        Tally { failed: self.failed.saturating_add(1), ..self }
+    }
+
+    /// The last one that has begun was stopped: it was none.
+    pub(super) fn with_one_taken_back(self) -> Self {
+        Tally { began: self.began.saturating_sub(1), ..self }
+    }
+
+    /// Whether one has begun of which nobody heard again, so that it may have killed its process.
+    pub(super) fn is_suspect(self) -> bool {
+        self.began > self.failed
+    }
+}
+
+/// Where the attempts at a message are counted.
+pub(super) enum Counting {
+    /// Here: so many have failed before. The broker does not count deliveries, or there is no claim under which the store could be told.
+    Here(u32),
+    /// In the store, if this one fails: the broker has delivered the message to nobody before.
+    WhenFailed(Note),
+    /// In the store, before it begins: an earlier delivery may have been tried.
+    Before(Note),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_counted_and_kept() {
+        let mut tally = Tally::default();
+        assert!(!tally.is_suspect());
+        for n in 1..=3 {
+            tally = tally.with_one_begun();
+            assert!(tally.is_suspect() && tally.began == n);
+            tally = tally.with_one_failed();
+            assert!(!tally.is_suspect());
+        }
+        assert_eq!(Tally::decode(Some(tally.encode())), tally);
+        let died = tally.with_one_begun();
+        assert_eq!((died.is_suspect(), died.with_one_taken_back()), (true, tally));
+        for other in [None, Some(vec![]), Some(vec![1; 7]), Some(vec![1; 9])] {
+            assert_eq!(Tally::decode(other), Tally::default());
+        }
+        let most = Tally { began: u32::MAX, failed: 0 };
+        assert_eq!(most.with_one_begun(), most);
+    }
+}

@@ -1,0 +1,75 @@
+//! Notes: a few bytes that the library keeps in the store beside an id, for whoever has claimed it. No user's id is a note, and no note is an id.
+
+#[cfg(feature = "stream")]
+use super::{engine::Name, engine::PolicyState, inner::Inner, operation::*};
+use crate::Key;
+#[cfg(feature = "stream")]
+use crate::store::{Known, Record, StoreError};
+use crate::store::{RecordKey, Scope};
+#[cfg(feature = "stream")]
+use std::{sync::Arc, time::Duration};
+
+/// Where the note of an id is kept: in a scope that no user can name, under its scope and id.
+pub(super) fn key_of(key: &RecordKey) -> RecordKey {
+    let mut noted = Key::new();
+    noted.text(key.scope.as_str()).bytes(key.id.as_bytes());
+    RecordKey::new(&Scope::reserved("note"), noted)
+}
+
+/// The note of an id. It is read and written by whoever holds the id's claim, so nobody else writes it meanwhile.
+#[cfg(feature = "stream")]
+#[derive(Clone)]
+pub(crate) struct Note {
+    inner: Arc<Inner>,
+    policy: Arc<PolicyState>,
+    name: Name,
+}
+
+#[cfg(feature = "stream")]
+impl Note {
+    pub(super) fn new(inner: &Arc<Inner>, policy: &Arc<PolicyState>, key: &RecordKey) -> Self {
+        let noted = key_of(key);
+        let id = inner.id(&policy.memory, &noted);
+        Note { inner: Arc::clone(inner), policy: Arc::clone(policy), name: (noted, id) }
+    }
+
+    /// What was written, if that was done and has not expired.
+    pub(crate) async fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.admit()?;
+        let (key, id) = self.name.clone();
+        Ok(match self.inner.ask_one::<Looks>(&self.policy.memory, key, id).await? {
+            Known::Completed(completed) => completed.result,
+            Known::Unknown | Known::InProgress { .. } => None,
+        })
+    }
+
+    /// Writes it anew, for as long as the store keeps completed ids, and for so long at least.
+    pub(crate) async fn write(&self, text: Vec<u8>, at_least: Duration) -> Result<(), StoreError> {
+        self.inner.admit()?;
+        let ((key, id), retention) = (self.name.clone(), self.policy.retention.max(at_least));
+        let record = Record { key, retention, fingerprint: None, result: Some(text) };
+        self.inner.ask_one::<Records>(&self.policy.memory, record, id).await
+    }
+
+    /// Forgets notes of one engine. What the store cannot do now, it does when they expire.
+    pub(crate) async fn forget(notes: Vec<Note>) {
+        let Some(first) = notes.first() else { return };
+        let (inner, memory) = (Arc::clone(&first.inner), Arc::clone(&first.policy.memory));
+        inner.ask::<Forgets>(&memory, notes.into_iter().map(|note| note.name).collect()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_id_has_a_note_of_its_own_that_is_nobodys_id() {
+        let scopes = ["", "a", "ab"].map(|scope| Scope::new(scope).unwrap());
+        let ids = [b"".as_slice(), b"b", b"bc", b"c", &[7; 100], &[8; 100]];
+        let keys = scopes.iter().flat_map(|scope| ids.map(|id| RecordKey::new(scope, id)));
+        let notes: std::collections::BTreeSet<RecordKey> = keys.map(|key| key_of(&key)).collect();
+        assert_eq!(notes.len(), scopes.len() * ids.len());
+        assert!(notes.iter().all(|note| note.scope.is_reserved()));
+    }
+}

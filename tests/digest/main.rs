@@ -1,0 +1,38 @@
+//! Whoever chooses ids, against the digest: pairs that are made to collide, an attack that learns the
+//! seed of a faster function from an engine's answers, and statistics. XXH3 is the control: each of
+//! them succeeds where ids are trusted that somebody else has chosen.
+
+mod collisions;
+mod recovery;
+mod statistics;
+mod xxh3;
+
+/// splitmix64.
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// Prints its seed.
+    pub(crate) fn new(test: &str) -> Self {
+        let given = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| u64::from(std::process::id()) << 20);
+        println!("{test}: HAPAX_SEED={seed}");
+        Random(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
+        }
+    }
+}

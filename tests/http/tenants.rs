@@ -1,0 +1,222 @@
+//! One hostile tenant among ordinary ones: bodies that never end, that trickle or are large, keys without number,
+//! handlers that hang. Time is the runtime's, which is stopped and jumps.
+
+use crate::world::*;
+use bytes::Bytes;
+use hapax::http::{IdempotencyLayer, IdempotencyService, LayerBuilder};
+use http::{Method, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::Full;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Sleep};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// What an authentication outside of the layer has verified.
+#[derive(Clone)]
+pub struct Tenant(pub &'static str);
+
+/// A handler that takes as long as its request says.
+#[derive(Clone)]
+pub struct Takes(Duration);
+
+pub const TAKES: Duration = Duration::from_millis(50);
+/// After so long in vain.
+const GIVES_UP: Duration = Duration::from_secs(20);
+pub const FOR_EVER: Duration = Duration::from_secs(1_000_000);
+
+/// A body that comes in pieces, each after a pause.
+pub struct Slow {
+    pieces: usize,
+    piece: Bytes,
+    pause: Duration,
+    until: Pin<Box<Sleep>>,
+}
+
+impl Slow {
+    pub fn new(pieces: usize, bytes: usize, pause: Duration) -> Self {
+        let until = Box::pin(tokio::time::sleep(pause));
+        Slow { pieces, piece: Bytes::from(vec![b'x'; bytes]), pause, until }
+    }
+
+    pub fn at_once(bytes: usize) -> Self {
+        Self::new(1, bytes, Duration::ZERO)
+    }
+
+    pub fn never() -> Self {
+        Self::new(1, 1, FOR_EVER)
+    }
+}
+
+impl http_body::Body for Slow {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.pieces == 0 {
+            return Poll::Ready(None);
+        }
+        if !self.pause.is_zero() && self.until.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        let next = Instant::now() + self.pause;
+        self.until.as_mut().reset(next);
+        self.pieces -= 1;
+        Poll::Ready(Some(Ok(Frame::data(self.piece.clone()))))
+    }
+}
+
+/// The handler.
+#[derive(Clone)]
+pub struct Handler;
+
+impl<B: Send + 'static> Service<http::Request<B>> for Handler {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let takes = request.extensions().get::<Takes>().map_or(Duration::ZERO, |takes| takes.0);
+        Box::pin(async move {
+            tokio::time::sleep(takes).await;
+            drop(request);
+            Ok(Response::builder().status(201).body(Full::from("done")).unwrap())
+        })
+    }
+}
+
+pub type Served = IdempotencyService<Handler, Faulty>;
+
+pub async fn builder(world: &World) -> LayerBuilder<Faulty> {
+    IdempotencyLayer::builder(world.engine().build().await.unwrap())
+        .scope(|request| request.extensions.get::<Tenant>().map(|tenant| tenant.0.to_owned()))
+}
+
+pub fn request(tenant: &'static str, key: &str, body: Slow, takes: Duration) -> http::Request<Slow> {
+    let request = http::Request::builder().method(Method::POST).header("idempotency-key", key);
+    request.extension(Tenant(tenant)).extension(Takes(takes)).body(body).unwrap()
+}
+
+/// What a tenant does at the worst.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Attack {
+    None,
+    /// Ten thousand requests at any time whose bodies never come.
+    Idle,
+    /// Ten thousand whose bodies come by a byte a second.
+    Trickle,
+    /// A hundred keys a second, each with a body of 1 MiB that takes 20 seconds to come.
+    Large,
+    /// Ten thousand whose handlers hang.
+    Hang,
+    /// A thousand keys a second, each small and handled at once.
+    Keys,
+}
+
+/// Begins an attack, which goes on until the set is dropped. (Its answers do not matter to it.)
+fn attack(attack: Attack, service: &Served) -> JoinSet<()> {
+    let mut attackers = JoinSet::new();
+    let (count, takes) = match attack {
+        Attack::None => (0, TAKES),
+        Attack::Idle | Attack::Trickle => (10_000, TAKES),
+        Attack::Hang => (10_000, FOR_EVER),
+        Attack::Large => (2_000, TAKES),
+        Attack::Keys => (50, Duration::ZERO),
+    };
+    for i in 0..count {
+        let mut service = service.clone();
+        attackers.spawn(async move {
+            if attack == Attack::Large {
+                tokio::time::sleep(Duration::from_millis(10) * i).await;
+            }
+            for n in 0_u64.. {
+                let body = match attack {
+                    Attack::Idle => Slow::never(),
+                    Attack::Trickle => Slow::new(1 << 20, 1, Duration::from_secs(1)),
+                    Attack::Large => Slow::new(20, 50 << 10, Duration::from_secs(1)),
+                    Attack::Hang | Attack::Keys | Attack::None => Slow::at_once(10),
+                };
+                let answer = service.call(request("hostile", &format!("{i}-{n}"), body, takes)).await.unwrap();
+                let pause = if answer.status() == StatusCode::CREATED { 50 } else { 1_000 };
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+            }
+        });
+    }
+    attackers
+}
+
+/// What ordinary tenants saw.
+#[derive(Debug)]
+struct Seen {
+    p99: Duration,
+    refused: u64,
+}
+
+/// Twenty tenants, who ask four times a second for so long, and ask again when they are refused.
+async fn ordinary(service: &Served, lasts: Duration) -> Seen {
+    const NAMES: [&str; 20] =
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"];
+    let mut tenants = JoinSet::new();
+    let ends = Instant::now() + lasts;
+    for tenant in NAMES {
+        let service = service.clone();
+        tenants.spawn(async move {
+            let (mut asked, mut n) = (JoinSet::new(), 0);
+            while Instant::now() < ends {
+                let mut service = service.clone();
+                n += 1;
+                asked.spawn(async move {
+                    let (began, mut refused) = (Instant::now(), 0);
+                    loop {
+                        let sent = request(tenant, &n.to_string(), Slow::at_once(1_000), TAKES);
+                        let answer = service.call(sent).await.unwrap();
+                        if answer.status() == StatusCode::CREATED || began.elapsed() > GIVES_UP {
+                            return (began.elapsed(), refused);
+                        }
+                        refused += 1;
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                });
+                tokio::time::sleep(Duration::from_millis(250)).await;
+            }
+            asked.join_all().await
+        });
+    }
+    let answers: Vec<(Duration, u64)> = tenants.join_all().await.into_iter().flatten().collect();
+    let mut latencies: Vec<Duration> = answers.iter().map(|(latency, _)| *latency).collect();
+    latencies.sort_unstable();
+    assert!(latencies.len() >= 1_000, "{} requests", latencies.len());
+    Seen { p99: latencies[latencies.len() * 99 / 100], refused: answers.iter().map(|(_, refused)| refused).sum() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_hostile_tenant_harms_nobody_else() {
+    let mut alone = Duration::MAX;
+    for kind in [Attack::None, Attack::Idle, Attack::Trickle, Attack::Large, Attack::Hang, Attack::Keys] {
+        let world = World::new();
+        let layer = builder(&world).await.build().unwrap();
+        let service = layer.layer(Handler);
+        let attackers = attack(kind, &service);
+        // Until it is at its worst.
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let seen = ordinary(&service, Duration::from_secs(20)).await;
+        println!("{kind:?}: p99 {:?}, {} refused; {:?}", seen.p99, seen.refused, layer.stats());
+        if kind == Attack::None {
+            alone = seen.p99;
+        }
+        assert!(seen.p99 <= 2 * alone, "{kind:?}: p99 {:?}, alone {alone:?}", seen.p99);
+        assert_eq!(seen.refused, 0, "{kind:?}: none of the others is refused");
+        drop(attackers);
+    }
+}
