@@ -116,8 +116,9 @@ impl Engine {
         let duplicate = Ok(Verdict::exact(Outcome::Duplicate, Tier::Window));
         let mut verdicts: Vec<_> = vec![duplicate; names.len()];
         let (mut places, mut marks) = (Vec::new(), Vec::new());
-        for (place, (key, id)) in names.into_iter().enumerate() {
-            if !self.policy.memory.is_done(id) {
+        let done = self.policy.memory.are_done(&names.iter().map(|name| name.1).collect::<Vec<_>>());
+        for (place, ((key, id), is_done)) in names.into_iter().zip(done).enumerate() {
+            if !is_done {
                 places.push(place);
                 marks.push((Mark { key, attempt: self.inner.attempt(id), retention: self.policy.retention }, id));
             }

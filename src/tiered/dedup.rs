@@ -42,6 +42,7 @@ use std::time::Duration;
 ///   nobody verified it. Never a silent fresh, never a silent drop.
 /// - Memory learns that an id is done only after the store has said so, and of what is in progress, nothing. (An exclusive engine's
 ///   [`check`](TieredDedup::check) is the exception: this process is the authority, and [`flush`](TieredDedup::flush) is its barrier.)
+/// - Memory takes no id for another one, but for once in 4 x 10^26 checks, and the store never does.
 /// - A caller that is dropped while it waits harms no other, and the id that it may have been granted is given back.
 ///
 /// # Cost

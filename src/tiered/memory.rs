@@ -50,6 +50,16 @@ impl Memory {
         self.engine.window.contains(id, at.time) && self.witness.knows(id, at)
     }
 
+    /// The same for many, in order.
+    pub(super) fn are_done(&self, ids: &[Digest]) -> Vec<bool> {
+        let at = self.engine.now();
+        let mut done = self.engine.window.contains_chunks(ids.iter().copied(), at);
+        let known: Vec<Digest> = ids.iter().zip(&done).filter(|(_, done)| **done).map(|(id, _)| *id).collect();
+        let mut known = self.witness.knows_all(&known, at).into_iter();
+        done.iter_mut().filter(|done| **done).for_each(|done| *done = known.next().unwrap_or(false));
+        done
+    }
+
     /// Returns what the engine's verdict is once the witness has heard of it.
     #[inline]
     fn confirmed(&self, id: Digest, verdict: Verdict, at: Reading) -> Guess {
