@@ -122,12 +122,12 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.on_missing = on_missing)
     }
 
-    /// What a request is besides its key. Default: [`fingerprint::exact`].
+    /// What a request is besides its key. Default: [`fingerprint::exact`](super::fingerprint::exact).
     pub fn fingerprint(self, fingerprint: impl Fn(&Parts, &[u8]) -> Fingerprint + Send + Sync + 'static) -> Self {
         self.with(|it| it.fingerprint = Arc::new(fingerprint))
     }
 
-    /// Which responses are stored, by their status; after others the key is free again. Default: [`stores_status`].
+    /// Which responses are stored, by their status; after others the key is free again. Default: [`stores_status`](super::stores_status).
     pub fn stores_status(self, stores: impl Fn(StatusCode) -> bool + Send + Sync + 'static) -> Self {
         self.with(|it| it.stores = Arc::new(stores))
     }

@@ -65,8 +65,10 @@ fn attack(attack: Attack, address: SocketAddr) -> JoinSet<()> {
         Attack::Large => hostile() / 40,
     };
     for i in 0..count {
-        // Not all of them at the same moment.
-        let pause = Duration::from_millis(500);
+        // Not all of them at the same moment, nor more than 800 a second: connections a second are
+        // for the server to limit, and this process has their other ends, too.
+        let scale = if attack == Attack::Large { 1.0 } else { (count as f64 / 400.0).max(1.0) };
+        let pause = Duration::from_millis(500).mul_f64(scale);
         let begins = pause.mul_f64(i as f64 / count as f64);
         attackers.spawn(async move {
             tokio::time::sleep(begins).await;
@@ -138,6 +140,7 @@ async fn over_sockets_one_hostile_tenant_at_most_doubles_what_others_wait() {
             let attackers = attack(kind, server.address);
             if kind != Attack::Large {
                 until("its share is full", || layer.stats().over_quota > 0).await;
+                tokio::time::sleep(Duration::from_millis(hostile() as u64 / 800 * 1_000)).await;
             }
             let (attacked, refused) = ordinary(server.address, 2 * round + 1).await;
             println!(
