@@ -182,6 +182,10 @@ mod sync;
 #[cfg(explore)]
 mod explore;
 
+#[cfg(all(test, not(modelled)))]
+#[path = "../tests/common/corpus.rs"]
+mod corpus;
+
 /// What the fuzz targets in `fuzz/` call: each gives its input to the decoders of its part.
 #[cfg(fuzzing)]
 #[doc(hidden)]

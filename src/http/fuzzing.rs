@@ -6,10 +6,6 @@ use super::key::{self, MAX_KEY_CHARS};
 use super::record;
 use serde_json::Value;
 
-#[cfg(test)]
-#[path = "../../tests/common/corpus.rs"]
-mod corpus;
-
 /// Does what the fuzz target `http` does with its input; returns true if the decoder took it.
 pub fn fuzz(bytes: &[u8]) -> bool {
     let Some((which, bytes)) = bytes.split_first() else { return false };
@@ -68,7 +64,7 @@ mod tests {
     #[test]
     fn the_corpus_of_the_fuzz_target_http() {
         let mut taken = 0;
-        let files = super::corpus::replay("http", |bytes| taken += usize::from(super::fuzz(bytes)));
+        let files = crate::corpus::replay("http", |bytes| taken += usize::from(super::fuzz(bytes)));
         assert!(files == 0 || taken > 2, "of {files} only {taken} are anything");
     }
 }

@@ -4,10 +4,6 @@
 use super::Report;
 use super::workload::fuzz_trace;
 
-#[cfg(test)]
-#[path = "../../tests/common/corpus.rs"]
-mod corpus;
-
 /// Does what the fuzz target `reports` does with its input; returns true if the reader took it.
 pub(crate) fn fuzz(bytes: &[u8]) -> bool {
     match bytes.split_first() {
@@ -34,7 +30,7 @@ mod tests {
     #[test]
     fn the_corpus_of_the_fuzz_target_reports() {
         let mut taken = 0;
-        let files = super::corpus::replay("reports", |bytes| taken += usize::from(super::fuzz(bytes)));
+        let files = crate::corpus::replay("reports", |bytes| taken += usize::from(super::fuzz(bytes)));
         assert!(files == 0 || taken > 1, "of {files} only {taken} are anything");
     }
 }

@@ -3,10 +3,6 @@
 
 use super::{RecordKey, Scope, StoredId};
 
-#[cfg(test)]
-#[path = "../../tests/common/corpus.rs"]
-mod corpus;
-
 /// Does what the fuzz target `records` does with its input; returns true if the decoder took it.
 pub fn fuzz(bytes: &[u8]) -> bool {
     let Some((which, bytes)) = bytes.split_first() else { return false };
@@ -48,7 +44,7 @@ mod tests {
     #[test]
     fn the_corpus_of_the_fuzz_target_records() {
         let mut taken = 0;
-        let files = super::corpus::replay("records", |bytes| taken += usize::from(super::fuzz(bytes)));
+        let files = crate::corpus::replay("records", |bytes| taken += usize::from(super::fuzz(bytes)));
         assert!(files == 0 || taken > 1, "of {files} only {taken} are anything");
     }
 }

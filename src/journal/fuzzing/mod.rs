@@ -16,13 +16,9 @@ pub(crate) use self::files::damage;
 pub(crate) use self::opened::fuzz as hostile;
 
 #[cfg(test)]
-#[path = "../../../tests/common/corpus.rs"]
-mod corpus;
-
-#[cfg(test)]
 mod tests {
-    use super::corpus::replay;
     use super::opened::Seen;
+    use crate::corpus::replay;
     use crate::journal::simulated::below;
 
     #[test]
