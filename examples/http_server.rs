@@ -16,8 +16,9 @@
 //! could choose another's scope would be given their responses, and whoever could choose a new one
 //! each time would have a new quota each time.
 //!
-//! Several servers: put a store that they share, Redis or PostgreSQL, where this one has its budget.
-//! So, too, for tenants that do not trust each other: one that completes enough has others' keys evicted.
+//! Several servers: put a store that they share, Redis or PostgreSQL, where this one has its
+//! budget. So, too, for tenants that do not trust each other: one that completes enough has others'
+//! keys evicted.
 
 use axum::Router;
 use axum::body::Body;
@@ -41,8 +42,8 @@ use tower_service::Service;
 #[derive(Clone)]
 struct Tenant(String);
 
-/// Tenants by the SHA-256 of their tokens. No token is kept, and none is compared: where a digest is
-/// found says nothing that helps to guess one, however exactly it is timed.
+/// Tenants by the SHA-256 of their tokens. No token is kept, and none is compared: where a digest
+/// is found says nothing that helps to guess one, however exactly it is timed.
 type Tokens = Arc<HashMap<[u8; 32], Tenant>>;
 
 /// Lets in who shows a token that is known, and tells the layers inside whose it is.

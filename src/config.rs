@@ -258,10 +258,10 @@ impl Builder {
     /// - What is only claimed leaves no trace.
     /// - It belongs to this process: a child of a fork has no journal, and gives up nothing of it
     ///   ([`JournalError::Forked`](crate::JournalError::Forked)).
-    /// - Nothing is read or changed that others may have put there. Links are not followed, and pipes
-    ///   not waited for; files and directory belong to this process's user, or root, and nobody else
-    ///   may write to them, unless [`file_mode`](JournalOptions::file_mode) lets the group (in
-    ///   volumes of a container, say) or everybody
+    /// - Nothing is read or changed that others may have put there. Links are not followed, and
+    ///   pipes not waited for; files and directory belong to this process's user, or root, and
+    ///   nobody else may write to them, unless [`file_mode`](JournalOptions::file_mode) lets the
+    ///   group (in volumes of a container, say) or everybody
     ///   ([`JournalError::Untrusted`](crate::JournalError::Untrusted)). What is above the directory
     ///   is not looked at.
     /// - If its lock is deleted or replaced, the next flush says so, since another process may have

@@ -29,8 +29,9 @@
 //!              128 bits  recent    long, a guess
 //! ```
 //!
-//! - A [`Digest`] is made of the id with a secret key, so ids are any byte strings of any length, and nobody can choose two that are
-//!   taken for one another. [`Int`] makes an id of a number, [`Key`] one of several parts.
+//! - A [`Digest`] is made of the id with a secret key, so ids are any byte strings of any length,
+//!   and nobody can choose two that are taken for one another. [`Int`] makes an id of a number,
+//!   [`Key`] one of several parts.
 //! - The [`Window`] knows what was accepted within the last W. It is a table of cache lines: one line and one compare-and-swap a check. When
 //!   it is full, new ids go into a larger one, and the old one is only looked at until it has expired.
 //! - The [`History`], if there is one, remembers much longer, and may be mistaken at a rate that is chosen. It is asked about ids that
@@ -73,18 +74,18 @@
 //!
 //! # Processes
 //!
-//! An engine belongs to the process that has built it. A server that forks its workers builds one in
-//! each worker, after the fork, with a directory of its own if there is a journal; ids are then
+//! An engine belongs to the process that has built it. A server that forks its workers builds one
+//! in each worker, after the fork, with a directory of its own if there is a journal; ids are then
 //! unique in each worker, and where they must be in all of them the feature `store` shares them.
 //!
-//! A child of a fork that uses an engine of its parent all the same has a copy of it: checks, claims
-//! and growth go on in the child's memory, and the parent knows nothing of what the child accepts.
-//! The journal stays the parent's: in the child whatever is asked of it (`flush`, `append`,
-//! `positions`, …) is `JournalError::Forked`, at once, and dropping the engine writes, deletes and
-//! unlocks nothing. No lock is left behind by threads that the child does not have: a fork waits
-//! until calls are out of them, some microseconds. (As long as a check would, if 64 MiB wait for the
-//! disk.) What another thread had claimed stays in progress until its lease ends. An asynchronous
-//! engine, whose runtime does not survive a fork, is built after it in any case.
+//! A child of a fork that uses an engine of its parent all the same has a copy of it: checks,
+//! claims and growth go on in the child's memory, and the parent knows nothing of what the child
+//! accepts. The journal stays the parent's: in the child whatever is asked of it (`flush`,
+//! `append`, `positions`, …) is `JournalError::Forked`, at once, and dropping the engine writes,
+//! deletes and unlocks nothing. No lock is left behind by threads that the child does not have: a
+//! fork waits until calls are out of them, some microseconds. (As long as a check would, if 64 MiB
+//! wait for the disk.) What another thread had claimed stays in progress until its lease ends. An
+//! asynchronous engine, whose runtime does not survive a fork, is built after it in any case.
 //!
 //! This goes by `pthread_atfork`. Of a child that was made behind the library's back (a bare system
 //! call) the journal still learns, by its process id, in every call but those that check.

@@ -161,7 +161,8 @@ fn tests_named(paragraph: &str) -> Vec<&str> {
     named.split('`').skip(1).step_by(2).collect()
 }
 
-/// Every test of the package, by name, and the cases of those without a harness: `("name", module::name)`.
+/// Every test of the package, by name, and the cases of those without a harness: `("name",
+/// module::name)`.
 fn all_tests() -> HashSet<String> {
     let mut tests = HashSet::new();
     for path in files("rs") {

@@ -1,4 +1,5 @@
-//! Journals and snapshots that somebody has made up, with right checksums. The body is `src/journal/fuzzing/opened.rs`, which the crate's tests replay.
+//! Journals and snapshots that somebody has made up, with right checksums. The body is
+//! `src/journal/fuzzing/opened.rs`, which the crate's tests replay.
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]

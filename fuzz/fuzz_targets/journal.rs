@@ -1,4 +1,5 @@
-//! Each codec of journals and snapshots. The body is `src/journal/fuzzing/codecs.rs`, which the crate's tests replay.
+//! Each codec of journals and snapshots. The body is `src/journal/fuzzing/codecs.rs`, which the
+//! crate's tests replay.
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]

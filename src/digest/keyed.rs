@@ -21,18 +21,18 @@
 //! - Both have up to 15 bytes: never; it says what they are. Both have 16: never.
 //! - Both have 17 to 79 bytes. If they are as long and differ in a part that a function Ri takes,
 //!   then Ri's outputs differ by what is left with a probability of at most 2^-113: no difference
-//!   of two inputs becomes a given one through four rounds with independent keys more often (Keliher
-//!   and Sui, IET Information Security 2007). If one of them is longer by a part, that part's output
-//!   is uniform: 2^-128. If all parts are equal, then the ends differ: never.
+//!   of two inputs becomes a given one through four rounds with independent keys more often
+//!   (Keliher and Sui, IET Information Security 2007). If one of them is longer by a part, that
+//!   part's output is uniform: 2^-128. If all parts are equal, then the ends differ: never.
 //! - One of them has 80 or more: some block of one is not among the other's, since blocks are
 //!   counted, or only the ends differ. So a value of a random permutation is needed that nobody
 //!   has asked for: at most 2^-127. (This is LightMAC: Luykx, Preneel, Tischhauser and Yasuda, FSE
 //!   2016. Its bound does not grow with the length of ids.)
 //!
 //! So the digests of q ids, of s blocks of 16 bytes altogether, cannot be told from random numbers
-//! with an advantage above q² 2^-113 + 6 s² 2^-128, beside AES's own: below 2^-32 for 2^40 ids. This
-//! holds for ids that are chosen one after the other by somebody who sees every digest. The answers
-//! of an engine show less: what is fresh, and what the history guesses.
+//! with an advantage above q² 2^-113 + 6 s² 2^-128, beside AES's own: below 2^-32 for 2^40 ids.
+//! This holds for ids that are chosen one after the other by somebody who sees every digest. The
+//! answers of an engine show less: what is fresh, and what the history guesses.
 //!
 //! What it does not say: how often digests collide in the bits that a tier keeps; the window's and
 //! the history's documentation does. Nor does it hold for whoever has the key.

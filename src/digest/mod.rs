@@ -22,8 +22,8 @@ pub(crate) use key::{DigestKey, DigestKind, WantedKey};
 /// assert_ne!(digester.digest("a"), Digester::with_seed(8).digest("a"));
 /// ```
 ///
-/// One half says where an id lives (which line of the window, which block of the history), the other tells it from its
-/// neighbours there.
+/// One half says where an id lives (which line of the window, which block of the history), the
+/// other tells it from its neighbours there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest {
     /// Spread over the whole range: scaled to a number of lines or blocks.
@@ -33,7 +33,8 @@ pub struct Digest {
 }
 
 impl From<u128> for Digest {
-    /// A digest that was computed elsewhere. Its bits must be uniform, as those of a good hash function are.
+    /// A digest that was computed elsewhere. Its bits must be uniform, as those of a good hash
+    /// function are.
     fn from(bits: u128) -> Self {
         Digest { place: (bits >> 64) as u64, mark: bits as u64 }
     }
@@ -71,8 +72,8 @@ impl From<Digest> for u128 {
 ///
 /// # Cost
 ///
-/// About 2 ns for ids of up to 16 bytes, 5 ns for 36, 4 to 5 GB/s for those of 80 bytes and more, one
-/// after the other; alone, 12 ns. By tables it is some thirty times as much.
+/// About 2 ns for ids of up to 16 bytes, 5 ns for 36, 4 to 5 GB/s for those of 80 bytes and more,
+/// one after the other; alone, 12 ns. By tables it is some thirty times as much.
 ///
 /// Ideas: keyed hashing against hash flooding, Aumasson and Bernstein, SipHash, 2012; hash, then
 /// encrypt, Carter and Wegman, 1981; LightMAC, Luykx and others, FSE 2016.

@@ -40,8 +40,8 @@ fn the_processor_and_plain_rust_agree_on_all_lengths() {
     }
 }
 
-/// Journals and snapshots have such digests: another function takes another version of their format.
-/// The values are those of another implementation, in Python over the AES of OpenSSL.
+/// Journals and snapshots have such digests: another function takes another version of their
+/// format. The values are those of another implementation, in Python over the AES of OpenSSL.
 #[test]
 fn it_is_the_same_in_every_version() {
     let digester = Digester::with_key(*b"sixteen bytes ok");
@@ -99,8 +99,8 @@ fn no_key_is_printed() {
 
 #[test]
 fn the_halves_are_uniform_and_independent() {
-    // 2^16 consecutive integers in 16 x 16 cells by the top bits of both halves: chi-square with 255 degrees of
-    // freedom has mean 255 and deviation 22.6; 400 is 6.4 deviations away.
+    // 2^16 consecutive integers in 16 x 16 cells by the top bits of both halves: chi-square with
+    // 255 degrees of freedom has mean 255 and deviation 22.6; 400 is 6.4 deviations away.
     let digester = Digester::with_seed(3);
     let mut cells = [0_u32; 256];
     for i in 0_u64..if cfg!(miri) { 1 << 10 } else { 1 << 16 } {

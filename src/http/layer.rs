@@ -70,8 +70,9 @@ impl<S: Store> IdempotencyLayer<S> {
         LayerBuilder { dedup, scope: None, options: Options::default() }
     }
 
-    /// Returns when no covered request is being read or in flight, and refuses new ones meanwhile ([`Problem::Busy`]): for the end of a server, after it has closed its
-    /// connections, since handlers whose clients are gone are not theirs any more.
+    /// Returns when no covered request is being read or in flight, and refuses new ones meanwhile
+    /// ([`Problem::Busy`]): for the end of a server, after it has closed its connections, since
+    /// handlers whose clients are gone are not theirs any more.
     pub async fn idle(&self) {
         self.0.room.until_idle().await;
     }
@@ -122,12 +123,14 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.on_missing = on_missing)
     }
 
-    /// What a request is besides its key. Default: [`fingerprint::exact`](super::fingerprint::exact).
+    /// What a request is besides its key. Default:
+    /// [`fingerprint::exact`](super::fingerprint::exact).
     pub fn fingerprint(self, fingerprint: impl Fn(&Parts, &[u8]) -> Fingerprint + Send + Sync + 'static) -> Self {
         self.with(|it| it.fingerprint = Arc::new(fingerprint))
     }
 
-    /// Which responses are stored, by their status; after others the key is free again. Default: [`stores_status`](super::stores_status).
+    /// Which responses are stored, by their status; after others the key is free again. Default:
+    /// [`stores_status`](super::stores_status).
     pub fn stores_status(self, stores: impl Fn(StatusCode) -> bool + Send + Sync + 'static) -> Self {
         self.with(|it| it.stores = Arc::new(stores))
     }
@@ -154,7 +157,8 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.max_response_bytes = bytes)
     }
 
-    /// Sets how long a request's body may take to come, all of it, however it trickles. Default: 30 seconds.
+    /// Sets how long a request's body may take to come, all of it, however it trickles. Default: 30
+    /// seconds.
     pub fn body_timeout(self, timeout: Duration) -> Self {
         self.with(|it| it.body_timeout = timeout)
     }
@@ -177,7 +181,8 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.wait = patience)
     }
 
-    /// What `Retry-After` says when the store cannot be asked, or too much is in flight, of one scope or of all. Default: a second.
+    /// What `Retry-After` says when the store cannot be asked, or too much is in flight, of one
+    /// scope or of all. Default: a second.
     pub fn retry_after(self, pause: Duration) -> Self {
         self.with(|it| it.retry_after = pause)
     }
@@ -212,8 +217,8 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
 
     /// Sets how many bytes of bodies may be in memory: of requests from when they come until the
     /// handler has dropped them, of responses until the client has them. Beyond that requests are
-    /// refused ([`Problem::Busy`]). The response of a request that is in already never is, so it may
-    /// be more, by [`max_response_bytes`](LayerBuilder::max_response_bytes) for each of them.
+    /// refused ([`Problem::Busy`]). The response of a request that is in already never is, so it
+    /// may be more, by [`max_response_bytes`](LayerBuilder::max_response_bytes) for each of them.
     /// Default: 256 MiB, or four times the largest request if that is more.
     pub fn max_buffered_bytes(self, bytes: usize) -> Self {
         self.with(|it| it.max_buffered_bytes = Some(bytes))

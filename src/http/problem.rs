@@ -47,7 +47,8 @@ pub enum Problem {
     StoreUnavailable,
     /// Status 500: the store of keys answers what it should not, or is not configured. The handler was not run.
     StoreFailed,
-    /// Status 503, with `Retry-After`: too many requests are being handled, of all who ask together. The handler was not run.
+    /// Status 503, with `Retry-After`: too many requests are being handled, of all who ask
+    /// together. The handler was not run.
     Busy,
     /// Status 429, with `Retry-After`: whoever asks has as many requests being received or in
     /// flight, or as many bytes of them in memory, as one scope may have. The handler was not run;

@@ -16,7 +16,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use std::fmt;
 
 const VERSION: u8 = 1;
-/// The most fields that are stored of headers, and of trailers, and their bytes: more than any client takes.
+/// The most fields that are stored of headers, and of trailers, and their bytes: more than any
+/// client takes.
 const MAX_FIELDS: usize = 1_024;
 const MAX_FIELD_BYTES: usize = 256 << 10;
 

@@ -302,7 +302,8 @@ impl<S: Store> Shared<S> {
             return self.refuse(&Refusal::new(Problem::ResponseNotKept, detail));
         };
         self.counters.replayed.count();
-        // Kept by somebody else, perhaps, or under other rules: what is not kept is not sent either.
+        // Kept by somebody else, perhaps, or under other rules: what is not kept is not sent
+        // either.
         let keeps = &*self.options.keeps_header;
         let (mut headers, trailers) = (headers::kept(headers, keeps), headers::kept_trailers(trailers, keeps));
         if let Some(names) = headers::announced(&trailers) {

@@ -33,8 +33,8 @@ impl Dedup {
     /// directory that is gone. Every later call gets the same, since what a disk has after an error
     /// nobody knows, until [`reopen_journal`](Dedup::reopen_journal) has succeeded or the engine is
     /// built again. (Over its budget of the disk it goes on by itself, when files have expired.)
-    /// [`JournalError::NotConfigured`] without a journal; [`JournalError::Forked`] in a child of the
-    /// process that has it, at once.
+    /// [`JournalError::NotConfigured`] without a journal; [`JournalError::Forked`] in a child of
+    /// the process that has it, at once.
     ///
     /// # Cost
     ///

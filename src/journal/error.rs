@@ -30,8 +30,8 @@ pub enum JournalError {
         /// What that one has said of itself.
         holder: String,
     },
-    /// This process is a child that was forked when the engine was built already: the journal is its
-    /// parent's. Checks go on in memory, the child's own; nothing of them is durable, and the
+    /// This process is a child that was forked when the engine was built already: the journal is
+    /// its parent's. Checks go on in memory, the child's own; nothing of them is durable, and the
     /// parent does not know of it. Build the engine after the fork.
     Forked {
         /// The journal's directory.
@@ -83,7 +83,8 @@ pub enum JournalError {
         max_disk_bytes: u64,
     },
     /// The directory, its lock, or the file that is being written, was deleted or replaced: what is
-    /// written there is lost, or another process may have come. [`reopen_journal`](crate::Dedup::reopen_journal) begins again.
+    /// written there is lost, or another process may have come.
+    /// [`reopen_journal`](crate::Dedup::reopen_journal) begins again.
     Gone {
         /// The path of the one that was.
         path: PathBuf,

@@ -5,9 +5,9 @@
 //! make it durable in groups, through [`writer`] and [`disk`]; [`format`] is what is on the disk,
 //! with a [`mark`] that says how far it has come. [`recovery`] reads it again: [`listing`] finds
 //! the files, [`scan`] their blocks, [`survey`] all that there is, [`verdict`] what is missing of
-//! it, [`replay`] what of it an engine is told, and [`salvage`] keeps what is whole. [`reopen`] goes
-//! on after a failure. [`trust`] says which files are used at all. [`snapshot`] is all of the memory
-//! in one file. [`dedup`] is what users see.
+//! it, [`replay`] what of it an engine is told, and [`salvage`] keeps what is whole. [`reopen`]
+//! goes on after a failure. [`trust`] says which files are used at all. [`snapshot`] is all of the
+//! memory in one file. [`dedup`] is what users see.
 
 mod append;
 mod commit;

@@ -107,13 +107,14 @@ impl JournalOptions {
         JournalOptions { max_disk_bytes: Some(max_disk_bytes), ..self }
     }
 
-    /// The permissions of its files, on Unix; its directory gets the same, and whoever may read may enter. They hold the key of the digests, with
-    /// which one can construct ids that collide. Default: 0o600, the user alone.
+    /// The permissions of its files, on Unix; its directory gets the same, and whoever may read may
+    /// enter. They hold the key of the digests, with which one can construct ids that collide.
+    /// Default: 0o600, the user alone.
     ///
-    /// Whom it lets write is trusted with the directory, too. With 0o660 that may be writable by its
-    /// group, as volumes of a container often are, and files may be those of another user of it;
-    /// with 0o666 nobody's owner and mode are looked at, for file systems that do not keep them.
-    /// Better is a directory of its own within the volume: one that is not there yet is made.
+    /// Whom it lets write is trusted with the directory, too. With 0o660 that may be writable by
+    /// its group, as volumes of a container often are, and files may be those of another user of
+    /// it; with 0o666 nobody's owner and mode are looked at, for file systems that do not keep
+    /// them. Better is a directory of its own within the volume: one that is not there yet is made.
     ///
     /// ```
     /// use hapax::JournalOptions;

@@ -120,8 +120,8 @@ impl Found {
         Err(JournalError::NotOurs { path, what, got: got.into(), expected: expected.into() })
     }
 
-    /// Reads what is valid of each file, in order, twice: first to know what there is, then, and not
-    /// if damage is refused, to tell what is of use. Then what a crash has left is cleaned up.
+    /// Reads what is valid of each file, in order, twice: first to know what there is, then, and
+    /// not if damage is refused, to tell what is of use. Then what a crash has left is cleaned up.
     pub(super) fn replay(&self, rules: &Reopening, mut each: impl FnMut(Told<'_>)) -> Result<Recovered, JournalError> {
         let began = Instant::now();
         let disk = &*self.disk;

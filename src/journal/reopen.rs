@@ -56,10 +56,10 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// [`JournalError::InUse`] or [`JournalError::NotOurs`] if the lock was gone, and another process
-    /// has, or had, the directory meanwhile. [`JournalError::Forked`] in a child of the process that
-    /// has the journal. Else why it cannot go on; then it is as it was, and can be tried again.
-    /// [`JournalError::NotConfigured`] without a journal.
+    /// [`JournalError::InUse`] or [`JournalError::NotOurs`] if the lock was gone, and another
+    /// process has, or had, the directory meanwhile. [`JournalError::Forked`] in a child of the
+    /// process that has the journal. Else why it cannot go on; then it is as it was, and can be
+    /// tried again. [`JournalError::NotConfigured`] without a journal.
     pub fn reopen_journal(&self) -> Result<Reopened, JournalError> {
         self.journal()?.shared.reopen()
     }

@@ -16,8 +16,8 @@ pub(super) enum Item<'p> {
 /// The number of bytes that are read of a file at a time, at least.
 const CHUNK: usize = 1 << 20;
 
-/// For each byte of a file so many are looked at, at most, of what claims to be a block and is none:
-/// by accident that is hardly ever found, but somebody may have written it.
+/// For each byte of a file so many are looked at, at most, of what claims to be a block and is
+/// none: by accident that is hardly ever found, but somebody may have written it.
 const WORK_MAX: u64 = 8;
 
 /// A file through a buffer.

@@ -87,8 +87,8 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// [`JournalError::Io`]; then an older file is as it was. [`JournalError::Forked`] for a file in
-    /// the journal's directory, in a child of the process that has that.
+    /// [`JournalError::Io`]; then an older file is as it was. [`JournalError::Forked`] for a file
+    /// in the journal's directory, in a child of the process that has that.
     ///
     /// # Cost
     ///

@@ -1,6 +1,8 @@
-//! What the control groups of this process leave it of memory: versions 1 and 2, its own group and all above it.
+//! What the control groups of this process leave it of memory: versions 1 and 2, its own group and
+//! all above it.
 //!
-//! Pure: whoever calls says how a file is read. The kernel's documents: cgroup-v1/memory.rst, cgroup-v2.rst, proc_pid_mountinfo(5).
+//! Pure: whoever calls says how a file is read. The kernel's documents: cgroup-v1/memory.rst,
+//! cgroup-v2.rst, proc_pid_mountinfo(5).
 
 use std::path::{Component, Path, PathBuf};
 
@@ -21,7 +23,8 @@ pub(super) fn headroom_bytes(read: impl Fn(&Path) -> Option<String>) -> Option<u
     [Version::One, Version::Two].into_iter().filter_map(headroom).min()
 }
 
-/// Which kind of control groups. In a hybrid system there are both, and one of them has the memory's.
+/// Which kind of control groups. In a hybrid system there are both, and one of them has the
+/// memory's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,
@@ -51,8 +54,9 @@ impl Mount {
         is_memory.then(|| Mount { root, point: point.into() })
     }
 
-    /// The directory of a group of this path. A group that is not below the mount (it was mounted in another namespace, or the
-    /// process was moved out of its own) cannot be seen; what can is then the mount's own group, a container's.
+    /// The directory of a group of this path. A group that is not below the mount (it was mounted
+    /// in another namespace, or the process was moved out of its own) cannot be seen; what can is
+    /// then the mount's own group, a container's.
     fn directory(&self, path: &str) -> PathBuf {
         let below = Path::new(path).strip_prefix(&self.root).unwrap_or(Path::new(""));
         match below.components().all(|part| matches!(part, Component::Normal(_))) {
@@ -85,13 +89,15 @@ impl Version {
         Mount { root: "/".to_owned(), point: point.into() }
     }
 
-    /// The least that a group leaves, from this one up to the mount. (A group that is gone has no files; those above it do.)
+    /// The least that a group leaves, from this one up to the mount. (A group that is gone has no
+    /// files; those above it do.)
     fn headroom_below(self, mount: &Mount, path: &str, read: &impl Fn(&Path) -> Option<String>) -> Option<usize> {
         let directory = mount.directory(path);
         let mut least = None;
         for group in directory.ancestors().take_while(|group| group.starts_with(&mount.point)) {
             let file = |name: &str| read(&group.join(name));
-            // Without hierarchy, which only version 1 knows, those below are not limited by this group.
+            // Without hierarchy, which only version 1 knows, those below are not limited by this
+            // group.
             let is_own = group == directory;
             let counts = is_own || self == Version::Two || file("memory.use_hierarchy").as_deref() != Some("0\n");
             let headroom = if counts { self.headroom_of(file) } else { None };
@@ -114,7 +120,8 @@ impl Version {
                 (limit?, number("memory.usage_in_bytes")?, stat("total_inactive_file "))
             }
             Version::Two => {
-                // Above `high` nobody is killed, but whoever allocates is held up until it is below again.
+                // Above `high` nobody is killed, but whoever allocates is held up until it is below
+                // again.
                 let limit = [number("memory.max"), number("memory.high")].into_iter().flatten().min();
                 (limit?, number("memory.current")?, stat("inactive_file "))
             }

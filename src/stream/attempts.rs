@@ -1,4 +1,5 @@
-//! How often messages have failed in this run: where the broker counts no deliveries, or there is no claim under which the store could count.
+//! How often messages have failed in this run: where the broker counts no deliveries, or there is
+//! no claim under which the store could count.
 
 use crate::store::StoredId;
 use std::collections::{HashMap, VecDeque};

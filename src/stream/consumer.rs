@@ -42,10 +42,12 @@ use std::sync::Arc;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A message is received, claimed by its id, handled, completed, and acknowledged, in batches where there are some. What is
-/// done already is acknowledged at once. What is being handled here waits for that, and what somebody else is at is tried again when the lease that is left has passed. A handler that fails or panics is tried again
-/// after a while, and after so many [attempts](super::Delivery::attempt) the message is put aside. Deliveries are not counted: a message may wait, or be in progress elsewhere, for any number of
-/// them.
+/// A message is received, claimed by its id, handled, completed, and acknowledged, in batches where
+/// there are some. What is done already is acknowledged at once. What is being handled here waits
+/// for that, and what somebody else is at is tried again when the lease that is left has passed. A
+/// handler that fails or panics is tried again after a while, and after so many
+/// [attempts](super::Delivery::attempt) the message is put aside. Deliveries are not counted: a
+/// message may wait, or be in progress elsewhere, for any number of them.
 ///
 /// # Guarantees
 ///
@@ -60,7 +62,8 @@ use std::sync::Arc;
 ///   longer than a second; if its claim is still good when it ends, its completion is recorded, so that the next owner does not do it again.
 /// - At most [`max_unacknowledged`](ConsumerBuilder::max_unacknowledged) messages are held; while they are, none is received.
 ///
-/// A message that is put aside has its id completed, so that another delivery of it does not run. Whoever replays dead letters [forgets](crate::TieredDedup::forget) the id first, and its
+/// A message that is put aside has its id completed, so that another delivery of it does not run.
+/// Whoever replays dead letters [forgets](crate::TieredDedup::forget) the id first, and its
 /// attempts with it.
 ///
 /// Where the engine [admits](crate::OnStoreError::Admit) messages while the store cannot be asked, those are handled and acknowledged even if their completion cannot be recorded either
@@ -68,9 +71,11 @@ use std::sync::Arc;
 ///
 /// # Cost
 ///
-/// A task for each message that is handled. One call each of claim, complete, acknowledge, retry and dead letter is under way at a time, and takes all that have
-/// gathered, so batches are as large as the store and the broker are slow. No timer delays anything. A message that the broker has
-/// [delivered before](super::Source::deliveries) costs three requests more, which are batched as well: its attempts are looked up, counted, and forgotten when it is done.
+/// A task for each message that is handled. One call each of claim, complete, acknowledge, retry
+/// and dead letter is under way at a time, and takes all that have gathered, so batches are as
+/// large as the store and the broker are slow. No timer delays anything. A message that the broker
+/// has [delivered before](super::Source::deliveries) costs three requests more, which are batched
+/// as well: its attempts are looked up, counted, and forgotten when it is done.
 ///
 /// What comes of it is what Kafka's "exactly-once" and Flink's checkpoints call effectively once: at-least-once delivery, and an idempotent receiver (Hohpe and Woolf, *Enterprise
 /// Integration Patterns*, 2003), whose leases and fencing tokens are those of Gray and Cheriton (1989) and of Chubby (Burrows, 2006).

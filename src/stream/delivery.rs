@@ -26,18 +26,19 @@ impl<M> Delivery<M> {
         self.token
     }
 
-    /// The number of this attempt, from one: one more than those that are known to have begun before.
+    /// The number of this attempt, from one: one more than those that are known to have begun
+    /// before.
     ///
-    /// Attempts are counted, and deliveries never: one that found the id in progress, or waited here
-    /// until the broker sent it again, was no attempt. Where the broker [counts
+    /// Attempts are counted, and deliveries never: one that found the id in progress, or waited
+    /// here until the broker sent it again, was no attempt. Where the broker [counts
     /// deliveries](super::Source::deliveries), the store counts for all instances: from the second
-    /// delivery on, an attempt is counted before it begins, so one that kills its process is counted.
-    /// A first delivery costs no call, so it is attempt one, and is counted when it fails. Elsewhere
-    /// this run counts what has failed.
+    /// delivery on, an attempt is counted before it begins, so one that kills its process is
+    /// counted. A first delivery costs no call, so it is attempt one, and is counted when it fails.
+    /// Elsewhere this run counts what has failed.
     ///
-    /// An attempt that was stopped, by a shutdown or a revocation, is taken back, if the store can be
-    /// told. One whose lease was lost, or whose run was dropped, counts: nobody can tell it from one
-    /// that has killed its process.
+    /// An attempt that was stopped, by a shutdown or a revocation, is taken back, if the store can
+    /// be told. One whose lease was lost, or whose run was dropped, counts: nobody can tell it from
+    /// one that has killed its process.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -45,8 +46,8 @@ impl<M> Delivery<M> {
     /// Returns true if the message is put aside should this attempt fail: it is the last one of
     /// [`max_attempts`](super::ConsumerBuilder::max_attempts).
     ///
-    /// A first delivery whose id other messages have used up attempts of is put aside as well, though
-    /// nobody knew that when it began.
+    /// A first delivery whose id other messages have used up attempts of is put aside as well,
+    /// though nobody knew that when it began.
     pub fn is_last_attempt(&self) -> bool {
         self.is_last
     }

@@ -1,4 +1,5 @@
-//! One message in its handler, as a task: its attempt is counted, the lease is renewed, a panic is a failure, and a stop ends it.
+//! One message in its handler, as a task: its attempt is counted, the lease is renewed, a panic is
+//! a failure, and a stop ends it.
 
 use super::delivery::{Delivery, Handler};
 use super::stats::{Counts, Event};
@@ -21,9 +22,11 @@ pub(super) enum Ended<S: Store> {
     Failed { why: String, panicked: bool, attempt: u32 },
     /// It failed for the last time. The claim is held until the message is put aside.
     Exhausted { why: String, panicked: bool, claim: Option<TieredClaim<S>> },
-    /// It was not handled: all its attempts have begun before. The claim is held until it is put aside.
+    /// It was not handled: all its attempts have begun before. The claim is held until it is put
+    /// aside.
     Overdue { why: String, claim: Option<TieredClaim<S>> },
-    /// It was not handled: the store does not say which attempt it is, and will not if it is asked again soon.
+    /// It was not handled: the store does not say which attempt it is, and will not if it is asked
+    /// again soon.
     Uncounted(StoreError),
     /// Somebody else has the id.
     Lost,
@@ -186,7 +189,8 @@ impl<M: Send + Sync + 'static> Task<M> {
             return Err(Worked::Overdue(tally.began));
         }
         let begun = tally.with_one_begun();
-        // Of those that were in progress when a process died, one may have killed it, and would take the others with it: they must not all be convicted.
+        // Of those that were in progress when a process died, one may have killed it, and would
+        // take the others with it: they must not all be convicted.
         let is_tried = tally.is_suspect() && begun.began >= self.max_attempts;
         let alone = if is_tried { self.alone.acquire().await.ok() } else { None };
         progress.begun = Some(begun);
@@ -194,7 +198,8 @@ impl<M: Send + Sync + 'static> Task<M> {
         Ok((begun.began, alone))
     }
 
-    /// Counts a failure, where that is done in the store; whether it was the last one that there may be.
+    /// Counts a failure, where that is done in the store; whether it was the last one that there
+    /// may be.
     async fn count_failed(&self, begun: Option<Tally>) -> bool {
         match (&self.counting, begun) {
             (Counting::WhenFailed(note), _) => {
@@ -229,12 +234,14 @@ impl<M: Send + Sync + 'static> Task<M> {
         self.patiently(move || note.write(tally.encode(), self.at_least())).await
     }
 
-    /// How long a count is kept at least: until the attempt after the next one that this consumer itself puts off.
+    /// How long a count is kept at least: until the attempt after the next one that this consumer
+    /// itself puts off.
     fn at_least(&self) -> Duration {
         self.back_off.max.saturating_mul(2)
     }
 
-    /// Asks the store until it answers: the claim is renewed meanwhile, and a stop or its loss ends the wait.
+    /// Asks the store until it answers: the claim is renewed meanwhile, and a stop or its loss ends
+    /// the wait.
     async fn patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,

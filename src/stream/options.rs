@@ -126,17 +126,19 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// The last one that fails puts it aside. If the broker [counts
     /// deliveries](super::Source::deliveries), attempts that never ended count, too: a message that
     /// kills its consumer is put aside unhandled at the next delivery after so many, and one more,
-    /// since the first delivery is counted only when it fails. What was in progress beside it when the
-    /// process died is not put aside with it: of those that have one attempt left, one at a time is
-    /// handled. (With a limit of one they are: the first attempt that is counted is the last.)
+    /// since the first delivery is counted only when it fails. What was in progress beside it when
+    /// the process died is not put aside with it: of those that have one attempt left, one at a
+    /// time is handled. (With a limit of one they are: the first attempt that is counted is the
+    /// last.)
     ///
-    /// Where the broker does not count (Kafka, RabbitMQ's classic queues), failures are counted in this
-    /// run, and a message that kills its process comes again each time: nothing is written before a
-    /// message is handled. A message without an id has no count but the broker's deliveries.
+    /// Where the broker does not count (Kafka, RabbitMQ's classic queues), failures are counted in
+    /// this run, and a message that kills its process comes again each time: nothing is written
+    /// before a message is handled. A message without an id has no count but the broker's
+    /// deliveries.
     ///
     /// The store keeps a count as long as the engine remembers what is done, and for twice the
-    /// longest [delay](Self::retry_delay) at least; a broker that takes longer to deliver again begins anew.
-    /// [`forget`](crate::TieredDedup::forget) forgets it with the id.
+    /// longest [delay](Self::retry_delay) at least; a broker that takes longer to deliver again
+    /// begins anew. [`forget`](crate::TieredDedup::forget) forgets it with the id.
     pub fn max_attempts(self, attempts: u32) -> Self {
         self.with(|options| options.max_attempts = attempts)
     }

@@ -110,9 +110,11 @@ pub trait Source: Send + Sync {
         after: Duration,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// This one has failed so often, or has killed so many consumers, that it is put aside: keep a copy where somebody will look at it. It is then
-    /// [acknowledged](Source::acknowledge) like one that is done, and its id is completed, so that another delivery is a duplicate. A broker whose own dead
-    /// letters work by a refusal remembers that here, and refuses when it is to acknowledge.
+    /// This one has failed so often, or has killed so many consumers, that it is put aside: keep a
+    /// copy where somebody will look at it. It is then [acknowledged](Source::acknowledge) like one
+    /// that is done, and its id is completed, so that another delivery is a duplicate. A broker
+    /// whose own dead letters work by a refusal remembers that here, and refuses when it is to
+    /// acknowledge.
     fn dead_letter(
         &self,
         message: &Arc<Self::Message>,
@@ -130,12 +132,14 @@ pub trait Source: Send + Sync {
         Partition::default()
     }
 
-    /// Returns how often the broker has delivered this message, this time included, if it counts. Default: it does not.
+    /// Returns how often the broker has delivered this message, this time included, if it counts.
+    /// Default: it does not.
     ///
-    /// No count of deliveries is taken for one of attempts. All that is made of it is this: at the first, nobody has tried
-    /// the message, so it is handled at once; at any other, the store is asked how many
-    /// [attempts](super::Delivery::attempt) there were, and told that one begins, which are two calls
-    /// for each batch of them. A broker that knows only that it has delivered a message before says two.
+    /// No count of deliveries is taken for one of attempts. All that is made of it is this: at the
+    /// first, nobody has tried the message, so it is handled at once; at any other, the store is
+    /// asked how many [attempts](super::Delivery::attempt) there were, and told that one begins,
+    /// which are two calls for each batch of them. A broker that knows only that it has delivered a
+    /// message before says two.
     fn deliveries(&self, message: &Self::Message) -> Option<u32> {
         let _ = message;
         None

@@ -2,7 +2,8 @@
 
 use crate::tiered::Note;
 
-/// Attempts at an id. They are counted when they begin, so that one that kills its process is counted, too.
+/// Attempts at an id. They are counted when they begin, so that one that kills its process is
+/// counted, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// How many have begun.
@@ -12,7 +13,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// What a store has kept; nothing, if there is none, or it is from a version that kept something else.
+    /// What a store has kept; nothing, if there is none, or it is from a version that kept
+    /// something else.
     pub(super) fn decode(kept: Option<Vec<u8>>) -> Self {
         let Some(Ok(kept)) = kept.map(<[u8; 8]>::try_from) else { return Tally::default() };
         let [a, b, c, d, e, f, g, h] = kept;
@@ -45,7 +47,8 @@ impl Tally {
 
 /// Where the attempts at a message are counted.
 pub(super) enum Counting {
-    /// Here: so many have failed before. The broker does not count deliveries, or there is no claim under which the store could be told.
+    /// Here: so many have failed before. The broker does not count deliveries, or there is no claim
+    /// under which the store could be told.
     Here(u32),
     /// In the store, if this one fails: the broker has delivered the message to nobody before.
     WhenFailed(Note),

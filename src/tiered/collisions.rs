@@ -1,4 +1,5 @@
-//! Two ids whose digests agree where memory looks: what an engine says of the one when it knows the other.
+//! Two ids whose digests agree where memory looks: what an engine says of the one when it knows the
+//! other.
 
 use super::dedup::TieredDedup;
 use super::engine::Name;
@@ -19,7 +20,8 @@ fn forged(id: &str, digest: u128) -> Name {
     (RecordKey::new(&Scope::default(), id), Digest::from(digest))
 }
 
-/// Two ids of one line of the window, and of one tag. (The lowest bits of a digest's halves are in neither.)
+/// Two ids of one line of the window, and of one tag. (The lowest bits of a digest's halves are in
+/// neither.)
 fn colliding() -> (Name, Name) {
     const DIGEST: u128 = 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef;
     (forged("known", DIGEST), forged("new", DIGEST ^ 1 ^ 1 << 64))

@@ -62,8 +62,9 @@ impl<S: Store> TieredBuilder<S> {
 
     /// How many live ids the window has room for to begin with; see [`Builder::capacity`](crate::Builder::capacity). Default: a million.
     ///
-    /// They take 37 bytes each, twice what an engine without a store takes: memory says "duplicate" only if two tables over
-    /// different bits of an id's digest know it, so that no id is dropped since another one looks like it.
+    /// They take 37 bytes each, twice what an engine without a store takes: memory says "duplicate"
+    /// only if two tables over different bits of an id's digest know it, so that no id is dropped
+    /// since another one looks like it.
     pub fn capacity(mut self, ids: usize) -> Self {
         self.options.capacity = ids;
         self

@@ -42,7 +42,8 @@ use std::time::Duration;
 ///   nobody verified it. Never a silent fresh, never a silent drop.
 /// - Memory learns that an id is done only after the store has said so, and of what is in progress, nothing. (An exclusive engine's
 ///   [`check`](TieredDedup::check) is the exception: this process is the authority, and [`flush`](TieredDedup::flush) is its barrier.)
-/// - Memory takes no id for another one, but for once in 4 x 10^26 checks, and the store never does.
+/// - Memory takes no id for another one, but for once in 4 x 10^26 checks, and the store never
+///   does.
 /// - A caller that is dropped while it waits harms no other, and the id that it may have been granted is given back.
 ///
 /// # Cost
@@ -88,7 +89,8 @@ impl<S: Store> TieredDedup<S> {
         self.engine.names(ids)
     }
 
-    /// Forgets an id, in memory and in the store, also if it is in progress, and how often consumers have tried it; whether the store knew it. Other instances' memory remembers it
+    /// Forgets an id, in memory and in the store, also if it is in progress, and how often
+    /// consumers have tried it; whether the store knew it. Other instances' memory remembers it
     /// until their window has passed.
     ///
     /// # Errors

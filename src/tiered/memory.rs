@@ -1,7 +1,8 @@
 //! The tiers in memory, as this engine uses them: they learn what the store has said, and in an exclusive engine they decide.
 //!
-//! Here a duplicate is what the window *and* its witness know: the window alone takes one id for another once in 2 x 10^13
-//! checks, and an id that the store does not have must not be dropped for that.
+//! Here a duplicate is what the window *and* its witness know: the window alone takes one id for
+//! another once in 2 x 10^13 checks, and an id that the store does not have must not be dropped for
+//! that.
 
 use super::witness::Witness;
 use crate::claims::{At, Begun, Ended, Request, Tried};
@@ -126,7 +127,8 @@ impl Memory {
             return ids.iter().map(|id| self.check(*id, false)).collect();
         }
         let (mut guesses, mut verdicts) = (Vec::with_capacity(ids.len()), Vec::new());
-        // Not all at a time: what is in the window and not yet in the witness is in progress for others.
+        // Not all at a time: what is in the window and not yet in the witness is in progress for
+        // others.
         for part in ids.chunks(1_024) {
             let at = self.engine.now();
             self.engine.check_batch(part.iter().copied(), at, &mut verdicts);
@@ -144,8 +146,8 @@ impl Memory {
 
     /// Checks an id that the store does not know. Others may have asked as well: one of them finds it fresh.
     ///
-    /// It is in progress if the window takes it for another one, or somebody is about to be told that it is fresh. Neither may
-    /// be known of it for certain, so it must come again.
+    /// It is in progress if the window takes it for another one, or somebody is about to be told
+    /// that it is fresh. Neither may be known of it for certain, so it must come again.
     pub(super) fn check_unknown(&self, id: Digest) -> Verdict {
         let at = self.engine.now();
         match self.confirmed(id, self.engine.check_ignoring_history(id, at), at) {

@@ -9,9 +9,11 @@
 //!                              └─ maybe ─► lane ─► store: look up
 //! ```
 //!
-//! Files in that order: `dedup`, `checking` and `claiming` are what users call, `engine`, `attempts` and `holder` what is the same for every store, `memory` the tiers in memory, `ask` and `lane` where requests gather, `operation` what
-//! can be asked, `inner` how it is asked (time-outs, retries, `breaker`), `behind` what is written later, `note`
-//! what is kept beside an id.
+//! Files in that order: `dedup`, `checking` and `claiming` are what users call, `engine`,
+//! `attempts` and `holder` what is the same for every store, `memory` the tiers in memory, `ask`
+//! and `lane` where requests gather, `operation` what can be asked, `inner` how it is asked
+//! (time-outs, retries, `breaker`), `behind` what is written later, `note` what is kept beside an
+//! id.
 
 mod config;
 mod options;

@@ -1,4 +1,5 @@
-//! Notes: a few bytes that the library keeps in the store beside an id, for whoever has claimed it. No user's id is a note, and no note is an id.
+//! Notes: a few bytes that the library keeps in the store beside an id, for whoever has claimed it.
+//! No user's id is a note, and no note is an id.
 
 #[cfg(feature = "stream")]
 use super::{engine::Name, engine::PolicyState, inner::Inner, operation::*};
@@ -16,7 +17,8 @@ pub(super) fn key_of(key: &RecordKey) -> RecordKey {
     RecordKey::new(&Scope::reserved("note"), noted)
 }
 
-/// The note of an id. It is read and written by whoever holds the id's claim, so nobody else writes it meanwhile.
+/// The note of an id. It is read and written by whoever holds the id's claim, so nobody else writes
+/// it meanwhile.
 #[cfg(feature = "stream")]
 #[derive(Clone)]
 pub(crate) struct Note {

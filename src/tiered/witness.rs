@@ -1,4 +1,5 @@
-//! A second window over other bits of the digests: what both know is known, but for once in 4 x 10^26 checks.
+//! A second window over other bits of the digests: what both know is known, but for once in 4 x
+//! 10^26 checks.
 
 use crate::clock::Reading;
 use crate::digest::Digest;
@@ -7,10 +8,11 @@ use std::time::Duration;
 
 /// What memory has learned, by the bits of a digest that the window does not compare.
 ///
-/// The window compares 46 bits of one half and, by where an id lives, the first of the other. An id that the store does not have
-/// agrees in these with one that the window knows once in 2 x 10^13 checks; here it must agree in other bits as well, of
-/// another line. So a duplicate by memory alone is one of a digest of 128 bits, as good as the id itself. Without a store
-/// nobody could say what a disagreement means; with one it is asked.
+/// The window compares 46 bits of one half and, by where an id lives, the first of the other. An id
+/// that the store does not have agrees in these with one that the window knows once in 2 x 10^13
+/// checks; here it must agree in other bits as well, of another line. So a duplicate by memory
+/// alone is one of a digest of 128 bits, as good as the id itself. Without a store nobody could say
+/// what a disagreement means; with one it is asked.
 pub(super) struct Witness {
     window: Window,
 }
@@ -33,7 +35,8 @@ impl Witness {
         self.window.contains_chunks(ids.iter().map(|id| other_bits(*id)), at)
     }
 
-    /// Remembers an id; after the window does, so that nobody takes it for one that only agrees with it for longer than that takes.
+    /// Remembers an id; after the window does, so that nobody takes it for one that only agrees
+    /// with it for longer than that takes.
     #[inline]
     pub(super) fn learn(&self, id: Digest, at: Reading) -> Outcome {
         self.window.check_at(other_bits(id), at)
@@ -55,8 +58,9 @@ impl Witness {
 
 /// The same 128 bits in another order: first those that the window does not compare.
 ///
-/// The window has the first bits of `place` (10 to 30, its lines) and the first 46 of `mark`. Here the line comes from the last
-/// 18 of `mark`, the tag from the last 46 of `place`. Together that is all but a few bits.
+/// The window has the first bits of `place` (10 to 30, its lines) and the first 46 of `mark`. Here
+/// the line comes from the last 18 of `mark`, the tag from the last 46 of `place`. Together that is
+/// all but a few bits.
 #[inline]
 fn other_bits(id: Digest) -> Digest {
     Digest { place: id.mark.rotate_left(46), mark: id.place.rotate_left(18) }
@@ -69,7 +73,8 @@ mod tests {
     #[test]
     fn what_two_ids_have_in_common_for_the_window_they_do_not_have_here() {
         let id = Digest { place: 0x0123_4567_89ab_cdef, mark: 0xfedc_ba98_7654_3210 };
-        // The window's tag is the first 46 bits of `mark`, its line follows from the first of `place`.
+        // The window's tag is the first 46 bits of `mark`, its line follows from the first of
+        // `place`.
         let here = other_bits(id);
         assert_eq!(here.place >> 46, id.mark & 0x3_ffff, "the line: bits that are in no tag");
         assert_eq!(here.mark >> 18, id.place & 0x3fff_ffff_ffff, "the tag: bits that choose no line");

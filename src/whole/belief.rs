@@ -1,12 +1,14 @@
 //! What the reference knows of one id: the states that it may be in, given all answers so far.
 //!
-//! Answers near an edge (an id may be remembered for two ticks longer, a crash may have lost what was not flushed)
-//! leave more than one; each answer that follows rules some of them out. An answer that rules out all of them is wrong.
+//! Answers near an edge (an id may be remembered for two ticks longer, a crash may have lost what
+//! was not flushed) leave more than one; each answer that follows rules some of them out. An answer
+//! that rules out all of them is wrong.
 
 /// The time of a call: what ages are measured with, and what is noted of what is accepted now.
 ///
-/// Two clocks, since no single one decides: an id must be a duplicate while less than a window has *really* passed,
-/// and may be one for as long as the *engine's* time, which may stand still (a machine that sleeps), has not passed it.
+/// Two clocks, since no single one decides: an id must be a duplicate while less than a window has
+/// *really* passed, and may be one for as long as the *engine's* time, which may stand still (a
+/// machine that sleeps), has not passed it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Moment {
     /// The time at most that has really come.
@@ -102,7 +104,8 @@ impl State {
         State { done: self.done.map(blur), ..self }
     }
 
-    /// The time that it counts from, while nobody knew any, is known now: at least and at most so much later.
+    /// The time that it counts from, while nobody knew any, is known now: at least and at most so
+    /// much later.
     pub(super) fn moved(self, (least, most): (u64, u64)) -> Self {
         let moved = |done: Done| Done { earliest: done.earliest + least, latest: done.latest + most, ..done };
         State { done: self.done.map(moved), history: self.history.map(|until| until + least) }
@@ -188,7 +191,8 @@ impl State {
         all
     }
 
-    /// The answers to whether it is there: by the window (`Some(true)`), by the history, or not at all.
+    /// The answers to whether it is there: by the window (`Some(true)`), by the history, or not at
+    /// all.
     pub(super) fn contains(self, now: Moment, rules: &Rules) -> Vec<Option<bool>> {
         let (in_window, not_in_window) = self.window(now, rules);
         let (seen, not_seen) = self.history(now, rules);

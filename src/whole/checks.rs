@@ -168,7 +168,8 @@ impl World {
         let seen = seen.take();
         if let Some((id, (verdict, flushed))) = beside.zip(seen) {
             match verdict.is_duplicate() {
-                // It came before, as far as its id is concerned; and may have let that slide, or not.
+                // It came before, as far as its id is concerned; and may have let that slide, or
+                // not.
                 true => {
                     let rules = self.rules;
                     let accepted = Belief::default().map(|state| state.accepted(now, &rules, None));

@@ -120,7 +120,8 @@ impl Machine {
         0
     }
 
-    /// The time that has really passed, and that of a clock that stands still while the machine sleeps.
+    /// The time that has really passed, and that of a clock that stands still while the machine
+    /// sleeps.
     pub(super) fn system_nanos(&self) -> (u64, u64) {
         (self.boot.now().as_nanos(), self.manual.now().as_nanos())
     }

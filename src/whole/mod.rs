@@ -1,13 +1,15 @@
-//! Everything at once: engine, journal, history, claims, fingerprints, clocks and disk against one plain reference.
+//! Everything at once: engine, journal, history, claims, fingerprints, clocks and disk against one
+//! plain reference.
 //!
-//! Each part has tests of its own; what an audit found broken was where parts meet. So here a [sequence](op) of
-//! operations in any order, at the worst moments, is done to an engine on a simulated [machine] (its disk may be
-//! full, damaged or gone, its clocks step, it sleeps, it is killed) and to a [reference](world) that knows of each id
-//! the [states that it may be in](belief). An answer that none of them allows is wrong; then the sequence is
-//! [shrunk](shrink), printed, and kept in [regressions] for ever. No thread, no sleep, no clock: a seed is a trace.
+//! Each part has tests of its own; what an audit found broken was where parts meet. So here a
+//! [sequence](op) of operations in any order, at the worst moments, is done to an engine on a
+//! simulated [machine] (its disk may be full, damaged or gone, its clocks step, it sleeps, it is
+//! killed) and to a [reference](world) that knows of each id the [states that it may be
+//! in](belief). An answer that none of them allows is wrong; then the sequence is [shrunk](shrink),
+//! printed, and kept in [regressions] for ever. No thread, no sleep, no clock: a seed is a trace.
 //!
-//! Who meets whom is listed in docs/testing.md. `HAPAX_SEQUENCES` says how many sequences, `HAPAX_SEED` from which
-//! seed on; scripts/whole runs a campaign.
+//! Who meets whom is listed in docs/testing.md. `HAPAX_SEQUENCES` says how many sequences,
+//! `HAPAX_SEED` from which seed on; scripts/whole runs a campaign.
 
 mod belief;
 mod checks;
@@ -148,7 +150,8 @@ const MENDS: [Rule; 12] = [
     Rule::RefuseAhead,
 ];
 
-/// By a sequence that is kept; or, if `HAPAX_MUTANTS` says how many to try, by those of seeds, which are shrunk.
+/// By a sequence that is kept; or, if `HAPAX_MUTANTS` says how many to try, by those of seeds,
+/// which are shrunk.
 #[test]
 fn each_mend_is_missed_if_it_is_left_out() {
     let sequences = number("HAPAX_MUTANTS", 0);

@@ -1,8 +1,9 @@
 //! Operations of a sequence, and sequences by a seed.
 //!
-//! Every operation means something in every state (what has nothing to act on does nothing), so a sequence from
-//! which some were taken away is a sequence: that is what makes shrinking simple. `Debug` prints an operation as the
-//! Rust that makes it, so a shrunk sequence can be pasted into [`regressions`](super::regressions).
+//! Every operation means something in every state (what has nothing to act on does nothing), so a
+//! sequence from which some were taken away is a sequence: that is what makes shrinking simple.
+//! `Debug` prints an operation as the Rust that makes it, so a shrunk sequence can be pasted into
+//! [`regressions`](super::regressions).
 
 use super::config::{Config, Kind};
 use crate::random::Random;
@@ -101,7 +102,8 @@ pub(super) enum Op {
     Crash {
         seed: u16,
     },
-    /// A clean stop and a start, with another window if that is not 0: so many thousandths of the first one.
+    /// A clean stop and a start, with another window if that is not 0: so many thousandths of the
+    /// first one.
     Restart {
         milliwindows: u32,
     },

@@ -56,7 +56,8 @@ impl World {
                     Belief::of(log[from..].iter().flat_map(|(_, belief)| belief.states().iter().copied()))
                 }
             };
-            // Which boot it was of is in the headers, too: without it, the wall clock counts, wherever that was set.
+            // Which boot it was of is in the headers, too: without it, the wall clock counts,
+            // wherever that was set.
             self.is_adrift |= damaged && self.config.kind == Kind::System;
             let is_adrift = self.is_adrift;
             let now = self.look();
@@ -64,12 +65,14 @@ impl World {
                 let state = state.restarted(&rules, &self.rules);
                 if is_adrift { state.adrift(now) } else { state }
             });
-            // For a shorter window an id that slid was accepted twice, and the fingerprint belongs to the first time.
+            // For a shorter window an id that slid was accepted twice, and the fingerprint belongs
+            // to the first time.
             let belief = match self.config.refresh && window < self.rules.window {
                 true => Belief::of(belief.states().iter().flat_map(|state| [*state, state.without_fingerprint()])),
                 false => belief,
             };
-            // For a longer one an id that was accepted again looks as if it had slid, with its fingerprint.
+            // For a longer one an id that was accepted again looks as if it had slid, with its
+            // fingerprint.
             let belief = match self.config.refresh && window > self.rules.window {
                 true => Belief::of(belief.states().iter().flat_map(|state| {
                     [*state].into_iter().chain((0..3).map(|fingerprint| state.with_fingerprint(fingerprint)))

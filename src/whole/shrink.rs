@@ -3,7 +3,8 @@
 use super::config::Config;
 use super::op::Sequence;
 
-/// Takes operations away, and then options, as long as it still fails: delta debugging (Zeller and Hildebrandt, 2002).
+/// Takes operations away, and then options, as long as it still fails: delta debugging (Zeller and
+/// Hildebrandt, 2002).
 pub(super) fn shrink(sequence: &Sequence, fails: impl Fn(&Sequence) -> bool) -> Sequence {
     let mut least = sequence.clone();
     loop {

@@ -115,7 +115,8 @@ impl World {
                 self.beliefs = std::mem::take(&mut self.beliefs).map(|belief| belief.map(|state| state.moved(by)));
                 self.journal.moved(by);
             } else if clock > at {
-                // What came before counts as it did; where in its tick the clock was nobody knows any more.
+                // What came before counts as it did; where in its tick the clock was nobody knows
+                // any more.
                 self.stream.offset = (clock.saturating_sub(tick) - at, clock + tick - at);
                 self.beliefs = std::mem::take(&mut self.beliefs).map(|belief| belief.map(|state| state.blurred(tick)));
             }

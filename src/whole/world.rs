@@ -1,4 +1,5 @@
-//! An engine, what it runs on, and the reference beside it: does each operation to both, and compares.
+//! An engine, what it runs on, and the reference beside it: does each operation to both, and
+//! compares.
 
 use super::belief::{Belief, Rules};
 use super::claiming::{Held, How, InFlight};
@@ -132,7 +133,8 @@ impl World {
                 self.kill();
                 self.machine.crash(which.into());
                 self.machine.damage(how, which);
-                // A file that was cut off where a block ends looks as after a crash, which the next sync would have avoided.
+                // A file that was cut off where a block ends looks as after a crash, which the next
+                // sync would have avoided.
                 let is_cut = how == Harm::Truncate;
                 self.start(self.rules.window, if is_cut { Left::Cut } else { Left::Damaged })?;
             }

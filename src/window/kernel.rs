@@ -57,10 +57,12 @@ impl Kernel {
         match self {
             Kernel::Portable => line::contains(&table, id, moment),
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
+            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled
+            // for.
             Kernel::Avx2(avx2) => unsafe { vector::avx2::contains(avx2, table, id, moment) },
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled for.
+            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled
+            // for.
             Kernel::Avx512(avx512) => unsafe { vector::avx512::contains(avx512, table, id, moment) },
         }
     }

@@ -47,8 +47,8 @@ impl FileSystem {
         run("mount", &[&"-o", &"loop", &self.image, &self.mount])
     }
 
-    /// Somebody else may have it open for a moment: a process that another test has just forked, and
-    /// that has not yet become another program.
+    /// Somebody else may have it open for a moment: a process that another test has just forked,
+    /// and that has not yet become another program.
     fn unmount(&self) -> Result<(), String> {
         for _ in 0..100 {
             match run("umount", &[&self.mount]) {

@@ -1,6 +1,6 @@
-//! Whoever chooses ids, against the digest: pairs that are made to collide, an attack that learns the
-//! seed of a faster function from an engine's answers, and statistics. XXH3 is the control: each of
-//! them succeeds where ids are trusted that somebody else has chosen.
+//! Whoever chooses ids, against the digest: pairs that are made to collide, an attack that learns
+//! the seed of a faster function from an engine's answers, and statistics. XXH3 is the control:
+//! each of them succeeds where ids are trusted that somebody else has chosen.
 
 mod collisions;
 mod recovery;

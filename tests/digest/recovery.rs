@@ -1,5 +1,5 @@
-//! An attack that learns an engine's seed from its answers: two ids that the attacker chooses either
-//! collide or do not, and each collision says something of the keys.
+//! An attack that learns an engine's seed from its answers: two ids that the attacker chooses
+//! either collide or do not, and each collision says something of the keys.
 
 use crate::Random;
 use crate::xxh3::Words;
@@ -58,8 +58,8 @@ impl Attacker<'_> {
         None
     }
 
-    /// The seeds with this low half that explain the answers, a bit more at a time: whether the keys'
-    /// bits agree says what was carried into them.
+    /// The seeds with this low half that explain the answers, a bit more at a time: whether the
+    /// keys' bits agree says what was carried into them.
     fn seeds(&mut self, low: u32) -> Vec<u64> {
         let mut candidates = vec![u64::from(low)];
         for bit in 0..32 {

@@ -1,11 +1,12 @@
 //! How two ids of more than 240 bytes collide under XXH3-128, whatever the seed is, for one seed in
 //! fifty: what the audit found.
 //!
-//! Of each stripe of eight words d it adds `lo32(d ^ k) * hi32(d ^ k)` to one of eight sums, and d to
-//! its neighbour. The keys k are known words plus the seed (those at even places) or minus it. Flip
-//! one high bit in two words of one sum, in opposite directions: the neighbour's sum stays, and this
-//! one does if both words' low halves are equal after the keys are added and both high bits of the
-//! keys are. That takes `lo32(d1 ^ d2) == lo32(k1 ^ k2)`, which has a most frequent value.
+//! Of each stripe of eight words d it adds `lo32(d ^ k) * hi32(d ^ k)` to one of eight sums, and d
+//! to its neighbour. The keys k are known words plus the seed (those at even places) or minus it.
+//! Flip one high bit in two words of one sum, in opposite directions: the neighbour's sum stays,
+//! and this one does if both words' low halves are equal after the keys are added and both high
+//! bits of the keys are. That takes `lo32(d1 ^ d2) == lo32(k1 ^ k2)`, which has a most frequent
+//! value.
 
 use crate::Random;
 use xxhash_rust::const_xxh3::const_custom_default_secret;
@@ -65,8 +66,8 @@ pub struct Likely {
 }
 
 impl Likely {
-    /// Of an id of so many bytes: the words whose keys have few differences, and the difference that
-    /// some seed makes, so that frequent ones come often.
+    /// Of an id of so many bytes: the words whose keys have few differences, and the difference
+    /// that some seed makes, so that frequent ones come often.
     pub fn of(len: usize, is_text: bool, random: &mut Random) -> Self {
         let words = Words { stripes: [0, if len > 13 * STRIPE { 12 } else { 2 }], lane: 0 };
         // What is left of text has no highest bits.

@@ -200,7 +200,8 @@ async fn of_one_scope_one_large_body_at_a_time_is_looked_at() {
     }
     let looked = looked.lock().unwrap();
     assert_eq!(["hostile", "a"].map(|tenant| looked[tenant]), [(0, 1), (0, 1)]);
-    // Small ones wait for nobody; that several are looked at here at once is also what shows that this could be seen.
+    // Small ones wait for nobody; that several are looked at here at once is also what shows that
+    // this could be seen.
     assert!(looked["small"].1 > 1, "{looked:?}");
 }
 

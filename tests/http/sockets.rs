@@ -123,8 +123,8 @@ async fn ordinary(address: SocketAddr, round: u32) -> (f64, usize) {
     (waits[waits.len() * 99 / 100].as_secs_f64() * 1_000.0, refused)
 }
 
-/// The refusals are certain, and never excused. The time is this machine's, which others use too: alone and under attack are
-/// measured in turn, and one round in five must be as it should.
+/// The refusals are certain, and never excused. The time is this machine's, which others use too:
+/// alone and under attack are measured in turn, and one round in five must be as it should.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_sockets_one_hostile_tenant_at_most_doubles_what_others_wait() {
     for kind in [Attack::Idle, Attack::Large, Attack::Hang] {

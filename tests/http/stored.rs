@@ -165,7 +165,8 @@ async fn one_connection_carries_many_requests() {
     assert_eq!(world.runs.count(), 2);
 }
 
-/// What handlers, and whoever writes into the store, may put into headers and trailers, and nobody is to get again.
+/// What handlers, and whoever writes into the store, may put into headers and trailers, and nobody
+/// is to get again.
 const NEVER_AGAIN: [(&str, &str); 16] = [
     ("set-cookie", "session=secret"),
     ("set-cookie2", "session=secret"),

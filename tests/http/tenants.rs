@@ -1,5 +1,5 @@
-//! One hostile tenant among ordinary ones: bodies that never end, that trickle or are large, keys without number,
-//! handlers that hang. Time is the runtime's, which is stopped and jumps.
+//! One hostile tenant among ordinary ones: bodies that never end, that trickle or are large, keys
+//! without number, handlers that hang. Time is the runtime's, which is stopped and jumps.
 
 use crate::world::*;
 use bytes::Bytes;

@@ -44,7 +44,8 @@ fn a_master_that_was_demoted_is_left_for_whoever_is_behind_its_address_now() {
         replica.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
         follow(&master, &replica);
         proxy.lead_to(replica.address());
-        // Connections that are there lead to a replica now, which refuses writes, those of scripts as well.
+        // Connections that are there lead to a replica now, which refuses writes, those of scripts
+        // as well.
         for attempt in 0..4 {
             if let Err(refusal) = store.claim(&[claim_of("claimed", attempt)]).await {
                 assert_eq!(refusal.kind(), ErrorKind::Unavailable, "{refusal}");
@@ -102,8 +103,8 @@ fn sentinels_say_who_is_the_master_also_when_the_old_one_comes_back_empty() {
         eventually_within(Duration::from_secs(60), "the replica is promoted and found", marked).await;
         assert_eq!(watched.replica.ask::<u64>(&["EXISTS", "h:\0after"]), 1);
 
-        // The old master is back, empty, and takes writes until the Sentinels have noticed. Nothing goes there: connections
-        // that are made meanwhile ask who is the master.
+        // The old master is back, empty, and takes writes until the Sentinels have noticed. Nothing
+        // goes there: connections that are made meanwhile ask who is the master.
         watched.master.start_again();
         let (mut acknowledged, began) = (vec!["before".to_owned(), "after".to_owned()], Instant::now());
         let is_replica = || watched.master.ask::<Vec<::redis::Value>>(&["ROLE"]).len() == 5;

@@ -44,7 +44,8 @@ impl Server {
 
     /// A Sentinel, which knows no master yet.
     pub fn start_sentinel() -> Server {
-        // It keeps what it learns in its configuration, and so takes nothing else from the command line.
+        // It keeps what it learns in its configuration, and so takes nothing else from the command
+        // line.
         let port = free_port();
         let config = format!("port {port}\nbind 127.0.0.1\nunixsocket redis.sock\nlogfile redis.log\ndir .\n");
         Self::start_with(port, &[], Some(&config))

@@ -1,4 +1,5 @@
-//! Attempts are counted, and deliveries are not: of a broker that delivers what waits, is in progress elsewhere, or has killed its consumer.
+//! Attempts are counted, and deliveries are not: of a broker that delivers what waits, is in
+//! progress elsewhere, or has killed its consumer.
 
 use super::queue::{Queue, Received};
 use super::*;
@@ -105,7 +106,8 @@ async fn what_fails_after_many_deliveries_is_put_aside_after_as_many_attempts_as
     }
 }
 
-/// Consumers that are dropped when the poison has begun, each with an engine of its own, two at a time; what has begun by the end, of that queue.
+/// Consumers that are dropped when the poison has begun, each with an engine of its own, two at a
+/// time; what has begun by the end, of that queue.
 async fn killed_by(poison: &'static str, good: usize, max: u32) -> (Queue, Begun, usize) {
     let world = World::new();
     let queue = Queue::of(SECOND, (0..good).map(|n| n.to_string()).chain([poison.to_owned()]));
@@ -176,7 +178,8 @@ async fn what_is_handled_beside_a_message_that_kills_its_consumers_is_not_put_as
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_while_attempts_are_counted_loses_none_and_counts_none_twice() {
-    // How many calls succeed first: the claim, the look-up, the record, the recorded end, the failed claim.
+    // How many calls succeed first: the claim, the look-up, the record, the recorded end, the
+    // failed claim.
     for after in 0..10 {
         for away in [5 * SECOND, 2 * LEASE] {
             let world = World::new();
@@ -198,7 +201,8 @@ async fn a_store_that_fails_while_attempts_are_counted_loses_none_and_counts_non
             assert_eq!((stats.dead_lettered, queue.is_empty()), (0, true), "{after} {away:?}");
             assert!(stats.store_errors > 0 || stats.handled == 1, "{after} {away:?}: {stats:?}");
             let attempts: Vec<u32> = calls.iter().map(|call| call.0).collect();
-            // One that was lost with its lease is counted, also if its handler was not called yet; none is counted twice.
+            // One that was lost with its lease is counted, also if its handler was not called yet;
+            // none is counted twice.
             assert!(attempts.is_sorted() && attempts.len() >= 3, "{after} {away:?}: {attempts:?}");
             assert!(attempts[0] <= 2 && attempts.windows(2).all(|pair| pair[1] - pair[0] <= 2), "{attempts:?}");
         }

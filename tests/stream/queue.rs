@@ -1,4 +1,5 @@
-//! A queue as Amazon SQS is one: what is received is hidden for a while, and comes again, counted, unless it is deleted.
+//! A queue as Amazon SQS is one: what is received is hidden for a while, and comes again, counted,
+//! unless it is deleted.
 
 use hapax::stream::Source;
 use std::collections::HashMap;

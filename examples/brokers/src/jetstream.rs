@@ -21,8 +21,10 @@ pub fn message_id(message: &Message) -> Option<&str> {
 }
 
 impl JetStream {
-    /// Connects to a consumer that is there already, and fetches up to `prefetch` messages ahead. The server waits for the acknowledgement of each from then on, no longer than its
-    /// `ack_wait`: so no more than are handled within that, or they are delivered again while they wait here.
+    /// Connects to a consumer that is there already, and fetches up to `prefetch` messages ahead.
+    /// The server waits for the acknowledgement of each from then on, no longer than its
+    /// `ack_wait`: so no more than are handled within that, or they are delivered again while they
+    /// wait here.
     ///
     /// # Errors
     ///

@@ -118,7 +118,8 @@ fn judged(opened: Result<Dedup, Error>) -> Seen {
     let _ = dedup.forget(Int::from(1_u64));
     let stats = dedup.stats();
     if stats.journal.is_some() {
-        // What stands for blocks that never were may have expired, and taken a file along: that is said.
+        // What stands for blocks that never were may have expired, and taken a file along: that is
+        // said.
         let flushed = dedup.flush();
         assert!(matches!(flushed, Ok(()) | Err(JournalError::Gone { .. })), "{flushed:?}");
     }

@@ -70,7 +70,8 @@ fn in_a_container_the_mount_is_its_group() {
         ("/sys/fs/cgroup/memory.current", "1048576\n"),
     ];
     assert_eq!(headroom(&private), Some(63 * MIB));
-    // With the host's namespace: its own group is mounted, under the name that the host knows it by.
+    // With the host's namespace: its own group is mounted, under the name that the host knows it
+    // by.
     let host = [
         ("/proc/self/cgroup", "0::/system.slice/docker-1f2e.scope\n"),
         (

@@ -66,12 +66,14 @@ use std::time::Duration;
 ///   again with the same attempt or token.
 /// - *Connections*: two to each server, made anew when they break or owe an answer, with waits that double and are jittered. Meanwhile,
 ///   requests fail at once.
-/// - *Who is the master* is asked once for each connection (`ROLE`, one round trip). A replica is refused as unavailable, a Sentinel's port
-///   as misconfigured; one that refuses to write since it was demoted is left, and its address resolved anew. With
-///   [`RedisOptions::sentinel`] the Sentinels are asked where the master is, each time that a connection is made. A master that was cut off
-///   and does not know of its successor takes writes that are lost, unless `min-replicas-to-write` forbids it.
-/// - *A server that comes back empty* where its data was not kept cannot be told from one that was meant to be empty; it is
-///   [counted](RedisStore::emptied).
+/// - *Who is the master* is asked once for each connection (`ROLE`, one round trip). A replica is
+///   refused as unavailable, a Sentinel's port as misconfigured; one that refuses to write since it
+///   was demoted is left, and its address resolved anew. With [`RedisOptions::sentinel`] the
+///   Sentinels are asked where the master is, each time that a connection is made. A master that
+///   was cut off and does not know of its successor takes writes that are lost, unless
+///   `min-replicas-to-write` forbids it.
+/// - *A server that comes back empty* where its data was not kept cannot be told from one that was
+///   meant to be empty; it is [counted](RedisStore::emptied).
 /// - *A cluster*: each batch goes to all nodes concerned at once; moved slots are followed. One node that is down fails its own requests only.
 ///   While slots move, a scan may miss records.
 ///
@@ -112,10 +114,11 @@ impl RedisStore {
         Ok(store)
     }
 
-    /// Returns how often a server was met without a key that had restarted or been replaced since this store met it first.
+    /// Returns how often a server was met without a key that had restarted or been replaced since
+    /// this store met it first.
     ///
-    /// What it knew, if anything, is fresh again: it keeps nothing on disk (see *Durability*), or somebody has flushed it. With the
-    /// feature `tracing` each time is an event of level WARN.
+    /// What it knew, if anything, is fresh again: it keeps nothing on disk (see *Durability*), or
+    /// somebody has flushed it. With the feature `tracing` each time is an event of level WARN.
     pub fn emptied(&self) -> u64 {
         self.servers.nodes().iter().map(|node| node.emptied()).sum()
     }

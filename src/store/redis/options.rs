@@ -65,11 +65,13 @@ impl RedisOptions {
         Self::new(crate::hint::collect(urls.into_iter().map(Into::into)), true)
     }
 
-    /// The master that Sentinels watch, wherever it is: they are asked each time that a connection is made.
+    /// The master that Sentinels watch, wherever it is: they are asked each time that a connection
+    /// is made.
     ///
-    /// The URL is the master's, as for [`single`](RedisOptions::single), with the name that the Sentinels know it by in place of a
-    /// host: `redis://:password@mymaster/0`. Name all Sentinels, each by its URL: they are asked at once, and one that answers
-    /// will do. What they say is believed if the server itself says that it is the master.
+    /// The URL is the master's, as for [`single`](RedisOptions::single), with the name that the
+    /// Sentinels know it by in place of a host: `redis://:password@mymaster/0`. Name all Sentinels,
+    /// each by its URL: they are asked at once, and one that answers will do. What they say is
+    /// believed if the server itself says that it is the master.
     pub fn sentinel(master: impl Into<String>, sentinels: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let sentinels = Some(sentinels.into_iter().map(Into::into).collect());
         RedisOptions { sentinels, ..Self::single(master) }

@@ -73,7 +73,8 @@ pub(super) fn text(answer: &Value) -> Option<&str> {
 impl Role {
     /// Refuses to keep records in a server that is none for them.
     ///
-    /// A cluster's replica sends whoever writes to its master by itself, and may be asked who owns what.
+    /// A cluster's replica sends whoever writes to its master by itself, and may be asked who owns
+    /// what.
     pub(super) fn refuse(&self, address: &str, in_cluster: bool) -> Result<(), StoreError> {
         match self {
             Role::Sentinel => Err(error(

@@ -1,7 +1,8 @@
 //! Sentinels: who is the master now.
 //!
-//! As Redis' guidelines for clients of Sentinel have it: ask for the address each time that a connection is made, connect there, and
-//! believe it only if the server says itself that it is the master.
+//! As Redis' guidelines for clients of Sentinel have it: ask for the address each time that a
+//! connection is made, connect there, and believe it only if the server says itself that it is the
+//! master.
 
 use super::errors::{error, failed, not_connected, refused};
 use super::options::Timing;
@@ -22,7 +23,8 @@ pub(super) struct Sentinels {
 pub(super) type Found = Result<Option<(String, u16)>, StoreError>;
 
 impl Sentinels {
-    /// Asks all at once: what each says comes as soon as it does, within the time that connecting and answering may take.
+    /// Asks all at once: what each says comes as soon as it does, within the time that connecting
+    /// and answering may take.
     pub(super) fn ask(&self, timing: Timing) -> JoinSet<Found> {
         let mut asked = JoinSet::new();
         for client in &self.clients {

@@ -215,7 +215,8 @@ mod tests {
         let fingerprint = Some(Fingerprint([7; 16]));
         let whole = recorded(fingerprint, None);
         let mut wrong: Vec<Vec<u8>> = (0..whole.len()).map(|len| whole[..len].to_vec()).collect();
-        // An integer that is written otherwise is nobody's: the script would take it for another one.
+        // An integer that is written otherwise is nobody's: the script would take it for another
+        // one.
         let integers = ["-2", "+5", "007", "18446744073709551615", "00000000000000000000017"];
         for text in ["x", "P", "F1", "1.0", "99999999999999999999999", "C00000000000000070x", "hello"] {
             wrong.push(text.into());

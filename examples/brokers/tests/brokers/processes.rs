@@ -80,7 +80,8 @@ pub fn await_port(port: u16, log: &Path) {
     await_until(log, || TcpStream::connect(("127.0.0.1", port)).is_ok());
 }
 
-/// Waits until something is so, for up to a minute: on a busy machine, RabbitMQ takes half of that to start.
+/// Waits until something is so, for up to a minute: on a busy machine, RabbitMQ takes half of that
+/// to start.
 pub fn await_until(log: &Path, mut so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !so() {

@@ -239,8 +239,8 @@ fn parse(bytes: &[u8]) -> Result<Trace, Problem> {
 }
 
 #[cfg(any(fuzzing, all(test, not(modelled))))]
-/// Does what the fuzz target `reports` does with a trace: bytes get the checksum that is theirs, and
-/// if they are a trace then, what is written of it is the same.
+/// Does what the fuzz target `reports` does with a trace: bytes get the checksum that is theirs,
+/// and if they are a trace then, what is written of it is the same.
 pub fn fuzz(events: &[u8]) -> bool {
     let bytes = [events, &xxh3_64(events).to_le_bytes()].concat();
     let Ok(trace) = parse(&bytes) else { return false };
