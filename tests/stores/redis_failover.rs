@@ -39,7 +39,8 @@ fn a_master_that_was_demoted_is_left_for_whoever_is_behind_its_address_now() {
         let store = connect(options.reconnect_wait_max(Duration::from_millis(20))).await;
         assert_eq!(one(store.mark(&[mark_of("before", 1)]).await), Marked::Fresh);
         one(store.claim(&[claim_of("script", 1)]).await);
-        master.ask::<u64>(&["WAIT", "1", "5000"]);
+        // (WAIT on another connection would wait for nothing.)
+        eventually("the replica has it", async || replica.ask::<u64>(&["EXISTS", "h:\0before"]) == 1).await;
 
         replica.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
         follow(&master, &replica);
@@ -94,7 +95,7 @@ fn sentinels_say_who_is_the_master_also_when_the_old_one_comes_back_empty() {
         let options = options.reconnect_wait_max(Duration::from_millis(50));
         let mut store = connect(options.clone()).await;
         assert_eq!(one(store.mark(&[mark_of("before", 1)]).await), Marked::Fresh);
-        watched.master.ask::<u64>(&["WAIT", "1", "5000"]);
+        eventually("the replica has it", async || watched.replica.ask::<u64>(&["EXISTS", "h:\0before"]) == 1).await;
 
         // One Sentinel less, and the master: the others promote the replica.
         watched.sentinels[0].kill();
