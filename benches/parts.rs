@@ -162,7 +162,7 @@ struct Stream {
 
 impl Stream {
     fn of(live: usize) -> Self {
-        let digester = Digester::random();
+        let digester = Digester::with_seed(1);
         // A digest comes again after four spans; a history remembers it for two.
         let digests = (0..4 * live as u64).map(|n| digester.digest(n.to_le_bytes())).collect();
         Stream { digests, live, given: 0, asked: 0 }
