@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tower_service::Service;
 
-/// Who asks, as `authenticate` has verified it.
+/// The caller, as `authenticate` has verified it.
 #[derive(Clone)]
 struct Tenant(String);
 

@@ -33,13 +33,13 @@ pub enum Error {
         tier: &'static str,
         /// How much was asked for.
         bytes: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// There is no secret key to be had for the digests. An engine that is given a
     /// [key](crate::Builder::key) needs none.
     NoRandomness {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The journal cannot be opened.

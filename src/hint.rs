@@ -1,4 +1,4 @@
-//! What is believed of the lengths that callers' iterators announce.
+//! The part that is believed of the lengths that callers' iterators announce.
 
 /// The number of items for which room is made because an iterator announces them. It may be
 /// mistaken, or lie: more is asked for when the items are there.

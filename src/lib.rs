@@ -187,7 +187,7 @@ mod explore;
 #[path = "../tests/common/corpus.rs"]
 mod corpus;
 
-/// What the fuzz targets in `fuzz/` call: each gives its input to the decoders of its part.
+/// Entries for the fuzz targets in `fuzz/`: each gives its input to the decoders of its part.
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {

@@ -93,7 +93,7 @@ pub(crate) enum Rank {
 
 const RANKS: [Rank; 3] = [Rank::StreamTime, Rank::Claims, Rank::Growth];
 
-/// What must be at rest while the process forks.
+/// Something that must be at rest while the process forks.
 pub(crate) trait Rest: Send + Sync + 'static {
     fn rank(&self) -> Rank;
     /// Takes the locks, each for a moment at most when no fork is under way.

@@ -1,5 +1,5 @@
-//! What clients send, and responses as stores have them. The body is `src/http/fuzzing.rs`, which
-//! the crate's tests replay.
+//! Requests as clients send them, and responses as stores have them. The body is
+//! `src/http/fuzzing.rs`, which the crate's tests replay.
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]

@@ -1,5 +1,5 @@
-//! What stores give back. The body is `src/store/fuzzing.rs`, which the crate's tests replay; with
-//! the feature `stores` it has all of it.
+//! Records as stores give them back. The body is `src/store/fuzzing.rs`, which the crate's tests
+//! replay; with the feature `stores` it has all of it.
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]

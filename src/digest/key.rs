@@ -14,14 +14,14 @@ pub(crate) enum DigestKind {
     Trusted,
 }
 
-/// What two engines must share to have the same digests. It is never printed.
+/// The secret that two engines must share to have the same digests. It is never printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DigestKey {
     pub(crate) kind: DigestKind,
     pub(crate) bits: u128,
 }
 
-/// What the options say of it.
+/// The key as the options have it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WantedKey {
     pub(crate) kind: DigestKind,
@@ -63,7 +63,7 @@ impl WantedKey {
         Ok(DigestKey { kind: self.kind, bits })
     }
 
-    /// What is wrong with a key that is there already: what it is, and what is wanted.
+    /// Returns what is wrong with a key that is there already: what it is, and what is wanted.
     #[cfg(feature = "journal")]
     pub(crate) fn differs(self, theirs: DigestKey) -> Option<[&'static str; 3]> {
         let name = |kind| match kind {

@@ -34,7 +34,7 @@
 //! This holds for ids that are chosen one after the other by somebody who sees every digest. The
 //! answers of an engine show less: what is fresh, and what the history guesses.
 //!
-//! What it does not say: how often digests collide in the bits that a tier keeps; the window's and
+//! It does not say how often digests collide in the bits that a tier keeps; the window's and
 //! the history's documentation does. Nor does it hold for whoever has the key.
 
 use super::aes::{Aes, Block, Hardware, Portable, expand};

@@ -67,7 +67,7 @@ impl From<Digest> for u128 {
 /// two ids of up to 15 bytes collide in all 128 bits, nor do two of 16. Ids of more than 48 GiB are
 /// not covered.
 ///
-/// Where the processor has no instructions for AES it is computed by tables, with the same result;
+/// Without a processor's instructions for AES it is computed by tables, with the same result;
 /// then the time it takes may tell whoever runs on the same processor something about the key.
 ///
 /// # Cost

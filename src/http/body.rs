@@ -46,7 +46,7 @@ pub(super) struct Read {
 }
 
 impl Read {
-    /// How many bytes it is, trailers included.
+    /// Its length in bytes, trailers included.
     pub(super) fn bytes(&self) -> usize {
         self.data.len() + self.trailers.as_ref().map_or(0, headers::bytes)
     }

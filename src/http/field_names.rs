@@ -7,7 +7,7 @@
 
 use super::Kind;
 
-/// What becomes of a field.
+/// The fate of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Kept in headers and trailers.

@@ -1,5 +1,6 @@
-//! What clients and stores send, as the fuzz target `http` gives it to its decoders: a letter that
-//! says which, and bytes for it. Besides that nothing panics, it checks what must hold of each.
+//! Bytes that clients and stores send, as the fuzz target `http` gives it to its decoders: a letter
+//! that says which, and bytes for it. Besides that nothing panics, it checks what must hold of
+//! each.
 
 use super::canonical::canonical;
 use super::key::{self, MAX_KEY_CHARS};

@@ -1,5 +1,5 @@
-//! Which fields of a response are kept for those who ask again: one list, for headers and trailers,
-//! when a response is stored and when it is replayed. Pure.
+//! The fields of a response that are kept for those who ask again: one list, for headers and
+//! trailers, when a response is stored and when it is replayed. Pure.
 //!
 //! Not kept are registered fields of nine kinds ([`Kind`]); whatever else there is, an
 //! application's own fields above all, is part of its response and kept. `field_names.rs` has the
@@ -9,7 +9,7 @@ use http::header::*;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::collections::HashSet;
 
-/// Why a field is not kept.
+/// The reason why a field is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It is about one connection or says how one message is framed. (RFC 9110, 7.6.1 and 8.6; RFC
@@ -230,7 +230,7 @@ pub(super) fn announced(trailers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::try_from(names.join(", ")).ok().filter(|_| !names.is_empty())
 }
 
-/// How many bytes fields count as: names, values, and 32 each (as in RFC 9113, 6.5.2).
+/// The number of bytes that fields count as: names, values, and 32 each (as in RFC 9113, 6.5.2).
 pub(super) fn bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| 32 + name.as_str().len() + value.len()).sum()
 }

@@ -77,7 +77,7 @@ impl<S: Store> IdempotencyLayer<S> {
         self.0.room.until_idle().await;
     }
 
-    /// What became of requests, and how many are here now.
+    /// Counts of what became of requests, and of those that are here now.
     pub fn stats(&self) -> HttpStats {
         self.0.counters.stats(self.0.room.used())
     }
@@ -123,13 +123,13 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.on_missing = on_missing)
     }
 
-    /// What a request is besides its key. Default:
+    /// The identity of a request besides its key. Default:
     /// [`fingerprint::exact`](super::fingerprint::exact).
     pub fn fingerprint(self, fingerprint: impl Fn(&Parts, &[u8]) -> Fingerprint + Send + Sync + 'static) -> Self {
         self.with(|it| it.fingerprint = Arc::new(fingerprint))
     }
 
-    /// Which responses are stored, by their status; after others the key is free again. Default:
+    /// The responses that are stored, by their status; after others the key is free again. Default:
     /// [`stores_status`](super::stores_status).
     pub fn stores_status(self, stores: impl Fn(StatusCode) -> bool + Send + Sync + 'static) -> Self {
         self.with(|it| it.stores = Arc::new(stores))
@@ -181,7 +181,7 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.wait = patience)
     }
 
-    /// What `Retry-After` says when the store cannot be asked, or too much is in flight, of one
+    /// The value of `Retry-After` when the store cannot be asked, or too much is in flight, of one
     /// scope or of all. Default: a second.
     pub fn retry_after(self, pause: Duration) -> Self {
         self.with(|it| it.retry_after = pause)

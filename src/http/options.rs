@@ -1,4 +1,4 @@
-//! What a layer is configured with.
+//! The options of a layer.
 
 use super::headers::keeps_header;
 use super::layer::OnMissing;
@@ -82,13 +82,13 @@ pub fn stores_status(status: StatusCode) -> bool {
 }
 
 impl Options {
-    /// What all may have together.
+    /// The share of all together.
     pub(super) fn max(&self) -> Amounts {
         let bytes = self.max_buffered_bytes.unwrap_or((256 << 20).max(SHARES * self.max_request_bytes));
         Amounts { reading: self.max_reading, in_flight: self.max_in_flight, bytes }
     }
 
-    /// What one scope may have.
+    /// The share of one scope.
     pub(super) fn max_per_scope(&self) -> Amounts {
         let max = self.max();
         let share = |max: usize, least: usize| (max / SHARES).max(least).max(1);

@@ -1,4 +1,4 @@
-//! How much of the layer one scope may take, and all together. Pure.
+//! The share of the layer that one scope may take, and all together. Pure.
 //!
 //! ```text
 //!              of one scope                   of all
@@ -49,7 +49,7 @@ impl Amounts {
     }
 }
 
-/// Why nothing more may be taken.
+/// The reason why nothing more may be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
     /// This scope has what one scope may have.

@@ -51,7 +51,7 @@ pub(super) enum RecordError {
 }
 
 impl Content {
-    /// How many bytes it counts as.
+    /// The number of bytes that it counts as.
     pub(super) fn bytes(&self) -> usize {
         headers::bytes(&self.headers) + headers::bytes(&self.trailers) + self.body.len()
     }

@@ -16,11 +16,11 @@ pub(super) struct Room {
 
 struct State {
     quotas: Quotas,
-    /// How many wait until nothing is in flight: meanwhile nothing comes in.
+    /// The number that wait until nothing is in flight: meanwhile nothing comes in.
     closing: usize,
 }
 
-/// What is held, until it is dropped.
+/// Permits that are held until they are dropped.
 pub(super) struct Permit {
     room: Arc<Room>,
     scope: Option<Arc<str>>,

@@ -164,7 +164,7 @@ where
 }
 
 impl<S: Store> Shared<S> {
-    /// What is kept of a response: its status only, if the rest is too large.
+    /// Returns what is kept of a response: its status only, if the rest is too large.
     fn kept(&self, parts: &Parts, body: &Read) -> Kept {
         let keeps = &*self.options.keeps_header;
         let has_content = record::has_content(parts.status);

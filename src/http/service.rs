@@ -202,8 +202,8 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    /// What the request is. Of one scope, one body of some size at a time is looked at: many that
-    /// come at once keep one processor busy, not all of them.
+    /// Returns what the request is. Of one scope, one body of some size at a time is looked at:
+    /// many that come at once keep one processor busy, not all of them.
     async fn fingerprint(&self, parts: &Parts, body: &[u8], room: &Permit) -> Fingerprint {
         const SMALL: usize = 4 << 10;
         let turn = if body.len() > SMALL { room.turn() } else { None };
@@ -266,7 +266,8 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    /// Who has what one may have is told so; if all together have what there is, everybody is.
+    /// A scope that has what one may have is told so; if all together have what there is, everybody
+    /// is.
     fn full(&self, full: Full) -> Refusal {
         let problem = match full {
             Full::Scope(..) => {

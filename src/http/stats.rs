@@ -3,7 +3,7 @@
 use super::quota::Amounts;
 use crate::sync::{Ordering, StdAtomicU64};
 
-/// What became of the requests that a layer covers, since it was built, and what is there now.
+/// Counts of the requests that a layer covers, since it was built, and of what is there now.
 ///
 /// ```
 /// # fn watch(layer: &hapax::http::IdempotencyLayer<hapax::store::InMemoryStore>) {

@@ -93,7 +93,7 @@ pub(super) fn read_full(file: &mut dyn DiskFile, offset: u64, bytes: &mut [u8]) 
     Ok(done)
 }
 
-/// What a lock says of whoever has it is not longer.
+/// The longest that a lock says of whoever has it.
 const HOLDER_BYTES_MAX: u64 = 256;
 
 /// So often it is tried to take a lock that is deleted meanwhile.

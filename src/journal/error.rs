@@ -45,18 +45,18 @@ pub enum JournalError {
         doing: &'static str,
         /// To which file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: Arc<io::Error>,
     },
     /// A file is none of ours, or of another engine. Nothing was changed.
     NotOurs {
         /// The file.
         path: PathBuf,
-        /// What of it is wrong.
+        /// The property that is wrong.
         what: &'static str,
-        /// What it has.
+        /// Its value.
         got: String,
-        /// What it should have.
+        /// The value that it should have.
         expected: String,
     },
     /// A file or a directory that others may have put there, or can change: a link, a pipe, one of
@@ -64,13 +64,13 @@ pub enum JournalError {
     Untrusted {
         /// The file or directory.
         path: PathBuf,
-        /// What of it is wrong.
+        /// The property that is wrong.
         what: &'static str,
-        /// What it has.
+        /// Its value.
         got: String,
-        /// What it should have.
+        /// The value that it should have.
         expected: &'static str,
-        /// What can be done about it.
+        /// The remedy.
         remedy: &'static str,
     },
     /// The next block would take the journal over its budget.

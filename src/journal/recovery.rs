@@ -235,13 +235,13 @@ pub(super) struct Reopening {
     pub(super) key: DigestKey,
     pub(super) boot: u64,
     pub(super) wall_nanos: u64,
-    /// How much older than the latest what is over is.
+    /// The age, before the latest, from which on all is over.
     pub(super) retention: Duration,
     /// True if the engine remembers nothing yet.
     pub(super) is_empty: bool,
 }
 
-/// What an engine is told of a journal.
+/// A piece of a journal that an engine is told.
 pub(super) enum Told<'r> {
     Run(&'r Run<'r>),
     /// It is this time, at least.

@@ -1,5 +1,5 @@
-//! What of a journal an engine need be told: what came after everything was forgotten for the last
-//! time, and is not over by the time that the journal ends with. Pure.
+//! The part of a journal that an engine need be told: what came after everything was forgotten for
+//! the last time, and is not over by the time that the journal ends with. Pure.
 //!
 //! So opening costs what the files' length justifies, whoever wrote them: a run of a few bytes
 //! that clears the memory counts once, and one that lets time go on costs nothing by itself.
@@ -29,7 +29,7 @@ impl Useful {
     }
 }
 
-/// What is done with a run.
+/// The way a run is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing.
@@ -41,7 +41,7 @@ pub(super) enum Step {
 /// The runs once more, in the same order.
 pub(super) struct Replay {
     useful: Useful,
-    /// How much older than the latest what is over is.
+    /// The age, before the latest, from which on all is over.
     retention: Duration,
     /// True if the engine remembers nothing yet.
     is_empty: bool,
@@ -102,7 +102,7 @@ mod tests {
         Digest { place: n, mark: n }
     }
 
-    /// What is done with the runs of a payload.
+    /// Decides what is done with the runs of a payload.
     fn steps(payload: &Payload, is_empty: bool) -> (Vec<Step>, Option<Timestamp>) {
         let mut useful = Useful::default();
         runs(payload.bytes()).flatten().for_each(|run| useful.note(&run));

@@ -40,7 +40,7 @@ pub struct JournalStats {
     /// The number of times that it went on after a failure: by itself, or
     /// [reopened](crate::Dedup::reopen_journal).
     pub reopened: u64,
-    /// Why nothing becomes durable any more, if that is so. In a
+    /// The reason why nothing becomes durable any more, if that is so. In a
     /// [child](crate::JournalError::Forked) of the process that has the journal it is known of
     /// nothing else but [`recovery`](JournalStats::recovery).
     pub failed: Option<JournalError>,

@@ -1,4 +1,4 @@
-//! Which files and directories are trusted: those that nobody could have put there but this
+//! Files and directories that are trusted: those that nobody could have put there but this
 //! process's user, or root; and, if the mode of the files says so, the group, or everybody.
 //!
 //! Links are not followed, and nothing that is no file is waited for or changed. What is above the
@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::path::Path;
 use std::{fmt, io};
 
-/// What is wrong with a file or a directory, as the source of an [`io::Error`].
+/// A fault of a file or a directory, as the source of an [`io::Error`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
     pub(super) what: &'static str,
@@ -43,7 +43,7 @@ impl Wrong {
     }
 }
 
-/// Who may write to what is trusted, beside this process's user and root.
+/// Users who may write to what is trusted, beside this process's user and root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writers {
     /// Those whom a mode of files lets write.

@@ -1,5 +1,5 @@
-//! What `hapax bench` has kept, as the fuzz target `reports` gives it to its readers: a letter that
-//! says which, and bytes for it.
+//! Files that `hapax bench` has kept, as the fuzz target `reports` gives it to its readers: a
+//! letter that says which, and bytes for it.
 
 use super::Report;
 use super::workload::fuzz_trace;

@@ -1,4 +1,4 @@
-//! What the control groups of this process leave it of memory: versions 1 and 2, its own group and
+//! The memory that the control groups of this process leave it: versions 1 and 2, its own group and
 //! all above it.
 //!
 //! Pure: whoever calls says how a file is read. The kernel's documents: cgroup-v1/memory.rst,
@@ -23,7 +23,7 @@ pub(super) fn headroom_bytes(read: impl Fn(&Path) -> Option<String>) -> Option<u
     [Version::One, Version::Two].into_iter().filter_map(headroom).min()
 }
 
-/// Which kind of control groups. In a hybrid system there are both, and one of them has the
+/// The kind of control groups. In a hybrid system there are both, and one of them has the
 /// memory's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
@@ -31,7 +31,7 @@ enum Version {
     Two,
 }
 
-/// Where a hierarchy of groups is mounted, and from which group on.
+/// The place where a hierarchy of groups is mounted, and from which group on.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     root: String,
@@ -106,7 +106,8 @@ impl Version {
         least
     }
 
-    /// What one group leaves: its limit, minus what is used and cannot be taken back at once.
+    /// Returns what one group leaves: its limit, minus what is used and cannot be taken back at
+    /// once.
     fn headroom_of(self, file: impl Fn(&str) -> Option<String>) -> Option<usize> {
         // "max" is no number: no limit.
         let number = |name: &str| file(name)?.trim().parse::<usize>().ok();
@@ -131,7 +132,7 @@ impl Version {
     }
 }
 
-/// What version 1 says for none is the largest number of whole pages in 63 bits.
+/// The value of version 1 for no limit: the largest number of whole pages in 63 bits.
 const NO_LIMIT: usize = usize::MAX >> 1 & !0xffff;
 
 /// A path as mountinfo has it: a space, a tab, a newline and a backslash are three octal digits.

@@ -1,4 +1,4 @@
-//! What happens before a fork, and after it in both processes.
+//! Handlers that run before a fork, and after it in both processes.
 
 use super::{FORKS, Held, RANKS, Rest, SALT};
 use crate::sync::Ordering;
@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// What this process's forks have to do with.
+/// Everything that forks of this process have to do with.
 struct Registry {
     rests: Vec<Weak<dyn Rest>>,
     /// Files that a child closes.

@@ -1,5 +1,6 @@
-//! What stores give back, as the fuzz target `records` gives it to its decoders: a letter that says
-//! which, and bytes for it. What a decoder takes, it must write as it was, or as an equal.
+//! Records as stores give them back, as the fuzz target `records` gives it to its decoders: a
+//! letter that says which, and bytes for it. What a decoder takes, it must write as it was, or as
+//! an equal.
 
 use super::{RecordKey, Scope, StoredId};
 

@@ -1,4 +1,4 @@
-//! How often messages have failed in this run: where the broker counts no deliveries, or there is
+//! Counts of messages' failures in this run: where the broker counts no deliveries, or there is
 //! no claim under which the store could count.
 
 use crate::store::StoredId;

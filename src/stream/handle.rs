@@ -54,7 +54,7 @@ pub(super) struct Task<M> {
     pub(super) counts: Arc<Counts>,
 }
 
-/// How far it has come, also if it was stopped there.
+/// The point that it has come to, also if it was stopped there.
 #[derive(Default)]
 struct Progress {
     /// As the store was told, or perhaps was, when this attempt began.
@@ -71,7 +71,7 @@ struct Failure {
     is_last: bool,
 }
 
-/// What the task came to by itself.
+/// The end that the task came to by itself.
 enum Worked {
     /// Its handler has ended, and has failed if there is a failure.
     Handled,
@@ -79,7 +79,7 @@ enum Worked {
     Uncounted(StoreError),
 }
 
-/// What ends it before.
+/// The event that ends it before.
 enum Interrupted {
     Stopped,
     Lost,
@@ -177,7 +177,7 @@ impl<M: Send + Sync + 'static> Task<M> {
         Worked::Handled
     }
 
-    /// Which attempt it is, once that is known, and the store knows that it has begun.
+    /// The attempt that it is, once that is known, and the store knows that it has begun.
     async fn begin(&self, progress: &mut Progress) -> Result<(u32, Option<SemaphorePermit<'_>>), Worked> {
         let note = match &self.counting {
             Counting::Here(failures) => return Ok((failures.saturating_add(1), None)),
@@ -234,8 +234,8 @@ impl<M: Send + Sync + 'static> Task<M> {
         self.patiently(move || note.write(tally.encode(), self.at_least())).await
     }
 
-    /// How long a count is kept at least: until the attempt after the next one that this consumer
-    /// itself puts off.
+    /// The time that a count is kept at least: until the attempt after the next one that this
+    /// consumer itself puts off.
     fn at_least(&self) -> Duration {
         self.back_off.max.saturating_mul(2)
     }

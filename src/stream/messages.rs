@@ -14,13 +14,13 @@ pub(super) struct Message<M> {
     pub(super) partition: Partition,
     /// None if there is none, and the message is handled all the same.
     pub(super) id: Option<Vec<u8>>,
-    /// How often the broker says that it has delivered it.
+    /// The number of deliveries, as the broker says.
     pub(super) deliveries: Option<u32>,
     /// As far as they are known here.
     pub(super) failures: u32,
-    /// Whether its failures are counted here, and not in the store.
+    /// True if its failures are counted here, and not in the store.
     pub(super) counts_here: bool,
-    /// Where the store keeps its count, if it has one.
+    /// The place where the store keeps its count, if it has one.
     pub(super) note: Option<Note>,
     /// Whether something is under way for it: not while it waits to be claimed or tried again, or for those before it.
     pub(super) is_busy: bool,

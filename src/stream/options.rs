@@ -131,7 +131,7 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// time is handled. (With a limit of one they are: the first attempt that is counted is the
     /// last.)
     ///
-    /// Where the broker does not count (Kafka, RabbitMQ's classic queues), failures are counted in
+    /// If the broker does not count (Kafka, RabbitMQ's classic queues), failures are counted in
     /// this run, and a message that kills its process comes again each time: nothing is written
     /// before a message is handled. A message without an id has no count but the broker's
     /// deliveries.

@@ -1,4 +1,4 @@
-//! How many attempts at a message have begun: by all consumers, as the store keeps it.
+//! The number of attempts at a message that have begun: by all consumers, as the store keeps it.
 
 use crate::tiered::Note;
 
@@ -6,14 +6,14 @@ use crate::tiered::Note;
 /// counted, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// How many have begun.
+    /// The number that have begun.
     pub(super) began: u32,
-    /// How many of them have failed, and said so.
+    /// The number of them that have failed, and said so.
     failed: u32,
 }
 
 impl Tally {
-    /// What a store has kept; nothing, if there is none, or it is from a version that kept
+    /// Reads what a store has kept; nothing, if there is none, or it is from a version that kept
     /// something else.
     pub(super) fn decode(kept: Option<Vec<u8>>) -> Self {
         let Some(Ok(kept)) = kept.map(<[u8; 8]>::try_from) else { return Tally::default() };
@@ -39,13 +39,14 @@ impl Tally {
         Tally { began: self.began.saturating_sub(1), ..self }
     }
 
-    /// Whether one has begun of which nobody heard again, so that it may have killed its process.
+    /// Returns true if one has begun of which nobody heard again, so that it may have killed its
+    /// process.
     pub(super) fn is_suspect(self) -> bool {
         self.began > self.failed
     }
 }
 
-/// Where the attempts at a message are counted.
+/// The place where the attempts at a message are counted.
 pub(super) enum Counting {
     /// Here: so many have failed before. The broker does not count deliveries, or there is no claim
     /// under which the store could be told.

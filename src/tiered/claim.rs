@@ -222,8 +222,8 @@ impl<S: Store> TieredClaim<S> {
         self.holder.renew(lease).await
     }
 
-    /// Where something is kept beside its id, for those who hold it in turn; nowhere if nobody has
-    /// verified the claim.
+    /// The place where something is kept beside its id, for those who hold it in turn; nowhere if
+    /// nobody has verified the claim.
     #[cfg(feature = "stream")]
     pub(crate) fn note(&self) -> Option<super::note::Note> {
         self.holder.note()

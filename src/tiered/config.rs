@@ -70,7 +70,7 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// How far the window may grow, and its witness as far (so count it twice); see
+    /// The memory that the window may grow to, and its witness as well (so count it twice); see
     /// [`Builder::max_memory_bytes`](crate::Builder::max_memory_bytes). Default: 1 GiB.
     pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
         self.options.max_memory_bytes = Some(bytes);

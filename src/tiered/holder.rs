@@ -77,7 +77,7 @@ impl Holder {
         matches!(self.held, Where::Store { .. } | Where::Here { .. })
     }
 
-    /// Where something is kept beside its id, for those who hold it in turn.
+    /// The place where something is kept beside its id, for those who hold it in turn.
     #[cfg(feature = "stream")]
     pub(super) fn note(&self) -> Option<Note> {
         self.is_verified().then(|| Note::new(&self.inner, &self.policy, &self.key))

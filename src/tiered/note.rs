@@ -10,7 +10,7 @@ use crate::store::{RecordKey, Scope};
 #[cfg(feature = "stream")]
 use std::{sync::Arc, time::Duration};
 
-/// Where the note of an id is kept: in a scope that no user can name, under its scope and id.
+/// Returns the key of an id's note: in a scope that no user can name, under its scope and id.
 pub(super) fn key_of(key: &RecordKey) -> RecordKey {
     let mut noted = Key::new();
     noted.text(key.scope.as_str()).bytes(key.id.as_bytes());
@@ -35,7 +35,7 @@ impl Note {
         Note { inner: Arc::clone(inner), policy: Arc::clone(policy), name: (noted, id) }
     }
 
-    /// What was written, if that was done and has not expired.
+    /// Returns what was written, if that was done and has not expired.
     pub(crate) async fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.admit()?;
         let (key, id) = self.name.clone();

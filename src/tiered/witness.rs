@@ -6,7 +6,7 @@ use crate::digest::Digest;
 use crate::{Error, Outcome, Window};
 use std::time::Duration;
 
-/// What memory has learned, by the bits of a digest that the window does not compare.
+/// Everything that memory has learned, by the bits of a digest that the window does not compare.
 ///
 /// The window compares 46 bits of one half and, by where an id lives, the first of the other. An id
 /// that the store does not have agrees in these with one that the window knows once in 2 x 10^13

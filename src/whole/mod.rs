@@ -8,7 +8,7 @@
 //! in](belief). An answer that none of them allows is wrong; then the sequence is [shrunk](shrink),
 //! printed, and kept in [regressions] for ever. No thread, no sleep, no clock: a seed is a trace.
 //!
-//! Who meets whom is listed in docs/testing.md. `HAPAX_SEQUENCES` says how many sequences,
+//! The table of who meets whom is in docs/testing.md. `HAPAX_SEQUENCES` says how many sequences,
 //! `HAPAX_SEED` from which seed on; scripts/whole runs a campaign.
 
 mod belief;

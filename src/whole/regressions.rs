@@ -4,7 +4,7 @@ use super::config::{Config, HistoryConfig, Kind};
 use super::op::{Harm, Op, Op::*, Sequence};
 use crate::rules::Rule;
 
-/// What was wrong, the mend without which it is again, if that is one of [`MENDS`](super::MENDS),
+/// The fault, the mend without which it is again, if that is one of [`MENDS`](super::MENDS),
 /// and the sequence.
 pub(super) type Regression = (&'static str, Option<Rule>, Sequence);
 

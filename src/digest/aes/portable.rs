@@ -1,7 +1,7 @@
 //! AES in plain Rust, by tables: for processors without the instructions, and for round keys.
 //!
-//! Where in a table it looks depends on the key and on the id, and may be seen in the timing by
-//! whoever shares the processor's cache.
+//! The places in a table that it looks at depend on the key and on the id, and may be seen in the
+//! timing by whoever shares the processor's cache.
 
 use super::{Aes, Block};
 

@@ -11,8 +11,8 @@ use crate::clock::{Clocks, Stamp, TimeBase};
 use crate::digest::Digest;
 use std::path::Path;
 
-/// What an engine has written: the beginning of a segment, and the mark, of which everything is
-/// taken that is not made up.
+/// Parts that an engine has written: the beginning of a segment, and the mark, of which everything
+/// is taken that is not made up.
 #[derive(Clone, Copy)]
 pub(super) struct Genuine {
     pub(super) header: Header,
@@ -20,7 +20,7 @@ pub(super) struct Genuine {
     pub(super) now: Timestamp,
 }
 
-/// What the files have come to.
+/// The end that the files have come to.
 struct Course {
     number: u64,
     ids: u64,

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// What came of opening it.
+/// The outcome of opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Refused,
@@ -54,7 +54,7 @@ pub(crate) fn fuzz(bytes: &[u8]) -> Option<Seen> {
     Some(seen)
 }
 
-/// What the files of a journal say of themselves, for whoever has to mend something.
+/// The headers of a journal's files, as they stand, for whoever has to mend something.
 fn said(disk: &Simulated) -> String {
     let mut said = String::new();
     for path in disk.paths() {
@@ -126,7 +126,7 @@ fn judged(opened: Result<Dedup, Error>) -> Seen {
     Seen::Opened
 }
 
-/// What an engine has written, once.
+/// Files that an engine has written, once.
 fn genuine() -> Genuine {
     static GENUINE: OnceLock<Genuine> = OnceLock::new();
     *GENUINE.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! What a directory of buckets gives back, for the fuzz target `records`.
+//! Records of a directory of buckets, for the fuzz target `records`.
 
 use super::buckets::Row;
 

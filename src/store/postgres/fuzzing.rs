@@ -1,5 +1,5 @@
-//! What a PostgreSQL server gives back, for the fuzz target `records`: columns, of types that the
-//! driver has checked, with any values.
+//! Rows that a PostgreSQL server gives back, for the fuzz target `records`: columns, of types that
+//! the driver has checked, with any values.
 
 use super::partitions::Place;
 use super::rows::{self, Columns, Entry, RecordColumns};
@@ -43,7 +43,7 @@ fn time(micros: i64) -> SystemTime {
     if micros < 0 { epoch - distance } else { epoch + distance }
 }
 
-/// What is read is written as what would be read again.
+/// Checks that what is read is written as what would be read again.
 fn written_alike(kept: &Kept) {
     let entry = Entry { scope: 1, id: StoredId::new(b"a"), asking: 0..1 };
     let mut columns = Columns::default();

@@ -29,7 +29,7 @@ pub(super) struct Link {
     state: Mutex<State>,
 }
 
-/// How a server is found.
+/// The way a server is found.
 pub(super) enum Reach {
     /// It is at an address, which is resolved anew for each connection.
     At(Box<Client>),
@@ -37,11 +37,12 @@ pub(super) enum Reach {
     By(Arc<Connector>, Box<Sentinels>, Box<ConnectionInfo>),
 }
 
-/// Which server it was, as far as all connections to one know.
+/// The server that it was, as far as all connections to one know.
 #[derive(Default)]
 pub(super) struct Met {
     run_id: crate::sync::Mutex<Option<String>>,
-    /// How often another one was met there, or the same after a restart, and it had no key.
+    /// The number of times that another one was met there, or the same after a restart, and it had
+    /// no key.
     emptied: StdAtomicU64,
 }
 

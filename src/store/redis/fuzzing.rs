@@ -1,4 +1,4 @@
-//! What a Redis server gives back, for the fuzz target `records`.
+//! Values that a Redis server gives back, for the fuzz target `records`.
 
 use super::answers;
 use super::keys::Keys;
@@ -19,7 +19,7 @@ pub fn fuzz(which: u8, bytes: &[u8]) -> bool {
     }
 }
 
-/// What is kept under a key.
+/// The value that is kept under a key.
 fn kept(value: &[u8]) -> bool {
     let beginning = &value[..value.len().min(value::MARK_BYTES)];
     let kind = value::kind(beginning);
@@ -48,8 +48,8 @@ fn kept(value: &[u8]) -> bool {
     true
 }
 
-/// What is recorded is read as it was: a byte that says whether there is a fingerprint and a
-/// result, then both.
+/// Checks that what is recorded is read as it was: a byte that says whether there is a fingerprint
+/// and a result, then both.
 fn recorded(bytes: &[u8]) -> bool {
     let Some((flags, rest)) = bytes.split_first() else { return false };
     let Some((fingerprint, result)) = rest.split_first_chunk::<16>() else { return false };

@@ -117,7 +117,7 @@ impl RedisStore {
     /// Returns how often a server was met without a key that had restarted or been replaced since
     /// this store met it first.
     ///
-    /// What it knew, if anything, is fresh again: it keeps nothing on disk (see *Durability*), or
+    /// Everything that it knew is fresh again: it keeps nothing on disk (see *Durability*), or
     /// somebody has flushed it. With the feature `tracing` each time is an event of level WARN.
     pub fn emptied(&self) -> u64 {
         self.servers.nodes().iter().map(|node| node.emptied()).sum()

@@ -1,10 +1,10 @@
-//! What a server says that it is, asked once for each connection.
+//! The role that a server says it has, asked once for each connection.
 
 use super::errors::error;
 use crate::store::{ErrorKind, StoreError};
 use redis::{Pipeline, Value, cmd};
 
-/// What a server is in its group.
+/// The role of a server in its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Master,
@@ -17,7 +17,7 @@ pub(super) enum Role {
     Unknown,
 }
 
-/// What a server says about itself.
+/// A server's words about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Introduction {
     pub(super) role: Role,
@@ -93,7 +93,7 @@ impl Role {
     }
 }
 
-/// Whether a refusal says that its server is the master no more.
+/// Returns true if a refusal says that its server is the master no more.
 pub(super) fn is_demotion(answer: &Value) -> bool {
     match answer {
         // Redis 6 wraps what a script is refused.

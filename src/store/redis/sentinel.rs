@@ -14,12 +14,13 @@ use tokio::task::JoinSet;
 /// The Sentinels of one master.
 #[derive(Clone)]
 pub(super) struct Sentinels {
-    /// What they call it.
+    /// The name that they have for it.
     pub(super) master: String,
     pub(super) clients: Vec<Client>,
 }
 
-/// Where a Sentinel says that the master is: host and port; nowhere, if it knows none of this name.
+/// Returns the place where a Sentinel says that the master is: host and port; nowhere, if it knows
+/// none of this name.
 pub(super) type Found = Result<Option<(String, u16)>, StoreError>;
 
 impl Sentinels {

@@ -57,7 +57,7 @@ impl Node {
         &self.address
     }
 
-    /// How often another server was met here that had no key.
+    /// The number of times that another server was met here that had no key.
     pub(super) fn emptied(&self) -> u64 {
         self.met.emptied()
     }

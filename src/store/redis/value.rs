@@ -16,7 +16,7 @@ use super::errors::error;
 use crate::store::{Completed, ErrorKind, Fingerprint, Known, StoreError};
 use std::time::Duration;
 
-/// What is kept under a key.
+/// The value that is kept under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
     /// Marked by this attempt.

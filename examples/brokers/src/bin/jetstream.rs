@@ -12,8 +12,8 @@ use hapax_brokers::{Failed, Ledger, arguments, interrupted};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many orders are billed at a time. As many are fetched ahead, and as many are held: a second,
-/// for which the server waits here, is enough for all of them, also on a busy machine.
+/// The number of orders that are billed at a time. As many are fetched ahead, and as many are held:
+/// a second, for which the server waits here, is enough for all of them, also on a busy machine.
 const IN_FLIGHT: usize = 8;
 
 #[tokio::main]

@@ -11,7 +11,7 @@ use hapax_brokers::{Failed, Ledger, arguments, interrupted};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many orders are billed at a time.
+/// The number of orders that are billed at a time.
 const IN_FLIGHT: usize = 8;
 
 #[tokio::main]
