@@ -24,7 +24,7 @@ pub fn fuzz(bytes: &[u8]) -> Option<Report> {
     let mut bytes = bytes.iter().copied();
     let (engine, threads) = (bytes.next()?, bytes.next()?);
     let refresh_on_duplicate = engine & 1 != 0;
-    let builder = Dedup::builder().window(WINDOW).refresh_on_duplicate(refresh_on_duplicate).seed(7);
+    let builder = Dedup::builder().window(WINDOW).refresh_on_duplicate(refresh_on_duplicate).seed(7).trusted_ids();
     let builder = match engine >> 1 & 3 {
         // It grows as soon as it is crowded, at the hands of whoever comes.
         0 => builder.capacity(1).growth_thread(false),

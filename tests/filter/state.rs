@@ -83,12 +83,12 @@ fn inspection() {
     let text = String::from_utf8(inspect().stdout).unwrap();
     // It had come to a clean end, so that is no crash's.
     assert!(text.contains("damaged: ") && text.contains("a block is cut off at offset "), "{text}");
-    std::fs::write(&file, [b'?'; 100]).unwrap();
+    std::fs::write(&file, [b'?'; 200]).unwrap();
     let text = String::from_utf8(inspect().stdout).unwrap();
     assert!(text.contains("damaged: ") && text.contains("2 ids lost"), "{text}");
     // Where there is nothing else of a journal, it is no journal.
     let nothing = crate::inputs::Directory::new("no-journal");
-    nothing.file("00000000000000000000.hapax", &[b'?'; 100]);
+    nothing.file("00000000000000000000.hapax", &[b'?'; 200]);
     let hapax = env!("CARGO_BIN_EXE_hapax");
     let output = Command::new(hapax).args(["journal", "inspect"]).arg(&nothing.0).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
