@@ -245,7 +245,9 @@ impl Moment {
     pub(crate) fn seen_from(&self, ticks_later: u64) -> Self {
         // Beyond these, nothing is live.
         let later = ticks_later.min(1 << TICK_BITS) << TICK_SHIFT;
-        Moment { limits: Limits { live: self.limits.live.saturating_sub(later), ..self.limits }, ..*self }
+        // What says that something is elsewhere is over then as well, as for a check at that time.
+        let [live, carry] = [self.limits.live, self.limits.carry].map(|limit| limit.saturating_sub(later));
+        Moment { limits: Limits { live, carry, ..self.limits }, ..*self }
     }
 
     /// How long ago a slot was stamped; comparable with the fields.
