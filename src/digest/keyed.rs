@@ -3,8 +3,10 @@
 //! ```text
 //! up to 15 bytes   AES(the bytes, and their number)
 //! 16 bytes         AES'(the bytes)
-//! 17 to 79         AES(R0(bytes 0..16) ^ R1(bytes 16..32) ^ … ^ (the number of bytes, and the last 15))
-//! 80 and more      AES(AES''(bytes 0..12, 0) ^ AES''(bytes 12..24, 1) ^ … ^ (the rest's number, and the last 15))
+//! 17 to 79         AES(R0(bytes 0..16) ^ R1(bytes 16..32) ^ …
+//!                      ^ (the number of bytes, and the last 15))
+//! 80 and more      AES(AES''(bytes 0..12, 0) ^ AES''(bytes 12..24, 1) ^ …
+//!                      ^ (the rest's number, and the last 15))
 //! ```
 //!
 //! AES, AES' and AES'' are AES-128 under one key, with different secrets added to the block; R0 to

@@ -25,7 +25,7 @@ pub(super) fn all() -> Vec<Regression> {
 
 type Add<'a> = &'a mut dyn FnMut(&'static str, Option<Rule>, Config, &[Op]);
 
-/// What the audit of a4ae98f found.
+/// Findings of the audit of a4ae98f.
 fn of_the_audit(add: Add<'_>) {
     add(
         "an id accepted without a fingerprint was a mismatch",
@@ -101,7 +101,7 @@ fn of_the_audit(add: Add<'_>) {
     );
 }
 
-/// What these sequences found of time.
+/// Findings of these sequences, of time.
 fn of_time(add: Add<'_>) {
     add(
         "under a longer window the second acceptance was a duplicate of the first",
@@ -162,7 +162,7 @@ fn of_time(add: Add<'_>) {
     );
 }
 
-/// What they found of fingerprints.
+/// Findings of fingerprints.
 fn of_fingerprints(add: Add<'_>) {
     add(
         "an id that slid outlived its fingerprint in the journal",
@@ -183,7 +183,7 @@ fn of_fingerprints(add: Add<'_>) {
     );
 }
 
-/// What they found of disks that fail, fill and lose.
+/// Findings of disks that fail, fill and lose.
 fn of_damage(add: Add<'_>) {
     add(
         "what a second crash brought back was damage",

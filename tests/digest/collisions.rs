@@ -30,7 +30,7 @@ impl Pairs {
         self.random.fill(&mut self.id);
     }
 
-    /// Which collide under XXH3 for some seeds.
+    /// Makes a pair that collides under XXH3 for some seeds.
     fn of_xxh3(&mut self, len: usize, is_text: bool) {
         self.begin(len);
         self.other.resize(len, 0);
@@ -138,7 +138,7 @@ fn long_pairs(is_text: bool) -> Vec<Vec<u8>> {
     ids
 }
 
-/// How many engines of ten lose an id.
+/// The number of engines of ten that lose an id.
 fn engines_that_lose_one(ids: &[Vec<u8>], build: impl Fn() -> Dedup) -> usize {
     let loses = |_: &usize| {
         let (dedup, mut verdicts) = (build(), Vec::new());

@@ -7,8 +7,8 @@ use hapax::Dedup;
 
 const LEN: usize = 1_100;
 
-/// What the attacker knows to begin with, so that a test can try the rest: all but some bits of the
-/// low half. (Without that it takes half a minute longer.)
+/// The knowledge that the attacker begins with, so that a test can try the rest: all but some bits
+/// of the low half. (Without that it takes half a minute longer.)
 struct Known {
     low: u32,
     unknown_bits: u32,

@@ -57,7 +57,7 @@ impl Words {
     }
 }
 
-/// What a pair is made of.
+/// The parts that a pair is made of.
 #[derive(Clone, Copy)]
 pub struct Likely {
     words: Words,

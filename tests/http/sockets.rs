@@ -47,7 +47,7 @@ async fn server(layer: IdempotencyLayer<Faulty>) -> Server {
     Server::of(Router::new().fallback(handler).layer(layer).layer(from_fn(authenticate))).await
 }
 
-/// What the hostile tenant sends on each of its connections, again and again.
+/// The request that the hostile tenant sends on each of its connections, again and again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Attack {
     /// Half a body, and no more.

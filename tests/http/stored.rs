@@ -165,8 +165,8 @@ async fn one_connection_carries_many_requests() {
     assert_eq!(world.runs.count(), 2);
 }
 
-/// What handlers, and whoever writes into the store, may put into headers and trailers, and nobody
-/// is to get again.
+/// Fields that handlers, and whoever writes into the store, may put into headers and trailers, and
+/// nobody is to get again.
 const NEVER_AGAIN: [(&str, &str); 16] = [
     ("set-cookie", "session=secret"),
     ("set-cookie2", "session=secret"),
@@ -274,7 +274,7 @@ fn record(status: u16, headers: &HeaderMap, trailers: &HeaderMap, body: &[u8]) -
     record
 }
 
-/// What is answered to a request whose record somebody else has written.
+/// Returns what is answered to a request whose record somebody else has written.
 async fn answer_to(record: Vec<u8>) -> Answer {
     let world = World::new();
     let engine = world.engine().build().await.unwrap();

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// What an authentication outside of the layer has verified.
+/// The caller, as an authentication outside of the layer has verified.
 #[derive(Clone)]
 pub struct Tenant(pub &'static str);
 
@@ -108,7 +108,7 @@ pub fn request(tenant: &'static str, key: &str, body: Slow, takes: Duration) -> 
     request.extension(Tenant(tenant)).extension(Takes(takes)).body(body).unwrap()
 }
 
-/// What a tenant does at the worst.
+/// The worst that a tenant does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Attack {
     None,
@@ -156,7 +156,7 @@ fn attack(attack: Attack, service: &Served) -> JoinSet<()> {
     attackers
 }
 
-/// What ordinary tenants saw.
+/// The figures that ordinary tenants saw.
 #[derive(Debug)]
 struct Seen {
     p99: Duration,

@@ -23,7 +23,7 @@ pub enum Mode {
 #[derive(Clone, Copy)]
 struct Rules {
     mode: Mode,
-    /// Where connections that are made from now on lead.
+    /// The place that connections made from now on lead to.
     upstream: SocketAddr,
     /// Connections that were made before so many cuts are over.
     cuts: u64,
