@@ -31,6 +31,7 @@ pub(super) struct Holder {
     id: Digest,
     fingerprint: Option<Fingerprint>,
     lease: Duration,
+    retention: Duration,
     pub(super) held: Where,
     begun: Instant,
     open: bool,
@@ -58,6 +59,7 @@ impl Holder {
             id,
             fingerprint: options.fingerprint,
             lease: options.lease.unwrap_or(engine.policy.lease),
+            retention: options.retention.unwrap_or(engine.policy.retention),
             held,
             begun: Instant::now(),
             open: true,
@@ -129,11 +131,11 @@ impl Holder {
             Where::Admitted | Where::Shadow => 0,
         };
         let hold = Hold { key: self.key.clone(), token };
-        (Completion { hold, retention: self.policy.retention, result }, self.id)
+        (Completion { hold, retention: self.retention, result }, self.id)
     }
 
     async fn record(&self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
-        let (key, retention) = (self.key.clone(), self.policy.retention);
+        let (key, retention) = (self.key.clone(), self.retention);
         let record = Record { key, retention, fingerprint: self.fingerprint, result };
         self.inner.ask_one::<Records>(&self.policy.memory, record, self.id).await.map_err(ClaimError::Store)
     }
