@@ -12,7 +12,7 @@ use super::telling::Refusal;
 use super::usual::Sort;
 use crate::store::Store;
 use crate::unwind::{Panic, caught};
-use crate::{ClaimError, TieredClaim};
+use crate::{NotCompleted, TieredClaim};
 use bytes::Bytes;
 use http::response::Parts;
 use http::{Request, Response};
@@ -126,7 +126,7 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Drop for Outlives<F> {
     }
 }
 
-/// Runs the handler, and ends its claim, before anybody is told.
+/// Runs the handler, and ends its claim, before anybody is told, unless the store is away.
 async fn run<Inner, S, B, R>(
     shared: &Arc<Shared<S>>,
     inner: Inner,
@@ -213,8 +213,9 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    /// The client gets the response either way: what was done is done, and a client that is told otherwise would have it done again.
-    fn completed(&self, completed: Result<(), ClaimError>) {
+    /// The client gets the response either way: what was done is done, and a client that is told
+    /// otherwise would have it done again.
+    fn completed(&self, completed: Result<(), NotCompleted<S>>) {
         match completed {
             Ok(()) => self.counters.executed.count(),
             Err(error) => {
