@@ -6,6 +6,7 @@ mod claims;
 mod exclusive;
 mod failing;
 mod memory;
+mod nodes;
 mod policies;
 mod shared;
 #[path = "../common/world.rs"]
