@@ -44,7 +44,7 @@ fn engines_behind_a_pooler_do_nothing_twice_and_leave_no_setting() {
         let Some(server) = Server::start(&["fsync=off"]) else { return };
         let Some(pooler) = Pooler::start(&server, CONNECTIONS, settings) else { return };
         runtime().block_on(async {
-            let untouched = settings_of(&client(&server.address()).await).await;
+            let untouched = settings_of(&client(&server.tcp_address("postgres")).await).await;
             store(options(&pooler, table)).migrate().await.expect("tables");
             let worked = Arc::new((0..60).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
             let mut engines = JoinSet::new();
@@ -134,16 +134,16 @@ fn a_prepared_statement_that_is_gone_is_made_again() {
             )
             .await
             .expect("a trigger");
+        let pooled = store(options.clone().pooled());
         let store = store(options);
-        let in_scope = |scope: &str| Mark {
-            key: RecordKey::new(&Scope::new(scope).unwrap(), "id"),
-            attempt: 1,
-            retention: HOUR,
-        };
+        let in_scope =
+            |scope: &str| Mark { key: RecordKey::new(&Scope::new(scope).unwrap(), "id"), attempt: 1, retention: HOUR };
         let gone = store.mark(&[in_scope("a")]).await.expect_err("a statement is gone");
         assert!(gone.kind().is_transient(), "{gone}");
         assert_eq!(all(store.mark(&[in_scope("a")]).await), [Marked::Fresh]);
         // Once it has happened, nothing is kept prepared.
         assert_eq!(all(store.mark(&[in_scope("b")]).await), [Marked::Fresh]);
+        // Nor if that is asked for.
+        assert_eq!(all(pooled.mark(&[in_scope("c")]).await), [Marked::Fresh]);
     });
 }
