@@ -139,7 +139,7 @@ impl Operation for Marks {
 
     fn shared(marked: Marked, mark: &Mark) -> Marked {
         match marked {
-            Marked::Fresh => Marked::Duplicate { expires_in: mark.retention },
+            Marked::Fresh => Marked::Duplicate { expires_in: mark.retention, attempt: Some(mark.attempt) },
             other => other,
         }
     }
@@ -147,7 +147,7 @@ impl Operation for Marks {
     fn completed(mark: &Mark, marked: &Marked, took: Duration) -> Option<Duration> {
         match marked {
             Marked::Fresh => Some(mark.retention),
-            Marked::Duplicate { expires_in } => Some(expires_in.saturating_sub(took)),
+            Marked::Duplicate { expires_in, .. } => Some(expires_in.saturating_sub(took)),
             Marked::InProgress { .. } => None,
         }
     }
