@@ -41,6 +41,9 @@ mod lane;
 mod operation;
 mod unresolved;
 
+mod doubt;
+mod undoing;
+
 mod behind;
 
 mod note;

@@ -1,5 +1,6 @@
 //! What a store can be asked, each a batch of its own kind.
 
+use super::inner::Inner;
 use super::lane::Lane;
 use super::observe::Asked;
 use crate::store::erased::{Answering, Erased};
@@ -49,8 +50,16 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
         None
     }
 
+    /// What an answer means to this engine, which may know more than the store.
+    fn judged(_inner: &Inner, _request: &Self::Request, answer: Self::Answer) -> Self::Answer {
+        answer
+    }
+
+    /// Nobody knows what came of these.
+    fn lost<'r>(_inner: &Inner, _requests: impl Iterator<Item = &'r Self::Request>) {}
+
     /// Gives back what was granted to those who are gone, in one call.
-    fn undo(_store: &dyn Erased, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = ()> + Send {
+    fn undo(_inner: &Inner, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = ()> + Send {
         async {}
     }
 
@@ -68,6 +77,7 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
 /// One lane for each kind.
 pub(super) struct Lanes {
     pub(super) marks: Lane<Marks>,
+    pub(super) unmarks: Lane<Unmarks>,
     pub(super) claims: Lane<Claims>,
     pub(super) completions: Lane<Completions>,
     pub(super) releases: Lane<Releases>,
@@ -82,6 +92,7 @@ impl Lanes {
     /// How many requests wait or are under way.
     pub(super) fn len(&self) -> usize {
         self.marks.len()
+            + self.unmarks.len()
             + self.claims.len()
             + self.completions.len()
             + self.releases.len()
@@ -95,6 +106,7 @@ impl Lanes {
     /// Lets nobody in any more.
     pub(super) fn close(&self) {
         self.marks.close();
+        self.unmarks.close();
         self.claims.close();
         self.completions.close();
         self.releases.close();
@@ -107,6 +119,7 @@ impl Lanes {
 }
 
 pub(super) struct Marks;
+pub(super) struct Unmarks;
 pub(super) struct Claims;
 pub(super) struct Completions;
 pub(super) struct Releases;
@@ -157,14 +170,41 @@ impl Operation for Marks {
     }
 
     /// Nobody was told that the id is fresh, so nobody handles it: its next delivery must be.
-    async fn undo(store: &dyn Erased, granted: &[(Mark, Marked)]) {
-        let keys: Vec<RecordKey> = granted.iter().map(|(mark, _)| mark.key.clone()).collect();
-        // If this fails, the id is a duplicate that nobody has handled, as it is when a process dies after a check.
-        let _ = store.forget(&keys).await;
+    async fn undo(inner: &Inner, granted: &[(Mark, Marked)]) {
+        inner.unmark(&granted.iter().map(|(mark, _)| mark.clone()).collect::<Vec<_>>()).await;
+    }
+
+    fn judged(inner: &Inner, mark: &Mark, marked: Marked) -> Marked {
+        inner.doubted(mark, marked)
+    }
+
+    fn lost<'r>(inner: &Inner, marks: impl Iterator<Item = &'r Mark>) {
+        inner.lost(marks);
     }
 
     fn attempt(mark: &mut Mark) -> Option<&mut u64> {
         Some(&mut mark.attempt)
+    }
+}
+
+impl Operation for Unmarks {
+    type Request = Unmark;
+    type Answer = Unmarked;
+    const ASKED: Asked = Asked::Unmark;
+
+    fn lane(lanes: &Lanes) -> &Lane<Self> {
+        &lanes.unmarks
+    }
+
+    fn key(mark: &Unmark) -> &RecordKey {
+        &mark.key
+    }
+
+    type Sameness = ();
+    fn sameness(_: &Unmark) {}
+
+    fn call<'a>(store: &'a dyn Erased, marks: &'a [Unmark]) -> Answering<'a, Answers<Unmarked>> {
+        store.unmark(marks)
     }
 }
 
@@ -210,13 +250,13 @@ impl Operation for Claims {
         matches!(claimed, Claimed::Claimed { .. })
     }
 
-    async fn undo(store: &dyn Erased, granted: &[(ClaimRequest, Claimed)]) {
+    async fn undo(inner: &Inner, granted: &[(ClaimRequest, Claimed)]) {
         let hold = |(claim, claimed): &(ClaimRequest, Claimed)| match claimed {
             Claimed::Claimed { token } => Some(Hold { key: claim.key.clone(), token: *token }),
             _ => None,
         };
         // If this fails, the lease expires.
-        let _ = store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await;
+        let _ = inner.store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await;
     }
 
     fn attempt(claim: &mut ClaimRequest) -> Option<&mut u64> {

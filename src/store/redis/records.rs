@@ -38,7 +38,9 @@ impl RedisStore {
 
     pub(super) async fn unmark_each(&self, marks: &[Unmark]) -> Answers<Unmarked> {
         let arguments = |marks: &[Unmark], call: &mut Cmd| {
-            marks.iter().for_each(|mark| drop(call.arg(value::attempt_bits(mark.attempt))));
+            for mark in marks {
+                call.arg(value::attempt_bits(mark.attempt));
+            }
         };
         let answer = |_: &Unmark, value| match value {
             Value::Int(1) => Ok(Unmarked::Done),

@@ -113,9 +113,7 @@ impl Flawed {
             Marked::Duplicate { expires_in, attempt } => match self.flaw {
                 Flaw::NoTimeIsLeft => Marked::Duplicate { expires_in: Duration::ZERO, attempt },
                 Flaw::DuplicatesDoNotSayWho => Marked::Duplicate { expires_in, attempt: None },
-                Flaw::DuplicatesNameTheAsker => {
-                    Marked::Duplicate { expires_in, attempt: attempt.map(|_| asker) }
-                }
+                Flaw::DuplicatesNameTheAsker => Marked::Duplicate { expires_in, attempt: attempt.map(|_| asker) },
                 _ => Marked::Duplicate { expires_in, attempt },
             },
             marked => marked,
