@@ -180,6 +180,10 @@ impl<S: Store> Store for FaultyStore<S> {
         self.is_private.load(Ordering::Relaxed)
     }
 
+    fn node_of(&self, key: &RecordKey) -> u32 {
+        self.inner.node_of(key)
+    }
+
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
         self.call(marks, |marks| self.inner.mark(marks)).await
     }
