@@ -45,6 +45,9 @@ mod nodes;
 mod operation;
 mod unresolved;
 
+mod doubt;
+mod undoing;
+
 mod behind;
 
 mod note;

@@ -339,7 +339,7 @@ async fn compact_marks(fixture: &OnServers<'_>) {
     let fresh = |marked: Vec<Marked>| marked.into_iter().filter(|marked| *marked == Marked::Fresh).count();
     assert_eq!(fresh(all(store.mark(&marks(0..1_000, 0)).await)), 1_000);
     for marked in all(store.mark(&marks(0..1_000, 10_000)).await) {
-        let Marked::Duplicate { expires_in } = marked else { panic!("{marked:?}") };
+        let Marked::Duplicate { expires_in, .. } = marked else { panic!("{marked:?}") };
         assert!(expires_in >= RETENTION - Duration::from_secs(5) && expires_in <= RETENTION * 3 / 2, "{expires_in:?}");
     }
     let twice = [mark_of("twice", 1), mark_of("twice", 2)];

@@ -183,6 +183,10 @@ impl Store for MokaStore {
         self.each(marks, |mark| &mark.key, record::mark)
     }
 
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.each(marks, |mark| &mark.key, record::unmark)
+    }
+
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         self.each(claims, |claim| &claim.key, record::claim)
     }

@@ -234,6 +234,10 @@ impl Store for PostgresStore {
         self.in_time(self.run(&operations::MARK, marks)).await
     }
 
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.in_time(self.run(&operations::UNMARK, marks)).await
+    }
+
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         self.in_time(self.run(&operations::CLAIM, claims)).await
     }

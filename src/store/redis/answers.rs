@@ -43,7 +43,8 @@ pub(super) fn marked(mark: &Mark, found: Found<'_>) -> Result<Marked, StoreError
         Some((kept, left)) => Ok(match value::kind(kept)? {
             // Asked again: the earlier answer was lost.
             Kind::Marked(attempt) if attempt == value::attempt_bits(mark.attempt) => Marked::Fresh,
-            Kind::Marked(_) | Kind::Completed => Marked::Duplicate { expires_in: left },
+            Kind::Marked(attempt) => Marked::Duplicate { expires_in: left, attempt: Some(attempt) },
+            Kind::Completed => Marked::Duplicate { expires_in: left, attempt: None },
             Kind::InProgress => Marked::InProgress { lease_left: left },
         }),
     }
@@ -88,9 +89,10 @@ mod tests {
         let left = Duration::from_secs(1);
         let marked = |kept: &[u8]| marked(&mark, Some((kept, left)));
         assert_eq!(marked(b"17").unwrap(), Marked::Fresh);
-        assert_eq!(marked(b"18").unwrap(), Marked::Duplicate { expires_in: left });
-        assert_eq!(marked(b"-1").unwrap(), Marked::Duplicate { expires_in: left });
-        assert_eq!(marked(b"C000000000000000700").unwrap(), Marked::Duplicate { expires_in: left });
+        assert_eq!(marked(b"18").unwrap(), Marked::Duplicate { expires_in: left, attempt: Some(18) });
+        let done = Marked::Duplicate { expires_in: left, attempt: None };
+        assert_eq!(marked(b"-1").unwrap(), done);
+        assert_eq!(marked(b"C000000000000000700").unwrap(), done);
         assert_eq!(marked(b"P00000000000000070").unwrap(), Marked::InProgress { lease_left: left });
         assert_eq!(marked(b"F00000000000000070").unwrap(), Marked::InProgress { lease_left: left });
         assert_eq!(marked(b"Perhaps").unwrap_err().kind(), ErrorKind::Corrupt);

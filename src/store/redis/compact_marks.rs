@@ -14,7 +14,7 @@ impl RedisStore {
         let marked = self.mark_members(layout, &asked).await?.into_iter().map(|left| {
             Ok(match left? {
                 None => Marked::Fresh,
-                Some(expires_in) => Marked::Duplicate { expires_in },
+                Some(expires_in) => Marked::Duplicate { expires_in, attempt: None },
             })
         });
         Ok(marked.collect())

@@ -210,6 +210,13 @@ impl Store for RedisStore {
         }
     }
 
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        match &self.compact {
+            Some(_) => Ok(marks.iter().map(|_| Ok(Unmarked::Unknown)).collect()),
+            None => self.unmark_each(marks).await,
+        }
+    }
+
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         match &self.compact {
             Some(layout) => self.claim_unmarked(layout, claims).await,

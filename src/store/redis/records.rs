@@ -46,6 +46,20 @@ impl RedisStore {
         Ok(marked.collect())
     }
 
+    pub(super) async fn unmark_each(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        let arguments = |marks: &[Unmark], call: &mut Cmd| {
+            for mark in marks {
+                call.arg(value::attempt_bits(mark.attempt));
+            }
+        };
+        let answer = |_: &Unmark, value| match value {
+            Value::Int(1) => Ok(Unmarked::Done),
+            Value::Int(0) => Ok(Unmarked::NotThere),
+            other => Err(unexpected("taking a mark back", &other)),
+        };
+        self.scripted(&self.scripts.unmark, marks, |mark| self.keys.of(&mark.key), arguments, answer).await
+    }
+
     pub(super) async fn claim_each(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         let calls = Calls {
             key: |claim: &ClaimRequest, commands: &mut Commands| self.keys.write(&claim.key, commands),

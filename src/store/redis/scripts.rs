@@ -13,6 +13,7 @@ pub(super) struct Scripts {
     pub(super) claim: Script,
     pub(super) hold: Script,
     pub(super) look: Script,
+    pub(super) unmark: Script,
     pub(super) compact: Script,
 }
 
@@ -22,6 +23,7 @@ impl Scripts {
             claim: Script::new(include_str!("claim.lua")),
             hold: Script::new(include_str!("hold.lua")),
             look: Script::new(include_str!("look.lua")),
+            unmark: Script::new(include_str!("unmark.lua")),
             compact: Script::new(include_str!("compact.lua")),
         }
     }
