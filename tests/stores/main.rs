@@ -14,4 +14,5 @@ mod redis;
 mod redis_cluster;
 mod redis_failover;
 mod redis_server;
+mod redis_silence;
 mod sqlite;
