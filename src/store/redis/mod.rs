@@ -172,19 +172,6 @@ impl RedisStore {
         // Relaxed: counts.
         self.servers.nodes().iter().map(|node| count(node.losses()).load(Ordering::Relaxed)).sum()
     }
-
-    /// Returns the number of the node that answers for an id: in a cluster, of the master that owns
-    /// its slot, as far as is known. (Of compact marks, the master that has their sets.)
-    pub fn node_of(&self, key: &RecordKey) -> u32 {
-        if !self.servers.in_cluster() {
-            return 0;
-        }
-        let slot = match &self.compact {
-            Some(layout) => keys::slot(&self.keys.of_set(&layout.place(key).set).concat()),
-            None => self.keys.slot_of(key),
-        };
-        self.servers.number_of(slot)
-    }
 }
 
 impl std::fmt::Debug for RedisStore {
@@ -201,6 +188,19 @@ impl Store for RedisStore {
 
     fn limits(&self) -> Limits {
         Limits { batch: 1_024, under_way: 4 }
+    }
+
+    /// Returns, in a cluster, the number of the master that owns the key's slot as far as is known;
+    /// of compact marks, of the one that has their sets. Otherwise 0.
+    fn node_of(&self, key: &RecordKey) -> u32 {
+        if !self.servers.in_cluster() {
+            return 0;
+        }
+        let slot = match &self.compact {
+            Some(layout) => keys::slot(&self.keys.of_set(&layout.place(key).set).concat()),
+            None => self.keys.slot_of(key),
+        };
+        self.servers.number_of(slot)
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
