@@ -268,7 +268,7 @@ pub use window::{TableStats, Window, WindowStats};
     feature = "fjall",
     feature = "http",
     feature = "journal",
-    feature = "moka",
+    feature = "budget",
     feature = "postgres",
     feature = "redis",
     feature = "stream"

@@ -134,10 +134,12 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.gone_for = time)
     }
 
-    /// Sets how long a response waits for the store to have recorded it. Then it goes out all the
-    /// same, and recording goes on, for as long as the lease lasts
-    /// ([`HttpStats::answered_early`](super::HttpStats::answered_early)). A retry that comes in
-    /// between is told 409. Default: a second.
+    /// Sets how long a response waits for the store to have recorded it, or released its key. Then it
+    /// goes out all the same, and recording goes on, for as long as a lease is
+    /// ([`HttpStats::answered_early`](super::HttpStats::answered_early)); until it is done, the request
+    /// is in flight, and what is to be recorded counts for
+    /// [`max_buffered_bytes`](LayerBuilder::max_buffered_bytes). A retry that comes in between is told
+    /// 409. Default: a second.
     pub fn answer_within(self, time: Duration) -> Self {
         self.with(|it| it.answer_within = time)
     }

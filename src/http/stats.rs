@@ -22,7 +22,7 @@ pub struct HttpStats {
     pub released: u64,
     /// Of those released: refused where nothing had begun ([`refuses_status`](super::refuses_status)).
     pub not_begun: u64,
-    /// Handled, and answered before the store had recorded that, since it took longer than
+    /// Handled, and answered before the store had recorded or released that, since it took longer than
     /// [`answer_within`](super::LayerBuilder::answer_within).
     pub answered_early: u64,
     /// Answered that the key has expired ([`Problem::KeyExpired`](super::Problem::KeyExpired)).
