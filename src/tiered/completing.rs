@@ -119,10 +119,18 @@ impl<S: Store> From<NotCompleted<S>> for ClaimError {
     }
 }
 
+impl fmt::Debug for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotCompleted")
+            .field("key", &self.holder.key)
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<S: Store> fmt::Debug for NotCompleted<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Unfinished { holder, error, .. } = &*self.unfinished;
-        f.debug_struct("NotCompleted").field("key", &holder.key).field("error", error).finish_non_exhaustive()
+        self.unfinished.fmt(f)
     }
 }
 
