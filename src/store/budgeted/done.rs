@@ -155,7 +155,8 @@ impl Done {
         true
     }
 
-    /// Removes what has expired, so many at most. Returns how many that were, and if there are more.
+    /// Removes what has expired, so many at most. Returns how many that were, and if there are
+    /// more.
     pub(super) fn expire(&mut self, now: Timestamp, limit: u64) -> (u64, bool) {
         let mut removed = 0;
         while let Some((until, key)) = self.expiries.first()
