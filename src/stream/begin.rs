@@ -68,27 +68,6 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }));
     }
 
-    fn begin_completing(&mut self) {
-        if self.calls.complete.is_some() || self.handled.is_empty() {
-            return;
-        }
-        let handled = std::mem::take(&mut self.handled);
-        let engine = &self.consumer.engine;
-        self.calls.complete = Some(Box::pin(async move {
-            let (mut whose, mut claims) = (Vec::new(), Vec::new());
-            for (ticket, claim) in handled {
-                whose.push((ticket, claim.is_verified()));
-                claims.push(claim);
-            }
-            let completed = engine.complete_batch(claims).await;
-            whose
-                .into_iter()
-                .zip(completed)
-                .map(|((ticket, verified), completed)| (ticket, verified, completed))
-                .collect()
-        }));
-    }
-
     fn begin_retrying(&mut self) {
         if self.calls.retry.is_some() || self.retries.is_empty() {
             return;

@@ -113,7 +113,11 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
             return failed(failure, claim, task.back_off).await;
         }
         match worked {
-            Ok(Worked::Handled) => Ended::Done(claim),
+            Ok(Worked::Handled) => {
+                // Also if nobody takes this task's end any more, the work is not done again at once.
+                claim.iter_mut().for_each(TieredClaim::work_is_done);
+                Ended::Done(claim)
+            }
             Ok(Worked::Overdue(began)) => {
                 let max = task.max_attempts;
                 Ended::Overdue { why: format!("{began} of {max} attempts have begun, and none has handled it"), claim }

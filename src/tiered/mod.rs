@@ -10,9 +10,10 @@
 //! ```
 //!
 //! Files in that order: `dedup`, `checking` and `claiming` are what users call, `engine`,
-//! `attempts` and `holder` what is the same for every store, `memory` the tiers in memory, `ask`
-//! `driver` and `lane` where requests gather, `nodes` the parts of a store that answer apart,
-//! `operation` what can be asked, `inner` how it is asked
+//! `attempts`, `holder` and `completing` what is the same for every store, `memory` the tiers in
+//! memory, `ask`, `driver` and `lane` where requests gather, `nodes` the parts of a store that
+//! answer apart, `doubt` and `undoing` what becomes of lost answers, `operation` what can be asked,
+//! `inner` how it is asked
 //! (time-outs, retries, `breaker`), `behind` what is written later, `note` what is kept beside an
 //! id.
 
@@ -26,6 +27,7 @@ mod claiming;
 mod dedup;
 
 mod attempts;
+mod completing;
 mod engine;
 mod holder;
 
@@ -68,6 +70,7 @@ mod stats;
 pub use breaker::BreakerState;
 pub use claim::{ClaimError, Done, TieredAttempt, TieredClaim, TieredClaimOptions};
 pub use claiming::{TieredOnce, TieredOnceError};
+pub use completing::NotCompleted;
 pub use config::TieredBuilder;
 pub use dedup::TieredDedup;
 pub use inner::Ownership;

@@ -1,6 +1,7 @@
 //! Consumers of a broker, and streams without their duplicates, over a store in memory that fails when it is told to.
 
 mod attempts;
+mod away;
 mod broker;
 mod crashes;
 mod effects;
