@@ -47,6 +47,7 @@ mod operation;
 mod unresolved;
 
 mod doubt;
+mod overdue;
 mod undoing;
 
 mod behind;
