@@ -10,6 +10,10 @@ use crate::store::*;
 use std::future::Future;
 use std::time::Duration;
 
+/// The number of an attempt that has none yet. It gets it when it is asked: whoever follows another
+/// one, or finds no room, needs none.
+pub(super) const UNNUMBERED: u64 = 0;
+
 /// A kind of question.
 pub(super) trait Operation: Sized + Send + Sync + 'static {
     type Request: Clone + Send + Sync + 'static;
@@ -17,6 +21,8 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
 
     /// Which it is.
     const ASKED: Asked;
+    /// Whether it may grant an id to its caller, under the number of an attempt.
+    const GRANTS: bool = false;
 
     /// Where these wait.
     fn lane(lanes: &Lanes) -> &Lane<Self>;
@@ -55,13 +61,13 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Gives back what was granted to those who are gone, in one call.
-    fn undo(_store: &dyn Erased, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = ()> + Send {
-        async {}
+    /// Gives back what was granted to those who are gone, in one call; whether each was.
+    fn undo(_store: &dyn Erased, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = Vec<bool>> + Send {
+        async { Vec::new() }
     }
 
-    /// Whether somebody who is gone must be cleaned up after.
-    fn needs_undo(_answer: &Self::Answer) -> bool {
+    /// Whether the id is the caller's, and nobody else's: if the caller is gone, it must be given back.
+    fn is_granted(_answer: &Self::Answer) -> bool {
         false
     }
 
@@ -148,6 +154,7 @@ impl Operation for Marks {
     type Request = Mark;
     type Answer = Marked;
     const ASKED: Asked = Asked::Mark;
+    const GRANTS: bool = true;
 
     fn flights(shared: &Shared) -> Option<&Flights<Told<Self>>> {
         Some(&shared.marks)
@@ -183,15 +190,16 @@ impl Operation for Marks {
         }
     }
 
-    fn needs_undo(marked: &Marked) -> bool {
+    fn is_granted(marked: &Marked) -> bool {
         *marked == Marked::Fresh
     }
 
     /// Nobody was told that the id is fresh, so nobody handles it: its next delivery must be.
-    async fn undo(store: &dyn Erased, granted: &[(Mark, Marked)]) {
+    async fn undo(store: &dyn Erased, granted: &[(Mark, Marked)]) -> Vec<bool> {
         let keys: Vec<RecordKey> = granted.iter().map(|(mark, _)| mark.key.clone()).collect();
-        // If this fails, the id is a duplicate that nobody has handled, as it is when a process dies after a check.
-        let _ = store.forget(&keys).await;
+        // If this fails, the next attempt here is granted it again; elsewhere the id is a duplicate
+        // that nobody has handled, as it is when a process dies after a check.
+        done(store.forget(&keys).await)
     }
 
     fn attempt(mark: &mut Mark) -> Option<&mut u64> {
@@ -203,6 +211,7 @@ impl Operation for Claims {
     type Request = ClaimRequest;
     type Answer = Claimed;
     const ASKED: Asked = Asked::Claim;
+    const GRANTS: bool = true;
 
     fn flights(shared: &Shared) -> Option<&Flights<Told<Self>>> {
         Some(&shared.claims)
@@ -240,22 +249,27 @@ impl Operation for Claims {
         }
     }
 
-    fn needs_undo(claimed: &Claimed) -> bool {
+    fn is_granted(claimed: &Claimed) -> bool {
         matches!(claimed, Claimed::Claimed { .. })
     }
 
-    async fn undo(store: &dyn Erased, granted: &[(ClaimRequest, Claimed)]) {
+    async fn undo(store: &dyn Erased, granted: &[(ClaimRequest, Claimed)]) -> Vec<bool> {
         let hold = |(claim, claimed): &(ClaimRequest, Claimed)| match claimed {
             Claimed::Claimed { token } => Some(Hold { key: claim.key.clone(), token: *token }),
             _ => None,
         };
-        // If this fails, the lease expires.
-        let _ = store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await;
+        // If this fails, the next attempt here is granted it again; elsewhere the lease expires.
+        done(store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await)
     }
 
     fn attempt(claim: &mut ClaimRequest) -> Option<&mut u64> {
         Some(&mut claim.attempt)
     }
+}
+
+/// Which of those that were to be undone are.
+fn done<A>(answers: Answers<A>) -> Vec<bool> {
+    answers.map_or_else(|_| Vec::new(), |answers| answers.iter().map(Result::is_ok).collect())
 }
 
 impl Operation for Completions {
