@@ -6,7 +6,7 @@ use super::few::all;
 use super::inner::Ownership;
 use super::memory::Guess;
 use super::nodes::{Node, in_order};
-use super::operation::{Looks, Marks};
+use super::operation::{Looks, Marks, UNNUMBERED};
 use crate::digest::Digest;
 use crate::store::erased::Answering;
 use crate::store::{Known, Mark, Marked, Record, RecordKey, Store, StoreError};
@@ -110,7 +110,7 @@ impl Engine {
     }
 
     async fn check_shared(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
-        let mark = Mark { key, attempt: self.inner.attempt(id), retention: self.policy.retention };
+        let mark = Mark { key, attempt: UNNUMBERED, retention: self.policy.retention };
         let marked = self.inner.ask_one::<Marks>(&self.policy.memory, mark, id).await?;
         Ok(verdict_of(&marked))
     }
@@ -123,7 +123,7 @@ impl Engine {
         for (place, ((key, id), is_done)) in names.into_iter().zip(done).enumerate() {
             if !is_done {
                 places.push(place);
-                marks.push((Mark { key, attempt: self.inner.attempt(id), retention: self.policy.retention }, id));
+                marks.push((Mark { key, attempt: UNNUMBERED, retention: self.policy.retention }, id));
             }
         }
         let marked = self.inner.ask::<Marks>(&self.policy.memory, marks).await;

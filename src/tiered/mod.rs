@@ -38,10 +38,12 @@ mod witness;
 mod collisions;
 
 mod ask;
+mod call;
 mod driver;
 mod few;
 mod flights;
 mod lane;
+mod led;
 mod nodes;
 mod operation;
 mod unresolved;
