@@ -90,6 +90,7 @@ impl Options {
             unresolved: Mutex::new(Unresolved::default()),
             unresolved_ids: StdAtomicU64::new(0),
             dropped: Arc::new(tokio::sync::Semaphore::new(self.max_waiting)),
+            max_dropped: self.max_waiting,
             observer: Observer::new(store.backend()),
             owned: OnceLock::new(),
             runtime: tokio::runtime::Handle::current(),
