@@ -17,7 +17,11 @@ impl<S: Store> TieredDedup<S> {
     /// Whether the id is fresh or a duplicate. A fresh one is remembered from now on.
     ///
     /// This marks the id at sight: if the process dies before the work is done, the message is lost, unless the engine is exclusive and was
-    /// not [flushed](TieredDedup::flush). If the caller is dropped while it waits, the mark is taken back, and the message is lost only if another process has met it meanwhile.
+    /// not [flushed](TieredDedup::flush).
+    ///
+    /// If the caller is dropped while it waits (a time-out), the mark is taken back. Whoever asks in this process meanwhile waits for that, a second at most (the engine's
+    /// [time-out](crate::TieredBuilder::timeout)), and is told that the id is fresh; also if the store could not take it back. The message is lost only if it comes to
+    /// another process before the mark is taken back, or after that has failed.
     /// [`claim`](TieredDedup::claim) does not have these gaps.
     ///
     /// # Errors

@@ -138,7 +138,7 @@ impl<O: Operation> Driver<O> {
             let answers = self.inner.call::<O>(node, &mut self.batch.requests, &self.batch.ids).await;
             self.learn(&answers, asked_at.elapsed());
             self.tell(&answers);
-            self.reply(answers, asked_at).give_back().await;
+            self.reply(answers, asked_at).start();
         }
         self.node().lane::<O>().leave_room(self.batch.room, self.batch.kib);
         self.batch = Batch::none();

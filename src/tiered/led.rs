@@ -81,10 +81,7 @@ impl<O: Operation> Drop for Led<'_, O> {
         let shared = O::flights(&self.inner.shared);
         shared.into_iter().for_each(|shared| flights.as_slice().iter().for_each(|flight| shared.leave(*flight)));
         if let Ok(gone) = gone {
-            let back = GivingBack::<O>::of(self.inner, gone.asked.into_iter().zip(flights));
-            if !back.is_empty() {
-                self.inner.runtime.spawn(back.give_back());
-            }
+            GivingBack::<O>::of(self.inner, gone.asked.into_iter().zip(flights)).start();
         }
     }
 }
@@ -112,10 +109,6 @@ impl<O: Operation> GivingBack<O> {
         GivingBack { inner: Arc::clone(inner), granted, flights, undone: Vec::new() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.granted.is_empty()
-    }
-
     /// More of it.
     pub(super) fn and(mut self, mut other: Self) -> Self {
         self.granted.append(&mut other.granted);
@@ -123,8 +116,22 @@ impl<O: Operation> GivingBack<O> {
         self
     }
 
-    /// Gives it back, in one call. A store that does not answer must not keep those who are not gone.
-    pub(super) async fn give_back(mut self) {
+    /// Gives it back, as much as may be dropped at a time.
+    pub(super) fn start(self) {
+        let ids = u32::try_from(self.granted.len()).unwrap_or(u32::MAX);
+        if ids > 0
+            && let Ok(room) = Arc::clone(&self.inner.dropped).try_acquire_many_owned(ids)
+        {
+            let inner = Arc::clone(&self.inner);
+            inner.runtime.spawn(async move {
+                let _room = room;
+                self.give_back().await;
+            });
+        }
+    }
+
+    /// In one call. A store that does not answer must not keep those who wait for it.
+    async fn give_back(mut self) {
         // What was asked beside a flight is not: somebody else may have been granted the id since.
         let (aside, back): (Vec<_>, Vec<_>) = (0..self.flights.len()).partition(|at| self.flights[*at].is_aside());
         if back.is_empty() {
