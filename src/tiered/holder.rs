@@ -1,6 +1,8 @@
 //! Who holds an id: a claim, whatever its store, and how it ends.
 
 use super::claim::{ClaimError, Done, TieredClaimOptions};
+#[cfg(any(feature = "http", feature = "stream"))]
+use super::completing::retry_pause;
 use super::completing::{Patience, Unfinished};
 use super::engine::{Engine, Name, PolicyState};
 use super::inner::Inner;
@@ -293,14 +295,21 @@ impl Holder {
         renewed
     }
 
+    /// Renews it every third of its lease, until it is lost.
     #[cfg(any(feature = "http", feature = "stream"))]
     pub(super) fn keep(&mut self) -> Answering<'_, ()> {
         Box::pin(async move {
+            let mut failures = 0_u32;
             loop {
-                tokio::time::sleep(self.lease / 3).await;
-                // What the store could not do is tried again, and completing says in the end whether that was enough.
-                if let Err(ClaimError::LostLease(_)) = self.renew(self.lease).await {
-                    return;
+                let third = self.lease / 3;
+                let pause = if failures == 0 { third } else { retry_pause(failures, self.lease, self.inner.random()) };
+                tokio::time::sleep(pause.min(third)).await;
+                // What the store could not do is tried again soon, since the lease runs; completing
+                // says in the end whether that was enough.
+                match self.renew(self.lease).await {
+                    Ok(()) => failures = 0,
+                    Err(ClaimError::LostLease(_)) => return,
+                    Err(ClaimError::Store(_)) => failures = failures.saturating_add(1),
                 }
             }
         })
