@@ -10,6 +10,8 @@ use super::inner::Inner;
 use super::note::Note;
 use super::observe::{self, End};
 use super::operation::{Completions, Failures, Records, Releases, Renewals};
+#[cfg(any(feature = "http", feature = "stream"))]
+use crate::back_off::jittered;
 use crate::digest::Digest;
 use crate::store::erased::Answering;
 use crate::store::{self, Completion, Failure, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError};
@@ -150,7 +152,7 @@ impl Holder {
         // One that nobody has verified has no lease that could be lost.
         let may_help = error.kind().is_transient()
             && self.is_verified()
-            && !self.inner.nodes.node(0).lane::<Completions>().is_closed();
+            && !self.inner.node(&self.key).lane::<Completions>().is_closed();
         if may_help { patience.pause(tokio::time::Instant::now(), random) } else { None }
     }
 
@@ -301,11 +303,15 @@ impl Holder {
         Box::pin(async move {
             let mut failures = 0_u32;
             loop {
-                let third = self.lease / 3;
-                let pause = if failures == 0 { third } else { retry_pause(failures, self.lease, self.inner.random()) };
-                tokio::time::sleep(pause.min(third)).await;
-                // What the store could not do is tried again soon, since the lease runs; completing
-                // says in the end whether that was enough.
+                let random = self.inner.random();
+                // Not all at a time, of those that were claimed together; and what the store could
+                // not do is tried again soon, since the lease runs.
+                tokio::time::sleep(match failures {
+                    0 => jittered(self.lease / 3, random),
+                    _ => retry_pause(failures, self.lease, random),
+                })
+                .await;
+                // Completing says in the end whether that was enough.
                 match self.renew(self.lease).await {
                     Ok(()) => failures = 0,
                     Err(ClaimError::LostLease(_)) => return,
