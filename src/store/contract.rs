@@ -5,6 +5,9 @@ use super::key::RecordKey;
 use super::request::*;
 use std::sync::Arc;
 
+/// The most nodes of a store that an engine tells apart; see [`Store::node_of`].
+pub const MAX_NODES: u32 = 1_024;
+
 /// A durable, authoritative memory of ids: what a backend implements.
 ///
 /// ```
@@ -44,7 +47,9 @@ use std::sync::Arc;
 /// 5. *Fencing.* Whoever does not hold an unexpired lease under its token changes nothing, and is told [`Held::Lost`]. A completion that
 ///    is asked for again with its token is [`Held::Done`] again.
 /// 6. *Attempts.* A mark or claim that is asked for again with the same attempt number gets the answer that it had: whoever got none in
-///    time may therefore ask again. (A claim then has a whole lease again.)
+///    time may therefore ask again. (A claim then has a whole lease again.) Others who meet a mark are told which attempt has made
+///    it, and a mark is [taken back](Store::unmark) by its attempt only. A backend that cannot do that says so at the beginning of its
+///    documentation.
 /// 7. *Ids* are any bytes, and different ids and scopes have different records, whatever is in them.
 /// 8. *Time* is the server's, where there is one, and otherwise a clock's that the backend is given; its documentation says which. Nothing is
 ///    forgotten before its time. It may be remembered longer by the unit in which the backend counts, a second at most.
@@ -78,8 +83,34 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// Returns the number of the node that answers for a key, for a store whose nodes answer apart:
+    /// one may hang while the others work. All are one node unless the store says otherwise.
+    ///
+    /// ```
+    /// use hapax::store::{InMemoryStore, RecordKey, Scope, Store};
+    ///
+    /// let key = RecordKey::new(&Scope::default(), "order-17");
+    /// assert_eq!(InMemoryStore::new().node_of(&key), 0);
+    /// ```
+    ///
+    /// The engine never mixes keys of two nodes in one call, and has a queue, time-outs and a
+    /// circuit breaker for each: a node that hangs delays and fails its own keys only. A node keeps
+    /// its number as long as it is there; which keys are its own may change at any time, and a call
+    /// that was sent to the node before must still be answered. Numbers should be small and not be
+    /// used up: the engine tells [`MAX_NODES`] apart, and those whose numbers differ by a multiple
+    /// of that share what each would have.
+    ///
+    /// It is asked once or more for every request: it should cost nanoseconds, and not wait.
+    fn node_of(&self, _key: &RecordKey) -> u32 {
+        0
+    }
+
     /// Marks ids as completed, those that are not, nor in progress.
     fn mark(&self, marks: &[Mark]) -> impl Future<Output = Answers<Marked>> + Send;
+
+    /// Takes back the marks of these attempts, and nothing else: neither what others have marked,
+    /// nor what is claimed, completed or recorded.
+    fn unmark(&self, marks: &[Unmark]) -> impl Future<Output = Answers<Unmarked>> + Send;
 
     /// Claims ids, those that are not completed, nor in progress.
     fn claim(&self, claims: &[ClaimRequest]) -> impl Future<Output = Answers<Claimed>> + Send;
@@ -131,8 +162,16 @@ impl<S: Store> Store for Arc<S> {
         S::answers_at_once(self)
     }
 
+    fn node_of(&self, key: &RecordKey) -> u32 {
+        S::node_of(self, key)
+    }
+
     fn mark(&self, marks: &[Mark]) -> impl Future<Output = Answers<Marked>> + Send {
         S::mark(self, marks)
+    }
+
+    fn unmark(&self, marks: &[Unmark]) -> impl Future<Output = Answers<Unmarked>> + Send {
+        S::unmark(self, marks)
     }
 
     fn claim(&self, claims: &[ClaimRequest]) -> impl Future<Output = Answers<Claimed>> + Send {

@@ -15,7 +15,9 @@ pub(crate) trait Erased: Send + Sync + 'static {
     fn limits(&self) -> Limits;
     fn is_private(&self) -> bool;
     fn answers_at_once(&self) -> bool;
+    fn node_of(&self, key: &RecordKey) -> u32;
     fn mark<'a>(&'a self, marks: &'a [Mark]) -> Answering<'a, Answers<Marked>>;
+    fn unmark<'a>(&'a self, marks: &'a [Unmark]) -> Answering<'a, Answers<Unmarked>>;
     fn claim<'a>(&'a self, claims: &'a [ClaimRequest]) -> Answering<'a, Answers<Claimed>>;
     fn complete<'a>(&'a self, completions: &'a [Completion]) -> Answering<'a, Answers<Held>>;
     fn release<'a>(&'a self, holds: &'a [Hold]) -> Answering<'a, Answers<Held>>;
@@ -41,12 +43,20 @@ impl<S: Store> Erased for S {
         Store::answers_at_once(self)
     }
 
+    fn node_of(&self, key: &RecordKey) -> u32 {
+        Store::node_of(self, key)
+    }
+
     fn limits(&self) -> Limits {
         Store::limits(self)
     }
 
     fn mark<'a>(&'a self, marks: &'a [Mark]) -> Answering<'a, Answers<Marked>> {
         Box::pin(Store::mark(self, marks))
+    }
+
+    fn unmark<'a>(&'a self, marks: &'a [Unmark]) -> Answering<'a, Answers<Unmarked>> {
+        Box::pin(Store::unmark(self, marks))
     }
 
     fn claim<'a>(&'a self, claims: &'a [ClaimRequest]) -> Answering<'a, Answers<Claimed>> {

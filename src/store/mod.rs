@@ -61,7 +61,7 @@ mod sqlite;
 #[cfg(feature = "fjall")]
 pub use self::fjall::{FjallOptions, FjallStore};
 #[cfg(feature = "redis")]
-pub use self::redis::{CompactOptions, RedisOptions, RedisStore};
+pub use self::redis::{CompactOptions, RedisOptions, RedisRisk, RedisStore, RedisWarning};
 #[cfg(any(feature = "fjall", feature = "sqlite"))]
 pub use committer::Durability;
 #[cfg(feature = "sqlite")]
@@ -69,7 +69,7 @@ pub use sqlite::{SqliteOptions, SqliteStore, SqliteTable};
 
 #[cfg(feature = "budget")]
 pub use budgeted::BudgetStore;
-pub use contract::Store;
+pub use contract::{MAX_NODES, Store};
 pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;
 pub use key::{RecordKey, Scope, StoredId};

@@ -1,13 +1,13 @@
 //! What the handles of an asynchronous engine share, and how it calls its store.
 
-use super::behind::Behind;
-use super::breaker::{Breaker, BreakerState, back_off};
-use super::lane::Lane;
+use super::breaker::back_off;
+use super::doubt::{self, Doubts};
 use super::memory::{Memory, digest};
+use super::nodes::{Node, Nodes};
 #[cfg(feature = "metrics")]
 use super::observe::Sample;
 use super::observe::{Asked, Observer};
-use super::operation::{Lanes, Operation};
+use super::operation::{Operation, Shared};
 use super::owner::Owned;
 use super::unresolved::Unresolved;
 use crate::digest::Digest;
@@ -18,18 +18,22 @@ use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 
 pub(super) struct Inner {
     pub(super) store: Arc<dyn Erased>,
     /// Whether the store does.
     pub(super) answers_at_once: bool,
-    pub(super) lanes: Lanes,
-    pub(super) behind: Behind,
+    pub(super) nodes: Nodes,
+    pub(super) shared: Shared,
     pub(super) calls: CallOptions,
-    pub(super) breaker: Mutex<Breaker>,
     pub(super) unresolved: Mutex<Unresolved>,
     pub(super) unresolved_ids: StdAtomicU64,
+    pub(super) doubts: Mutex<Doubts>,
+    /// Tells whoever takes marks back that there are some.
+    pub(super) lost: mpsc::Sender<()>,
+    /// By which its attempts' numbers are known again.
+    pub(super) own: u64,
     /// Room for claims that were dropped, and are to be released.
     pub(super) dropped: Arc<Semaphore>,
     pub(super) observer: Observer,
@@ -60,13 +64,11 @@ pub enum Ownership {
 pub(super) struct CallOptions {
     pub(super) timeout: Duration,
     pub(super) retries: u32,
+    /// How long a mark of another engine is in doubt.
+    pub(super) in_doubt: Duration,
 }
 
 impl Inner {
-    pub(super) fn lane<O: Operation>(&self) -> &Lane<O> {
-        O::lane(&self.lanes)
-    }
-
     /// What memory calls the id of a record.
     pub(super) fn id(&self, memory: &Memory, key: &RecordKey) -> Digest {
         digest(&memory.digester(key.scope.as_str()), &key.id)
@@ -74,7 +76,7 @@ impl Inner {
 
     /// A number that no other attempt has: 63 bits.
     pub(super) fn number(&self) -> u64 {
-        self.random() >> 1
+        doubt::tagged(self.random(), self.own)
     }
 
     pub(super) fn random(&self) -> u64 {
@@ -91,7 +93,8 @@ impl Inner {
         let mut unresolved = self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let attempt = unresolved.take(id);
         self.unresolved_ids.store(unresolved.len() as u64, Ordering::Relaxed);
-        attempt.unwrap_or_else(|| self.number())
+        drop(unresolved);
+        attempt.filter(|attempt| self.doubts().reclaim(*attempt)).unwrap_or_else(|| self.number())
     }
 
     /// Whether the histories know all that the store knows.
@@ -124,11 +127,19 @@ impl Inner {
     }
 
     /// Room to write behind.
-    pub(super) async fn room(&self, ids: usize) -> Result<SemaphorePermit<'_>, StoreError> {
-        if let Some(room) = self.behind.try_room(ids) {
+    pub(super) async fn room<'n>(&self, node: &'n Node, ids: usize) -> Result<SemaphorePermit<'n>, StoreError> {
+        if let Some(room) = node.behind.try_room(ids) {
             return Ok(room);
         }
-        self.patiently(self.behind.room(ids)).await
+        self.patiently(node.behind.room(ids)).await
+    }
+
+    /// Waits until a node knows what was decided without it.
+    pub(super) async fn settle(&self, node: &Node) -> Result<(), StoreError> {
+        match node.behind.len() {
+            0 => Ok(()),
+            _ => self.patiently(node.behind.settle()).await,
+        }
     }
 
     /// Waits as long as a call that is retried may take, and no longer.
@@ -163,9 +174,9 @@ impl Inner {
     #[cfg(feature = "metrics")]
     pub(super) fn sample(&self) -> Sample {
         Sample {
-            breaker: self.breaker_state(),
-            waiting: self.lanes.len(),
-            behind: self.behind.len(),
+            breaker: self.nodes.worst_breaker(),
+            waiting: self.nodes.len(),
+            behind: self.nodes.len_behind(),
             unresolved: self.unresolved_len(),
             is_warm: self.is_warm(),
             is_refused: self.admit().is_err(),
@@ -176,21 +187,14 @@ impl Inner {
         self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).len()
     }
 
-    pub(super) fn breaker_state(&self) -> BreakerState {
-        self.breaker().state()
-    }
-
-    fn breaker(&self) -> crate::sync::MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Calls the store, again if that may help: every request can be made twice, since its attempt or token tells it apart.
+    /// Calls a node of the store, again if that may help: every request can be made twice, since its attempt or token tells it apart.
     pub(super) async fn call<O: Operation>(
         &self,
+        node: &Node,
         requests: &mut [O::Request],
         ids: &[Digest],
     ) -> Vec<Result<O::Answer, StoreError>> {
-        let mut answers = self.try_call::<O>(requests).await;
+        let mut answers = self.try_call::<O>(node, requests).await;
         for tries in 0..self.calls.retries {
             let is_open = |answer: &Result<_, StoreError>| matches!(answer, Err(error) if error.kind().is_transient());
             let open: Vec<usize> = (0..answers.len()).filter(|&i| is_open(&answers[i])).collect();
@@ -200,7 +204,7 @@ impl Inner {
             tokio::time::sleep(back_off(tries, self.random())).await;
             self.observer.retried(O::ASKED);
             let again: Vec<O::Request> = open.iter().map(|&i| requests[i].clone()).collect();
-            for (i, answer) in open.into_iter().zip(self.try_call::<O>(&again).await) {
+            for (i, answer) in open.into_iter().zip(self.try_call::<O>(node, &again).await) {
                 answers[i] = answer.map(O::when_asked_again);
             }
         }
@@ -217,22 +221,26 @@ impl Inner {
         }
         if let Some(unresolved) = unresolved {
             self.unresolved_ids.store(unresolved.len() as u64, Ordering::Relaxed);
+            drop(unresolved);
+            let is_lost = |answer: &Result<_, StoreError>| answer.as_ref().is_err_and(|it| it.kind().is_transient());
+            O::lost(self, requests.iter().zip(&answers).filter(|(_, answer)| is_lost(answer)).map(|(it, _)| it));
         }
-        answers
+        let judged = |(answer, request): (Result<_, _>, &_)| answer.map(|answer| O::judged(self, request, answer));
+        answers.into_iter().zip(&*requests).map(judged).collect()
     }
 
     /// Gives back what was granted to those who are gone. A store that does not answer must not keep those who are not.
     pub(super) async fn undo<O: Operation>(&self, granted: &[(O::Request, O::Answer)]) {
         if !granted.is_empty() {
             // If it is not done in time: see the operation.
-            let _ = tokio::time::timeout(self.calls.timeout, O::undo(&*self.store, granted)).await;
+            let _ = tokio::time::timeout(self.calls.timeout, O::undo(self, granted)).await;
         }
     }
 
-    async fn try_call<O: Operation>(&self, requests: &[O::Request]) -> Vec<Result<O::Answer, StoreError>> {
+    async fn try_call<O: Operation>(&self, node: &Node, requests: &[O::Request]) -> Vec<Result<O::Answer, StoreError>> {
         let backend = self.store.backend();
         let everywhere = |error: StoreError| requests.iter().map(|_| Err(error.clone())).collect();
-        if !self.breaker().admits(now()) {
+        if !node.breaker().admits(now()) {
             self.observer.not_asked(O::ASKED);
             let open = "not asked, since it has failed again and again: the circuit breaker is open";
             return everywhere(StoreError::new(ErrorKind::Unavailable, backend, open));
@@ -247,7 +255,7 @@ impl Inner {
         };
         match self.in_time(O::ASKED, requests.len(), asked).await {
             Ok(answers) => {
-                if self.breaker().succeeded() {
+                if node.breaker().succeeded() {
                     self.observer.closed();
                 }
                 let failed = answers.iter().filter_map(|answer| answer.as_ref().err());
@@ -255,8 +263,11 @@ impl Inner {
                 answers
             }
             Err(error) => {
-                if error.kind().is_transient() && self.breaker().failed(now()) {
-                    self.observer.opened();
+                match error.kind().is_transient() {
+                    true if node.breaker().failed(now()) => self.observer.opened(),
+                    // It has answered, if only to refuse.
+                    false if node.breaker().succeeded() => self.observer.closed(),
+                    _ => {}
                 }
                 everywhere(error)
             }

@@ -99,6 +99,7 @@ calls! {
     7: look_up(RecordKey) -> Known;
     8: record(Record) -> ();
     9: forget(RecordKey) -> bool;
+    10: unmark(Unmark) -> Unmarked;
 }
 
 /// Asks over one connection, one question after the other. Whatever fails or is given up ends the connection: the next question makes another,

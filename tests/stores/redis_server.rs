@@ -130,6 +130,21 @@ impl Server {
         }
     }
 
+    /// Holds it still, as if it hung: its connections stay, and nobody answers. (SIGSTOP.)
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.running().as_ref().expect("it runs").id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill").success());
+    }
+
     fn running(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
         self.running.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -153,13 +168,17 @@ impl Server {
 
     /// Asks it something, past the store.
     pub fn ask<A: ::redis::FromRedisValue>(&self, words: &[&str]) -> A {
-        let mut connection =
-            ::redis::Client::open(self.url()).and_then(|client| client.get_connection()).expect("a connection");
+        self.try_ask(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// The same, of a server that may cut connections: a Sentinel has it do so when roles change.
+    pub fn try_ask<A: ::redis::FromRedisValue>(&self, words: &[&str]) -> ::redis::RedisResult<A> {
+        let mut connection = ::redis::Client::open(self.url())?.get_connection()?;
         let mut command = ::redis::Cmd::new();
         for word in words {
             command.arg(word);
         }
-        command.query(&mut connection).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+        command.query(&mut connection)
     }
 
     /// Makes everything that it keeps so much older.
@@ -280,6 +299,35 @@ impl Cluster {
 
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Server::loopback_url).collect()
+    }
+
+    /// A replica of the first master, which takes its place when that is silent for half a second.
+    pub fn start_replica(&self) -> Server {
+        let bus_port = free_port().to_string();
+        let replica = Server::start_on_loopback(&["--cluster-enabled", "yes", "--cluster-port", &bus_port]);
+        let port = replica.address().port().to_string();
+        self.nodes[0].ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port]);
+        self.nodes[0].ask::<()>(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+        let master: String = self.nodes[0].ask(&["CLUSTER", "MYID"]);
+        let began = Instant::now();
+        let wait = |what: &str| {
+            assert!(began.elapsed() < Duration::from_secs(20), "not yet: {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        while replica.try_ask::<()>(&["CLUSTER", "REPLICATE", &master]).is_err() {
+            wait("the replica knows its master");
+        }
+        while !replica.ask::<String>(&["INFO", "replication"]).contains("master_link_status:up") {
+            wait("the replica has caught up");
+        }
+        let knows_it = |node: &Server| node.ask::<String>(&["CLUSTER", "NODES"]).contains("slave");
+        while !self.nodes.iter().all(knows_it) {
+            wait("the others know the replica");
+        }
+        for node in self.nodes.iter().chain([&replica]) {
+            node.ask::<()>(&["CONFIG", "SET", "cluster-node-timeout", "500"]);
+        }
+        replica
     }
 }
 

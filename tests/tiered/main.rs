@@ -4,9 +4,11 @@ mod batching;
 mod cancelling;
 mod claims;
 mod completing;
+mod doubt;
 mod exclusive;
 mod failing;
 mod memory;
+mod nodes;
 mod policies;
 mod shared;
 #[path = "../common/world.rs"]

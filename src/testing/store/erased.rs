@@ -54,8 +54,16 @@ impl Store for AnyStore {
         self.0.answers_at_once()
     }
 
+    fn node_of(&self, key: &RecordKey) -> u32 {
+        self.0.node_of(key)
+    }
+
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
         self.0.mark(marks).await
+    }
+
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.0.unmark(marks).await
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {

@@ -180,8 +180,16 @@ impl<S: Store> Store for FaultyStore<S> {
         self.is_private.load(Ordering::Relaxed)
     }
 
+    fn node_of(&self, key: &RecordKey) -> u32 {
+        self.inner.node_of(key)
+    }
+
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
         self.call(marks, |marks| self.inner.mark(marks)).await
+    }
+
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.call(marks, |marks| self.inner.unmark(marks)).await
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
