@@ -2,12 +2,12 @@
 
 use super::driver::{Answered, ended, start};
 use super::few::Few;
-use super::flights::Flight;
+use super::flights::{Flight, Turn};
 use super::inner::Inner;
 use super::lane::{Group, Room};
 use super::memory::Memory;
 use super::nodes::Node;
-use super::operation::Operation;
+use super::operation::{Claims, Operation};
 use crate::digest::Digest;
 use crate::store::StoreError;
 use std::sync::Arc;
@@ -83,6 +83,33 @@ impl<O: Operation> Drop for Led<'_, O> {
         if let Ok(gone) = gone {
             GivingBack::<O>::of(self.inner, gone.asked.into_iter().zip(flights)).start();
         }
+    }
+}
+
+/// An id whose claim was dropped, and is being released: whoever wants it here waits for that.
+pub(super) struct Leaving {
+    inner: Arc<Inner>,
+    flight: Flight,
+}
+
+impl Leaving {
+    pub(super) fn begin(inner: &Arc<Inner>, id: Digest) -> Self {
+        let shared = Claims::flights(&inner.shared);
+        let flight = match shared.map(|shared| (shared, shared.join(id))) {
+            Some((shared, Turn::Leads(flight))) => {
+                shared.leave(flight);
+                flight
+            }
+            // Somebody asks already, and is told that it is in progress, or that it is not.
+            _ => Flight::aside(id),
+        };
+        Leaving { inner: Arc::clone(inner), flight }
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        Claims::flights(&self.inner.shared).into_iter().for_each(|shared| shared.land_untold(self.flight));
     }
 }
 

@@ -234,6 +234,40 @@ async fn whoever_gives_up_and_asks_again_is_told_that_it_is_fresh() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_others_met_meanwhile_does_not_stay() {
+    let world = World::new();
+    let engine = world.shared().await;
+    {
+        let mut first = pin!(engine.check("a"));
+        let polled = std::future::poll_fn(|context| Poll::Ready(first.as_mut().poll(context))).await;
+        assert!(polled.is_pending());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        // The answer is there, and its caller has not looked: it is a duplicate, and nobody waits.
+        let asked = tokio::time::timeout(Duration::from_millis(1), engine.check("a")).await;
+        assert!(asked.expect("an answer").unwrap().is_duplicate());
+        assert!(engine.check_batch(["a", "a"]).await.into_iter().all(|it| it.unwrap().is_duplicate()));
+    }
+    assert!(is_fresh(&engine, "a").await && !is_fresh(&engine, "a").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_dropped_does_not_block_the_next_one() {
+    let world = World::new();
+    let engine = world.shared().await;
+    for _ in 0..10 {
+        let claim = engine.claim("a").await.unwrap().claimed().expect("it was released");
+        world.store.next(Fault::Delays(Duration::from_millis(10)));
+        drop(claim);
+    }
+    // Nor if it cannot be released: then for its lease.
+    let claim = engine.claim("a").await.unwrap().claimed().unwrap();
+    world.store.always(Fault::Hangs);
+    drop(claim);
+    let next = tokio::time::timeout(Duration::from_secs(10), engine.claim("a")).await.expect("an answer, or an error");
+    assert!(matches!(next.unwrap_err().kind(), ErrorKind::Timeout | UNAVAILABLE));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_nobody_has_taken_is_given_back_to_others_before_the_engine_ends() {
     const DELAY: Duration = Duration::from_millis(10);
     for answer in [Fault::AnswersLate(DELAY), Fault::None] {
