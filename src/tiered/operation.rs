@@ -61,9 +61,9 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Gives back what was granted to those who are gone, in one call; whether each was.
-    fn undo(_store: &dyn Erased, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = Vec<bool>> + Send {
-        async { Vec::new() }
+    /// Gives back what was granted to those who are gone, in one call.
+    fn undo(_store: &dyn Erased, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = ()> + Send {
+        async {}
     }
 
     /// Whether the id is the caller's, and nobody else's: if the caller is gone, it must be given back.
@@ -195,11 +195,10 @@ impl Operation for Marks {
     }
 
     /// Nobody was told that the id is fresh, so nobody handles it: its next delivery must be.
-    async fn undo(store: &dyn Erased, granted: &[(Mark, Marked)]) -> Vec<bool> {
+    async fn undo(store: &dyn Erased, granted: &[(Mark, Marked)]) {
         let keys: Vec<RecordKey> = granted.iter().map(|(mark, _)| mark.key.clone()).collect();
-        // If this fails, the next attempt here is granted it again; elsewhere the id is a duplicate
-        // that nobody has handled, as it is when a process dies after a check.
-        done(store.forget(&keys).await)
+        // If this fails, the id is a duplicate that nobody has handled, as it is when a process dies after a check.
+        let _ = store.forget(&keys).await;
     }
 
     fn attempt(mark: &mut Mark) -> Option<&mut u64> {
@@ -253,23 +252,18 @@ impl Operation for Claims {
         matches!(claimed, Claimed::Claimed { .. })
     }
 
-    async fn undo(store: &dyn Erased, granted: &[(ClaimRequest, Claimed)]) -> Vec<bool> {
+    async fn undo(store: &dyn Erased, granted: &[(ClaimRequest, Claimed)]) {
         let hold = |(claim, claimed): &(ClaimRequest, Claimed)| match claimed {
             Claimed::Claimed { token } => Some(Hold { key: claim.key.clone(), token: *token }),
             _ => None,
         };
-        // If this fails, the next attempt here is granted it again; elsewhere the lease expires.
-        done(store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await)
+        // If this fails, the lease expires.
+        let _ = store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await;
     }
 
     fn attempt(claim: &mut ClaimRequest) -> Option<&mut u64> {
         Some(&mut claim.attempt)
     }
-}
-
-/// Which of those that were to be undone are.
-fn done<A>(answers: Answers<A>) -> Vec<bool> {
-    answers.map_or_else(|_| Vec::new(), |answers| answers.iter().map(Result::is_ok).collect())
 }
 
 impl Operation for Looks {
