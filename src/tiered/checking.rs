@@ -19,9 +19,9 @@ impl<S: Store> TieredDedup<S> {
     /// This marks the id at sight: if the process dies before the work is done, the message is lost, unless the engine is exclusive and was
     /// not [flushed](TieredDedup::flush).
     ///
-    /// If the caller is dropped while it waits (a time-out), the mark is taken back. Whoever asks in this process meanwhile waits for that, a second at most (the engine's
-    /// [time-out](crate::TieredBuilder::timeout)), and is told that the id is fresh; also if the store could not take it back. The message is lost only if it comes to
-    /// another process before the mark is taken back, or after that has failed.
+    /// If the caller is dropped while it waits (a time-out), the id is fresh for whoever asks again at once in this process; if nobody does, the mark is taken back, and whoever asks meanwhile
+    /// waits for that, at most for the engine's [time-out](crate::TieredBuilder::timeout). The message is lost only if it comes to another process before the mark is taken back, or to
+    /// anybody after that has failed.
     /// [`claim`](TieredDedup::claim) does not have these gaps.
     ///
     /// # Errors

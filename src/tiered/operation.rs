@@ -332,18 +332,14 @@ impl Operation for Claims {
             Claimed::Claimed { token } => Some(Hold { key: claim.key.clone(), token: *token }),
             _ => None,
         };
-        // If this fails, the next attempt here is granted it again; elsewhere the lease expires.
-        done(inner.store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await)
+        // If this fails, the lease expires.
+        let released = inner.store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await;
+        released.map_or_else(|_| Vec::new(), |released| released.iter().map(Result::is_ok).collect())
     }
 
     fn attempt(claim: &mut ClaimRequest) -> Option<&mut u64> {
         Some(&mut claim.attempt)
     }
-}
-
-/// Which of those that were to be undone are.
-fn done<A>(answers: Answers<A>) -> Vec<bool> {
-    answers.map_or_else(|_| Vec::new(), |answers| answers.iter().map(Result::is_ok).collect())
 }
 
 impl Operation for Looks {
