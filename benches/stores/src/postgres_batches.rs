@@ -46,31 +46,42 @@ pub async fn run() {
     for _ in 0..CONNECTIONS {
         one_by_one.push(inserter(&server, one).await);
     }
-    let engine = engine(&server).await;
-    let mut rows = [const { Vec::new() }; 6];
+    let (engine, narrow) = (engine(&server, "hapax", 4).await, engine(&server, "narrow", 2).await);
+    let mut rows = [const { Vec::new() }; 9];
     // The first round is that of plans and of memory that has not been used.
     for round in 0..=ROUNDS {
         let taken = [
             measured(&server, &admin, TASKS * BATCHES * BATCH, insert_batches(&plain)).await,
             measured(&server, &admin, TASKS * BATCHES * BATCH, insert_batches(&partitioned)).await,
             measured(&server, &admin, TASKS * BATCHES * BATCH, check_batches(&engine)).await,
+            measured(&server, &admin, TASKS * BATCHES * BATCH, check_batches(&narrow)).await,
             measured(&server, &admin, CALLERS * EACH / 4, insert_one_by_one(&one_by_one)).await,
             measured(&server, &admin, CALLERS * EACH, check_one_by_one(&engine)).await,
+            measured(&server, &admin, CALLERS * EACH, check_one_by_one(&narrow)).await,
             measured(&server, &admin, CALLERS * EACH / 4, claim_one_by_one(&engine)).await,
+            measured(&server, &admin, CALLERS * EACH / 4, claim_one_by_one(&narrow)).await,
         ];
         if round > 0 {
             rows.iter_mut().zip(taken).for_each(|(row, taken)| row.push(taken));
         }
     }
-    let [plain, partitioned, batches, one, checks, claimed] = &rows;
+    let [plain, partitioned, batches, batches_2, one, checks, checks_2, claimed, claimed_2] = &rows;
     let head = ["k ids/s (least, most)", "server us", "client us", "WAL bytes", "beside the best rival, by round (least, most)"];
     println!("{:<44} {:>24} {:>10} {:>10} {:>10}   {}", "", head[0], head[1], head[2], head[3], head[4]);
     show("unnest INSERT, a table", plain, &[]);
     show("unnest INSERT, one partition", partitioned, &[("a table", plain)]);
-    show("hapax, check_batch", batches, &[("a table, bar 0.7", plain), ("a partition, bar 0.9", partitioned)]);
+    let tables = [("a table, bar 0.7", plain), ("a partition, bar 0.9", partitioned)];
+    show("hapax, check_batch", batches, &tables);
+    show("hapax, check_batch, 2 connections", batches_2, &tables);
     show("INSERT one by one, 16 connections", one, &[]);
     show("hapax, check", checks, &[("16 connections, bar 6", one)]);
+    show("hapax, check, 2 connections", checks_2, &[("16 connections, bar 6", one)]);
     show("hapax, claim and complete", claimed, &[("16 connections", one)]);
+    show("hapax, claim and complete, 2 connections", claimed_2, &[("16 connections", one)]);
+    for (name, engine) in [("4 connections", &engine), ("2 connections", &narrow)] {
+        let stats = engine.stats();
+        println!("{name}: {} ids in {} calls of the store", stats.store_requests, stats.store_calls);
+    }
 }
 
 /// A median with the least and the most.
@@ -210,8 +221,9 @@ async fn claim_one_by_one(dedup: &TieredDedup<PostgresStore>) {
     crate::load::claim(dedup, CALLERS, EACH / 4).await;
 }
 
-async fn engine(server: &Server) -> TieredDedup<PostgresStore> {
+async fn engine(server: &Server, table: &str, connections: usize) -> TieredDedup<PostgresStore> {
     let options = PostgresOptions::parse(&server.address()).expect("an address");
+    let options = options.names("public", table).expect("a name").connections(connections).expect("a pool");
     let store = PostgresStore::new(options).expect("a store");
     store.migrate().await.expect("tables");
     let retention = Duration::from_secs(24 * 3_600);
