@@ -16,6 +16,7 @@ mod fjall_rows;
 mod inbox_rows;
 mod latency;
 mod load;
+mod postgres_batches;
 mod postgres_rows;
 mod redis_rows;
 mod redis_versus;
@@ -38,6 +39,10 @@ fn main() {
     }
     if wants("postgres") {
         runtime.block_on(postgres_rows::run());
+        runtime.block_on(postgres_batches::run());
+    }
+    if wanted.iter().any(|wanted| wanted == "postgres-batches") {
+        runtime.block_on(postgres_batches::run());
     }
     if wants("fjall") {
         runtime.block_on(fjall_rows::run());
