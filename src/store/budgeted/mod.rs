@@ -47,7 +47,8 @@ use std::time::Duration;
 ///   that have more, the ids go that nobody has asked about for the longest time. The record that
 ///   was completed last never goes.
 /// - Tokens grow also over ids that were forgotten, so a holder that comes late changes nothing.
-/// - Nothing survives the process. Several engines of one process may share it, by an [`Arc`].
+/// - Nothing survives the process. Several engines of one process may share it, by an
+///   [`Arc`](std::sync::Arc).
 ///
 /// # Errors
 ///
