@@ -17,8 +17,12 @@ impl<S: Store> TieredDedup<S> {
     /// Whether the id is fresh or a duplicate. A fresh one is remembered from now on.
     ///
     /// This marks the id at sight: if the process dies before the work is done, the message is lost, unless the engine is exclusive and was
-    /// not [flushed](TieredDedup::flush). If the caller is dropped while it waits, the mark is taken back, and the message is lost only if another process has met it meanwhile.
-    /// [`claim`](TieredDedup::claim) does not have these gaps.
+    /// not [flushed](TieredDedup::flush). [`claim`](TieredDedup::claim) does not have this gap.
+    ///
+    /// If the answer of the store is lost, or the caller is dropped while it waits, the mark is taken
+    /// back. Until that is done, or for [`in_doubt`](crate::TieredBuilder::in_doubt) at least, other
+    /// instances that meet the mark say [`Outcome::InProgress`], neither fresh nor a duplicate: such a
+    /// message must come again.
     ///
     /// # Errors
     ///
