@@ -269,7 +269,7 @@ pub use window::{TableStats, Window, WindowStats};
     feature = "fjall",
     feature = "http",
     feature = "journal",
-    feature = "moka",
+    feature = "budget",
     feature = "postgres",
     feature = "redis",
     feature = "stream"

@@ -2,7 +2,7 @@
 
 use super::calls::Dead;
 use super::consumer::ConsumerError;
-use super::messages::Message;
+use super::messages::{Message, Stage};
 use super::order::Ticket;
 use super::run::Run;
 use super::source::Source;
@@ -27,19 +27,8 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         if self.calls.revoked.is_none() {
             self.calls.revoked = Some(Box::pin(source.revoked()));
         }
-        let options = &self.consumer.options;
-        let room = options.max_unacknowledged.saturating_sub(self.messages.len()).min(options.batch);
-        if self.is_receiving && room > 0 && self.calls.receive.is_none() {
-            self.calls.receive = Some(Box::pin(async move {
-                loop {
-                    match source.receive(room).await {
-                        // Also where the broker does not wait at all, others get their turn.
-                        Ok(Some(messages)) if messages.is_empty() => tokio::task::yield_now().await,
-                        received => return received,
-                    }
-                }
-            }));
-        }
+        self.begin_receiving();
+        self.begin_extending(now);
     }
 
     /// With what an engine owes the store: also a duplicate may be one of a check that is not durable yet.
@@ -49,6 +38,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }
         let mut tickets = self.order.take_ready();
         tickets.retain(|&ticket| self.set_busy(ticket, true));
+        tickets.iter().for_each(|&ticket| self.messages.is_at(Stage::Leaving, ticket));
         if tickets.is_empty() {
             return;
         }

@@ -38,6 +38,8 @@ pub(super) enum Happened<S: Store, Src: Source> {
     /// These, unless the engine's flush failed.
     Acknowledged(Vec<Ticket>, Acknowledged<Src>),
     Retried(Vec<Ticket>, Told<Src>),
+    /// What went wrong while the broker was told which messages are still worked on.
+    Extended(Vec<String>),
     DeadLettered(Vec<Dead<S>>, Told<Src>),
     Claimed(Vec<Ticket>, Attempts<S>),
     Received(Received<Src>),
@@ -56,6 +58,7 @@ pub(super) struct Calls<'r, S: Store, Src: Source> {
     pub(super) acknowledging: Vec<Ticket>,
     pub(super) acknowledge: Call<'r, (Vec<Ticket>, Acknowledged<Src>)>,
     pub(super) retry: Call<'r, (Vec<Ticket>, Told<Src>)>,
+    pub(super) extend: Call<'r, Vec<String>>,
     pub(super) dead_letter: Call<'r, (Vec<Dead<S>>, Told<Src>)>,
     pub(super) claim: Call<'r, (Vec<Ticket>, Attempts<S>)>,
     pub(super) receive: Call<'r, Received<Src>>,
@@ -75,6 +78,7 @@ impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
             acknowledging: Vec::new(),
             acknowledge: None,
             retry: None,
+            extend: None,
             dead_letter: None,
             claim: None,
             receive: None,
@@ -116,6 +120,9 @@ impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
         }
         if timed && self.timer.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Happened::Due);
+        }
+        if let Poll::Ready(errors) = poll(&mut self.extend, cx) {
+            return Poll::Ready(Happened::Extended(errors));
         }
         if let Poll::Ready((tickets, acknowledged)) = poll(&mut self.acknowledge, cx) {
             return Poll::Ready(Happened::Acknowledged(tickets, acknowledged));

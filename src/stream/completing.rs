@@ -2,6 +2,7 @@
 //! long as its lease is. Its message waits for that: it is neither acknowledged nor tried again.
 
 use super::calls::Completed;
+use super::messages::Stage;
 use super::order::Ticket;
 use super::run::Run;
 use super::source::Source;
@@ -20,6 +21,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
     /// Its work is done: from here on it is not released, whatever becomes of this run.
     pub(super) fn to_complete(&mut self, ticket: Ticket, mut claim: TieredClaim<S>) {
         claim.work_is_done();
+        self.messages.is_at(Stage::Handled, ticket);
         self.handled.push((ticket, claim));
     }
 

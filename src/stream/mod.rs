@@ -21,6 +21,7 @@ mod consumer;
 mod delivery;
 mod drains;
 mod ext;
+mod extending;
 mod handle;
 pub mod ids;
 mod messages;

@@ -2,7 +2,8 @@
 
 use super::calls::{Dead, Told};
 use super::consumer::ConsumerError;
-use super::handle::Ended;
+use super::handle::{Ended, How};
+use super::messages::Stage;
 use super::order::Ticket;
 use super::run::Run;
 use super::source::{Acks, Source};
@@ -16,7 +17,8 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             Ok((task, ended)) => (task, ended),
             // What the handler holds has panicked while it was dropped.
             Err(error) => {
-                (error.id(), Ended::Failed { why: error.to_string(), panicked: error.is_panic(), attempt: 1 })
+                let how = if error.is_panic() { How::Panicked } else { How::Failed };
+                (error.id(), Ended::Failed { why: error.to_string(), how, attempt: 1 })
             }
         };
         let Some(ticket) = self.tasks.remove(&task) else { return };
@@ -37,14 +39,14 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                     None => self.done(ticket),
                 }
             }
-            Ended::Failed { why, panicked, attempt } => {
+            Ended::Failed { why, how, attempt } => {
                 self.consumer.counts.failed(&why, false);
-                self.failed(ticket, panicked);
+                self.failed(ticket, how);
                 self.again(ticket, self.back_off(attempt));
             }
-            Ended::Exhausted { why, panicked, claim } => {
+            Ended::Exhausted { why, how, claim } => {
                 self.consumer.counts.failed(&why, true);
-                self.failed(ticket, panicked);
+                self.failed(ticket, how);
                 self.put_aside((ticket, why, claim));
             }
             Ended::Overdue { why, claim } => {
@@ -63,9 +65,13 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }
     }
 
-    fn failed(&mut self, ticket: Ticket, panicked: bool) {
+    fn failed(&mut self, ticket: Ticket, how: How) {
         self.count(Event::Failed, 1);
-        self.count(Event::Panicked, usize::from(panicked));
+        match how {
+            How::Failed => {}
+            How::Panicked => self.count(Event::Panicked, 1),
+            How::TimedOut => self.count(Event::TimedOut, 1),
+        }
         let Some(held) = self.messages.get_mut(ticket) else { return };
         held.failures = held.failures.saturating_add(1);
         if let Some(id) = &held.id
@@ -88,6 +94,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             }
             Err(error) => {
                 self.count(Event::StoreError, 1);
+                tickets.iter().for_each(|&ticket| self.messages.is_at(Stage::Handled, ticket));
                 self.order.again(tickets);
                 self.unflushed = Some(Instant::now() + self.consumer.options.back_off.first);
                 if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Misconfigured) {

@@ -5,8 +5,9 @@ use super::calls::{Calls, Dead, Happened};
 use super::consumer::{Consumer, ConsumerError};
 use super::delivery::Handler;
 use super::drains::Drains;
+use super::extending::Heartbeat;
 use super::handle::{Task, Work};
-use super::messages::Messages;
+use super::messages::{Messages, Stage};
 use super::order::{Order, Ticket};
 use super::source::{Acks, Source};
 use super::stats::Event;
@@ -48,6 +49,9 @@ pub(super) struct Run<'r, S: Store, Src: Source> {
     pub(super) drains: Drains,
     /// Whether there may be more to receive.
     pub(super) is_receiving: bool,
+    /// Whether more may be received than handlers are free.
+    pub(super) keeps_received: bool,
+    pub(super) heartbeat: Option<Heartbeat>,
     error: Option<ConsumerError<Src::Error>>,
 }
 
@@ -77,6 +81,8 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             store_failures: 0,
             drains: Drains::default(),
             is_receiving: true,
+            keeps_received: source.keeps_received(),
+            heartbeat: source.heartbeat().map(|every| Heartbeat::new(every, Instant::now())),
             error: None,
         }
     }
@@ -88,13 +94,19 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 return self.error.map_or(Ok(()), Err);
             }
             self.begin();
-            let until =
-                [self.messages.next_due(), self.unflushed, self.drains.next_deadline(), self.completions_wait_until()];
+            let until = [
+                self.messages.next_due(),
+                self.unflushed,
+                self.drains.next_deadline(),
+                self.completions_wait_until(),
+                self.next_heartbeat(),
+            ];
             match self.calls.next(until.into_iter().flatten().min()).await {
                 Happened::Shutdown => self.shut_down(),
                 Happened::Due => {}
                 Happened::Revoked(partitions) => self.revoke(partitions),
                 Happened::Released => self.drains.released(),
+                Happened::Extended(errors) => self.extended(errors),
                 Happened::Received(received) => self.received(received),
                 Happened::Claimed(tickets, attempts) => self.claimed(tickets, attempts),
                 Happened::Handled(handled) => self.ended(handled),
@@ -196,6 +208,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             token: claim.as_ref().map_or(crate::Token::from_u64(0), TieredClaim::token),
             counting,
             max_attempts: options.max_attempts,
+            timeout: options.handler_timeout,
             back_off: options.back_off,
             alone: Arc::clone(&self.alone),
             counts: Arc::clone(&self.consumer.counts),
@@ -208,6 +221,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     pub(super) fn done(&mut self, ticket: Ticket) {
         let Some(held) = self.messages.get_mut(ticket) else { return };
         held.is_done = true;
+        held.stage = Stage::Handled;
         if let Some(id) = &held.id {
             self.attempts.forget(&StoredId::new(id));
         }
@@ -218,6 +232,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
 
     pub(super) fn put_aside(&mut self, dead: Dead<S>) {
         self.set_busy(dead.0, true);
+        self.messages.is_at(Stage::Handled, dead.0);
         self.dead.push(dead);
     }
 
@@ -225,13 +240,17 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     pub(super) fn again(&mut self, ticket: Ticket, after: Duration) {
         self.count(Event::Retried, 1);
         match self.acks {
-            Acks::Each => {
-                self.messages.rest(ticket);
-                self.set_busy(ticket, true);
-                self.retries.push((ticket, after));
-            }
+            Acks::Each => self.leave(ticket, after),
             Acks::Cumulative => self.later(ticket, after),
         }
+    }
+
+    /// The broker takes it back.
+    fn leave(&mut self, ticket: Ticket, after: Duration) {
+        self.messages.rest(ticket);
+        self.set_busy(ticket, true);
+        self.messages.is_at(Stage::Leaving, ticket);
+        self.retries.push((ticket, after));
     }
 
     /// It is to be tried again here, after so long.
@@ -239,18 +258,17 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         let Some(held) = self.messages.get(ticket) else { return };
         match self.drains.covers(&held.partition) {
             true => self.give_back(ticket),
-            false => self.messages.wait_until(Instant::now() + after, ticket),
+            false => {
+                self.messages.is_at(Stage::Here, ticket);
+                self.messages.wait_until(Instant::now() + after, ticket);
+            }
         }
     }
 
     /// It was not handled, and will not be here.
     pub(super) fn give_back(&mut self, ticket: Ticket) {
         match self.acks {
-            Acks::Each if self.drains.is_shutting_down() => {
-                self.messages.rest(ticket);
-                self.set_busy(ticket, true);
-                self.retries.push((ticket, Duration::ZERO));
-            }
+            Acks::Each if self.drains.is_shutting_down() => self.leave(ticket, Duration::ZERO),
             // Whoever has the partition next gets it.
             _ => drop(self.messages.remove(ticket)),
         }

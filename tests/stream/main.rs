@@ -9,7 +9,9 @@ mod ending;
 mod failing;
 mod handling;
 mod queue;
+mod standing;
 mod streams;
+mod visibility;
 
 use hapax::store::InMemoryStore;
 use hapax::stream::{Consumer, ConsumerBuilder};
