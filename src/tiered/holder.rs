@@ -4,6 +4,7 @@ use super::claim::{ClaimError, Done, TieredClaimOptions};
 use super::completing::{Patience, Unfinished};
 use super::engine::{Engine, Name, PolicyState};
 use super::inner::Inner;
+use super::led::Leaving;
 #[cfg(feature = "stream")]
 use super::note::Note;
 use super::observe::{self, End};
@@ -356,8 +357,9 @@ impl Drop for Holder {
                 let Ok(room) = Arc::clone(&self.inner.dropped).try_acquire_owned() else { return };
                 let (inner, policy, id) = (Arc::clone(&self.inner), Arc::clone(&self.policy), self.id);
                 let hold = self.hold();
+                let leaving = (!inner.answers_at_once).then(|| Leaving::begin(&inner, id));
                 self.inner.runtime.spawn(async move {
-                    let _room = room;
+                    let (_room, _leaving) = (room, leaving);
                     let _ = inner.ask_one::<Releases>(&policy.memory, hold, id).await;
                 });
             }

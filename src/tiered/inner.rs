@@ -38,8 +38,9 @@ pub(super) struct Inner {
     pub(super) lost: mpsc::Sender<()>,
     /// By which its attempts' numbers are known again.
     pub(super) own: u64,
-    /// Room for claims that were dropped, and are to be released.
+    /// Room for what was granted to those who are gone, and is to be given back.
     pub(super) dropped: Arc<Semaphore>,
+    pub(super) max_dropped: usize,
     pub(super) observer: Observer,
     pub(super) runtime: Handle,
     pub(super) ownership: Ownership,
@@ -228,6 +229,11 @@ impl Inner {
             is_warm: self.is_warm(),
             is_refused: self.admit().is_err(),
         }
+    }
+
+    /// How many ids are being given back.
+    pub(super) fn giving_back(&self) -> usize {
+        self.max_dropped - self.dropped.available_permits()
     }
 
     pub(super) fn unresolved_len(&self) -> usize {

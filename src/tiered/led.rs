@@ -2,12 +2,12 @@
 
 use super::driver::{Answered, ended, start};
 use super::few::Few;
-use super::flights::Flight;
+use super::flights::{Flight, Turn};
 use super::inner::Inner;
 use super::lane::{Group, Room};
 use super::memory::Memory;
 use super::nodes::Node;
-use super::operation::Operation;
+use super::operation::{Claims, Operation};
 use crate::digest::Digest;
 use crate::store::StoreError;
 use std::sync::Arc;
@@ -81,11 +81,35 @@ impl<O: Operation> Drop for Led<'_, O> {
         let shared = O::flights(&self.inner.shared);
         shared.into_iter().for_each(|shared| flights.as_slice().iter().for_each(|flight| shared.leave(*flight)));
         if let Ok(gone) = gone {
-            let back = GivingBack::<O>::of(self.inner, gone.asked.into_iter().zip(flights));
-            if !back.is_empty() {
-                self.inner.runtime.spawn(back.give_back());
-            }
+            GivingBack::<O>::of(self.inner, gone.asked.into_iter().zip(flights)).start();
         }
+    }
+}
+
+/// An id whose claim was dropped, and is being released: whoever wants it here waits for that.
+pub(super) struct Leaving {
+    inner: Arc<Inner>,
+    flight: Flight,
+}
+
+impl Leaving {
+    pub(super) fn begin(inner: &Arc<Inner>, id: Digest) -> Self {
+        let shared = Claims::flights(&inner.shared);
+        let flight = match shared.map(|shared| (shared, shared.join(id))) {
+            Some((shared, Turn::Leads(flight))) => {
+                shared.leave(flight);
+                flight
+            }
+            // Somebody asks already, and is told that it is in progress, or that it is not.
+            _ => Flight::aside(id),
+        };
+        Leaving { inner: Arc::clone(inner), flight }
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        Claims::flights(&self.inner.shared).into_iter().for_each(|shared| shared.land_untold(self.flight));
     }
 }
 
@@ -112,10 +136,6 @@ impl<O: Operation> GivingBack<O> {
         GivingBack { inner: Arc::clone(inner), granted, flights, undone: Vec::new() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.granted.is_empty()
-    }
-
     /// More of it.
     pub(super) fn and(mut self, mut other: Self) -> Self {
         self.granted.append(&mut other.granted);
@@ -123,8 +143,22 @@ impl<O: Operation> GivingBack<O> {
         self
     }
 
-    /// Gives it back, in one call. A store that does not answer must not keep those who are not gone.
-    pub(super) async fn give_back(mut self) {
+    /// Gives it back, as much as may be dropped at a time.
+    pub(super) fn start(self) {
+        let ids = u32::try_from(self.granted.len()).unwrap_or(u32::MAX);
+        if ids > 0
+            && let Ok(room) = Arc::clone(&self.inner.dropped).try_acquire_many_owned(ids)
+        {
+            let inner = Arc::clone(&self.inner);
+            inner.runtime.spawn(async move {
+                let _room = room;
+                self.give_back().await;
+            });
+        }
+    }
+
+    /// In one call. A store that does not answer must not keep those who wait for it.
+    async fn give_back(mut self) {
         // What was asked beside a flight is not: somebody else may have been granted the id since.
         let (aside, back): (Vec<_>, Vec<_>) = (0..self.flights.len()).partition(|at| self.flights[*at].is_aside());
         if back.is_empty() {
