@@ -4,6 +4,7 @@ use super::breaker::back_off;
 use super::driver::Answer;
 use super::inner::Inner;
 use super::nodes::Node;
+use super::observe::Asked;
 use super::operation::{Operation, Unmarks};
 use crate::digest::Digest;
 use crate::store::{ErrorKind, StoreError, Unmark};
@@ -202,7 +203,9 @@ impl Inner {
             let unknown = "not asked, since it is not known yet if another engine has claimed the store for itself";
             return everywhere(StoreError::new(ErrorKind::Unavailable, backend, unknown));
         }
-        if !node.breaker().admits(now()) {
+        // Marks are taken back at a pace of their own, whose failures say nothing to callers.
+        let is_unasked = O::ASKED == Asked::Unmark;
+        if !is_unasked && !node.breaker().admits(now()) {
             self.observer.not_asked(O::ASKED);
             let open = "not asked, since it has failed again and again: the circuit breaker is open";
             return everywhere(StoreError::new(ErrorKind::Unavailable, backend, open));
@@ -227,7 +230,7 @@ impl Inner {
             }
             Err(error) => {
                 match error.kind().is_transient() {
-                    true if node.breaker().failed(now()) => self.observer.opened(),
+                    true if !is_unasked && node.breaker().failed(now()) => self.observer.opened(),
                     // It has answered, if only to refuse.
                     false if node.breaker().succeeded() => self.observer.closed(),
                     _ => {}

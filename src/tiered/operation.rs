@@ -139,10 +139,9 @@ impl Lanes {
         }
     }
 
-    /// How many requests wait or are under way.
+    /// How many requests of callers wait or are under way.
     pub(super) fn len(&self) -> usize {
         self.marks.len()
-            + self.unmarks.len()
             + self.claims.len()
             + self.completions.len()
             + self.releases.len()

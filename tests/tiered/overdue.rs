@@ -1,7 +1,7 @@
 //! A store and whoever reads it disagree about what has expired, for ever.
 
 use super::*;
-use hapax::store::{Store as _, *};
+use hapax::store::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Says of everything that it is in progress, for no more time.
