@@ -15,6 +15,7 @@ use super::operation::{Completions, Failures, Records, Releases, Renewals};
 use crate::back_off::jittered;
 use crate::digest::Digest;
 use crate::store::erased::Answering;
+use crate::store::times;
 use crate::store::{self, Completion, Failure, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError};
 use crate::{LostLease, Token};
 use std::sync::Arc;
@@ -247,6 +248,8 @@ impl Holder {
 
     pub(super) fn fail(mut self, retry_after: Duration) -> Answering<'static, Result<(), ClaimError>> {
         Box::pin(async move {
+            // Otherwise it is dropped, which releases it: a wrong option must not burn the id.
+            times::check_or_none("retry_after", retry_after).map_err(ClaimError::Store)?;
             self.state = State::Ended;
             let failed = match self.held {
                 Where::Admitted | Where::Shadow => Ok(()),
@@ -263,6 +266,7 @@ impl Holder {
 
     pub(super) fn renew(&mut self, lease: Duration) -> Answering<'_, Result<(), ClaimError>> {
         Box::pin(async move {
+            times::check("lease", lease).map_err(ClaimError::Store)?;
             self.lease = lease;
             let renewed = match self.held {
                 Where::Admitted | Where::Shadow => return Ok(()),

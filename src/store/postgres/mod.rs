@@ -44,6 +44,7 @@ pub(crate) mod tls;
 pub use options::{Layout, PostgresOptions};
 
 use super::*;
+use crate::store::times::Sound;
 use crate::sync::{Ordering, StdAtomicBool};
 use names::SHARED;
 use rows::column;
@@ -238,7 +239,10 @@ impl Store for PostgresStore {
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        self.in_time(self.run(&operations::MARK, marks)).await
+        let asked = Sound::of(marks);
+        let marks = asked.requests();
+        let answers = self.in_time(self.run(&operations::MARK, marks)).await;
+        asked.answers(answers)
     }
 
     async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
@@ -246,11 +250,17 @@ impl Store for PostgresStore {
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        self.in_time(self.run(&operations::CLAIM, claims)).await
+        let asked = Sound::of(claims);
+        let claims = asked.requests();
+        let answers = self.in_time(self.run(&operations::CLAIM, claims)).await;
+        asked.answers(answers)
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        self.in_time(self.run(&operations::COMPLETE, completions)).await
+        let asked = Sound::of(completions);
+        let completions = asked.requests();
+        let answers = self.in_time(self.run(&operations::COMPLETE, completions)).await;
+        asked.answers(answers)
     }
 
     async fn release(&self, holds: &[Hold]) -> Answers<Held> {
@@ -258,11 +268,17 @@ impl Store for PostgresStore {
     }
 
     async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
-        self.in_time(self.run(&operations::FAIL, failures)).await
+        let asked = Sound::of(failures);
+        let failures = asked.requests();
+        let answers = self.in_time(self.run(&operations::FAIL, failures)).await;
+        asked.answers(answers)
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        self.in_time(self.run(&operations::RENEW, renewals)).await
+        let asked = Sound::of(renewals);
+        let renewals = asked.requests();
+        let answers = self.in_time(self.run(&operations::RENEW, renewals)).await;
+        asked.answers(answers)
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
@@ -270,7 +286,10 @@ impl Store for PostgresStore {
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
-        self.in_time(self.run(&operations::RECORD, records)).await
+        let asked = Sound::of(records);
+        let records = asked.requests();
+        let answers = self.in_time(self.run(&operations::RECORD, records)).await;
+        asked.answers(answers)
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
