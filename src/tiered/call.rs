@@ -26,9 +26,9 @@ impl<'a, O: Operation> Attempts<'a, O> {
     fn new(inner: &'a Inner, requests: &'a mut [O::Request], ids: &'a [Digest]) -> Self {
         let mut attempts = Attempts { inner, requests, ids, remembered: Vec::new(), asked: false, ended: false };
         let mut unresolved = inner.unresolved();
-        for place in 0..attempts.requests.len() {
+        for (place, id) in ids.iter().enumerate() {
             let Some(attempt) = O::attempt(&mut attempts.requests[place]) else { break };
-            match unresolved.as_mut().and_then(|unresolved| unresolved.take(ids[place])) {
+            match unresolved.as_mut().and_then(|unresolved| unresolved.take(*id)) {
                 Some(number) => {
                     *attempt = number;
                     attempts.remembers(place);

@@ -62,9 +62,12 @@ impl<T> IntoIterator for Few<T> {
     }
 }
 
+/// What is waited for, and what came of it.
+type Wait<F> = (Pin<Box<F>>, Option<<F as Future>::Output>);
+
 /// Waits for all of these at a time.
 pub(super) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let mut waits: Vec<(Pin<Box<F>>, Option<F::Output>)> = futures.into_iter().map(|it| (Box::pin(it), None)).collect();
+    let mut waits: Vec<Wait<F>> = futures.into_iter().map(|it| (Box::pin(it), None)).collect();
     poll_fn(|context| {
         let mut pending = false;
         for (future, output) in waits.iter_mut().filter(|(_, output)| output.is_none()) {
