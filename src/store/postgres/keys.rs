@@ -90,7 +90,7 @@ mod tests {
     use tokio_postgres::types::FromSql;
 
     fn entries() -> Vec<Entry> {
-        let scopes = [1, 0x7f, 0x80, 0x0100, 0x8000_00, i32::MAX];
+        let scopes = [1, 0x7f, 0x80, 0x0100, 0x0080_0000, i32::MAX];
         let ids: [&[u8]; 6] = [b"", b"\0", b"\x80", b"\0\0\0\0", b"ab", &[0xff; 60]];
         let entry = |scope, id: &[u8]| Entry { scope, id: StoredId::new(id), asking: 0..1 };
         scopes.iter().flat_map(|&scope| ids.iter().map(move |id| entry(scope, id))).collect()
