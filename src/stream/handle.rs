@@ -19,8 +19,8 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 pub(super) enum Ended<S: Store> {
     /// It is handled, and its claim is to be completed.
     Done(Option<TieredClaim<S>>),
-    /// It failed, and so did its claim.
-    Failed { why: String, how: How, attempt: u32 },
+    /// It failed, and so did its claim, for so long.
+    Failed { why: String, how: How, after: Duration },
     /// It failed for the last time. The claim is held until the message is put aside.
     Exhausted { why: String, how: How, claim: Option<TieredClaim<S>> },
     /// It was not handled: all its attempts have begun before. The claim is held until it is put
@@ -149,11 +149,13 @@ async fn failed<S: Store>(failure: Failure, claim: Option<TieredClaim<S>>, back_
     if is_last {
         return Ended::Exhausted { why, how, claim };
     }
+    // One wait for both: a message that came before its claim has ended would find it in progress.
+    let after = back_off.after(attempt, random::any());
     if let Some(claim) = claim {
         // If that fails, the lease ends by itself, and the message comes again all the same.
-        let _ = claim.fail(back_off.after(attempt, random::any())).await;
+        let _ = claim.fail(after).await;
     }
-    Ended::Failed { why, how, attempt }
+    Ended::Failed { why, how, after }
 }
 
 async fn released<S: Store>(claim: Option<TieredClaim<S>>, ended: Ended<S>) -> Ended<S> {

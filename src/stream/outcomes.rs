@@ -18,7 +18,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             // What the handler holds has panicked while it was dropped.
             Err(error) => {
                 let how = if error.is_panic() { How::Panicked } else { How::Failed };
-                (error.id(), Ended::Failed { why: error.to_string(), how, attempt: 1 })
+                (error.id(), Ended::Failed { why: error.to_string(), how, after: self.back_off(1) })
             }
         };
         let Some(ticket) = self.tasks.remove(&task) else { return };
@@ -39,10 +39,10 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                     None => self.done(ticket),
                 }
             }
-            Ended::Failed { why, how, attempt } => {
+            Ended::Failed { why, how, after } => {
                 self.consumer.counts.failed(&why, false);
                 self.failed(ticket, how);
-                self.again(ticket, self.back_off(attempt));
+                self.again(ticket, after);
             }
             Ended::Exhausted { why, how, claim } => {
                 self.consumer.counts.failed(&why, true);

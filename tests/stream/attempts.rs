@@ -313,7 +313,11 @@ async fn an_id_that_is_forgotten_while_it_fails_has_all_attempts_again() {
     let (queue, begun, engine) = (Queue::of(SECOND, ["a"]), Begun::default(), world.shared().await);
     let consumer = of_queue(&engine).max_attempts(4).retry_delay(10 * SECOND, 10 * SECOND).build().unwrap();
     let (stats, ()) = tokio::join!(consumer.run(&queue, handler(&begun, MOMENT, 4), queue.emptied()), async {
-        tokio::time::sleep(25 * SECOND).await;
+        while of(&begun, "a").len() < 3 {
+            tokio::time::sleep(MOMENT).await;
+        }
+        // It has failed, and is tried again in five seconds at the earliest.
+        tokio::time::sleep(SECOND).await;
         assert_eq!(of(&begun, "a").len(), 3);
         assert!(engine.forget("a").await.unwrap());
     });
