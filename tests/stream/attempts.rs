@@ -313,7 +313,11 @@ async fn an_id_that_is_forgotten_while_it_fails_has_all_attempts_again() {
     let (queue, begun, engine) = (Queue::of(SECOND, ["a"]), Begun::default(), world.shared().await);
     let consumer = of_queue(&engine).max_attempts(4).retry_delay(10 * SECOND, 10 * SECOND).build().unwrap();
     let (stats, ()) = tokio::join!(consumer.run(&queue, handler(&begun, MOMENT, 4), queue.emptied()), async {
-        tokio::time::sleep(25 * SECOND).await;
+        // Between the third attempt and the fourth, which is 5 seconds later at least.
+        while of(&begun, "a").len() < 3 {
+            tokio::time::sleep(MOMENT).await;
+        }
+        tokio::time::sleep(2 * SECOND).await;
         assert_eq!(of(&begun, "a").len(), 3);
         assert!(engine.forget("a").await.unwrap());
     });
