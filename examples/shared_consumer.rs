@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Blue comes back, and learns that it is too late.
     let error = late.complete().await.expect_err("it was green's");
     println!("blue is told: {error}");
-    assert!(matches!(error, ClaimError::LostLease(_)));
+    assert!(matches!(error.error(), ClaimError::LostLease(_)));
     assert!(blue.claim("m-17").await?.is_duplicate());
 
     blue.shutdown(Duration::from_secs(5)).await?;

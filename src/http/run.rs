@@ -8,7 +8,7 @@ use super::record::{self, Content, Kept};
 use super::room::Permit;
 use crate::store::Store;
 use crate::unwind::{Panic, caught};
-use crate::{ClaimError, TieredClaim};
+use crate::{NotCompleted, TieredClaim};
 use bytes::Bytes;
 use http::response::Parts;
 use http::{Request, Response};
@@ -19,6 +19,7 @@ use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tower_service::Service;
 
@@ -72,12 +73,11 @@ where
     R: Sent,
 {
     let runtime = Handle::try_current().unwrap_or_else(|_| shared.runtime.clone());
+    let goes_on = runtime.clone();
     let work = async move {
-        // Given back when the response is there; its bytes are held until the client has them.
+        // Given back when the response is recorded; its bytes are held until the client has them.
         let bytes = room.bytes();
-        let ended = run(&shared, claim, inner, request, bytes).await;
-        drop(room);
-        ended
+        run(&shared, claim, inner, request, bytes, (room, goes_on)).await
     };
     #[cfg(feature = "tracing")]
     let work = tracing::Instrument::in_current_span(work);
@@ -117,13 +117,18 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Drop for Outlives<F> {
     }
 }
 
-/// Runs the handler, and ends its claim, before anybody is told.
+/// How long a client waits until its response is recorded. If the store is away for longer, it is
+/// told what was done, and the completion goes on for as long as its lease is.
+const RECORDING: Duration = Duration::from_secs(1);
+
+/// Runs the handler, and ends its claim, before anybody is told, unless the store is away.
 async fn run<Inner, S, B, R>(
-    shared: &Shared<S>,
+    shared: &Arc<Shared<S>>,
     mut claim: TieredClaim<S>,
     inner: Inner,
     request: Request<Body<B>>,
     mut bytes: Permit,
+    goes_on: (Permit, Handle),
 ) -> Result<Result<Response<Body<R>>, Inner::Error>, Panic>
 where
     Inner: Handles<B, R>,
@@ -143,13 +148,13 @@ where
             if kept.content.is_none() {
                 shared.counters.not_kept.count();
             }
-            shared.completed(claim.complete_with(record::encode(&kept)).await);
+            record(Arc::clone(shared), claim, &kept, goes_on).await;
             Ok(Ok(Response::from_parts(parts, Body::from(body).holding(bytes))))
         }
         Ended::TooLarge(response) => {
             let kept = Kept { status: response.status(), content: None };
             shared.counters.not_kept.count();
-            shared.completed(claim.complete_with(record::encode(&kept)).await);
+            record(Arc::clone(shared), claim, &kept, goes_on).await;
             Ok(Ok(response.map(|body| body.holding(bytes))))
         }
         Ended::Released(response) => shared.released(claim, Ok(Ok(response))).await,
@@ -160,6 +165,23 @@ where
             let response = shared.refuse(&Refusal::new(Problem::HandlerTimeout, late));
             shared.released(claim, Ok(Ok(response))).await
         }
+    }
+}
+
+/// Completes the claim. The request counts as one in flight until that is done.
+async fn record<S: Store>(
+    shared: Arc<Shared<S>>,
+    claim: TieredClaim<S>,
+    kept: &Kept,
+    (room, runtime): (Permit, Handle),
+) {
+    let completing = claim.complete_with(record::encode(kept));
+    let mut recording = Box::pin(async move {
+        shared.completed(completing.await);
+        drop(room);
+    });
+    if tokio::time::timeout(RECORDING, &mut recording).await.is_err() {
+        runtime.spawn(recording);
     }
 }
 
@@ -178,8 +200,9 @@ impl<S: Store> Shared<S> {
         Kept { status: parts.status, content: fits.then_some(content) }
     }
 
-    /// The client gets the response either way: what was done is done, and a client that is told otherwise would have it done again.
-    fn completed(&self, completed: Result<(), ClaimError>) {
+    /// The client gets the response either way: what was done is done, and a client that is told
+    /// otherwise would have it done again.
+    fn completed(&self, completed: Result<(), NotCompleted<S>>) {
         match completed {
             Ok(()) => self.counters.executed.count(),
             Err(error) => {

@@ -2,7 +2,7 @@
 
 use super::calls::Dead;
 use super::consumer::ConsumerError;
-use super::messages::Message;
+use super::messages::{Message, Stage};
 use super::order::Ticket;
 use super::run::Run;
 use super::source::Source;
@@ -27,19 +27,8 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         if self.calls.revoked.is_none() {
             self.calls.revoked = Some(Box::pin(source.revoked()));
         }
-        let options = &self.consumer.options;
-        let room = options.max_unacknowledged.saturating_sub(self.messages.len()).min(options.batch);
-        if self.is_receiving && room > 0 && self.calls.receive.is_none() {
-            self.calls.receive = Some(Box::pin(async move {
-                loop {
-                    match source.receive(room).await {
-                        // Also where the broker does not wait at all, others get their turn.
-                        Ok(Some(messages)) if messages.is_empty() => tokio::task::yield_now().await,
-                        received => return received,
-                    }
-                }
-            }));
-        }
+        self.begin_receiving();
+        self.begin_extending(now);
     }
 
     /// With what an engine owes the store: also a duplicate may be one of a check that is not durable yet.
@@ -49,6 +38,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }
         let mut tickets = self.order.take_ready();
         tickets.retain(|&ticket| self.set_busy(ticket, true));
+        tickets.iter().for_each(|&ticket| self.messages.is_at(Stage::Leaving, ticket));
         if tickets.is_empty() {
             return;
         }
@@ -65,27 +55,6 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                 }
                 Err(error) => (tickets, Err(error)),
             }
-        }));
-    }
-
-    fn begin_completing(&mut self) {
-        if self.calls.complete.is_some() || self.handled.is_empty() {
-            return;
-        }
-        let handled = std::mem::take(&mut self.handled);
-        let engine = &self.consumer.engine;
-        self.calls.complete = Some(Box::pin(async move {
-            let (mut whose, mut claims) = (Vec::new(), Vec::new());
-            for (ticket, claim) in handled {
-                whose.push((ticket, claim.is_verified()));
-                claims.push(claim);
-            }
-            let completed = engine.complete_batch(claims).await;
-            whose
-                .into_iter()
-                .zip(completed)
-                .map(|((ticket, verified), completed)| (ticket, verified, completed))
-                .collect()
         }));
     }
 

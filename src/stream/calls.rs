@@ -4,7 +4,7 @@ use super::handle::Ended;
 use super::order::Ticket;
 use super::source::{Partition, Source};
 use crate::store::{Store, StoreError};
-use crate::{ClaimError, TieredAttempt, TieredClaim};
+use crate::{NotCompleted, TieredAttempt, TieredClaim};
 use std::collections::HashSet;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -20,7 +20,7 @@ pub(super) type Told<Src> = Result<(), <Src as Source>::Error>;
 type Acknowledged<Src> = Result<Told<Src>, StoreError>;
 type Attempts<S> = Vec<Result<TieredAttempt<S>, StoreError>>;
 /// A claim that was to be completed: of which message, whether it was verified, and what came of it.
-pub(super) type Completed = (Ticket, bool, Result<(), ClaimError>);
+pub(super) type Completed<S> = (Ticket, bool, Result<(), NotCompleted<S>>);
 
 /// A message that is to be put aside, why, and its claim.
 pub(super) type Dead<S> = (Ticket, String, Option<TieredClaim<S>>);
@@ -32,10 +32,14 @@ pub(super) enum Happened<S: Store, Src: Source> {
     Revoked(Vec<Partition>),
     Released,
     Handled(Result<(tokio::task::Id, Ended<S>), JoinError>),
-    Completed(Vec<Completed>),
+    Completed(Vec<Completed<S>>),
+    /// One that was tried by itself.
+    CompletedLate(Result<Completed<S>, JoinError>),
     /// These, unless the engine's flush failed.
     Acknowledged(Vec<Ticket>, Acknowledged<Src>),
     Retried(Vec<Ticket>, Told<Src>),
+    /// What went wrong while the broker was told which messages are still worked on.
+    Extended(Vec<String>),
     DeadLettered(Vec<Dead<S>>, Told<Src>),
     Claimed(Vec<Ticket>, Attempts<S>),
     Received(Received<Src>),
@@ -46,11 +50,15 @@ pub(super) struct Calls<'r, S: Store, Src: Source> {
     pub(super) shutdown: Call<'r, ()>,
     pub(super) revoked: Call<'r, Vec<Partition>>,
     pub(super) released: Call<'r, ()>,
-    pub(super) complete: Call<'r, Vec<Completed>>,
+    pub(super) complete: Call<'r, Vec<Completed<S>>>,
+    pub(super) completing_since: Instant,
+    /// Completions that are tried by themselves.
+    pub(super) late: JoinSet<Completed<S>>,
     /// Of which messages.
     pub(super) acknowledging: Vec<Ticket>,
     pub(super) acknowledge: Call<'r, (Vec<Ticket>, Acknowledged<Src>)>,
     pub(super) retry: Call<'r, (Vec<Ticket>, Told<Src>)>,
+    pub(super) extend: Call<'r, Vec<String>>,
     pub(super) dead_letter: Call<'r, (Vec<Dead<S>>, Told<Src>)>,
     pub(super) claim: Call<'r, (Vec<Ticket>, Attempts<S>)>,
     pub(super) receive: Call<'r, Received<Src>>,
@@ -65,9 +73,12 @@ impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
             revoked: None,
             released: None,
             complete: None,
+            completing_since: Instant::now(),
+            late: JoinSet::new(),
             acknowledging: Vec::new(),
             acknowledge: None,
             retry: None,
+            extend: None,
             dead_letter: None,
             claim: None,
             receive: None,
@@ -110,11 +121,17 @@ impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
         if timed && self.timer.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Happened::Due);
         }
+        if let Poll::Ready(errors) = poll(&mut self.extend, cx) {
+            return Poll::Ready(Happened::Extended(errors));
+        }
         if let Poll::Ready((tickets, acknowledged)) = poll(&mut self.acknowledge, cx) {
             return Poll::Ready(Happened::Acknowledged(tickets, acknowledged));
         }
         if let Poll::Ready(completed) = poll(&mut self.complete, cx) {
             return Poll::Ready(Happened::Completed(completed));
+        }
+        if let Poll::Ready(Some(completed)) = self.late.poll_join_next(cx) {
+            return Poll::Ready(Happened::CompletedLate(completed));
         }
         if let Poll::Ready((tickets, retried)) = poll(&mut self.retry, cx) {
             return Poll::Ready(Happened::Retried(tickets, retried));

@@ -52,10 +52,13 @@ use std::sync::Arc;
 /// # Guarantees
 ///
 /// - No message is acknowledged before its completion is durable in the store, or it was put aside, or had no id and was to be dropped.
+/// - What was handled is recorded, for as long as its lease is: a store that is away for less
+///   repeats nothing. Meanwhile the message is neither acknowledged nor tried again.
 /// - What is not acknowledged comes again, at the latest when the broker misses the acknowledgement: nothing is lost, whenever the run is dropped, or the process dies.
 /// - A handler runs once for each completed claim. It may run again if it has failed, if its lease had expired, if the process died before the completion
 ///   was durable, or if the store did not say whether it was; [`Delivery::token`] fences such a second run.
-/// - The lease of a message is renewed for as long as its handler runs.
+/// - The lease of a message is renewed for as long as its handler runs, and that is no longer than
+///   [`handler_timeout`](ConsumerBuilder::handler_timeout).
 /// - With [`Acks::Cumulative`](super::Acks::Cumulative), no acknowledgement overtakes an unfinished message of its partition. Messages of a partition are handled at the same time.
 /// - Of a partition that is revoked nothing new is handled. What is being handled may go on until the [deadline](ConsumerBuilder::drain); then it is dropped and
 ///   its claim released, for the next owner. Nothing of it is acknowledged after [`Source::released`]. A handler that blocks its thread cannot be dropped, and nobody waits for it
@@ -127,8 +130,9 @@ impl<E: std::error::Error + 'static> std::error::Error for ConsumerError<E> {
 }
 
 impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
-    /// Starts configuring a consumer: `id_of` takes the id of a message, a header or a field, say, or one made by [`ids`](super::ids). `None`, or a blank one, is
-    /// [missing](ConsumerBuilder::on_missing).
+    /// Starts configuring a consumer: `id_of` takes the id of a message, a header or a field, say, or
+    /// one made by [`ids`](super::ids). `None`, or a blank one, is
+    /// [missing](ConsumerBuilder::on_missing): so is that of a message that cannot be parsed.
     pub fn builder<I: AsRef<[u8]>>(
         engine: TieredDedup<S>,
         id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,

@@ -19,9 +19,9 @@ pub(super) enum Ended<S: Store> {
     /// It is handled, and its claim is to be completed.
     Done(Option<TieredClaim<S>>),
     /// It failed, and so did its claim.
-    Failed { why: String, panicked: bool, attempt: u32 },
+    Failed { why: String, how: How, attempt: u32 },
     /// It failed for the last time. The claim is held until the message is put aside.
-    Exhausted { why: String, panicked: bool, claim: Option<TieredClaim<S>> },
+    Exhausted { why: String, how: How, claim: Option<TieredClaim<S>> },
     /// It was not handled: all its attempts have begun before. The claim is held until it is put
     /// aside.
     Overdue { why: String, claim: Option<TieredClaim<S>> },
@@ -32,6 +32,14 @@ pub(super) enum Ended<S: Store> {
     Lost,
     /// It was told to stop, and the claim is released.
     Stopped,
+}
+
+/// How a handler failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    Failed,
+    Panicked,
+    TimedOut,
 }
 
 /// What is to be handled.
@@ -48,6 +56,8 @@ pub(super) struct Task<M> {
     pub(super) token: Token,
     pub(super) counting: Counting,
     pub(super) max_attempts: u32,
+    /// Of the handler.
+    pub(super) timeout: Duration,
     pub(super) back_off: BackOff,
     /// Whoever may be the one that has killed its process is at its last attempt alone.
     pub(super) alone: Arc<Semaphore>,
@@ -66,7 +76,7 @@ struct Progress {
 
 struct Failure {
     why: String,
-    panicked: bool,
+    how: How,
     attempt: u32,
     is_last: bool,
 }
@@ -113,7 +123,11 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
             return failed(failure, claim, task.back_off).await;
         }
         match worked {
-            Ok(Worked::Handled) => Ended::Done(claim),
+            Ok(Worked::Handled) => {
+                // Also if nobody takes this task's end any more, the work is not done again at once.
+                claim.iter_mut().for_each(TieredClaim::work_is_done);
+                Ended::Done(claim)
+            }
             Ok(Worked::Overdue(began)) => {
                 let max = task.max_attempts;
                 Ended::Overdue { why: format!("{began} of {max} attempts have begun, and none has handled it"), claim }
@@ -130,15 +144,15 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
 }
 
 async fn failed<S: Store>(failure: Failure, claim: Option<TieredClaim<S>>, back_off: BackOff) -> Ended<S> {
-    let Failure { why, panicked, attempt, is_last } = failure;
+    let Failure { why, how, attempt, is_last } = failure;
     if is_last {
-        return Ended::Exhausted { why, panicked, claim };
+        return Ended::Exhausted { why, how, claim };
     }
     if let Some(claim) = claim {
         // If that fails, the lease ends by itself, and the message comes again all the same.
         let _ = claim.fail(back_off.after(attempt)).await;
     }
-    Ended::Failed { why, panicked, attempt }
+    Ended::Failed { why, how, attempt }
 }
 
 async fn released<S: Store>(claim: Option<TieredClaim<S>>, ended: Ended<S>) -> Ended<S> {
@@ -162,15 +176,19 @@ impl<M: Send + Sync + 'static> Task<M> {
         progress.since = Some(since);
         // It is called where its panics are caught.
         let handling = self.counts.in_a_span(async move { (self.handler)(delivery).await }, attempt);
-        let handled = unwind::caught(handling).await;
+        // Dropped when its time is over, before anything else is done.
+        let handled = tokio::time::timeout(self.timeout, unwind::caught(handling)).await;
         progress.since = None;
         self.counts.meters.handled(since.elapsed());
-        let (why, panicked) = match handled {
-            Ok(Ok(())) => return Worked::Handled,
-            Ok(Err(why)) => (why, false),
-            Err(panic) => (format!("the handler panicked: {}", unwind::said(&*panic)), true),
+        let (why, how) = match handled {
+            Ok(Ok(Ok(()))) => return Worked::Handled,
+            Ok(Ok(Err(why))) => (why, How::Failed),
+            Ok(Err(panic)) => (format!("the handler panicked: {}", unwind::said(&*panic)), How::Panicked),
+            Err(_) => {
+                (format!("the handler was not done within {:?}: option `handler_timeout`", self.timeout), How::TimedOut)
+            }
         };
-        let failure = progress.failure.insert(Failure { why, panicked, attempt, is_last });
+        let failure = progress.failure.insert(Failure { why, how, attempt, is_last });
         if !is_last {
             failure.is_last = self.count_failed(progress.begun).await;
         }

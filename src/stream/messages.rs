@@ -26,8 +26,20 @@ pub(super) struct Message<M> {
     pub(super) is_busy: bool,
     /// Whether it may be acknowledged, perhaps after those before it.
     pub(super) is_done: bool,
+    pub(super) stage: Stage,
     /// Stops its handler; dropped, too.
     pub(super) stop: Option<oneshot::Sender<()>>,
+}
+
+/// How far a message has come, as its broker sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It is handled, or is to be.
+    Here,
+    /// Its work is done, or it is put aside, which is to be recorded.
+    Handled,
+    /// The broker is told that it is done, or gets it back.
+    Leaving,
 }
 
 /// All of them. One that is removed is let go of: whatever comes of what is under way for it is ignored.
@@ -125,6 +137,22 @@ impl<M> Messages<M> {
 
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.later.first().map(|(due, _)| *due)
+    }
+
+    /// It has come so far.
+    pub(super) fn is_at(&mut self, stage: Stage, ticket: Ticket) {
+        self.held.entry(ticket).and_modify(|held| held.stage = stage);
+    }
+
+    /// The number of those that are handled, or are to be.
+    pub(super) fn unhandled(&self) -> usize {
+        self.held.values().filter(|held| held.stage == Stage::Here).count()
+    }
+
+    /// Those that the broker is to leave alone.
+    pub(super) fn staying(&self) -> Vec<Arc<M>> {
+        let staying = self.held.values().filter(|held| held.stage != Stage::Leaving);
+        staying.map(|held| Arc::clone(&held.message)).collect()
     }
 
     pub(super) fn has_waiting(&self) -> bool {

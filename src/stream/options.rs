@@ -13,15 +13,16 @@ use std::time::Duration;
 /// What becomes of a message whose id is missing or blank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMissing {
-    /// The run ends with an error. The message is not acknowledged.
+    /// It is [put aside](super::Source::dead_letter), and acknowledged, unhandled.
     #[default]
-    Error,
+    DeadLetter,
     /// It is handled like one that nobody has claimed: a repetition is handled again.
     Pass,
     /// It is acknowledged, and not handled.
     Drop,
-    /// It is put aside.
-    DeadLetter,
+    /// The run ends with an error, and so does the next one, for as long as the broker delivers it
+    /// again: for streams where nothing may be left out. The message is not acknowledged.
+    Error,
 }
 
 /// Takes the id of a message.
@@ -37,6 +38,7 @@ pub(super) struct Options {
     pub(super) batch: usize,
     pub(super) max_unacknowledged: usize,
     pub(super) max_attempts: u32,
+    pub(super) handler_timeout: Duration,
     pub(super) back_off: BackOff,
     pub(super) drain: Duration,
     pub(super) scope_of: Option<ScopeOf>,
@@ -78,11 +80,12 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         let id_of = move |message: &M| id_of(message).map(|id| id.as_ref().to_vec());
         let options = Options {
             name: String::new(),
-            on_missing: OnMissing::Error,
+            on_missing: OnMissing::default(),
             max_in_flight: 64,
             batch: 256,
             max_unacknowledged: 1_024,
             max_attempts: 5,
+            handler_timeout: Duration::from_secs(600),
             back_off: BackOff { first: Duration::from_millis(500), max: Duration::from_secs(60) },
             drain: Duration::from_secs(10),
             scope_of: None,
@@ -101,7 +104,9 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         self.with(|options| options.name = name.into())
     }
 
-    /// What becomes of a message whose id is missing, or blank. Default: an error.
+    /// Sets what becomes of a message whose id is missing, or blank, or cannot be found, since the
+    /// message is not what it should be. Default: it is put aside. Either way it is
+    /// [counted](super::ConsumerStats::missing).
     pub fn on_missing(self, on_missing: OnMissing) -> Self {
         self.with(|options| options.on_missing = on_missing)
     }
@@ -116,7 +121,10 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         self.with(|options| options.batch = messages)
     }
 
-    /// How many messages may be received and not acknowledged: no more are received then. Default: 1,024.
+    /// Sets how many messages may be received and not acknowledged: no more are received then. They
+    /// are a consumer's own, so a slow one keeps so many from others. Where a broker delivers what
+    /// waits here to somebody else ([`keeps_received`](super::Source::keeps_received)), no more are
+    /// received than handlers are free. Default: 1,024.
     pub fn max_unacknowledged(self, messages: usize) -> Self {
         self.with(|options| options.max_unacknowledged = messages)
     }
@@ -141,6 +149,25 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// begins anew. [`forget`](crate::TieredDedup::forget) forgets it with the id.
     pub fn max_attempts(self, attempts: u32) -> Self {
         self.with(|options| options.max_attempts = attempts)
+    }
+
+    /// Sets how long a handler may take. Then it is dropped where it awaits, its attempt has failed,
+    /// which is [counted](super::ConsumerStats::timed_out), and the message is tried again or put
+    /// aside like any that fails. Default: 10 minutes.
+    ///
+    /// The lease is renewed, and the broker told that the message is worked on, for so long at most:
+    /// without a limit, a few handlers that hang would stop this consumer for ever, and no other one
+    /// would get their messages. It may be longer or shorter than the lease. The default is longer
+    /// than handlers of single messages take; as many as [`max_in_flight`](Self::max_in_flight) that
+    /// hang stop a consumer for so long, so say what yours need.
+    ///
+    /// A handler that blocks its thread cannot be dropped: nothing ends it, and its lease is not
+    /// renewed, so somebody else handles the message when that is over. Blocking work belongs on
+    /// [`spawn_blocking`](tokio::task::spawn_blocking), with a time-out of its own: the handler that
+    /// awaits it is dropped in time, but the work goes on, and may still have its effect.
+    /// [`Delivery::token`](super::Delivery::token) fences that.
+    pub fn handler_timeout(self, timeout: Duration) -> Self {
+        self.with(|options| options.handler_timeout = timeout)
     }
 
     /// After how long a message that has failed is tried again: twice as long each time, up to a limit. The limit holds for messages in progress elsewhere,
@@ -195,6 +222,8 @@ impl Options {
             expected,
         )?;
         check(self.max_attempts > 0, "max_attempts", &self.max_attempts, "at least 1")?;
+        let expected = "a duration of up to a year, not none";
+        check(sane(self.handler_timeout), "handler_timeout", &self.handler_timeout, expected)?;
         let BackOff { first, max } = self.back_off;
         let delays = sane(first) && sane(max) && first <= max;
         check(delays, "retry_delay", &(first, max), "two durations of up to a year, not none, the first not longer")?;

@@ -1,7 +1,7 @@
 //! What was received: each message gets its id, its partition, and a place in the queue.
 
 use super::consumer::ConsumerError;
-use super::messages::Message;
+use super::messages::{Message, Stage};
 use super::options::OnMissing;
 use super::order::Ticket;
 use super::run::Run;
@@ -10,7 +10,30 @@ use super::stats::Event;
 use crate::store::{Store, StoredId};
 use std::sync::Arc;
 
-impl<S: Store, Src: Source> Run<'_, S, Src> {
+impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
+    pub(super) fn begin_receiving(&mut self) {
+        if !self.is_receiving || self.calls.receive.is_some() {
+            return;
+        }
+        let (options, source) = (&self.consumer.options, self.source);
+        let mut room = options.max_unacknowledged.saturating_sub(self.messages.len()).min(options.batch);
+        if !self.keeps_received {
+            // Whatever waits here may be delivered to somebody else.
+            room = room.min(options.max_in_flight.saturating_sub(self.messages.unhandled()));
+        }
+        if room > 0 {
+            self.calls.receive = Some(Box::pin(async move {
+                loop {
+                    match source.receive(room).await {
+                        // Also where the broker does not wait at all, others get their turn.
+                        Ok(Some(messages)) if messages.is_empty() => tokio::task::yield_now().await,
+                        received => return received,
+                    }
+                }
+            }));
+        }
+    }
+
     pub(super) fn received(&mut self, received: Result<Option<Vec<Src::Message>>, Src::Error>) {
         let messages = match received {
             Ok(Some(messages)) => messages,
@@ -41,6 +64,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                 note: None,
                 is_busy: false,
                 is_done: false,
+                stage: Stage::Here,
                 stop: None,
             };
             let ticket = self.messages.insert(held);
@@ -54,6 +78,9 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
 
     fn missing(&mut self, ticket: Ticket) {
         self.count(Event::Missing, 1);
+        if let Some(held) = self.messages.get(ticket) {
+            self.consumer.counts.missing(&held.partition);
+        }
         match self.consumer.options.on_missing {
             OnMissing::Pass => self.messages.wait(ticket),
             OnMissing::Drop => self.done(ticket),

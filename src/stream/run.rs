@@ -1,18 +1,19 @@
 //! A run of a consumer: what follows from what has happened. Nothing is awaited here but the next thing to happen.
 
 use super::attempts::Attempts;
-use super::calls::{Calls, Completed, Dead, Happened, Told};
+use super::calls::{Calls, Dead, Happened};
 use super::consumer::{Consumer, ConsumerError};
 use super::delivery::Handler;
 use super::drains::Drains;
-use super::handle::{Ended, Task, Work};
-use super::messages::Messages;
+use super::extending::Heartbeat;
+use super::handle::{Task, Work};
+use super::messages::{Messages, Stage};
 use super::order::{Order, Ticket};
 use super::source::{Acks, Source};
 use super::stats::Event;
 use super::tally::Counting;
 use crate::store::{ErrorKind, Store, StoreError, StoredId};
-use crate::{ClaimError, TieredAttempt, TieredClaim};
+use crate::{TieredAttempt, TieredClaim};
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub(super) struct Run<'r, S: Store, Src: Source> {
     alone: Arc<Semaphore>,
     /// Whose handlers run.
     pub(super) tasks: HashMap<tokio::task::Id, Ticket>,
-    /// Handled, and to be completed.
+    /// Handled, and to be completed. Their work is done: dropping them releases none.
     pub(super) handled: Vec<(Ticket, TieredClaim<S>)>,
     /// To be given back to the broker.
     pub(super) retries: Vec<(Ticket, Duration)>,
@@ -48,6 +49,9 @@ pub(super) struct Run<'r, S: Store, Src: Source> {
     pub(super) drains: Drains,
     /// Whether there may be more to receive.
     pub(super) is_receiving: bool,
+    /// Whether more may be received than handlers are free.
+    pub(super) keeps_received: bool,
+    pub(super) heartbeat: Option<Heartbeat>,
     error: Option<ConsumerError<Src::Error>>,
 }
 
@@ -77,6 +81,8 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             store_failures: 0,
             drains: Drains::default(),
             is_receiving: true,
+            keeps_received: source.keeps_received(),
+            heartbeat: source.heartbeat().map(|every| Heartbeat::new(every, Instant::now())),
             error: None,
         }
     }
@@ -88,16 +94,24 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 return self.error.map_or(Ok(()), Err);
             }
             self.begin();
-            let until = [self.messages.next_due(), self.unflushed, self.drains.next_deadline()];
+            let until = [
+                self.messages.next_due(),
+                self.unflushed,
+                self.drains.next_deadline(),
+                self.completions_wait_until(),
+                self.next_heartbeat(),
+            ];
             match self.calls.next(until.into_iter().flatten().min()).await {
                 Happened::Shutdown => self.shut_down(),
                 Happened::Due => {}
                 Happened::Revoked(partitions) => self.revoke(partitions),
                 Happened::Released => self.drains.released(),
+                Happened::Extended(errors) => self.extended(errors),
                 Happened::Received(received) => self.received(received),
                 Happened::Claimed(tickets, attempts) => self.claimed(tickets, attempts),
                 Happened::Handled(handled) => self.ended(handled),
                 Happened::Completed(completed) => self.completed(completed),
+                Happened::CompletedLate(completed) => self.completed_late(completed),
                 Happened::Acknowledged(tickets, acknowledged) => self.acknowledged(tickets, acknowledged),
                 Happened::Retried(tickets, retried) => self.retried(tickets, retried),
                 Happened::DeadLettered(dead, put_aside) => self.dead_lettered(dead, put_aside),
@@ -107,7 +121,10 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     }
 
     fn is_over(&self) -> bool {
-        let all_done = self.messages.len() == 0 && self.calls.released.is_none() && self.drains.is_empty();
+        // Also what is done of messages that are somebody else's by now is recorded.
+        let all_recorded = self.handled.is_empty() && self.calls.complete.is_none() && self.calls.late.is_empty();
+        let all_done =
+            self.messages.len() == 0 && all_recorded && self.calls.released.is_none() && self.drains.is_empty();
         self.drains.is_shut_down() || (!self.is_receiving && all_done)
     }
 
@@ -144,7 +161,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
 
     /// A store that fails does so for all messages: they wait here, and no more are received when there are enough, since giving them back would empty the whole queue into
     /// retries.
-    fn store_failed(&mut self, ticket: Ticket, error: StoreError) {
+    pub(super) fn store_failed(&mut self, ticket: Ticket, error: StoreError) {
         self.count(Event::StoreError, 1);
         self.later(ticket, self.consumer.options.back_off.after(self.store_failures));
         if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Misconfigured) {
@@ -153,7 +170,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     }
 
     /// Counts calls of which nothing came.
-    fn store_answered(&mut self, has_answered: bool) {
+    pub(super) fn store_answered(&mut self, has_answered: bool) {
         self.store_failures = if has_answered { 0 } else { self.store_failures.saturating_add(1) };
     }
 
@@ -180,6 +197,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             token: claim.as_ref().map_or(crate::Token::from_u64(0), TieredClaim::token),
             counting,
             max_attempts: options.max_attempts,
+            timeout: options.handler_timeout,
             back_off: options.back_off,
             alone: Arc::clone(&self.alone),
             counts: Arc::clone(&self.consumer.counts),
@@ -188,138 +206,11 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         self.tasks.insert(self.calls.handlers.spawn(work.run()).id(), ticket);
     }
 
-    fn ended(&mut self, ended: Result<(tokio::task::Id, Ended<S>), tokio::task::JoinError>) {
-        let (task, ended) = match ended {
-            Ok((task, ended)) => (task, ended),
-            // What the handler holds has panicked while it was dropped.
-            Err(error) => {
-                (error.id(), Ended::Failed { why: error.to_string(), panicked: error.is_panic(), attempt: 1 })
-            }
-        };
-        let Some(ticket) = self.tasks.remove(&task) else { return };
-        let Some(held) = self.messages.get_mut(ticket) else {
-            // Too late to be acknowledged. If the claim is still good, what was done is recorded, so that the next owner does not do it again.
-            if let Ended::Done(Some(claim)) = ended {
-                self.handled.push((ticket, claim));
-            }
-            return;
-        };
-        held.stop = None;
-        match ended {
-            Ended::Done(claim) => {
-                self.count(Event::Handled, 1);
-                match claim {
-                    Some(claim) => self.handled.push((ticket, claim)),
-                    None => self.done(ticket),
-                }
-            }
-            Ended::Failed { why, panicked, attempt } => {
-                self.consumer.counts.failed(&why, false);
-                self.failed(ticket, panicked);
-                self.again(ticket, self.consumer.options.back_off.after(attempt));
-            }
-            Ended::Exhausted { why, panicked, claim } => {
-                self.consumer.counts.failed(&why, true);
-                self.failed(ticket, panicked);
-                self.put_aside((ticket, why, claim));
-            }
-            Ended::Overdue { why, claim } => {
-                self.consumer.counts.failed(&why, true);
-                self.put_aside((ticket, why, claim));
-            }
-            Ended::Uncounted(error) => self.store_failed(ticket, error),
-            Ended::Lost => {
-                self.count(Event::Lost, 1);
-                self.again(ticket, self.consumer.options.back_off.first);
-            }
-            Ended::Stopped => {
-                self.count(Event::Abandoned, 1);
-                self.give_back(ticket);
-            }
-        }
-    }
-
-    fn failed(&mut self, ticket: Ticket, panicked: bool) {
-        self.count(Event::Failed, 1);
-        self.count(Event::Panicked, usize::from(panicked));
-        let Some(held) = self.messages.get_mut(ticket) else { return };
-        held.failures = held.failures.saturating_add(1);
-        if let Some(id) = &held.id
-            && held.counts_here
-            && self.acks == Acks::Each
-        {
-            self.attempts.failed(StoredId::new(id));
-        }
-    }
-
-    fn completed(&mut self, completed: Vec<Completed>) {
-        self.store_answered(completed.iter().any(|(.., completed)| !matches!(completed, Err(ClaimError::Store(_)))));
-        for (ticket, is_verified, completed) in completed {
-            if self.messages.get(ticket).is_none() {
-                continue;
-            }
-            match completed {
-                Ok(()) => self.done(ticket),
-                Err(ClaimError::LostLease(_)) => {
-                    self.count(Event::Lost, 1);
-                    self.again(ticket, self.consumer.options.back_off.first);
-                }
-                Err(ClaimError::Store(error)) if !is_verified && error.kind().is_transient() => {
-                    self.count(Event::Unrecorded, 1);
-                    self.done(ticket);
-                }
-                Err(ClaimError::Store(error)) => self.store_failed(ticket, error),
-            }
-        }
-    }
-
-    fn acknowledged(&mut self, tickets: Vec<Ticket>, acknowledged: Result<Told<Src>, StoreError>) {
-        match acknowledged {
-            Ok(Ok(())) => {
-                let known = tickets.into_iter().filter_map(|ticket| self.messages.remove(ticket)).count();
-                self.count(Event::Acknowledged, known);
-            }
-            Ok(Err(error)) => {
-                tickets.into_iter().for_each(|ticket| drop(self.messages.remove(ticket)));
-                self.fail(ConsumerError::Source(error));
-            }
-            Err(error) => {
-                self.count(Event::StoreError, 1);
-                self.order.again(tickets);
-                self.unflushed = Some(Instant::now() + self.consumer.options.back_off.first);
-                if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Misconfigured) {
-                    self.fail(ConsumerError::Store(error));
-                }
-            }
-        }
-    }
-
-    fn retried(&mut self, tickets: Vec<Ticket>, retried: Told<Src>) {
-        tickets.into_iter().for_each(|ticket| drop(self.messages.remove(ticket)));
-        if let Err(error) = retried {
-            self.fail(ConsumerError::Source(error));
-        }
-    }
-
-    fn dead_lettered(&mut self, dead: Vec<Dead<S>>, put_aside: Told<Src>) {
-        if let Err(error) = put_aside {
-            // Some may have been put aside; all come again.
-            dead.iter().for_each(|(ticket, ..)| drop(self.messages.remove(*ticket)));
-            return self.fail(ConsumerError::Source(error));
-        }
-        for (ticket, _, claim) in dead {
-            self.count(Event::DeadLettered, 1);
-            match claim {
-                Some(claim) => self.handled.push((ticket, claim)),
-                None => self.done(ticket),
-            }
-        }
-    }
-
     /// It need not be handled again.
     pub(super) fn done(&mut self, ticket: Ticket) {
         let Some(held) = self.messages.get_mut(ticket) else { return };
         held.is_done = true;
+        held.stage = Stage::Handled;
         if let Some(id) = &held.id {
             self.attempts.forget(&StoredId::new(id));
         }
@@ -330,20 +221,25 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
 
     pub(super) fn put_aside(&mut self, dead: Dead<S>) {
         self.set_busy(dead.0, true);
+        self.messages.is_at(Stage::Handled, dead.0);
         self.dead.push(dead);
     }
 
     /// It is to be tried again, after so long: by the broker, if that takes it back.
-    fn again(&mut self, ticket: Ticket, after: Duration) {
+    pub(super) fn again(&mut self, ticket: Ticket, after: Duration) {
         self.count(Event::Retried, 1);
         match self.acks {
-            Acks::Each => {
-                self.messages.rest(ticket);
-                self.set_busy(ticket, true);
-                self.retries.push((ticket, after));
-            }
+            Acks::Each => self.leave(ticket, after),
             Acks::Cumulative => self.later(ticket, after),
         }
+    }
+
+    /// The broker takes it back.
+    fn leave(&mut self, ticket: Ticket, after: Duration) {
+        self.messages.rest(ticket);
+        self.set_busy(ticket, true);
+        self.messages.is_at(Stage::Leaving, ticket);
+        self.retries.push((ticket, after));
     }
 
     /// It is to be tried again here, after so long.
@@ -351,18 +247,17 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         let Some(held) = self.messages.get(ticket) else { return };
         match self.drains.covers(&held.partition) {
             true => self.give_back(ticket),
-            false => self.messages.wait_until(Instant::now() + after, ticket),
+            false => {
+                self.messages.is_at(Stage::Here, ticket);
+                self.messages.wait_until(Instant::now() + after, ticket);
+            }
         }
     }
 
     /// It was not handled, and will not be here.
     pub(super) fn give_back(&mut self, ticket: Ticket) {
         match self.acks {
-            Acks::Each if self.drains.is_shutting_down() => {
-                self.messages.rest(ticket);
-                self.set_busy(ticket, true);
-                self.retries.push((ticket, Duration::ZERO));
-            }
+            Acks::Each if self.drains.is_shutting_down() => self.leave(ticket, Duration::ZERO),
             // Whoever has the partition next gets it.
             _ => drop(self.messages.remove(ticket)),
         }

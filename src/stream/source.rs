@@ -95,6 +95,10 @@ pub trait Source: Send + Sync {
 
     /// The next messages, at most `max`; none at all if the broker has waited for some in vain: it is asked again at once. `None`: there will be no more.
     ///
+    /// One that cannot be decoded is a message all the same: what cannot be read is kept as it came,
+    /// has no id, and is [put aside](super::ConsumerBuilder::on_missing). An error would end the run,
+    /// and those that were received with it would come again, with it, at each start.
+    ///
     /// The call is not dropped before it has answered, except when the consumer stops (a shutdown, an error): what it has taken from the broker
     /// by then counts as received and not acknowledged.
     fn receive(&self, max: usize) -> impl Future<Output = Result<Option<Vec<Self::Message>>, Self::Error>> + Send;
@@ -143,6 +147,46 @@ pub trait Source: Send + Sync {
     fn deliveries(&self, message: &Self::Message) -> Option<u32> {
         let _ = message;
         None
+    }
+
+    /// Returns how often the broker is to be [told](Source::extend) that messages are still worked on.
+    /// Default: never.
+    ///
+    /// A third of the time for which the broker leaves a message alone is often enough, also if it
+    /// is not told once.
+    fn heartbeat(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Tells the broker that these wait here, or are handled, or recorded: it is not to deliver them
+    /// to others yet. Amazon SQS changes their visibility, JetStream takes it for progress. Default:
+    /// nothing.
+    ///
+    /// It is called at every [heartbeat](Source::heartbeat) for all messages that are neither being
+    /// acknowledged nor given back, in batches, and dropped if it has not answered when the next one
+    /// is due. A message may be acknowledged or given back while this call is under way: what comes
+    /// too late is not to be an error.
+    ///
+    /// # Errors
+    ///
+    /// They are [counted](super::ConsumerStats::unextended), and do not end the run: a message that
+    /// is delivered to somebody else all the same is in progress there.
+    fn extend(&self, messages: &[Arc<Self::Message>]) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        let _ = messages;
+        std::future::ready(Ok(()))
+    }
+
+    /// Returns true if what was received is this consumer's until it is acknowledged or given back,
+    /// however long it waits here. Default: with [`Acks::Cumulative`], or if there is a
+    /// [heartbeat](Source::heartbeat).
+    ///
+    /// Then messages are received before there is a handler for them, up to
+    /// [`max_unacknowledged`](super::ConsumerBuilder::max_unacknowledged). Otherwise no more are
+    /// received than handlers are free, since whatever waits may be delivered to somebody else
+    /// meanwhile, again and again. That costs a round trip to the broker between two messages of a
+    /// handler. RabbitMQ, say, takes nothing away as long as its channel is open.
+    fn keeps_received(&self) -> bool {
+        self.acks() == Acks::Cumulative || self.heartbeat().is_some()
     }
 
     /// Waits until partitions are taken away from this consumer, and says which. Default: never.

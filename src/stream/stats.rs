@@ -1,6 +1,7 @@
 //! What a consumer counts.
 
 use super::meters::ConsumerMeters;
+use super::source::Partition;
 use crate::sync::{Ordering, StdAtomicU64};
 
 /// What can happen to a message.
@@ -12,6 +13,7 @@ pub(super) enum Event {
     InProgress,
     Failed,
     Panicked,
+    TimedOut,
     Lost,
     Refused,
     StoreError,
@@ -21,10 +23,11 @@ pub(super) enum Event {
     DeadLettered,
     Acknowledged,
     Abandoned,
+    Unextended,
 }
 
 impl Event {
-    pub(super) const ALL: [Event; 15] = {
+    pub(super) const ALL: [Event; 17] = {
         use Event::*;
         [
             Received,
@@ -33,6 +36,7 @@ impl Event {
             InProgress,
             Failed,
             Panicked,
+            TimedOut,
             Lost,
             Refused,
             StoreError,
@@ -42,6 +46,7 @@ impl Event {
             DeadLettered,
             Acknowledged,
             Abandoned,
+            Unextended,
         ]
     };
 
@@ -55,6 +60,7 @@ impl Event {
             Event::InProgress => "in_progress",
             Event::Failed => "failed",
             Event::Panicked => "panicked",
+            Event::TimedOut => "timed_out",
             Event::Lost => "lost",
             Event::Refused => "refused",
             Event::StoreError => "store_error",
@@ -64,6 +70,7 @@ impl Event {
             Event::DeadLettered => "dead_lettered",
             Event::Acknowledged => "acknowledged",
             Event::Abandoned => "abandoned",
+            Event::Unextended => "unextended",
         }
     }
 }
@@ -107,6 +114,20 @@ impl Counts {
         let _ = (why, is_last);
     }
 
+    /// The broker could not be told that messages are still worked on.
+    pub(super) fn not_extended(&self, why: &str) {
+        #[cfg(feature = "tracing")]
+        tracing::warn!(consumer = self.consumer, why, "the broker could not be told that messages are still worked on");
+        let _ = why;
+    }
+
+    /// A message has no id.
+    pub(super) fn missing(&self, partition: &Partition) {
+        #[cfg(feature = "tracing")]
+        tracing::warn!(consumer = self.consumer, %partition, "a message has no id, or a blank one");
+        let _ = partition;
+    }
+
     pub(super) fn add(&self, event: Event, n: usize) {
         // Relaxed: counters order nothing.
         self.events[event as usize].fetch_add(n as u64, Ordering::Relaxed);
@@ -122,6 +143,7 @@ impl Counts {
             in_progress: of(Event::InProgress),
             failed: of(Event::Failed),
             panicked: of(Event::Panicked),
+            timed_out: of(Event::TimedOut),
             lost: of(Event::Lost),
             refused: of(Event::Refused),
             store_errors: of(Event::StoreError),
@@ -131,6 +153,7 @@ impl Counts {
             dead_lettered: of(Event::DeadLettered),
             acknowledged: of(Event::Acknowledged),
             abandoned: of(Event::Abandoned),
+            unextended: of(Event::Unextended),
         }
     }
 }
@@ -147,10 +170,13 @@ pub struct ConsumerStats {
     pub duplicates: u64,
     /// Messages whose id somebody else was at.
     pub in_progress: u64,
-    /// Handlers that failed, panics included.
+    /// Handlers that failed, panics and time-outs included.
     pub failed: u64,
     /// Handlers that panicked.
     pub panicked: u64,
+    /// Handlers that were dropped, since they were not done within
+    /// [`handler_timeout`](super::ConsumerBuilder::handler_timeout).
+    pub timed_out: u64,
     /// Claims whose lease had expired before they were completed.
     pub lost: u64,
     /// Claims that were refused: another fingerprint, or too many in flight.
@@ -159,7 +185,7 @@ pub struct ConsumerStats {
     pub store_errors: u64,
     /// Messages admitted and handled whose completion could not be recorded, and that were acknowledged all the same.
     pub unrecorded: u64,
-    /// Messages without an id.
+    /// Messages without an id, or with a blank one. By default they are put aside.
     pub missing: u64,
     /// Messages that were given back to the broker, or wait here, to be tried again.
     pub retried: u64,
@@ -169,4 +195,6 @@ pub struct ConsumerStats {
     pub acknowledged: u64,
     /// Messages whose handling was stopped by a deadline.
     pub abandoned: u64,
+    /// Calls of [`Source::extend`](super::Source::extend) that failed, or took too long.
+    pub unextended: u64,
 }

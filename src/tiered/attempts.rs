@@ -1,14 +1,14 @@
 //! Claims of an engine: what memory and store say, and what the policy makes of it.
 
-use super::claim::{ClaimError, Done, TieredClaimOptions};
+use super::claim::{Done, TieredClaimOptions};
 use super::engine::{Engine, Name};
 use super::holder::{Attempt, Holder, Where};
 use super::inner::Ownership;
-use super::operation::{Claims, Completions};
+use super::operation::Claims;
 use crate::claims::Tried;
 use crate::digest::Digest;
 use crate::store::erased::Answering;
-use crate::store::{ClaimRequest, Claimed, Completed, ErrorKind, Fingerprint, Known, RecordKey, StoreError};
+use crate::store::{ClaimRequest, Claimed, Completed, Fingerprint, Known, RecordKey, StoreError};
 use crate::{OnStoreError, Outcome, Tier, Verdict};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -74,37 +74,6 @@ impl Engine {
                 Ownership::Exclusive => self.answers_exclusive(&names, &options).await,
             };
             names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
-        })
-    }
-
-    pub(super) fn complete_batch(&self, claims: Vec<Holder>) -> Answering<'_, Vec<Result<(), ClaimError>>> {
-        Box::pin(async move {
-            let mut ended: Vec<Option<Result<(), ClaimError>>> = Vec::new();
-            let (mut together, mut apart) = (Vec::new(), Vec::new());
-            for (place, mut claim) in claims.into_iter().enumerate() {
-                ended.push(None);
-                match claim.close_if_in_store(&self.inner, &self.policy) {
-                    true => together.push((place, claim)),
-                    false => apart.push((place, claim)),
-                }
-            }
-            let completions = together.iter().map(|(_, claim)| claim.completion(None)).collect();
-            let together_ended = self.inner.ask::<Completions>(&self.policy.memory, completions);
-            let mut tasks = tokio::task::JoinSet::new();
-            for (place, claim) in apart {
-                tasks.spawn_on(async move { (place, claim.complete(None).await) }, &self.inner.runtime);
-            }
-            for ((place, claim), held) in together.iter().zip(together_ended.await) {
-                ended[*place] = Some(claim.completed_with_others(held));
-            }
-            while let Some(Ok((place, end))) = tasks.join_next().await {
-                ended[place] = Some(end);
-            }
-            let unknown = || {
-                let ended = "the runtime that completes claims has ended";
-                Err(ClaimError::Store(StoreError::new(ErrorKind::Unavailable, "hapax", ended)))
-            };
-            ended.into_iter().map(|end| end.unwrap_or_else(unknown)).collect()
         })
     }
 

@@ -1,5 +1,6 @@
 //! Claims of an asynchronous engine, as their holders see them.
 
+use super::completing::NotCompleted;
 use super::holder::{Attempt, Holder};
 use crate::store::{Fingerprint, Store, StoreError};
 use crate::{LostLease, Token, Verdict};
@@ -130,6 +131,7 @@ impl std::error::Error for ClaimError {
 
 /// An id that is the caller's to handle. Dropping it releases it; if more are dropped at a time than may
 /// [wait](crate::TieredBuilder::max_waiting), or the store cannot be asked, the rest end with their leases.
+/// One that was to be completed is not released: see [`NotCompleted`].
 ///
 /// ```
 /// use hapax::{TieredAttempt, TieredDedup, store::InMemoryStore};
@@ -177,13 +179,22 @@ impl<S: Store> TieredClaim<S> {
         self.holder.is_verified()
     }
 
-    /// The work is done: the id is a duplicate from now on, for its retention.
+    /// Records that the work is done: the id is a duplicate from now on, for its retention.
+    ///
+    /// While the store cannot be asked, it is asked again, after 10 ms, then 20 ms, and so on up to
+    /// a second, and the lease is renewed, for as long as a lease is: an outage that is shorter than
+    /// what is left of the lease changes nothing. Whoever cannot wait drops the future. The work is
+    /// not released then either: its lease ends.
+    ///
+    /// A claim that nobody has [verified](Self::is_verified) has no lease, and is not tried again
+    /// here.
     ///
     /// # Errors
     ///
-    /// [`ClaimError`]. What the work did, it may then do twice.
-    pub async fn complete(self) -> Result<(), ClaimError> {
-        self.holder.complete(None).await
+    /// [`NotCompleted`], which has the claim and [`ClaimError`]. It was lost, or the store was away
+    /// for a whole lease, or cannot do it: what the work did, it may then do twice.
+    pub async fn complete(self) -> Result<(), NotCompleted<S>> {
+        self.holder.complete(None).await.map_err(NotCompleted::of)
     }
 
     /// The same, and a result is kept with it, for those who [want it](TieredClaimOptions::wants_result).
@@ -191,8 +202,8 @@ impl<S: Store> TieredClaim<S> {
     /// # Errors
     ///
     /// As [`complete`](TieredClaim::complete).
-    pub async fn complete_with(self, result: impl Into<Vec<u8>>) -> Result<(), ClaimError> {
-        self.holder.complete(Some(result.into())).await
+    pub async fn complete_with(self, result: impl Into<Vec<u8>>) -> Result<(), NotCompleted<S>> {
+        self.holder.complete(Some(result.into())).await.map_err(NotCompleted::of)
     }
 
     /// The work was not done: the next delivery gets the id.
@@ -227,6 +238,12 @@ impl<S: Store> TieredClaim<S> {
     #[cfg(feature = "stream")]
     pub(crate) fn note(&self) -> Option<super::note::Note> {
         self.holder.note()
+    }
+
+    /// Says that its work is done: dropping it does not release it any more.
+    #[cfg(any(feature = "http", feature = "stream"))]
+    pub(crate) fn work_is_done(&mut self) {
+        self.holder.work_is_done();
     }
 
     /// Renews it every third of its lease, until it is lost.

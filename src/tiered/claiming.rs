@@ -1,6 +1,7 @@
 //! Claims as users of an asynchronous engine see them.
 
-use super::claim::{ClaimError, Done, TieredAttempt, TieredClaim, TieredClaimOptions};
+use super::claim::{Done, TieredAttempt, TieredClaim, TieredClaimOptions};
+use super::completing::NotCompleted;
 use super::dedup::TieredDedup;
 #[cfg(feature = "stream")]
 use super::engine::Name;
@@ -27,37 +28,48 @@ pub enum TieredOnce<T> {
 }
 
 /// Why [`TieredDedup::once`] did not complete.
-#[derive(Clone, Debug)]
-pub enum TieredOnceError<T, E> {
+pub enum TieredOnceError<S: Store, T, E> {
     /// The id could not be claimed. The work was not begun.
     Claim(StoreError),
     /// The work failed. The id was released: the next delivery is handled.
     Work(E),
-    /// The work was done, but that could not be recorded.
+    /// The work was done, but that could not be recorded for as long as a lease is.
     Complete {
         /// What the work came to.
         output: T,
-        /// Why it was not recorded.
-        error: ClaimError,
+        /// Why it was not recorded, and the claim, which may be tried again.
+        error: NotCompleted<S>,
     },
 }
 
-impl<T, E: fmt::Display> fmt::Display for TieredOnceError<T, E> {
+impl<S: Store, T: fmt::Debug, E: fmt::Debug> fmt::Debug for TieredOnceError<S, T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TieredOnceError::Claim(error) => write!(f, "the id could not be claimed: {error}"),
-            TieredOnceError::Work(error) => write!(f, "the work failed, and its id was released: {error}"),
-            TieredOnceError::Complete { error, .. } => write!(f, "the work was done, but not recorded: {error}"),
+            TieredOnceError::Claim(error) => f.debug_tuple("Claim").field(error).finish(),
+            TieredOnceError::Work(error) => f.debug_tuple("Work").field(error).finish(),
+            TieredOnceError::Complete { output, error } => {
+                f.debug_struct("Complete").field("output", output).field("error", error).finish()
+            }
         }
     }
 }
 
-impl<T: fmt::Debug, E: std::error::Error + 'static> std::error::Error for TieredOnceError<T, E> {
+impl<S: Store, T, E: fmt::Display> fmt::Display for TieredOnceError<S, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TieredOnceError::Claim(error) => write!(f, "the id could not be claimed: {error}"),
+            TieredOnceError::Work(error) => write!(f, "the work failed, and its id was released: {error}"),
+            TieredOnceError::Complete { error, .. } => error.fmt(f),
+        }
+    }
+}
+
+impl<S: Store, T: fmt::Debug, E: std::error::Error + 'static> std::error::Error for TieredOnceError<S, T, E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             TieredOnceError::Claim(error) => Some(error),
             TieredOnceError::Work(error) => Some(error),
-            TieredOnceError::Complete { error, .. } => Some(error),
+            TieredOnceError::Complete { error, .. } => Some(error.error()),
         }
     }
 }
@@ -137,20 +149,30 @@ impl<S: Store> TieredDedup<S> {
         self.engine.claim_named(names).await.into_iter().map(|it| it.map(TieredAttempt::of)).collect()
     }
 
-    /// Completes many claims, in order.
+    /// Completes many claims, in order, each as [`complete`](TieredClaim::complete) does: what the
+    /// store could not do is tried again, without the others, for as long as its lease is, and the
+    /// answers are there when the last one is.
     ///
     /// If `claims` panics, what it has given until then is completed first; the rest is dropped.
     pub async fn complete_batch(
         &self,
         claims: impl IntoIterator<Item = TieredClaim<S>>,
-    ) -> Vec<Result<(), ClaimError>> {
+    ) -> Vec<Result<(), NotCompleted<S>>> {
         let mut holders = Vec::new();
         // Their work is done: to release them, as dropping does, would have it done again.
         let take = AssertUnwindSafe(|| claims.into_iter().for_each(|claim| holders.push(claim.holder())));
         let taken = catch_unwind(take);
-        let ended = self.engine.complete_batch(holders).await;
+        let ended = self.engine.complete_batch(holders, true).await;
         taken.unwrap_or_else(|panic| resume_unwind(panic));
-        ended
+        ended.into_iter().map(|completed| completed.map_err(NotCompleted::of)).collect()
+    }
+
+    /// The same for those who try again themselves.
+    #[cfg(feature = "stream")]
+    pub(crate) async fn complete_batch_once(&self, claims: Vec<TieredClaim<S>>) -> Vec<Result<(), NotCompleted<S>>> {
+        let holders = claims.into_iter().map(TieredClaim::holder).collect();
+        let ended = self.engine.complete_batch(holders, false).await;
+        ended.into_iter().map(|completed| completed.map_err(NotCompleted::of)).collect()
     }
 
     /// Claims an id, does the work, and completes the claim; releases it if the work fails, panics or is dropped.
@@ -170,7 +192,8 @@ impl<S: Store> TieredDedup<S> {
     /// ```
     ///
     /// The work gets the fencing token for its own writes. It should take less than the lease; where it may not, use
-    /// [`claim`](TieredDedup::claim), and renew.
+    /// [`claim`](TieredDedup::claim), and renew. Its completion is tried for as long as the lease is,
+    /// as that of a [claim](TieredClaim::complete).
     ///
     /// # Errors
     ///
@@ -179,7 +202,7 @@ impl<S: Store> TieredDedup<S> {
         &self,
         id: impl AsRef<[u8]>,
         work: impl FnOnce(Token) -> F,
-    ) -> Result<TieredOnce<T>, TieredOnceError<T, E>>
+    ) -> Result<TieredOnce<T>, TieredOnceError<S, T, E>>
     where
         F: Future<Output = Result<T, E>>,
     {

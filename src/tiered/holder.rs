@@ -1,6 +1,7 @@
 //! Who holds an id: a claim, whatever its store, and how it ends.
 
 use super::claim::{ClaimError, Done, TieredClaimOptions};
+use super::completing::{Patience, Unfinished};
 use super::engine::{Engine, Name, PolicyState};
 use super::inner::Inner;
 #[cfg(feature = "stream")]
@@ -33,7 +34,20 @@ pub(super) struct Holder {
     lease: Duration,
     pub(super) held: Where,
     begun: Instant,
-    open: bool,
+    /// Since when its lease runs, at the latest.
+    renewed: tokio::time::Instant,
+    state: State,
+}
+
+/// The point that a claim has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Dropping it releases it.
+    Held,
+    /// Its work is done, and nobody knows that it is recorded. Dropping it leaves it to its lease: to
+    /// release it would have the work done again at once.
+    Done,
+    Ended,
 }
 
 /// Where a claim is held.
@@ -60,7 +74,8 @@ impl Holder {
             lease: options.lease.unwrap_or(engine.policy.lease),
             held,
             begun: Instant::now(),
-            open: true,
+            renewed: tokio::time::Instant::now(),
+            state: State::Held,
         }
     }
 
@@ -83,13 +98,81 @@ impl Holder {
         self.is_verified().then(|| Note::new(&self.inner, &self.policy, &self.key))
     }
 
-    pub(super) fn complete(mut self, result: Option<Vec<u8>>) -> Answering<'static, Result<(), ClaimError>> {
+    /// Completes it, for as long as a lease is; see [`Patience`].
+    pub(super) fn complete(mut self, result: Option<Vec<u8>>) -> Answering<'static, Result<(), Box<Unfinished>>> {
         Box::pin(async move {
-            // From here on the work is done: a caller that is dropped must not release the id, or the work would be done again at once.
-            self.open = false;
-            let completed = self.try_to_complete(result).await;
-            self.counted(End::Completed, completed)
+            self.work_is_done();
+            let mut patience = Patience::new(tokio::time::Instant::now(), self.lease);
+            loop {
+                let completed = self.try_to_complete(result.clone()).await;
+                let Some(pause) = self.pause(&completed, &mut patience, self.inner.random()) else {
+                    return self.completed(completed, result);
+                };
+                // Before the pause: a store that has come back in the meantime is told at once.
+                if self.is_to_be_renewed() {
+                    // Only the completion says whether the claim was lost: one whose answer was
+                    // lost has ended it.
+                    let _ = self.renew(self.lease).await;
+                }
+                tokio::time::sleep(pause).await;
+            }
         })
+    }
+
+    /// Completes it, if that can be done at once.
+    pub(super) fn complete_once(mut self) -> Answering<'static, Result<(), Box<Unfinished>>> {
+        Box::pin(async move {
+            self.work_is_done();
+            let completed = self.try_to_complete(None).await;
+            self.completed(completed, None)
+        })
+    }
+
+    /// From here on a caller that is dropped does not release the id.
+    pub(super) fn work_is_done(&mut self) {
+        if self.state == State::Held {
+            self.state = State::Done;
+        }
+    }
+
+    /// The pause before its completion is tried again, if that may help.
+    pub(super) fn pause(
+        &self,
+        completed: &Result<(), ClaimError>,
+        patience: &mut Patience,
+        random: u64,
+    ) -> Option<Duration> {
+        let Err(ClaimError::Store(error)) = completed else { return None };
+        // One that nobody has verified has no lease that could be lost.
+        let may_help =
+            error.kind().is_transient() && self.is_verified() && !self.inner.lane::<Completions>().is_closed();
+        if may_help { patience.pause(tokio::time::Instant::now(), random) } else { None }
+    }
+
+    /// Returns true if the store is to be told that the lease goes on while its completion is tried.
+    pub(super) fn is_to_be_renewed(&self) -> bool {
+        matches!(self.held, Where::Store { .. }) && self.renewed.elapsed() >= self.lease / 3
+    }
+
+    /// It is done, or the caller gets it back.
+    pub(super) fn completed(
+        mut self,
+        completed: Result<(), ClaimError>,
+        result: Option<Vec<u8>>,
+    ) -> Result<(), Box<Unfinished>> {
+        // What the store could not say is counted when nobody tries any more.
+        if !matches!(completed, Err(ClaimError::Store(_))) {
+            self.end(End::Completed, &completed);
+        }
+        completed.map_err(|error| Box::new(Unfinished { holder: self, result, error }))
+    }
+
+    /// It has ended so, which is counted once.
+    fn end(&mut self, end: End, ended: &Result<(), ClaimError>) {
+        if self.state != State::Ended {
+            self.state = State::Ended;
+            self.count(end.of(ended));
+        }
     }
 
     async fn try_to_complete(&self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
@@ -113,23 +196,24 @@ impl Holder {
         }
     }
 
-    /// Counts how it ended.
-    fn counted(&self, end: End, ended: Result<(), ClaimError>) -> Result<(), ClaimError> {
+    fn count(&self, end: End) {
         // What is not the caller's in a shadow was no claim.
         if !matches!(self.held, Where::Shadow) {
-            self.policy.verdicts.ended(end.of(&ended), self.begun.elapsed());
+            self.policy.verdicts.ended(end, self.begun.elapsed());
         }
-        ended
     }
 
     /// What the store is asked for to complete it.
     pub(super) fn completion(&self, result: Option<Vec<u8>>) -> (Completion, Digest) {
+        (Completion { hold: self.hold(), retention: self.policy.retention, result }, self.id)
+    }
+
+    fn hold(&self) -> Hold {
         let token = match self.held {
             Where::Store { token } | Where::Here { token } => token,
             Where::Admitted | Where::Shadow => 0,
         };
-        let hold = Hold { key: self.key.clone(), token };
-        (Completion { hold, retention: self.policy.retention, result }, self.id)
+        Hold { key: self.key.clone(), token }
     }
 
     async fn record(&self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
@@ -140,31 +224,32 @@ impl Holder {
 
     pub(super) fn release(mut self) -> Answering<'static, Result<(), ClaimError>> {
         Box::pin(async move {
-            self.open = false;
+            self.state = State::Ended;
             let released = match self.held {
                 Where::Admitted | Where::Shadow => Ok(()),
                 Where::Here { token } => self.check_held(self.policy.memory.release(self.id, token)),
-                Where::Store { token } => {
-                    let hold = Hold { key: self.key.clone(), token };
-                    self.held(self.inner.ask_one::<Releases>(&self.policy.memory, hold, self.id).await)
+                Where::Store { .. } => {
+                    self.held(self.inner.ask_one::<Releases>(&self.policy.memory, self.hold(), self.id).await)
                 }
             };
-            self.counted(End::Released, released)
+            self.count(End::Released.of(&released));
+            released
         })
     }
 
     pub(super) fn fail(mut self, retry_after: Duration) -> Answering<'static, Result<(), ClaimError>> {
         Box::pin(async move {
-            self.open = false;
+            self.state = State::Ended;
             let failed = match self.held {
                 Where::Admitted | Where::Shadow => Ok(()),
                 Where::Here { token } => self.check_held(self.policy.memory.extend(self.id, token, retry_after, true)),
-                Where::Store { token } => {
-                    let failure = Failure { hold: Hold { key: self.key.clone(), token }, retry_after };
+                Where::Store { .. } => {
+                    let failure = Failure { hold: self.hold(), retry_after };
                     self.held(self.inner.ask_one::<Failures>(&self.policy.memory, failure, self.id).await)
                 }
             };
-            self.counted(End::Failed, failed)
+            self.count(End::Failed.of(&failed));
+            failed
         })
     }
 
@@ -174,14 +259,35 @@ impl Holder {
             let renewed = match self.held {
                 Where::Admitted | Where::Shadow => return Ok(()),
                 Where::Here { token } => self.check_held(self.policy.memory.extend(self.id, token, lease, false)),
-                Where::Store { token } => {
-                    let renewal = Renewal { hold: Hold { key: self.key.clone(), token }, lease };
-                    self.held(self.inner.ask_one::<Renewals>(&self.policy.memory, renewal, self.id).await)
+                Where::Store { .. } => {
+                    let (renewal, id) = self.renewal();
+                    let asked_at = tokio::time::Instant::now();
+                    let renewed = self.inner.ask_one::<Renewals>(&self.policy.memory, renewal, id).await;
+                    return self.renewed(asked_at, renewed);
                 }
             };
             self.policy.verdicts.meters.renewed(observe::Renewal::of(&renewed));
             renewed
         })
+    }
+
+    /// What the store is asked for to renew it.
+    pub(super) fn renewal(&self) -> (Renewal, Digest) {
+        (Renewal { hold: self.hold(), lease: self.lease }, self.id)
+    }
+
+    /// The store has said what came of its renewal, which it was asked for then.
+    pub(super) fn renewed(
+        &mut self,
+        asked_at: tokio::time::Instant,
+        renewed: Result<Held, StoreError>,
+    ) -> Result<(), ClaimError> {
+        let renewed = self.held(renewed);
+        if renewed.is_ok() {
+            self.renewed = asked_at;
+        }
+        self.policy.verdicts.meters.renewed(observe::Renewal::of(&renewed));
+        renewed
     }
 
     #[cfg(any(feature = "http", feature = "stream"))]
@@ -197,12 +303,7 @@ impl Holder {
         })
     }
 
-    /// The store has said what came of its completion, which was asked for with those of others.
-    pub(super) fn completed_with_others(&self, held: Result<Held, StoreError>) -> Result<(), ClaimError> {
-        self.counted(End::Completed, self.held(held))
-    }
-
-    fn held(&self, held: Result<Held, StoreError>) -> Result<(), ClaimError> {
+    pub(super) fn held(&self, held: Result<Held, StoreError>) -> Result<(), ClaimError> {
         self.check_held(held.map_err(ClaimError::Store)? == store::Held::Done)
     }
 
@@ -213,33 +314,38 @@ impl Holder {
         }
     }
 
-    /// Whether the store holds it, for an engine that completes many of one policy at a time.
-    pub(super) fn close_if_in_store(&mut self, inner: &Arc<Inner>, policy: &Arc<PolicyState>) -> bool {
+    /// Returns true if the store holds it for this engine, which completes many of one policy at a
+    /// time.
+    pub(super) fn is_in_store_of(&self, inner: &Arc<Inner>, policy: &Arc<PolicyState>) -> bool {
         let is_theirs = Arc::ptr_eq(&self.inner, inner) && Arc::ptr_eq(&self.policy, policy);
-        let in_store = is_theirs && matches!(self.held, Where::Store { .. });
-        self.open &= !in_store;
-        in_store
+        is_theirs && matches!(self.held, Where::Store { .. })
+    }
+
+    pub(super) fn lease(&self) -> Duration {
+        self.lease
     }
 }
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        if !self.open {
-            return;
+        match self.state {
+            State::Held => {}
+            State::Done => return self.count(End::Unknown),
+            State::Ended => return,
         }
         // If the lease had expired, it was lost; nobody waits for an answer that would say so.
-        let _ = self.counted(End::Dropped, Ok(()));
+        self.count(End::Dropped);
         match self.held {
             Where::Admitted | Where::Shadow => {}
             Where::Here { token } => {
                 // If it was lost, there is nothing to release.
                 self.policy.memory.release(self.id, token);
             }
-            Where::Store { token } => {
+            Where::Store { .. } => {
                 // As many as may wait. If it fails, or there are more, the lease expires.
                 let Ok(room) = Arc::clone(&self.inner.dropped).try_acquire_owned() else { return };
                 let (inner, policy, id) = (Arc::clone(&self.inner), Arc::clone(&self.policy), self.id);
-                let hold = Hold { key: self.key.clone(), token };
+                let hold = self.hold();
                 self.inner.runtime.spawn(async move {
                     let _room = room;
                     let _ = inner.ask_one::<Releases>(&policy.memory, hold, id).await;

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Files in that order: `dedup`, `checking` and `claiming` are what users call, `engine`,
-//! `attempts` and `holder` what is the same for every store, `memory` the tiers in memory, `ask`
+//! `attempts`, `holder` and `completing` what is the same for every store, `memory` the tiers in memory, `ask`
 //! and `lane` where requests gather, `operation` what can be asked, `inner` how it is asked
 //! (time-outs, retries, `breaker`), `behind` what is written later, `note` what is kept beside an
 //! id.
@@ -25,6 +25,7 @@ mod claiming;
 mod dedup;
 
 mod attempts;
+mod completing;
 mod engine;
 mod holder;
 
@@ -62,6 +63,7 @@ mod stats;
 pub use breaker::BreakerState;
 pub use claim::{ClaimError, Done, TieredAttempt, TieredClaim, TieredClaimOptions};
 pub use claiming::{TieredOnce, TieredOnceError};
+pub use completing::NotCompleted;
 pub use config::TieredBuilder;
 pub use dedup::TieredDedup;
 pub use inner::Ownership;

@@ -247,7 +247,7 @@ impl Consumer {
             return numbers.into_iter().for_each(|number| self.broker.end(number, End::Unknown));
         };
         for (number, ended) in numbers.into_iter().zip(ended) {
-            let end = match ended {
+            let end = match ended.map_err(ClaimError::from) {
                 Ok(()) => End::Completed,
                 Err(ClaimError::LostLease(_)) => End::LostLease,
                 Err(_) => End::Unknown,

@@ -7,7 +7,7 @@
 use crate::common::*;
 use hapax::store::*;
 use hapax::testing::store::AnyStore;
-use hapax::{ClaimError, Clock, TieredAttempt, TieredClaim, TieredDedup, Timestamp};
+use hapax::{Clock, NotCompleted, TieredAttempt, TieredClaim, TieredDedup, Timestamp};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -181,7 +181,13 @@ impl Consumer {
         (claims, later, lines)
     }
 
-    fn end(&self, delivery: u64, token: u64, ended: Result<(), ClaimError>, later: &mut Vec<u64>) -> String {
+    fn end(
+        &self,
+        delivery: u64,
+        token: u64,
+        ended: Result<(), NotCompleted<AnyStore>>,
+        later: &mut Vec<u64>,
+    ) -> String {
         let id = self.ids[delivery as usize];
         match ended {
             Ok(()) => return format!("ok {id} {token}\nack {delivery}\n"),

@@ -54,7 +54,8 @@ fn handler(
 #[tokio::test(start_paused = true)]
 async fn a_backlog_that_becomes_visible_again_and_again_is_handled_and_nothing_is_put_aside() {
     let world = World::new();
-    let queue = Queue::of(Duration::from_millis(200), (0..100).map(|n| n.to_string()));
+    let mut queue = Queue::of(Duration::from_millis(200), (0..100).map(|n| n.to_string()));
+    queue.is_hoarded = true;
     let (begun, first, second) = (Begun::default(), world.shared().await, world.shared().await);
     let (slow, quick) = (of_queue(&first).max_in_flight(2).build().unwrap(), of_queue(&second).build().unwrap());
     let slowly = slow.run(&queue, handler(&begun, SECOND, 0), queue.emptied());

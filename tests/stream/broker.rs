@@ -279,6 +279,11 @@ impl Source for Broker {
         self.counts_deliveries.then_some(message.deliveries)
     }
 
+    /// It delivers nothing again before its consumer is gone.
+    fn keeps_received(&self) -> bool {
+        true
+    }
+
     async fn revoked(&self) -> Vec<Partition> {
         self.revoked.lock().await.recv().await.expect("the broker has the other end")
     }

@@ -248,6 +248,8 @@ async fn options_that_make_no_sense_are_refused() {
         (consumer(&engine).max_in_flight(10).max_unacknowledged(9), "max_unacknowledged"),
         (consumer(&engine).max_unacknowledged(1 << 21), "max_unacknowledged"),
         (consumer(&engine).max_attempts(0), "max_attempts"),
+        (consumer(&engine).handler_timeout(zero), "handler_timeout"),
+        (consumer(&engine).handler_timeout(Duration::MAX), "handler_timeout"),
         (consumer(&engine).retry_delay(zero, second), "retry_delay"),
         (consumer(&engine).retry_delay(second, second / 2), "retry_delay"),
         (consumer(&engine).drain(Duration::MAX), "drain"),

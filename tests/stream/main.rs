@@ -1,6 +1,7 @@
 //! Consumers of a broker, and streams without their duplicates, over a store in memory that fails when it is told to.
 
 mod attempts;
+mod away;
 mod broker;
 mod crashes;
 mod effects;
@@ -8,7 +9,9 @@ mod ending;
 mod failing;
 mod handling;
 mod queue;
+mod standing;
 mod streams;
+mod visibility;
 
 use hapax::store::InMemoryStore;
 use hapax::stream::{Consumer, ConsumerBuilder};

@@ -3,7 +3,7 @@
 
 use hapax::stream::Source;
 use std::collections::HashMap;
-use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -21,10 +21,39 @@ struct Sent {
     visible: Instant,
     deliveries: u32,
     is_deleted: bool,
+    is_given_back: bool,
+}
+
+/// A receipt that is no good any more: the message was deleted, given back, or delivered again.
+#[derive(Debug)]
+pub struct Expired;
+
+impl std::fmt::Display for Expired {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the receipt has expired")
+    }
+}
+
+impl std::error::Error for Expired {}
+
+/// How calls that extend end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extending {
+    #[default]
+    Done,
+    Fails,
+    Hangs,
 }
 
 /// Messages until they are deleted, and what was put aside, with why.
 pub struct Queue {
+    pub heartbeat: Option<Duration>,
+    pub extending: Mutex<Extending>,
+    /// Messages are received though no handler is free for them.
+    pub is_hoarded: bool,
+    /// Extended with a receipt that was no good any more.
+    pub extended_late: AtomicU64,
+    pub most_extended: AtomicU64,
     sent: Mutex<Vec<Sent>>,
     dead: Mutex<HashMap<String, Vec<String>>>,
     visibility: Duration,
@@ -32,7 +61,16 @@ pub struct Queue {
 
 impl Queue {
     pub fn new(visibility: Duration) -> Self {
-        Queue { sent: Mutex::default(), dead: Mutex::default(), visibility }
+        Queue {
+            heartbeat: None,
+            extending: Mutex::default(),
+            is_hoarded: false,
+            extended_late: AtomicU64::new(0),
+            most_extended: AtomicU64::new(0),
+            sent: Mutex::default(),
+            dead: Mutex::default(),
+            visibility,
+        }
     }
 
     pub fn of(visibility: Duration, ids: impl IntoIterator<Item = impl Into<String>>) -> Self {
@@ -42,7 +80,8 @@ impl Queue {
     }
 
     pub fn send(&self, id: impl Into<String>) {
-        let sent = Sent { id: id.into(), visible: Instant::now(), deliveries: 0, is_deleted: false };
+        let sent =
+            Sent { id: id.into(), visible: Instant::now(), deliveries: 0, is_deleted: false, is_given_back: false };
         self.sent().push(sent);
     }
 
@@ -87,13 +126,13 @@ impl Queue {
 
 impl Source for Queue {
     type Message = Received;
-    type Error = Infallible;
+    type Error = Expired;
 
-    async fn receive(&self, max: usize) -> Result<Option<Vec<Received>>, Infallible> {
+    async fn receive(&self, max: usize) -> Result<Option<Vec<Received>>, Expired> {
         let (mut received, now) = (Vec::new(), Instant::now());
         for (place, sent) in self.sent().iter_mut().enumerate() {
             if received.len() < max && !sent.is_deleted && sent.visible <= now {
-                sent.visible = now + self.visibility;
+                (sent.visible, sent.is_given_back) = (now + self.visibility, false);
                 sent.deliveries += 1;
                 received.push(Received { id: sent.id.clone(), deliveries: sent.deliveries, place });
             }
@@ -104,19 +143,47 @@ impl Source for Queue {
         Ok(Some(received))
     }
 
-    async fn acknowledge(&self, messages: &[Arc<Received>]) -> Result<(), Infallible> {
+    async fn acknowledge(&self, messages: &[Arc<Received>]) -> Result<(), Expired> {
         let mut sent = self.sent();
         messages.iter().for_each(|message| sent[message.place].is_deleted = true);
         Ok(())
     }
 
-    async fn retry(&self, message: &Arc<Received>, after: Duration) -> Result<(), Infallible> {
-        self.sent()[message.place].visible = Instant::now() + after;
+    async fn retry(&self, message: &Arc<Received>, after: Duration) -> Result<(), Expired> {
+        let sent = &mut self.sent()[message.place];
+        (sent.visible, sent.is_given_back) = (Instant::now() + after, true);
         Ok(())
     }
 
-    async fn dead_letter(&self, message: &Arc<Received>, why: &str) -> Result<(), Infallible> {
+    async fn dead_letter(&self, message: &Arc<Received>, why: &str) -> Result<(), Expired> {
         self.dead.lock().unwrap().entry(message.id.clone()).or_default().push(why.to_owned());
+        Ok(())
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        self.heartbeat
+    }
+
+    fn keeps_received(&self) -> bool {
+        self.is_hoarded || self.heartbeat.is_some()
+    }
+
+    async fn extend(&self, messages: &[Arc<Received>]) -> Result<(), Expired> {
+        let extending = *self.extending.lock().unwrap();
+        match extending {
+            Extending::Done => {}
+            Extending::Fails => return Err(Expired),
+            Extending::Hangs => std::future::pending().await,
+        }
+        self.most_extended.fetch_max(messages.len() as u64, Ordering::Relaxed);
+        for message in messages {
+            let sent = &mut self.sent()[message.place];
+            let is_out = !sent.is_deleted && sent.deliveries == message.deliveries && sent.visible > Instant::now();
+            match is_out && !sent.is_given_back {
+                true => sent.visible = Instant::now() + self.visibility,
+                false => _ = self.extended_late.fetch_add(1, Ordering::Relaxed),
+            }
+        }
         Ok(())
     }
 

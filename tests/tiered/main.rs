@@ -3,6 +3,7 @@
 mod batching;
 mod cancelling;
 mod claims;
+mod completing;
 mod exclusive;
 mod failing;
 mod memory;

@@ -13,9 +13,12 @@ use tokio::sync::Mutex;
 pub struct JetStream {
     context: Context,
     messages: Mutex<pull::Stream>,
+    /// How long the server waits for an acknowledgement, or for a sign of progress.
+    ack_wait: Duration,
 }
 
-/// The id that the publisher gave it, by which JetStream itself drops duplicates for as long as its own window is.
+/// The id that the publisher gave it, by which JetStream itself drops duplicates for as long as its
+/// own window is. A message without one is put aside.
 pub fn message_id(message: &Message) -> Option<&str> {
     message.headers.as_ref()?.get(NATS_MESSAGE_ID).map(|id| id.as_str())
 }
@@ -23,8 +26,8 @@ pub fn message_id(message: &Message) -> Option<&str> {
 impl JetStream {
     /// Connects to a consumer that is there already, and fetches up to `prefetch` messages ahead.
     /// The server waits for the acknowledgement of each from then on, no longer than its
-    /// `ack_wait`: so no more than are handled within that, or they are delivered again while they
-    /// wait here.
+    /// `ack_wait`. It is told about those that were [received](Source::receive), and not about those
+    /// that the client has fetched: so few.
     ///
     /// # Errors
     ///
@@ -34,9 +37,10 @@ impl JetStream {
         let context = jetstream::new(client);
         let found = context.get_consumer_from_stream::<pull::Config, _, _>(consumer, stream).await;
         let consumer = found.map_err(BrokerError::when("looking for the consumer"))?;
+        let ack_wait = consumer.cached_info().config.ack_wait;
         let messages = consumer.stream().max_messages_per_batch(prefetch).messages().await;
         let messages = messages.map_err(BrokerError::when("subscribing"))?;
-        Ok(JetStream { context, messages: Mutex::new(messages) })
+        Ok(JetStream { context, messages: Mutex::new(messages), ack_wait })
     }
 }
 
@@ -58,6 +62,18 @@ impl Source for JetStream {
 
     async fn retry(&self, message: &Arc<Message>, after: Duration) -> Result<(), BrokerError> {
         message.ack_with(AckKind::Nak(Some(after))).await.map_err(BrokerError::when("giving a message back"))
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        Some(self.ack_wait / 3)
+    }
+
+    async fn extend(&self, messages: &[Arc<Message>]) -> Result<(), BrokerError> {
+        for message in messages {
+            // Of one that was acknowledged or given back meanwhile, the server takes no notice.
+            message.ack_with(AckKind::Progress).await.map_err(BrokerError::when("reporting progress"))?;
+        }
+        Ok(())
     }
 
     async fn dead_letter(&self, message: &Arc<Message>, why: &str) -> Result<(), BrokerError> {

@@ -20,7 +20,7 @@ pub struct RabbitMq {
     _connection: (Connection, Channel),
 }
 
-/// The property `message-id`.
+/// The property `message-id`. A message without it is put aside.
 pub fn message_id(message: &Delivery) -> Option<String> {
     message.properties.message_id().as_ref().map(ToString::to_string)
 }
@@ -77,6 +77,11 @@ impl Source for RabbitMq {
             let _ = message.nack(BasicNackOptions { requeue: true, ..BasicNackOptions::default() }).await;
         });
         Ok(())
+    }
+
+    /// What was received is delivered to nobody else as long as the channel is open.
+    fn keeps_received(&self) -> bool {
+        true
     }
 
     async fn dead_letter(&self, message: &Arc<Delivery>, why: &str) -> Result<(), BrokerError> {

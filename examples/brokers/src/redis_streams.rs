@@ -32,7 +32,8 @@ pub struct Group {
     pub group: String,
     /// This process in it. The same name after a restart, or the group collects names.
     pub consumer: String,
-    /// How long an entry may be unacknowledged before somebody else gets it.
+    /// How long an entry may be unacknowledged, and nobody says that it is worked on, before somebody
+    /// else gets it.
     pub idle: Duration,
 }
 
@@ -42,7 +43,7 @@ struct Takeover {
     next: Instant,
 }
 
-/// The field `id` of an entry.
+/// The field `id` of an entry. One without it is put aside.
 pub fn field_id(entry: &StreamId) -> Option<String> {
     entry.get("id")
 }
@@ -131,6 +132,20 @@ impl Source for RedisStreams {
         let idle_ms = idle.saturating_sub(after).as_millis().to_string();
         let words = ["XCLAIM", stream, group, consumer, "0", &entry.id, "IDLE", &idle_ms, "JUSTID"];
         self.ask(&words).await.map_err(BrokerError::when("giving an entry back"))
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        Some(self.group.idle / 3)
+    }
+
+    /// Not idle, as of now. One that was acknowledged is not pending, and left alone; one that somebody
+    /// else has taken over, since this process stood still, comes back, and its id is in progress there.
+    async fn extend(&self, entries: &[Arc<StreamId>]) -> Result<(), BrokerError> {
+        let Group { stream, group, consumer, .. } = &self.group;
+        let mut words = vec!["XCLAIM", stream, group, consumer, "0"];
+        words.extend(entries.iter().map(|entry| entry.id.as_str()));
+        words.extend(["IDLE", "0", "JUSTID"]);
+        self.ask(&words).await.map_err(BrokerError::when("extending"))
     }
 
     async fn dead_letter(&self, entry: &Arc<StreamId>, why: &str) -> Result<(), BrokerError> {

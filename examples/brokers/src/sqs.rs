@@ -14,8 +14,7 @@ pub struct Sqs {
     queue: String,
     /// What is put aside is sent to it.
     dead: String,
-    /// For how long nobody else gets a message: longer than it takes to handle, or it comes again meanwhile, and finds
-    /// its id in progress.
+    /// How long nobody else gets a message, unless it is said again. A message may take longer.
     visibility: Duration,
 }
 
@@ -29,7 +28,8 @@ pub struct Message {
     received: Option<u32>,
 }
 
-/// The field `id` of a body in JSON. SQS's own id is another one each time that a producer sends.
+/// The field `id` of a body in JSON; none, if it is something else, which is put aside then. SQS's own
+/// id is another one each time that a producer sends.
 pub fn body_id(message: &Message) -> Option<String> {
     let body: Value = serde_json::from_str(&message.body).ok()?;
     body["id"].as_str().map(str::to_owned)
@@ -40,6 +40,19 @@ impl Sqs {
     pub fn new(endpoint: &str, queue: &str, dead: &str, visibility: Duration) -> Self {
         let (http, endpoint) = (reqwest::Client::new(), endpoint.to_owned());
         Sqs { http, endpoint, queue: queue.into(), dead: dead.into(), visibility }
+    }
+
+    /// Hides messages for so long from now on. One whose receipt is no good any more is left alone: it
+    /// was deleted, or is visible, or somebody else has it.
+    async fn hide(&self, messages: &[Arc<Message>], seconds: u64) -> Result<(), BrokerError> {
+        for ten in messages.chunks(10) {
+            let entry = |(place, message): (usize, &Arc<Message>)| json!({"Id": place.to_string(), "ReceiptHandle": message.receipt, "VisibilityTimeout": seconds});
+            let entries: Vec<Value> = ten.iter().enumerate().map(entry).collect();
+            // The answer says which have failed. (To ask about one by itself is an error then.)
+            let request = json!({"QueueUrl": self.queue, "Entries": entries});
+            self.ask("ChangeMessageVisibilityBatch", request).await?;
+        }
+        Ok(())
     }
 
     async fn ask(&self, action: &'static str, request: Value) -> Result<Value, BrokerError> {
@@ -91,9 +104,15 @@ impl Source for Sqs {
 
     async fn retry(&self, message: &Arc<Message>, after: Duration) -> Result<(), BrokerError> {
         let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
-        let request =
-            json!({"QueueUrl": self.queue, "ReceiptHandle": message.receipt, "VisibilityTimeout": seconds.min(43_200)});
-        self.ask("ChangeMessageVisibility", request).await.map(drop)
+        self.hide(std::slice::from_ref(message), seconds.min(43_200)).await
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        Some(self.visibility / 3)
+    }
+
+    async fn extend(&self, messages: &[Arc<Message>]) -> Result<(), BrokerError> {
+        self.hide(messages, self.visibility.as_secs()).await
     }
 
     async fn dead_letter(&self, message: &Arc<Message>, why: &str) -> Result<(), BrokerError> {
@@ -107,9 +126,10 @@ impl Source for Sqs {
     }
 }
 
+/// Whatever has a receipt can be deleted, and is a message.
 fn message(received: &Value) -> Option<Message> {
     Some(Message {
-        body: received["Body"].as_str()?.to_owned(),
+        body: received["Body"].as_str().unwrap_or_default().to_owned(),
         receipt: received["ReceiptHandle"].as_str()?.to_owned(),
         received: received["Attributes"]["ApproximateReceiveCount"].as_str().and_then(|count| count.parse().ok()),
     })

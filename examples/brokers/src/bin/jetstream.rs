@@ -12,8 +12,7 @@ use hapax_brokers::{Failed, Ledger, arguments, interrupted};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The number of orders that are billed at a time. As many are fetched ahead, and as many are held:
-/// a second, for which the server waits here, is enough for all of them, also on a busy machine.
+/// The number of orders that are billed at a time. As many are fetched ahead.
 const IN_FLIGHT: usize = 8;
 
 #[tokio::main]
@@ -32,6 +31,7 @@ async fn main() -> Result<(), Failed> {
     let consumer = Consumer::builder(billed, |order: &Message| message_id(order).map(str::to_owned))
         .max_in_flight(IN_FLIGHT)
         .max_unacknowledged(2 * IN_FLIGHT) // those being billed, and those being completed
+        .handler_timeout(Duration::from_secs(60))
         .max_attempts(3)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;

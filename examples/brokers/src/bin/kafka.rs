@@ -59,6 +59,7 @@ async fn main() -> Result<(), Failed> {
         .await?;
     let consumer = Consumer::builder(recent, |payment: &OwnedMessage| header_id(payment).map(<[u8]>::to_vec))
         .max_in_flight(8)
+        .handler_timeout(Duration::from_secs(60))
         .max_attempts(3)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;

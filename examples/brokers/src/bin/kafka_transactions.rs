@@ -71,14 +71,21 @@ impl Receipts {
     /// One transaction; how many of the batch it has dealt with. Any error ends this process, and with it the
     /// transaction.
     async fn write(&self, batch: &[OwnedMessage]) -> Result<usize, Failed> {
-        let ids: Option<Vec<&[u8]>> = batch.iter().map(header_id).collect();
-        let ids = ids.ok_or("a payment without an id")?;
-        let (mut claims, mut fresh, mut dealt_with) = (Vec::new(), Vec::new(), 0);
-        for (id, attempt) in ids.iter().zip(self.written.claim_batch(&ids).await) {
+        let ids: Vec<&[u8]> = batch.iter().filter_map(header_id).collect();
+        let mut attempts = self.written.claim_batch(&ids).await.into_iter();
+        let (mut claims, mut fresh, mut aside, mut dealt_with) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        for payment in batch {
+            let attempt = header_id(payment).and_then(|id| Some((id, attempts.next()?)));
+            let Some((id, attempt)) = attempt else {
+                // Without an id: nobody will ever write it, and those behind it must not wait.
+                aside.push(payment);
+                dealt_with += 1;
+                continue;
+            };
             match attempt? {
                 TieredAttempt::Claimed(claim) => {
                     claims.push(claim);
-                    fresh.push(*id);
+                    fresh.push(id);
                 }
                 TieredAttempt::Duplicate(_) => {}
                 // In this batch, or with one that died. An offset stands for all before it, so what follows has to wait;
@@ -88,7 +95,7 @@ impl Receipts {
             dealt_with += 1;
         }
         if dealt_with > 0 {
-            block_in_place(|| self.commit(&fresh, &offsets_after(&batch[..dealt_with])?))?;
+            block_in_place(|| self.commit(&fresh, &aside, &offsets_after(&batch[..dealt_with])?))?;
         }
         for completed in self.written.complete_batch(claims).await {
             // It is committed, so there is no way back: a copy of this payment gets another receipt.
@@ -97,9 +104,13 @@ impl Receipts {
         Ok(dealt_with)
     }
 
-    /// Receipts and offsets, both or neither.
-    fn commit(&self, ids: &[&[u8]], offsets: &TopicPartitionList) -> Result<(), Failed> {
+    /// Receipts, what is put aside, and offsets, all or nothing.
+    fn commit(&self, ids: &[&[u8]], aside: &[&OwnedMessage], offsets: &TopicPartitionList) -> Result<(), Failed> {
         self.receipts.begin_transaction()?;
+        for payment in aside {
+            let record = BaseRecord::<[u8], [u8]>::to("payments.dead").payload(payment.payload().unwrap_or_default());
+            self.receipts.send(record).map_err(|(error, _)| error)?;
+        }
         for id in ids {
             let receipt = BaseRecord::to("receipts").key(*id).payload("a receipt");
             self.receipts.send(receipt).map_err(|(error, _)| error)?;

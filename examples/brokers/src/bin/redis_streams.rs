@@ -25,6 +25,7 @@ async fn main() -> Result<(), Failed> {
     let billed = TieredDedup::builder(store).retention(retention).lease(lease).build().await?;
     let consumer = Consumer::builder(billed, field_id)
         .max_in_flight(8)
+        .handler_timeout(Duration::from_secs(60))
         .max_attempts(3)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;

@@ -28,9 +28,9 @@ async fn main() -> Result<(), Failed> {
     let billed = TieredDedup::builder(store).retention(retention).lease(lease).build().await?;
     let consumer = Consumer::builder(billed, body_id)
         .max_in_flight(IN_FLIGHT)
-        // What is received waits here, and is visible again after a while: no more than are billed
-        // long before that.
+        // What waits here is nobody else's.
         .max_unacknowledged(2 * IN_FLIGHT)
+        .handler_timeout(Duration::from_secs(60))
         .max_attempts(3)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;

@@ -110,16 +110,29 @@ impl Queues {
         Some(json!({"Successful": deleted, "Failed": []}))
     }
 
-    fn hide(&self, name: &str, request: &Value) -> Option<Value> {
+    /// One receipt that has expired fails alone.
+    fn hide_batch(&self, name: &str, request: &Value) -> Option<Value> {
+        let entries = request["Entries"].as_array().filter(|entries| (1..=10).contains(&entries.len()))?;
+        let (mut hidden, mut failed) = (Vec::new(), Vec::new());
+        for entry in entries {
+            match self.hide(name, entry) {
+                Some(()) => hidden.push(json!({"Id": entry["Id"]})),
+                None => failed.push(json!({"Id": entry["Id"], "SenderFault": true, "Code": "ReceiptHandleIsInvalid"})),
+            }
+        }
+        Some(json!({"Successful": hidden, "Failed": failed}))
+    }
+
+    /// None, and so an error, if the receipt has expired: the message was deleted, is visible, or was
+    /// received again.
+    fn hide(&self, name: &str, request: &Value) -> Option<()> {
         let hidden = Duration::from_secs(request["VisibilityTimeout"].as_u64().filter(|seconds| *seconds <= 43_200)?);
-        let receipt = receipt(request)?;
+        let (receipt, now) = (receipt(request)?, Instant::now());
         let mut queues = self.queues();
         let messages = &mut queues.get_mut(name)?.messages;
-        messages
-            .iter_mut()
-            .filter(|sent| sent.receipt == receipt)
-            .for_each(|sent| sent.visible = Instant::now() + hidden);
-        Some(Value::Null)
+        let sent = messages.iter_mut().find(|sent| sent.receipt == receipt && sent.visible > now)?;
+        sent.visible = now + hidden;
+        Some(())
     }
 }
 
@@ -133,7 +146,8 @@ async fn asked(State(queues): State<Queues>, headers: HeaderMap, body: Bytes) ->
     let answer = match headers.get("x-amz-target").and_then(|action| action.to_str().ok()) {
         Some("AmazonSQS.ReceiveMessage") => queues.receive(&name, &request).await,
         Some("AmazonSQS.DeleteMessageBatch") => queues.delete(&name, &request),
-        Some("AmazonSQS.ChangeMessageVisibility") => queues.hide(&name, &request),
+        Some("AmazonSQS.ChangeMessageVisibility") => queues.hide(&name, &request).map(|()| Value::Null),
+        Some("AmazonSQS.ChangeMessageVisibilityBatch") => queues.hide_batch(&name, &request),
         Some("AmazonSQS.SendMessage") => request["MessageBody"].as_str().map(|body| {
             queues.send(&name, body);
             json!({"MessageId": fastrand::u64(..).to_string()})

@@ -1,0 +1,117 @@
+//! Completions of what was handled: together, and if the store cannot record one, by itself, for as
+//! long as its lease is. Its message waits for that: it is neither acknowledged nor tried again.
+
+use super::calls::Completed;
+use super::messages::Stage;
+use super::order::Ticket;
+use super::run::Run;
+use super::source::Source;
+use super::stats::Event;
+use crate::store::Store;
+use crate::{ClaimError, TieredClaim};
+use std::time::Duration;
+use tokio::task::JoinError;
+use tokio::time::Instant;
+
+/// How long those that were handled meanwhile wait for a completion that is under way. Then they
+/// are completed beside it, since nobody renews their leases while they wait.
+const SLOW: Duration = Duration::from_millis(250);
+
+impl<S: Store, Src: Source> Run<'_, S, Src> {
+    /// Its work is done: from here on it is not released, whatever becomes of this run.
+    pub(super) fn to_complete(&mut self, ticket: Ticket, mut claim: TieredClaim<S>) {
+        claim.work_is_done();
+        self.messages.is_at(Stage::Handled, ticket);
+        self.handled.push((ticket, claim));
+    }
+
+    pub(super) fn begin_completing(&mut self) {
+        if self.handled.is_empty() {
+            return;
+        }
+        if self.calls.complete.is_some() {
+            if self.completions_wait_until().is_some_and(|until| Instant::now() >= until) {
+                for (ticket, claim) in std::mem::take(&mut self.handled) {
+                    let is_verified = claim.is_verified();
+                    self.calls.late.spawn(async move { (ticket, is_verified, claim.complete().await) });
+                }
+            }
+            return;
+        }
+        let handled = std::mem::take(&mut self.handled);
+        let engine = &self.consumer.engine;
+        self.calls.completing_since = Instant::now();
+        self.calls.complete = Some(Box::pin(async move {
+            let (mut whose, mut claims) = (Vec::new(), Vec::new());
+            for (ticket, claim) in handled {
+                whose.push((ticket, claim.is_verified()));
+                claims.push(claim);
+            }
+            let completed = engine.complete_batch_once(claims).await;
+            whose
+                .into_iter()
+                .zip(completed)
+                .map(|((ticket, verified), completed)| (ticket, verified, completed))
+                .collect()
+        }));
+    }
+
+    /// Until when those that were handled wait for the completion that is under way.
+    pub(super) fn completions_wait_until(&self) -> Option<Instant> {
+        let is_waiting = !self.handled.is_empty() && self.calls.complete.is_some();
+        is_waiting.then(|| self.calls.completing_since + SLOW)
+    }
+
+    pub(super) fn completed(&mut self, completed: Vec<Completed<S>>) {
+        self.store_answered(completed.iter().any(|(.., completed)| match completed {
+            Ok(()) => true,
+            Err(not_completed) => matches!(not_completed.error(), ClaimError::LostLease(_)),
+        }));
+        for (ticket, is_verified, completed) in completed {
+            match completed {
+                // The claim is held: to ask for another one would do the work again.
+                Err(not_completed) if is_verified && is_transient(not_completed.error()) => {
+                    self.count(Event::StoreError, 1);
+                    self.calls.late.spawn(async move { (ticket, is_verified, not_completed.retry().await) });
+                }
+                completed => self.settled(ticket, is_verified, completed.map_err(ClaimError::from)),
+            }
+        }
+    }
+
+    pub(super) fn completed_late(&mut self, completed: Result<Completed<S>, JoinError>) {
+        match completed {
+            Ok((ticket, is_verified, completed)) => {
+                self.settled(ticket, is_verified, completed.map_err(ClaimError::from));
+            }
+            // As if it had panicked here.
+            Err(error) => {
+                if let Ok(panic) = error.try_into_panic() {
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        }
+    }
+
+    fn settled(&mut self, ticket: Ticket, is_verified: bool, completed: Result<(), ClaimError>) {
+        if self.messages.get(ticket).is_none() {
+            return;
+        }
+        match completed {
+            Ok(()) => self.done(ticket),
+            Err(ClaimError::LostLease(_)) => {
+                self.count(Event::Lost, 1);
+                self.again(ticket, self.consumer.options.back_off.first);
+            }
+            Err(ClaimError::Store(error)) if !is_verified && error.kind().is_transient() => {
+                self.count(Event::Unrecorded, 1);
+                self.done(ticket);
+            }
+            Err(ClaimError::Store(error)) => self.store_failed(ticket, error),
+        }
+    }
+}
+
+fn is_transient(error: &ClaimError) -> bool {
+    matches!(error, ClaimError::Store(error) if error.kind().is_transient())
+}

@@ -1,0 +1,128 @@
+//! What follows from how a handler ended, and from what the broker said to what it was told.
+
+use super::calls::{Dead, Told};
+use super::consumer::ConsumerError;
+use super::handle::{Ended, How};
+use super::messages::Stage;
+use super::order::Ticket;
+use super::run::Run;
+use super::source::{Acks, Source};
+use super::stats::Event;
+use crate::store::{ErrorKind, Store, StoreError, StoredId};
+use tokio::time::Instant;
+
+impl<S: Store, Src: Source> Run<'_, S, Src> {
+    pub(super) fn ended(&mut self, ended: Result<(tokio::task::Id, Ended<S>), tokio::task::JoinError>) {
+        let (task, ended) = match ended {
+            Ok((task, ended)) => (task, ended),
+            // What the handler holds has panicked while it was dropped.
+            Err(error) => {
+                let how = if error.is_panic() { How::Panicked } else { How::Failed };
+                (error.id(), Ended::Failed { why: error.to_string(), how, attempt: 1 })
+            }
+        };
+        let Some(ticket) = self.tasks.remove(&task) else { return };
+        let Some(held) = self.messages.get_mut(ticket) else {
+            // Too late to be acknowledged. If the claim is still good, what was done is recorded,
+            // so that the next owner does not do it again.
+            if let Ended::Done(Some(claim)) = ended {
+                self.to_complete(ticket, claim);
+            }
+            return;
+        };
+        held.stop = None;
+        match ended {
+            Ended::Done(claim) => {
+                self.count(Event::Handled, 1);
+                match claim {
+                    Some(claim) => self.to_complete(ticket, claim),
+                    None => self.done(ticket),
+                }
+            }
+            Ended::Failed { why, how, attempt } => {
+                self.consumer.counts.failed(&why, false);
+                self.failed(ticket, how);
+                self.again(ticket, self.consumer.options.back_off.after(attempt));
+            }
+            Ended::Exhausted { why, how, claim } => {
+                self.consumer.counts.failed(&why, true);
+                self.failed(ticket, how);
+                self.put_aside((ticket, why, claim));
+            }
+            Ended::Overdue { why, claim } => {
+                self.consumer.counts.failed(&why, true);
+                self.put_aside((ticket, why, claim));
+            }
+            Ended::Uncounted(error) => self.store_failed(ticket, error),
+            Ended::Lost => {
+                self.count(Event::Lost, 1);
+                self.again(ticket, self.consumer.options.back_off.first);
+            }
+            Ended::Stopped => {
+                self.count(Event::Abandoned, 1);
+                self.give_back(ticket);
+            }
+        }
+    }
+
+    fn failed(&mut self, ticket: Ticket, how: How) {
+        self.count(Event::Failed, 1);
+        match how {
+            How::Failed => {}
+            How::Panicked => self.count(Event::Panicked, 1),
+            How::TimedOut => self.count(Event::TimedOut, 1),
+        }
+        let Some(held) = self.messages.get_mut(ticket) else { return };
+        held.failures = held.failures.saturating_add(1);
+        if let Some(id) = &held.id
+            && held.counts_here
+            && self.acks == Acks::Each
+        {
+            self.attempts.failed(StoredId::new(id));
+        }
+    }
+
+    pub(super) fn acknowledged(&mut self, tickets: Vec<Ticket>, acknowledged: Result<Told<Src>, StoreError>) {
+        match acknowledged {
+            Ok(Ok(())) => {
+                let known = tickets.into_iter().filter_map(|ticket| self.messages.remove(ticket)).count();
+                self.count(Event::Acknowledged, known);
+            }
+            Ok(Err(error)) => {
+                tickets.into_iter().for_each(|ticket| drop(self.messages.remove(ticket)));
+                self.fail(ConsumerError::Source(error));
+            }
+            Err(error) => {
+                self.count(Event::StoreError, 1);
+                tickets.iter().for_each(|&ticket| self.messages.is_at(Stage::Handled, ticket));
+                self.order.again(tickets);
+                self.unflushed = Some(Instant::now() + self.consumer.options.back_off.first);
+                if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Misconfigured) {
+                    self.fail(ConsumerError::Store(error));
+                }
+            }
+        }
+    }
+
+    pub(super) fn retried(&mut self, tickets: Vec<Ticket>, retried: Told<Src>) {
+        tickets.into_iter().for_each(|ticket| drop(self.messages.remove(ticket)));
+        if let Err(error) = retried {
+            self.fail(ConsumerError::Source(error));
+        }
+    }
+
+    pub(super) fn dead_lettered(&mut self, dead: Vec<Dead<S>>, put_aside: Told<Src>) {
+        if let Err(error) = put_aside {
+            // Some may have been put aside; all come again.
+            dead.iter().for_each(|(ticket, ..)| drop(self.messages.remove(*ticket)));
+            return self.fail(ConsumerError::Source(error));
+        }
+        for (ticket, _, claim) in dead {
+            self.count(Event::DeadLettered, 1);
+            match claim {
+                Some(claim) => self.to_complete(ticket, claim),
+                None => self.done(ticket),
+            }
+        }
+    }
+}

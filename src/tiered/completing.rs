@@ -1,0 +1,279 @@
+//! Completions: how long one is tried, and what its caller gets back if it was in vain.
+
+use super::breaker::back_off;
+use super::claim::{ClaimError, TieredClaim};
+use super::engine::Engine;
+use super::holder::Holder;
+use super::operation::{Completions, Renewals};
+use crate::store::Store;
+use crate::store::erased::Answering;
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The time for which a completion is tried: as long as a lease is, from the first try on. If the
+/// store is away for longer, the lease is over when it is back. Pure: time is an argument.
+pub(super) struct Patience {
+    /// None if that is further away than clocks go.
+    until: Option<Instant>,
+    lease: Duration,
+    tries: u32,
+}
+
+impl Patience {
+    pub(super) fn new(now: Instant, lease: Duration) -> Self {
+        Patience { until: now.checked_add(lease), lease, tries: 0 }
+    }
+
+    /// The pause before the next try; none after the last one. It grows to a second, is short beside
+    /// the lease, and differs from that of others.
+    pub(super) fn pause(&mut self, now: Instant, random: u64) -> Option<Duration> {
+        let left = self.until.map_or(Duration::MAX, |until| until.saturating_duration_since(now));
+        if left.is_zero() {
+            return None;
+        }
+        let pause = back_off(self.tries, random).min((self.lease / 8).max(Duration::from_millis(1)));
+        self.tries = self.tries.saturating_add(1);
+        Some(pause.min(left))
+    }
+}
+
+/// A claim whose completion is not recorded, as far as anybody knows.
+pub(super) struct Unfinished {
+    pub(super) holder: Holder,
+    pub(super) result: Option<Vec<u8>>,
+    pub(super) error: ClaimError,
+}
+
+/// A completion that is not recorded, as far as is known, and its claim.
+///
+/// ```
+/// use hapax::{ClaimError, TieredAttempt, TieredDedup, store::InMemoryStore};
+/// use std::time::Duration;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let dedup = TieredDedup::builder(InMemoryStore::new()).build().await?;
+/// let claim = dedup.claim("order-17").await?.claimed().expect("nobody else has it");
+/// // … the work …
+/// if let Err(not_completed) = claim.complete().await {
+///     match not_completed.error() {
+///         ClaimError::LostLease(_) => println!("somebody else may do the work again"),
+///         // The store was away for as long as the lease is: once more, for as long.
+///         ClaimError::Store(_) => not_completed.retry().await?,
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Dropping it, as `?` does in the end, does not release the claim: the work is done, and would be
+/// done again at once. The id stays in progress until its lease ends, and is somebody else's then,
+/// unless the completion was recorded after all and only its answer was lost.
+#[must_use = "the work is done, and is done again when the lease has ended"]
+pub struct NotCompleted<S: Store> {
+    unfinished: Box<Unfinished>,
+    store: PhantomData<Arc<S>>,
+}
+
+impl<S: Store> NotCompleted<S> {
+    pub(super) fn of(unfinished: Box<Unfinished>) -> Self {
+        NotCompleted { unfinished, store: PhantomData }
+    }
+
+    /// Returns why it is not recorded.
+    pub fn error(&self) -> &ClaimError {
+        &self.unfinished.error
+    }
+
+    /// Tries to complete the claim again, with its result, for as long as a lease is.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](TieredClaim::complete): another one of this.
+    pub async fn retry(self) -> Result<(), NotCompleted<S>> {
+        let Unfinished { holder, result, .. } = *self.unfinished;
+        holder.complete(result).await.map_err(NotCompleted::of)
+    }
+
+    /// Returns the claim. Dropping it does not release it; whoever wants the work to be done again
+    /// before its lease ends [releases](TieredClaim::release) it.
+    pub fn into_claim(self) -> TieredClaim<S> {
+        TieredClaim::of(self.unfinished.holder)
+    }
+
+    /// Returns why it is not recorded, and drops the claim, which stays in progress until its lease
+    /// ends.
+    pub fn into_error(self) -> ClaimError {
+        self.unfinished.error
+    }
+}
+
+impl<S: Store> From<NotCompleted<S>> for ClaimError {
+    fn from(not_completed: NotCompleted<S>) -> Self {
+        not_completed.into_error()
+    }
+}
+
+impl<S: Store> fmt::Debug for NotCompleted<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unfinished { holder, error, .. } = &*self.unfinished;
+        f.debug_struct("NotCompleted").field("key", &holder.key).field("error", error).finish_non_exhaustive()
+    }
+}
+
+impl<S: Store> fmt::Display for NotCompleted<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the work was done, but not recorded: {}", self.unfinished.error)
+    }
+}
+
+impl<S: Store> std::error::Error for NotCompleted<S> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.unfinished.error)
+    }
+}
+
+/// Claims that are completed together, with their places in the caller's list.
+type Placed = Vec<(usize, Holder, Patience)>;
+type Completed = Result<(), Box<Unfinished>>;
+
+impl Engine {
+    /// Completes claims, each for as long as its lease is; or once, if the caller is not patient.
+    pub(super) fn complete_batch(&self, claims: Vec<Holder>, is_patient: bool) -> Answering<'_, Vec<Completed>> {
+        Box::pin(async move {
+            let now = Instant::now();
+            let mut ended: Vec<Option<Completed>> = claims.iter().map(|_| None).collect();
+            let (mut together, mut apart, mut places) = (Placed::new(), Vec::new(), Vec::new());
+            for (place, mut claim) in claims.into_iter().enumerate() {
+                claim.work_is_done();
+                if claim.is_in_store_of(&self.inner, &self.policy) {
+                    let patience = Patience::new(now, claim.lease());
+                    together.push((place, claim, patience));
+                    continue;
+                }
+                places.push(place);
+                apart.push(if is_patient { claim.complete(None) } else { claim.complete_once() });
+            }
+            let (together, apart) = both(self.complete_together(together, is_patient), all(apart)).await;
+            let apart = places.into_iter().zip(apart);
+            together.into_iter().chain(apart).for_each(|(place, completed)| ended[place] = Some(completed));
+            ended.into_iter().flatten().collect()
+        })
+    }
+
+    async fn complete_together(&self, claims: Placed, is_patient: bool) -> Vec<(usize, Completed)> {
+        let (mut open, mut ended) = (claims, Vec::new());
+        while !open.is_empty() {
+            let completions = open.iter().map(|(_, claim, _)| claim.completion(None)).collect();
+            let answers = self.inner.ask::<Completions>(&self.policy.memory, completions).await;
+            // One for all: so they are asked for together again.
+            let (random, mut next) = (self.inner.random(), Duration::MAX);
+            let asked = std::mem::take(&mut open);
+            for ((place, claim, mut patience), held) in asked.into_iter().zip(answers) {
+                let completed = claim.held(held);
+                let pause = if is_patient { claim.pause(&completed, &mut patience, random) } else { None };
+                match pause {
+                    Some(pause) => {
+                        next = next.min(pause);
+                        open.push((place, claim, patience));
+                    }
+                    None => ended.push((place, claim.completed(completed, None))),
+                }
+            }
+            if !open.is_empty() {
+                self.renew_together(&mut open).await;
+                tokio::time::sleep(next).await;
+            }
+        }
+        ended
+    }
+
+    async fn renew_together(&self, claims: &mut Placed) {
+        let mut due: Vec<&mut Holder> =
+            claims.iter_mut().map(|(_, claim, _)| claim).filter(|claim| claim.is_to_be_renewed()).collect();
+        if due.is_empty() {
+            return;
+        }
+        let renewals = due.iter().map(|claim| claim.renewal()).collect();
+        let asked_at = Instant::now();
+        let answers = self.inner.ask::<Renewals>(&self.policy.memory, renewals).await;
+        for (claim, renewed) in due.iter_mut().zip(answers) {
+            // Only the completion says whether it was lost.
+            let _ = claim.renewed(asked_at, renewed);
+        }
+    }
+}
+
+/// Awaits both.
+async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (std::pin::pin!(one), std::pin::pin!(other));
+    let (mut of_one, mut of_other) = (None, None);
+    std::future::poll_fn(move |cx| {
+        if of_one.is_none()
+            && let Poll::Ready(output) = one.as_mut().poll(cx)
+        {
+            of_one = Some(output);
+        }
+        if of_other.is_none()
+            && let Poll::Ready(output) = other.as_mut().poll(cx)
+        {
+            of_other = Some(output);
+        }
+        match (of_one.take(), of_other.take()) {
+            (Some(one), Some(other)) => Poll::Ready((one, other)),
+            (one, other) => {
+                (of_one, of_other) = (one, other);
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+/// Awaits all, in order.
+async fn all<T>(futures: Vec<Answering<'_, T>>) -> Vec<T> {
+    let mut under_way: Vec<Result<T, Pin<Box<dyn Future<Output = T> + Send + '_>>>> =
+        futures.into_iter().map(Err).collect();
+    std::future::poll_fn(|cx| {
+        let mut is_pending = false;
+        for slot in &mut under_way {
+            if let Err(future) = slot {
+                match future.as_mut().poll(cx) {
+                    Poll::Ready(output) => *slot = Ok(output),
+                    Poll::Pending => is_pending = true,
+                }
+            }
+        }
+        if is_pending { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    under_way.into_iter().filter_map(Result::ok).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_completion_is_tried_for_as_long_as_a_lease_is() {
+        for (lease, random) in [(Duration::from_secs(5), 1), (Duration::from_millis(100), u64::MAX)] {
+            let start = Instant::now();
+            let (mut patience, mut now, mut tries) = (Patience::new(start, lease), start, 0);
+            while let Some(pause) = patience.pause(now, random) {
+                assert!(!pause.is_zero() && pause <= lease / 8, "{pause:?}");
+                now += pause;
+                tries += 1;
+            }
+            assert_eq!(now - start, lease, "the last try is when it is over");
+            assert!(tries >= 8 && tries < 40, "{tries}");
+        }
+        let never = &mut Patience::new(Instant::now(), Duration::MAX);
+        assert!((0..100).all(|_| never.pause(Instant::now(), 7).is_some_and(|pause| pause <= Duration::from_secs(1))));
+        assert!(Patience::new(Instant::now(), Duration::ZERO).pause(Instant::now(), 0).is_none());
+    }
+}

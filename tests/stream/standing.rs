@@ -1,0 +1,122 @@
+//! What would stop a consumer, with every option as it is by default: handlers that hang, a message
+//! without an id, a back-log that becomes visible again while it waits.
+
+use super::queue::{Queue, Received};
+use super::*;
+use hapax::stream::{Acks, Delivery};
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::Mutex;
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// How often handlers for each id have come to their end.
+type Done = Arc<Mutex<HashMap<String, u32>>>;
+
+/// A handler that takes so long, and for ids that begin with this hangs for ever.
+fn handler(
+    done: &Done,
+    takes: Duration,
+    hangs: &'static str,
+) -> impl Fn(Delivery<Received>) -> effects::Handling + Send + Sync + 'static {
+    let done = Arc::clone(done);
+    move |message| {
+        let done = Arc::clone(&done);
+        Box::pin(async move {
+            if !hangs.is_empty() && message.id.starts_with(hangs) {
+                pending::<()>().await;
+            }
+            tokio::time::sleep(takes).await;
+            *done.lock().unwrap().entry(message.id.clone()).or_default() += 1;
+            Ok(())
+        })
+    }
+}
+
+fn of_queue(engine: &Engine) -> ConsumerBuilder<Store, Received> {
+    Consumer::builder(engine.clone(), |message: &Received| Some(message.id.clone()))
+}
+
+fn hung_and_others() -> Queue {
+    let hung = (0..4).map(|n| format!("hung-{n}"));
+    Queue::of(30 * SECOND, hung.chain((0..36).map(|n| n.to_string())))
+}
+
+#[tokio::test(start_paused = true)]
+async fn handlers_that_hang_do_not_stop_a_consumer() {
+    let world = World::new();
+    let (engine, queue, done) = (world.shared().await, hung_and_others(), Done::default());
+    let consumer = of_queue(&engine).max_in_flight(4).build().unwrap();
+    let run = consumer.run(&queue, handler(&done, SECOND, "hung"), queue.emptied());
+    let run = tokio::time::timeout(DAY, run).await;
+    assert_eq!(done.lock().unwrap().len(), 36, "of 36 other messages, within a day");
+    assert_eq!((run.unwrap().unwrap().dead_lettered, queue.dead().len()), (4, 4), "these are put aside");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_hangs_once_is_handled_by_whoever_gets_it_next() {
+    let world = World::new();
+    let (here, there) = (world.shared().await, world.shared().await);
+    let (queue, done, hung) = (hung_and_others(), Done::default(), Done::default());
+    let [hanging, healthy] = [&here, &there].map(|engine| of_queue(engine).max_in_flight(4).build().unwrap());
+    let (hangs, works) = (handler(&done, SECOND, "hung"), handler(&done, SECOND, ""));
+    // What it waits for never comes, once for each of them.
+    let once = Arc::clone(&hung);
+    let hangs_once = move |message: Delivery<Received>| {
+        let times = *once.lock().unwrap().entry(message.id.clone()).and_modify(|times| *times += 1).or_default();
+        if times == 0 { hangs(message) } else { works(message) }
+    };
+    let both = async {
+        tokio::join!(hanging.run(&queue, hangs_once, queue.emptied()), async {
+            tokio::time::sleep(SECOND).await;
+            healthy.run(&queue, handler(&done, SECOND, ""), queue.emptied()).await
+        })
+    };
+    let both = tokio::time::timeout(DAY, both).await;
+    assert_eq!(done.lock().unwrap().len(), 40, "of 40 messages, within a day");
+    assert_eq!((both.is_ok(), queue.dead().len()), (true, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_without_an_id_is_put_aside_and_the_others_are_handled() {
+    for acks in [Acks::Each, Acks::Cumulative] {
+        let world = World::new();
+        let engine = world.shared().await;
+        let (mut broker, effects) = (Broker::new(&world.store, acks), Effects::new(&world.store));
+        broker.lenient = true;
+        for n in 0..20 {
+            broker.send_id(n % 2, (n % 7 != 3).then(|| n.to_string()));
+        }
+        broker.send(0, "  ");
+        broker.close();
+        let consumer = consumer(&engine).build().unwrap();
+        let stats = consumer.run(&broker, effects.handler(|_| SECOND), pending()).await.unwrap();
+        assert_eq!((stats.missing, stats.dead_lettered, stats.acknowledged), (4, 4, 21), "{acks:?}");
+        assert_eq!((effects.total(), broker.is_done()), (17, true));
+        let dead: std::collections::BTreeMap<usize, String> = broker.state().dead.clone().into_iter().collect();
+        assert_eq!(dead.keys().copied().collect::<Vec<_>>(), [3, 10, 17, 20]);
+        assert!(dead.values().all(|why| why.contains("has no id")), "{dead:?}");
+    }
+}
+
+/// Two instances, of which one is slow, and a message that is received is visible again in 0.2 s.
+#[tokio::test(start_paused = true)]
+async fn a_backlog_is_not_received_before_it_can_be_handled() {
+    let world = World::new();
+    let queue = Queue::of(SECOND / 5, (0..100).map(|n| n.to_string()));
+    let (done, first, second) = (Done::default(), world.shared().await, world.shared().await);
+    let (slow, quick) = (of_queue(&first).max_in_flight(2).build().unwrap(), of_queue(&second).build().unwrap());
+    let slowly = slow.run(&queue, handler(&done, SECOND / 8, ""), queue.emptied());
+    let begun = Instant::now();
+    let (one, other) = tokio::join!(slowly, async {
+        tokio::time::sleep(SECOND).await;
+        quick.run(&queue, handler(&done, SECOND / 100, ""), queue.emptied()).await
+    });
+    let deliveries: u32 = (0..100).map(|n| queue.deliveries(&n.to_string())).sum();
+    assert!(deliveries <= 110, "{deliveries} deliveries of 100 messages");
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert_eq!((one.handled + other.handled, queue.dead().len()), (100, 0));
+    assert!(done.lock().unwrap().values().all(|times| *times == 1));
+    assert!(begun.elapsed() < 2 * SECOND, "what the slow one does not hold, the quick one does: {:?}", begun.elapsed());
+}
