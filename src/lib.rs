@@ -257,8 +257,9 @@ pub use key::{Int, Key};
 pub use stats::Stats;
 #[cfg(feature = "store")]
 pub use tiered::{
-    BreakerState, ClaimError, Done, NotCompleted, OnStoreError, Ownership, Policy, ScopeStats, TieredAttempt,
-    TieredBuilder, TieredClaim, TieredClaimOptions, TieredDedup, TieredOnce, TieredOnceError, TieredStats,
+    BreakerState, ClaimError, Done, NodeStats, NotCompleted, OnStoreError, Ownership, Policy, ScopeStats,
+    TieredAttempt, TieredBuilder, TieredClaim, TieredClaimOptions, TieredDedup, TieredOnce, TieredOnceError,
+    TieredStats,
 };
 pub use verdict::{Certainty, Outcome, Refusal, Tier, Verdict};
 pub use window::{TableStats, Window, WindowStats};

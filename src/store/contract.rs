@@ -5,6 +5,9 @@ use super::key::RecordKey;
 use super::request::*;
 use std::sync::Arc;
 
+/// The most nodes of a store that an engine tells apart; see [`Store::node_of`].
+pub const MAX_NODES: u32 = 1_024;
+
 /// A durable, authoritative memory of ids: what a backend implements.
 ///
 /// ```
@@ -78,6 +81,28 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// Returns the number of the node that answers for a key, for a store whose nodes answer apart:
+    /// one may hang while the others work. All are one node unless the store says otherwise.
+    ///
+    /// ```
+    /// use hapax::store::{InMemoryStore, RecordKey, Scope, Store};
+    ///
+    /// let key = RecordKey::new(&Scope::default(), "order-17");
+    /// assert_eq!(InMemoryStore::new().node_of(&key), 0);
+    /// ```
+    ///
+    /// The engine never mixes keys of two nodes in one call, and has a queue, time-outs and a
+    /// circuit breaker for each: a node that hangs delays and fails its own keys only. A node keeps
+    /// its number as long as it is there; which keys are its own may change at any time, and a call
+    /// that was sent to the node before must still be answered. Numbers should be small and not be
+    /// used up: the engine tells [`MAX_NODES`] apart, and those whose numbers differ by a multiple
+    /// of that share what each would have.
+    ///
+    /// It is asked once or more for every request: it should cost nanoseconds, and not wait.
+    fn node_of(&self, _key: &RecordKey) -> u32 {
+        0
+    }
+
     /// Marks ids as completed, those that are not, nor in progress.
     fn mark(&self, marks: &[Mark]) -> impl Future<Output = Answers<Marked>> + Send;
 
@@ -129,6 +154,10 @@ impl<S: Store> Store for Arc<S> {
 
     fn answers_at_once(&self) -> bool {
         S::answers_at_once(self)
+    }
+
+    fn node_of(&self, key: &RecordKey) -> u32 {
+        S::node_of(self, key)
     }
 
     fn mark(&self, marks: &[Mark]) -> impl Future<Output = Answers<Marked>> + Send {

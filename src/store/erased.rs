@@ -15,6 +15,7 @@ pub(crate) trait Erased: Send + Sync + 'static {
     fn limits(&self) -> Limits;
     fn is_private(&self) -> bool;
     fn answers_at_once(&self) -> bool;
+    fn node_of(&self, key: &RecordKey) -> u32;
     fn mark<'a>(&'a self, marks: &'a [Mark]) -> Answering<'a, Answers<Marked>>;
     fn claim<'a>(&'a self, claims: &'a [ClaimRequest]) -> Answering<'a, Answers<Claimed>>;
     fn complete<'a>(&'a self, completions: &'a [Completion]) -> Answering<'a, Answers<Held>>;
@@ -39,6 +40,10 @@ impl<S: Store> Erased for S {
 
     fn answers_at_once(&self) -> bool {
         Store::answers_at_once(self)
+    }
+
+    fn node_of(&self, key: &RecordKey) -> u32 {
+        Store::node_of(self, key)
     }
 
     fn limits(&self) -> Limits {

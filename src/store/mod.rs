@@ -69,7 +69,7 @@ pub use sqlite::{SqliteOptions, SqliteStore, SqliteTable};
 
 #[cfg(feature = "moka")]
 pub use budgeted::MokaStore;
-pub use contract::Store;
+pub use contract::{MAX_NODES, Store};
 pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;
 pub use key::{RecordKey, Scope, StoredId};

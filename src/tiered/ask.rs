@@ -1,23 +1,29 @@
 //! Asking the store, one id or many, together with others who ask now.
 
-use super::few::Few;
+use super::driver::{Answer, Told, completed, ended, lead};
+use super::few::{Few, all};
+use super::flights::Flights;
 use super::inner::Inner;
-use super::lane::{Answer, Lane, completed, ended, lead};
 use super::memory::Memory;
+use super::nodes::{OfNode, in_order};
 use super::operation::Operation;
 use crate::digest::Digest;
 use crate::store::{ErrorKind, StoreError};
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// Ids that were joined and are not asked about yet: if the caller goes, those who follow ask.
 struct Joined<'l, O: Operation> {
-    lane: &'l Lane<O>,
+    flights: Option<&'l Flights<Told<O>>>,
     ids: Vec<Digest>,
 }
 
 impl<O: Operation> Drop for Joined<'_, O> {
     fn drop(&mut self) {
-        self.lane.leave(&self.ids);
+        if let Some(flights) = self.flights {
+            // Whoever is gone need not know.
+            self.ids.iter().flat_map(|id| flights.land(*id)).for_each(|tell| drop(tell.send(None)));
+        }
     }
 }
 
@@ -26,6 +32,11 @@ fn closed() -> StoreError {
 }
 
 impl Inner {
+    /// Whoever is told what others ask about an id. Whoever is not must ask.
+    fn join<O: Operation>(&self, id: Digest) -> Option<oneshot::Receiver<Option<Told<O>>>> {
+        O::flights(&self.shared)?.join(id)
+    }
+
     /// Asks about one id.
     pub(super) async fn ask_one<O: Operation>(
         self: &Arc<Self>,
@@ -36,8 +47,7 @@ impl Inner {
         if self.answers_at_once {
             return self.ask_at_once::<O>(memory, &mut [request], &[id]).await.pop().unwrap_or_else(|| Err(ended()));
         }
-        let lane = self.lane::<O>();
-        while let Some(told) = lane.join(id) {
+        while let Some(told) = self.join::<O>(id) {
             match told.await {
                 Ok(Some(told)) if told.answers(&request) => {
                     return told.answer.map(|answer| O::shared(answer, &request));
@@ -47,17 +57,18 @@ impl Inner {
                 Err(_) => return Err(ended()),
             }
         }
-        let asked = Few::One((request, id));
+        let node = self.node(O::key(&request));
+        let (lane, asked) = (node.lane::<O>(), Few::One((request, id)));
         let room = match lane.try_room(asked.as_slice()) {
             Some(room) => room,
             None => {
-                let mut joined = Joined { lane, ids: vec![id] };
+                let mut joined = Joined { flights: O::flights(&self.shared), ids: vec![id] };
                 let room = lane.room(asked.as_slice()).await.ok_or_else(closed)?;
                 joined.ids.clear();
                 room
             }
         };
-        let answered = lead::<O>(self, memory, asked, room).answer().await?;
+        let answered = lead::<O>(self, node, memory, asked, room).answer().await?;
         answered.into_iter().next().map_or_else(|| Err(ended()), |(_, answer)| answer)
     }
 
@@ -68,14 +79,19 @@ impl Inner {
         requests: &mut [O::Request],
         ids: &[Digest],
     ) -> Vec<Answer<O>> {
-        if self.lane::<O>().is_closed() {
-            return requests.iter().map(|_| Err(closed())).collect();
-        }
         let mut answers = Vec::with_capacity(requests.len());
-        let batch = self.lane::<O>().batch();
-        for (requests, ids) in requests.chunks_mut(batch).zip(ids.chunks(batch)) {
+        while answers.len() < requests.len() {
+            let rest = &mut requests[answers.len()..];
+            let node = self.node(O::key(&rest[0]));
+            let is_theirs = |request: &&mut O::Request| self.is_of(node, O::key(request));
+            let len = rest.iter_mut().take(node.lane::<O>().batch()).take_while(is_theirs).count();
+            let (requests, ids) = (&mut rest[..len], &ids[answers.len()..][..len]);
+            if node.lane::<O>().is_closed() {
+                answers.extend(requests.iter().map(|_| Err(closed())));
+                continue;
+            }
             let asked_at = tokio::time::Instant::now();
-            let answered = self.call::<O>(requests, ids).await;
+            let answered = self.call::<O>(node, requests, ids).await;
             let took = asked_at.elapsed();
             memory.learn(&completed::<O>(memory, requests, ids, &answered, took).collect::<Vec<_>>());
             answers.extend(answered);
@@ -93,49 +109,63 @@ impl Inner {
             let (mut requests, ids): (Vec<O::Request>, Vec<Digest>) = requests.into_iter().unzip();
             return self.ask_at_once::<O>(memory, &mut requests, &ids).await;
         }
-        let lane = self.lane::<O>();
-        let mut answers: Vec<Option<Answer<O>>> = requests.iter().map(|_| None).collect();
-        let (mut asked, mut places) = (Vec::new(), Vec::new());
-        let mut follows = Vec::new();
-        let mut joined = Joined { lane, ids: Vec::new() };
+        let count = requests.len();
+        let (mut asked, mut follows) = (Vec::new(), Vec::new());
         for (place, (request, id)) in requests.into_iter().enumerate() {
-            match lane.join(id) {
+            match self.join::<O>(id) {
                 Some(told) => follows.push((place, told, request, id)),
-                None => {
-                    joined.ids.push(id);
-                    asked.push((request, id));
-                    places.push(place);
-                }
+                None => asked.push((place, (request, id))),
             }
         }
-        let mut leads = Vec::new();
-        let mut asked = asked.into_iter();
-        while asked.len() > 0 {
-            let part: Vec<_> = asked.by_ref().take(lane.batch()).collect();
-            let Some(room) = lane.room(&part).await else { break };
-            joined.ids.drain(..part.len());
-            leads.push(lead::<O>(self, memory, Few::Many(part), room));
-        }
-        // Those that there was no room for any more.
-        drop(joined);
-        let mut places = places.into_iter();
-        for led in leads {
-            match led.answer().await {
-                Ok(answered) => {
-                    answered.into_iter().zip(places.by_ref()).for_each(|((_, answer), at)| answers[at] = Some(answer));
-                }
-                Err(error) => {
-                    return answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(error.clone()))).collect();
-                }
-            }
-        }
+        let parts = self.by_node(asked.into_iter(), |(request, _)| O::key(request));
+        let mut parts: Vec<_> = parts.into_iter().map(|part| self.ask_node::<O>(memory, part)).collect();
+        let mut answers = match parts.pop() {
+            Some(part) if parts.is_empty() => vec![part.await],
+            last => all(parts.into_iter().chain(last)).await,
+        };
         for (place, told, request, id) in follows {
-            answers[place] = Some(match told.await {
+            let answer = match told.await {
                 Ok(Some(told)) if told.answers(&request) => told.answer.map(|answer| O::shared(answer, &request)),
                 Ok(_) => self.ask_one::<O>(memory, request, id).await,
                 Err(_) => Err(ended()),
-            });
+            };
+            answers.push((vec![place], vec![answer]));
         }
-        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(closed()))).collect()
+        in_order(count, answers)
+    }
+
+    /// Asks one node about many ids, each of which was joined; answers, and where they belong.
+    fn ask_node<'i, O: Operation>(
+        self: &'i Arc<Self>,
+        memory: &'i Arc<Memory>,
+        part: OfNode<'i, (O::Request, Digest)>,
+    ) -> impl Future<Output = (Vec<usize>, Vec<Answer<O>>)> + use<'i, O> {
+        // From now on, not from when it is polled.
+        let ids = part.asked.iter().map(|(_, id)| *id).collect();
+        let mut joined = Joined { flights: O::flights(&self.shared), ids };
+        async move {
+            let (lane, mut leads) = (part.node.lane::<O>(), Vec::new());
+            let mut asked = part.asked.into_iter();
+            while asked.len() > 0 {
+                let some: Vec<_> = asked.by_ref().take(lane.batch()).collect();
+                let Some(room) = lane.room(&some).await else { break };
+                joined.ids.drain(..some.len());
+                leads.push(lead::<O>(self, part.node, memory, Few::Many(some), room));
+            }
+            // Those that there was no room for any more.
+            drop(joined);
+            let (mut answers, mut otherwise) = (Vec::with_capacity(part.places.len()), closed());
+            for led in leads {
+                match led.answer().await {
+                    Ok(answered) => answers.extend(answered.into_iter().map(|(_, answer)| answer)),
+                    Err(error) => {
+                        otherwise = error;
+                        break;
+                    }
+                }
+            }
+            answers.resize_with(part.places.len(), || Err(otherwise.clone()));
+            (part.places, answers)
+        }
     }
 }

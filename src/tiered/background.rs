@@ -1,5 +1,6 @@
 //! What an engine does unasked: it stays the owner, removes what has expired, and shows how it is.
 
+use super::breaker::back_off;
 use super::inner::Inner;
 use super::observe::Asked;
 use super::owner;
@@ -72,6 +73,24 @@ async fn stay_owner(engine: Weak<Inner>) {
             Ok(Err(_)) | Err(_) => {}
         }
     }
+}
+
+/// Asks who owns the store until there is an answer, for a shared engine that has begun without.
+pub(super) fn find_owner(inner: &Arc<Inner>) {
+    let engine = Arc::downgrade(inner);
+    inner.runtime.spawn(async move {
+        for tries in 0_u32.. {
+            let Some(random) = engine.upgrade().map(|inner| inner.random()) else { return };
+            tokio::time::sleep(back_off(tries, random)).await;
+            let Some(inner) = engine.upgrade().filter(|inner| inner.admit().is_ok()) else { return };
+            match inner.in_time(Asked::Own, 1, owner::nobody(&inner)).await {
+                Ok(()) => return,
+                Err(error) if error.kind().is_transient() => {}
+                // Another engine has claimed it for itself.
+                Err(error) => return inner.refuse(error),
+            }
+        }
+    });
 }
 
 fn lost(inner: &Inner, why: &str) {

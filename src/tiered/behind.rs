@@ -1,6 +1,7 @@
 //! What is done and not yet in the store: written behind, in order, a batch at a time.
 
 use super::inner::Inner;
+use super::nodes::Node;
 use super::operation::Records;
 use crate::digest::Digest;
 use crate::store::{ErrorKind, Record, StoreError};
@@ -9,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-/// Records that the store does not have yet.
+/// Records that a node does not have yet.
 pub(super) struct Behind {
     state: Mutex<State>,
     room: Semaphore,
@@ -82,6 +83,7 @@ impl Behind {
     pub(super) fn push(
         &self,
         inner: &Arc<Inner>,
+        node: u32,
         records: impl IntoIterator<Item = (Record, Digest)>,
         mut room: SemaphorePermit<'_>,
     ) {
@@ -99,7 +101,7 @@ impl Behind {
             taken.forget();
         }
         if starts {
-            start(inner);
+            start(inner, node);
         }
     }
 
@@ -138,6 +140,8 @@ impl Behind {
 /// Writes until all is written. What is under way when it is dropped (the runtime ends, the store panics) is put back.
 struct Writer {
     inner: Arc<Inner>,
+    /// Where it writes.
+    node: u32,
     batch: Vec<(Record, Digest)>,
     runs: bool,
 }
@@ -145,8 +149,9 @@ struct Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.runs {
-            let behind = &self.inner.behind;
-            behind.put_back(std::mem::take(&mut self.batch));
+            let batch = std::mem::take(&mut self.batch);
+            let behind = &self.node().behind;
+            behind.put_back(batch);
             behind.lock().runs = false;
             behind.progress.send_modify(|progress| {
                 progress.failures += 1;
@@ -157,15 +162,15 @@ impl Drop for Writer {
     }
 }
 
-fn start(inner: &Arc<Inner>) {
-    let mut writer = Writer { inner: Arc::clone(inner), batch: Vec::new(), runs: true };
+fn start(inner: &Arc<Inner>, node: u32) {
+    let mut writer = Writer { inner: Arc::clone(inner), node, batch: Vec::new(), runs: true };
     inner.runtime.spawn(async move {
         // Whoever is ready to check goes first.
         tokio::task::yield_now().await;
         let limits = writer.inner.store.limits();
         let mut tries = 0;
         loop {
-            match writer.inner.behind.take(limits.batch * limits.under_way) {
+            match writer.node().behind.take(limits.batch * limits.under_way) {
                 Some(batch) => writer.batch = batch,
                 None => return writer.stop(),
             }
@@ -181,6 +186,10 @@ fn start(inner: &Arc<Inner>) {
 }
 
 impl Writer {
+    fn node(&self) -> &Node {
+        self.inner.nodes.node(self.node)
+    }
+
     /// Nothing is left; the queue has been told.
     fn stop(&mut self) {
         self.runs = false;
@@ -191,8 +200,9 @@ impl Writer {
         let mut parts = tokio::task::JoinSet::new();
         for (part, records) in self.batch.chunks(batch).enumerate() {
             let (mut records, ids): (Vec<Record>, Vec<Digest>) = records.iter().cloned().unzip();
-            let inner = Arc::clone(&self.inner);
-            parts.spawn(async move { (part, inner.call::<Records>(&mut records, &ids).await) });
+            let (inner, node) = (Arc::clone(&self.inner), self.node);
+            let call = async move { inner.call::<Records>(inner.nodes.node(node), &mut records, &ids).await };
+            parts.spawn(async move { (part, call.await) });
         }
         let mut written = vec![false; self.batch.len()];
         let mut error = None;
@@ -216,7 +226,7 @@ impl Writer {
         let mut place = 0;
         left.retain(|_| (!written[place], place += 1).0);
         let done = all - left.len();
-        let behind = &self.inner.behind;
+        let behind = &self.node().behind;
         behind.put_back(left);
         behind.room.add_permits(done);
         behind.progress.send_modify(|progress| {

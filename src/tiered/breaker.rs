@@ -38,6 +38,17 @@ enum State {
     },
 }
 
+impl BreakerState {
+    /// How much it keeps off.
+    pub(super) fn severity(self) -> u8 {
+        match self {
+            BreakerState::Closed => 0,
+            BreakerState::HalfOpen => 1,
+            BreakerState::Open => 2,
+        }
+    }
+}
+
 impl Breaker {
     pub(super) fn new(threshold: u32, rest: Duration) -> Self {
         Breaker { threshold, rest, state: State::Closed { failures: 0 } }

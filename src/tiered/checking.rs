@@ -2,8 +2,10 @@
 
 use super::dedup::TieredDedup;
 use super::engine::{Engine, Name};
+use super::few::all;
 use super::inner::Ownership;
 use super::memory::Guess;
+use super::nodes::{Node, in_order};
 use super::operation::{Looks, Marks};
 use crate::digest::Digest;
 use crate::store::erased::Answering;
@@ -71,9 +73,10 @@ impl Engine {
             Ownership::Shared if self.policy.memory.is_done(*id) => Verdict::exact(Outcome::Duplicate, Tier::Window),
             Ownership::Shared => return None,
             Ownership::Exclusive => {
-                let room = self.inner.behind.try_room(1)?;
+                let node = self.inner.node(key);
+                let room = node.behind.try_room(1)?;
                 let Guess::Certain(verdict) = self.policy.memory.check(*id, self.inner.is_warm()) else { return None };
-                self.write_behind(key, *id, verdict, room);
+                self.write_behind(node, key, *id, verdict, room);
                 verdict
             }
         };
@@ -131,7 +134,8 @@ impl Engine {
     async fn check_exclusive(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
         let memory = &self.policy.memory;
         // Before anybody is told that it is fresh.
-        let room = self.inner.room(1).await?;
+        let node = self.inner.node(&key);
+        let room = self.inner.room(node, 1).await?;
         let verdict = match memory.check(id, self.inner.is_warm()) {
             Guess::Certain(verdict) => verdict,
             Guess::Maybe => {
@@ -139,27 +143,40 @@ impl Engine {
                 verdict_of_known(&known).unwrap_or_else(|| memory.check_unknown(id))
             }
         };
-        self.write_behind(&key, id, verdict, room);
+        self.write_behind(node, &key, id, verdict, room);
         Ok(verdict)
     }
 
-    fn write_behind(&self, key: &RecordKey, id: Digest, verdict: Verdict, room: SemaphorePermit<'_>) {
+    fn write_behind(&self, node: &Node, key: &RecordKey, id: Digest, verdict: Verdict, room: SemaphorePermit<'_>) {
         if verdict.is_fresh() {
-            self.inner.behind.push(&self.inner, [(self.record(key.clone()), id)], room);
+            node.behind.push(&self.inner, node.number, [(self.record(key.clone()), id)], room);
         }
     }
 
     async fn check_batch_exclusive(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
+        let count = names.len();
+        if let Some(node) = self.inner.only_node(names.iter().map(|name| &name.0)) {
+            return self.check_node_exclusive(node, &names).await;
+        }
+        let parts = self.inner.by_node(names.into_iter().enumerate(), |name| &name.0);
+        let parts = parts.into_iter().map(|part| async move {
+            let verdicts = self.check_node_exclusive(part.node, &part.asked).await;
+            (part.places, verdicts)
+        });
+        in_order(count, all(parts).await)
+    }
+
+    async fn check_node_exclusive(&self, node: &Node, names: &[Name]) -> Vec<Result<Verdict, StoreError>> {
         let mut verdicts = Vec::with_capacity(names.len());
-        for part in names.chunks(EXCLUSIVE_BATCH.min(self.inner.behind.max())) {
-            self.check_part_exclusive(part, &mut verdicts).await;
+        for part in names.chunks(EXCLUSIVE_BATCH.min(node.behind.max())) {
+            self.check_part_exclusive(node, part, &mut verdicts).await;
         }
         verdicts
     }
 
-    async fn check_part_exclusive(&self, names: &[Name], verdicts: &mut Vec<Result<Verdict, StoreError>>) {
+    async fn check_part_exclusive(&self, node: &Node, names: &[Name], verdicts: &mut Vec<Result<Verdict, StoreError>>) {
         let (memory, inner, start) = (&self.policy.memory, &self.inner, verdicts.len());
-        let room = match inner.room(names.len()).await {
+        let room = match inner.room(node, names.len()).await {
             Ok(room) => room,
             Err(error) => return verdicts.extend(names.iter().map(|_| Err(error.clone()))),
         };
@@ -178,25 +195,26 @@ impl Engine {
             });
         }
         let fresh = names.iter().zip(&verdicts[start..]).filter(|(_, it)| it.as_ref().is_ok_and(|it| it.is_fresh()));
-        inner.behind.push(inner, fresh.map(|((key, id), _)| (self.record(key.clone()), *id)), room);
+        node.behind.push(inner, node.number, fresh.map(|((key, id), _)| (self.record(key.clone()), *id)), room);
     }
 
     /// What an exclusive engine's store knows of an id. Of what is not written yet it knows nothing, so that is written first.
     pub(super) async fn look_up(&self, key: RecordKey, id: Digest) -> Result<Known, StoreError> {
-        self.settle().await?;
+        self.inner.settle(self.inner.node(&key)).await?;
         self.inner.ask_one::<Looks>(&self.policy.memory, key, id).await
     }
 
     /// The same for those at these places.
     pub(super) async fn look_up_batch(&self, places: &[usize], names: &[Name]) -> Vec<Result<Known, StoreError>> {
-        if places.is_empty() {
-            return Vec::new();
-        }
-        if let Err(error) = self.settle().await {
-            return places.iter().map(|_| Err(error.clone())).collect();
-        }
-        let asked = places.iter().map(|&place| names[place].clone()).collect();
-        self.inner.ask::<Looks>(&self.policy.memory, asked).await
+        let asked = places.iter().map(|&place| names[place].clone()).enumerate();
+        let parts = self.inner.by_node(asked, |name| &name.0).into_iter().map(|part| async move {
+            let known = match self.inner.settle(part.node).await {
+                Ok(()) => self.inner.ask::<Looks>(&self.policy.memory, part.asked).await,
+                Err(error) => part.asked.iter().map(|_| Err(error.clone())).collect(),
+            };
+            (part.places, known)
+        });
+        in_order(places.len(), all(parts).await)
     }
 
     /// What the caller is told, by the policy, and counts.

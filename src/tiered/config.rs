@@ -159,25 +159,27 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// After how many failures in a row the store is left alone, and for how long. Default: 5, a second.
+    /// After how many failures in a row the store is left alone, and for how long. Of a store of
+    /// several [nodes](Store::node_of), the one that fails. Default: 5, a second.
     pub fn circuit_breaker(mut self, failures: u32, rest: Duration) -> Self {
         self.options.breaker = (failures, rest);
         self
     }
 
-    /// How many requests of a kind may wait for the store or be under way; whoever comes then waits for room. Default: 65,536.
+    /// How many requests of a kind may wait for the store or be under way, for each of its
+    /// [nodes](Store::node_of); whoever comes then waits for room. Default: 65,536.
     pub fn max_waiting(mut self, requests: usize) -> Self {
         self.options.max_waiting = requests;
         self
     }
 
-    /// How many bytes of results may be with them. Default: 64 MiB.
+    /// How many bytes of results may be with them, for each node. Default: 64 MiB.
     pub fn max_waiting_bytes(mut self, bytes: usize) -> Self {
         self.options.max_waiting_bytes = bytes;
         self
     }
 
-    /// How many ids of an exclusive engine may be completed and not yet durable; whoever comes then waits for room. Default: a million, about 160 MB.
+    /// How many ids of an exclusive engine may be completed and not yet durable, for each node of the store; whoever comes then waits for room. Default: a million, about 160 MB.
     pub fn max_behind(mut self, ids: usize) -> Self {
         self.options.max_behind = ids;
         self
@@ -191,6 +193,10 @@ impl<S: Store> TieredBuilder<S> {
     }
 
     /// Builds the engine, on the tokio runtime on which this is called. An exclusive one claims the store.
+    ///
+    /// A shared engine makes sure that nobody has claimed the store. Where only the
+    /// [node](Store::node_of) that knows does not answer, it begins without, and asks again until
+    /// it knows: if somebody has, it then refuses everything.
     ///
     /// # Errors
     ///

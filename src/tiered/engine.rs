@@ -2,8 +2,8 @@
 //!
 //! What asks the store is a future behind a pointer for the same reason, one allocation for a round trip. What memory can answer is not.
 
+use super::driver::ended;
 use super::inner::Inner;
-use super::lane::ended;
 use super::memory::{Memory, digest};
 use super::note;
 use super::observe::{Asked, Verdicts};
@@ -79,7 +79,7 @@ impl Engine {
     pub(super) fn forget(&self, (key, id): Name) -> Answering<'_, Result<bool, StoreError>> {
         Box::pin(async move {
             self.inner.admit()?;
-            self.settle().await?;
+            self.inner.settle(self.inner.node(&key)).await?;
             let noted = note::key_of(&key);
             let note = (noted.clone(), self.inner.id(&self.policy.memory, &noted));
             let mut answers = self.inner.ask::<Forgets>(&self.policy.memory, vec![(key, id), note]).await.into_iter();
@@ -91,7 +91,7 @@ impl Engine {
     }
 
     pub(super) fn flush(&self) -> Answering<'_, Result<(), StoreError>> {
-        Box::pin(self.inner.patiently(self.inner.behind.settle()))
+        Box::pin(self.inner.patiently(self.inner.nodes.settle()))
     }
 
     pub(super) fn warm(&self) -> Answering<'_, Result<u64, StoreError>> {
@@ -100,14 +100,6 @@ impl Engine {
 
     pub(super) fn shutdown(&self, deadline: Duration) -> Answering<'_, Result<(), StoreError>> {
         Box::pin(self.end(deadline))
-    }
-
-    /// Waits until the store knows what was decided without it.
-    pub(super) async fn settle(&self) -> Result<(), StoreError> {
-        match self.inner.behind.len() {
-            0 => Ok(()),
-            _ => self.inner.patiently(self.inner.behind.settle()).await,
-        }
     }
 
     async fn read_all(&self) -> Result<u64, StoreError> {
@@ -154,11 +146,11 @@ impl Engine {
         let until = Instant::now() + deadline;
         let shut = StoreError::new(ErrorKind::Unavailable, "hapax", "the engine was shut down");
         self.inner.refuse(shut);
-        self.inner.lanes.close();
+        self.inner.nodes.close();
         let mut last = None;
-        while self.inner.lanes.len() > 0 || self.inner.behind.len() > 0 {
+        while self.inner.nodes.len() > 0 || self.inner.nodes.len_behind() > 0 {
             if Instant::now() >= until {
-                let (waiting, behind) = (self.inner.lanes.len(), self.inner.behind.len());
+                let (waiting, behind) = (self.inner.nodes.len(), self.inner.nodes.len_behind());
                 let left = format!(
                     "after {deadline:?}, {waiting} requests are under way, and {behind} records are not durable"
                 );
@@ -167,12 +159,12 @@ impl Engine {
                     None => StoreError::new(ErrorKind::Timeout, "hapax", left),
                 });
             }
-            match tokio::time::timeout_at(until, self.inner.behind.settle()).await {
+            match tokio::time::timeout_at(until, self.inner.nodes.settle()).await {
                 Ok(Err(error)) => last = Some(error),
                 _ => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         }
-        self.inner.behind.close();
+        self.inner.nodes.iter().for_each(|node| node.behind.close());
         if let Some(owned) = self.inner.owned.get() {
             let released = tokio::time::timeout_at(
                 until.max(Instant::now() + self.inner.calls.timeout),

@@ -1,5 +1,8 @@
 //! One or many: most callers ask about one id, and that should not take a vector.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use std::vec;
 
 /// One thing, or a vector of them.
@@ -47,9 +50,38 @@ impl<T> IntoIterator for Few<T> {
     }
 }
 
+/// Waits for all of these at a time.
+pub(super) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut waits: Vec<(Pin<Box<F>>, Option<F::Output>)> = futures.into_iter().map(|it| (Box::pin(it), None)).collect();
+    poll_fn(|context| {
+        let mut pending = false;
+        for (future, output) in waits.iter_mut().filter(|(_, output)| output.is_none()) {
+            match future.as_mut().poll(context) {
+                Poll::Ready(ended) => *output = Some(ended),
+                Poll::Pending => pending = true,
+            }
+        }
+        if pending { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    waits.into_iter().filter_map(|(_, output)| output).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn all_are_waited_for_at_a_time_and_come_in_order() {
+        let begun = tokio::time::Instant::now();
+        let waits = [3, 1, 2].map(|seconds| async move {
+            tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
+            seconds
+        });
+        assert_eq!(all(waits).await, [3, 1, 2]);
+        assert_eq!(begun.elapsed().as_secs(), 3);
+        assert!(all(Vec::<std::future::Ready<()>>::new()).await.is_empty());
+    }
 
     #[test]
     fn one_and_many_come_out_as_they_went_in() {

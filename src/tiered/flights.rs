@@ -16,11 +16,13 @@ type Shard<A> = HashMap<Digest, Vec<oneshot::Sender<Option<A>>>, BuildHasherDefa
 /// How many locks there are.
 const SHARDS: usize = 32;
 
-impl<A> Flights<A> {
-    pub(super) fn new() -> Self {
+impl<A> Default for Flights<A> {
+    fn default() -> Self {
         Flights { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
+}
 
+impl<A> Flights<A> {
     /// The shard of an id. (Its map uses other bits of it.)
     fn shard(&self, id: Digest) -> MutexGuard<'_, Shard<A>> {
         let shard = &self.shards[(id.mark >> 32) as usize % SHARDS];

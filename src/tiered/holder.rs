@@ -144,8 +144,9 @@ impl Holder {
     ) -> Option<Duration> {
         let Err(ClaimError::Store(error)) = completed else { return None };
         // One that nobody has verified has no lease that could be lost.
-        let may_help =
-            error.kind().is_transient() && self.is_verified() && !self.inner.lane::<Completions>().is_closed();
+        let may_help = error.kind().is_transient()
+            && self.is_verified()
+            && !self.inner.node(&self.key).lane::<Completions>().is_closed();
         if may_help { patience.pause(tokio::time::Instant::now(), random) } else { None }
     }
 

@@ -1,13 +1,12 @@
 //! What the handles of an asynchronous engine share, and how it calls its store.
 
-use super::behind::Behind;
-use super::breaker::{Breaker, BreakerState, back_off};
-use super::lane::Lane;
+use super::breaker::back_off;
 use super::memory::{Memory, digest};
+use super::nodes::{Node, Nodes};
 #[cfg(feature = "metrics")]
 use super::observe::Sample;
 use super::observe::{Asked, Observer};
-use super::operation::{Lanes, Operation};
+use super::operation::{Operation, Shared};
 use super::owner::Owned;
 use super::unresolved::Unresolved;
 use crate::digest::Digest;
@@ -24,10 +23,9 @@ pub(super) struct Inner {
     pub(super) store: Arc<dyn Erased>,
     /// Whether the store does.
     pub(super) answers_at_once: bool,
-    pub(super) lanes: Lanes,
-    pub(super) behind: Behind,
+    pub(super) nodes: Nodes,
+    pub(super) shared: Shared,
     pub(super) calls: CallOptions,
-    pub(super) breaker: Mutex<Breaker>,
     pub(super) unresolved: Mutex<Unresolved>,
     pub(super) unresolved_ids: StdAtomicU64,
     /// Room for claims that were dropped, and are to be released.
@@ -63,10 +61,6 @@ pub(super) struct CallOptions {
 }
 
 impl Inner {
-    pub(super) fn lane<O: Operation>(&self) -> &Lane<O> {
-        O::lane(&self.lanes)
-    }
-
     /// What memory calls the id of a record.
     pub(super) fn id(&self, memory: &Memory, key: &RecordKey) -> Digest {
         digest(&memory.digester(key.scope.as_str()), &key.id)
@@ -124,11 +118,19 @@ impl Inner {
     }
 
     /// Room to write behind.
-    pub(super) async fn room(&self, ids: usize) -> Result<SemaphorePermit<'_>, StoreError> {
-        if let Some(room) = self.behind.try_room(ids) {
+    pub(super) async fn room<'n>(&self, node: &'n Node, ids: usize) -> Result<SemaphorePermit<'n>, StoreError> {
+        if let Some(room) = node.behind.try_room(ids) {
             return Ok(room);
         }
-        self.patiently(self.behind.room(ids)).await
+        self.patiently(node.behind.room(ids)).await
+    }
+
+    /// Waits until a node knows what was decided without it.
+    pub(super) async fn settle(&self, node: &Node) -> Result<(), StoreError> {
+        match node.behind.len() {
+            0 => Ok(()),
+            _ => self.patiently(node.behind.settle()).await,
+        }
     }
 
     /// Waits as long as a call that is retried may take, and no longer.
@@ -163,9 +165,9 @@ impl Inner {
     #[cfg(feature = "metrics")]
     pub(super) fn sample(&self) -> Sample {
         Sample {
-            breaker: self.breaker_state(),
-            waiting: self.lanes.len(),
-            behind: self.behind.len(),
+            breaker: self.nodes.worst_breaker(),
+            waiting: self.nodes.len(),
+            behind: self.nodes.len_behind(),
             unresolved: self.unresolved_len(),
             is_warm: self.is_warm(),
             is_refused: self.admit().is_err(),
@@ -176,21 +178,14 @@ impl Inner {
         self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).len()
     }
 
-    pub(super) fn breaker_state(&self) -> BreakerState {
-        self.breaker().state()
-    }
-
-    fn breaker(&self) -> crate::sync::MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Calls the store, again if that may help: every request can be made twice, since its attempt or token tells it apart.
+    /// Calls a node of the store, again if that may help: every request can be made twice, since its attempt or token tells it apart.
     pub(super) async fn call<O: Operation>(
         &self,
+        node: &Node,
         requests: &mut [O::Request],
         ids: &[Digest],
     ) -> Vec<Result<O::Answer, StoreError>> {
-        let mut answers = self.try_call::<O>(requests).await;
+        let mut answers = self.try_call::<O>(node, requests).await;
         for tries in 0..self.calls.retries {
             let is_open = |answer: &Result<_, StoreError>| matches!(answer, Err(error) if error.kind().is_transient());
             let open: Vec<usize> = (0..answers.len()).filter(|&i| is_open(&answers[i])).collect();
@@ -200,7 +195,7 @@ impl Inner {
             tokio::time::sleep(back_off(tries, self.random())).await;
             self.observer.retried(O::ASKED);
             let again: Vec<O::Request> = open.iter().map(|&i| requests[i].clone()).collect();
-            for (i, answer) in open.into_iter().zip(self.try_call::<O>(&again).await) {
+            for (i, answer) in open.into_iter().zip(self.try_call::<O>(node, &again).await) {
                 answers[i] = answer.map(O::when_asked_again);
             }
         }
@@ -229,10 +224,10 @@ impl Inner {
         }
     }
 
-    async fn try_call<O: Operation>(&self, requests: &[O::Request]) -> Vec<Result<O::Answer, StoreError>> {
+    async fn try_call<O: Operation>(&self, node: &Node, requests: &[O::Request]) -> Vec<Result<O::Answer, StoreError>> {
         let backend = self.store.backend();
         let everywhere = |error: StoreError| requests.iter().map(|_| Err(error.clone())).collect();
-        if !self.breaker().admits(now()) {
+        if !node.breaker().admits(now()) {
             self.observer.not_asked(O::ASKED);
             let open = "not asked, since it has failed again and again: the circuit breaker is open";
             return everywhere(StoreError::new(ErrorKind::Unavailable, backend, open));
@@ -247,7 +242,7 @@ impl Inner {
         };
         match self.in_time(O::ASKED, requests.len(), asked).await {
             Ok(answers) => {
-                if self.breaker().succeeded() {
+                if node.breaker().succeeded() {
                     self.observer.closed();
                 }
                 let failed = answers.iter().filter_map(|answer| answer.as_ref().err());
@@ -255,7 +250,7 @@ impl Inner {
                 answers
             }
             Err(error) => {
-                if error.kind().is_transient() && self.breaker().failed(now()) {
+                if error.kind().is_transient() && node.breaker().failed(now()) {
                     self.observer.opened();
                 }
                 everywhere(error)

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Files in that order: `dedup`, `checking` and `claiming` are what users call, `engine`,
-//! `attempts`, `holder` and `completing` what is the same for every store, `memory` the tiers in memory, `ask`
-//! and `lane` where requests gather, `operation` what can be asked, `inner` how it is asked
+//! `attempts`, `holder` and `completing` what is the same for every store, `memory` the tiers in
+//! memory, `ask`, `driver` and `lane` where requests gather, `nodes` the parts of a store that answer
+//! apart, `operation` what can be asked, `inner` how it is asked
 //! (time-outs, retries, `breaker`), `behind` what is written later, `note` what is kept beside an
 //! id.
 
@@ -36,9 +37,11 @@ mod witness;
 mod collisions;
 
 mod ask;
+mod driver;
 mod few;
 mod flights;
 mod lane;
+mod nodes;
 mod operation;
 mod unresolved;
 
@@ -70,4 +73,4 @@ pub use inner::Ownership;
 #[cfg(feature = "stream")]
 pub(crate) use note::Note;
 pub use policy::{OnStoreError, Policy};
-pub use stats::{ScopeStats, TieredStats};
+pub use stats::{NodeStats, ScopeStats, TieredStats};

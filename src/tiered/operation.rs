@@ -1,6 +1,9 @@
 //! What a store can be asked, each a batch of its own kind.
 
+use super::driver::Told;
+use super::flights::Flights;
 use super::lane::Lane;
+use super::nodes::NodeOptions;
 use super::observe::Asked;
 use crate::store::erased::{Answering, Erased};
 use crate::store::*;
@@ -14,11 +17,14 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
 
     /// Which it is.
     const ASKED: Asked;
-    /// Whether those who ask about one id at a time share one question.
-    const SHARES: bool = false;
 
     /// Where these wait.
     fn lane(lanes: &Lanes) -> &Lane<Self>;
+
+    /// Where those meet who ask about one id at a time, if they share one question.
+    fn flights(_shared: &Shared) -> Option<&Flights<Told<Self>>> {
+        None
+    }
 
     /// What it weighs, besides its key.
     fn bytes(_request: &Self::Request) -> usize {
@@ -65,6 +71,14 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
     }
 }
 
+/// Which ids are being asked about, whichever node answers for them.
+#[derive(Default)]
+pub(super) struct Shared {
+    marks: Flights<Told<Marks>>,
+    claims: Flights<Told<Claims>>,
+    looks: Flights<Told<Looks>>,
+}
+
 /// One lane for each kind.
 pub(super) struct Lanes {
     pub(super) marks: Lane<Marks>,
@@ -79,6 +93,20 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
+    pub(super) fn new(options: &NodeOptions) -> Self {
+        Lanes {
+            marks: Lane::new(options),
+            claims: Lane::new(options),
+            completions: Lane::new(options),
+            releases: Lane::new(options),
+            failures: Lane::new(options),
+            renewals: Lane::new(options),
+            looks: Lane::new(options),
+            records: Lane::new(options),
+            forgets: Lane::new(options),
+        }
+    }
+
     /// How many requests wait or are under way.
     pub(super) fn len(&self) -> usize {
         self.marks.len()
@@ -120,7 +148,10 @@ impl Operation for Marks {
     type Request = Mark;
     type Answer = Marked;
     const ASKED: Asked = Asked::Mark;
-    const SHARES: bool = true;
+
+    fn flights(shared: &Shared) -> Option<&Flights<Told<Self>>> {
+        Some(&shared.marks)
+    }
 
     fn lane(lanes: &Lanes) -> &Lane<Self> {
         &lanes.marks
@@ -172,7 +203,10 @@ impl Operation for Claims {
     type Request = ClaimRequest;
     type Answer = Claimed;
     const ASKED: Asked = Asked::Claim;
-    const SHARES: bool = true;
+
+    fn flights(shared: &Shared) -> Option<&Flights<Told<Self>>> {
+        Some(&shared.claims)
+    }
 
     fn lane(lanes: &Lanes) -> &Lane<Self> {
         &lanes.claims
@@ -333,7 +367,10 @@ impl Operation for Looks {
     type Request = RecordKey;
     type Answer = Known;
     const ASKED: Asked = Asked::LookUp;
-    const SHARES: bool = true;
+
+    fn flights(shared: &Shared) -> Option<&Flights<Told<Self>>> {
+        Some(&shared.looks)
+    }
 
     fn lane(lanes: &Lanes) -> &Lane<Self> {
         &lanes.looks

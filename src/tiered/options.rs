@@ -1,21 +1,19 @@
 //! What an engine is built of, and whether that can be, whatever its store.
 
 use super::background;
-use super::behind::Behind;
-use super::breaker::Breaker;
 use super::engine::{Engine, PolicyState};
 use super::inner::{CallOptions, Inner, Ownership};
-use super::lane::Lane;
 use super::memory::Memory;
+use super::nodes::{NodeOptions, Nodes};
 use super::observe::{Observer, Verdicts};
-use super::operation::Lanes;
+use super::operation::Shared;
 use super::owner;
 use super::policy::{OnStoreError, Policy};
 use super::unresolved::Unresolved;
 use super::witness::Witness;
 use crate::digest::{DigestKey, WantedKey};
 use crate::store::erased::{Answering, Erased};
-use crate::store::{ErrorKind, Scope, StoreError};
+use crate::store::{ErrorKind, Limits, Scope, StoreError};
 use crate::sync::{Mutex, StdAtomicBool, StdAtomicU64};
 use crate::{Clock, Dedup, Error, random};
 use std::collections::HashMap;
@@ -86,10 +84,9 @@ impl Options {
         let policies = self.policies(key)?;
         let limits = store.limits();
         let inner = Arc::new(Inner {
-            lanes: self.lanes(limits.batch.max(1), limits.under_way.max(1)),
-            behind: Behind::new(self.max_behind),
+            nodes: Nodes::new(self.node_options(limits)),
+            shared: Shared::default(),
             calls: self.calls,
-            breaker: Mutex::new(Breaker::new(self.breaker.0, self.breaker.1)),
             unresolved: Mutex::new(Unresolved::default()),
             unresolved_ids: StdAtomicU64::new(0),
             dropped: Arc::new(tokio::sync::Semaphore::new(self.max_waiting)),
@@ -104,9 +101,15 @@ impl Options {
             answers_at_once: store.answers_at_once(),
             store,
         });
-        if let Some(owned) = inner.patiently(owner::claim(&inner, self.owner.as_deref())).await? {
+        match inner.patiently(owner::claim(&inner, self.owner.as_deref())).await {
             // Nobody else has set it.
-            let _ = inner.owned.set(owned);
+            Ok(Some(owned)) => drop(inner.owned.set(owned)),
+            Ok(None) => {}
+            // A part of the store must not keep engines from the rest of it.
+            Err(error) if self.may_begin_without(&error) && owner::others_answer(&inner).await => {
+                background::find_owner(&inner);
+            }
+            Err(error) => return Err(error),
         }
         background::start(&inner, inner.owned.get().is_some(), self.expiry);
         #[cfg(feature = "metrics")]
@@ -114,18 +117,20 @@ impl Options {
         Engine::new(inner, Arc::new(policies), &self.scope)
     }
 
-    fn lanes(&self, batch: usize, under_way: usize) -> Lanes {
-        let (max, bytes) = (self.max_waiting, self.max_waiting_bytes);
-        Lanes {
-            marks: Lane::new(max, bytes, batch, under_way),
-            claims: Lane::new(max, bytes, batch, under_way),
-            completions: Lane::new(max, bytes, batch, under_way),
-            releases: Lane::new(max, bytes, batch, under_way),
-            failures: Lane::new(max, bytes, batch, under_way),
-            renewals: Lane::new(max, bytes, batch, under_way),
-            looks: Lane::new(max, bytes, batch, under_way),
-            records: Lane::new(max, bytes, batch, under_way),
-            forgets: Lane::new(max, bytes, batch, under_way),
+    /// Whether an engine may begin before it knows who owns the store.
+    fn may_begin_without(&self, error: &StoreError) -> bool {
+        self.ownership == Ownership::Shared && error.kind().is_transient()
+    }
+
+    /// Of each node.
+    fn node_options(&self, limits: Limits) -> NodeOptions {
+        NodeOptions {
+            max_waiting: self.max_waiting,
+            max_waiting_bytes: self.max_waiting_bytes,
+            batch: limits.batch.max(1),
+            under_way: limits.under_way.max(1),
+            breaker: self.breaker,
+            max_behind: self.max_behind,
         }
     }
 

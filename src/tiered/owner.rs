@@ -1,6 +1,8 @@
 //! Exclusive ownership of a store: a claim like any other, in a scope of hapax's own, renewed as long as the engine lives.
 
+use super::few::all;
 use super::inner::{Inner, Ownership};
+use super::observe::Asked;
 use crate::store::Held;
 use crate::store::erased::Erased;
 use crate::store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Hold, Known, RecordKey, Renewal, Scope, StoreError};
@@ -37,10 +39,7 @@ pub(super) async fn claim(inner: &Inner, name: Option<&str>) -> Result<Option<Ow
         return Ok(None);
     }
     if inner.ownership == Ownership::Shared {
-        return match first(store.look_up(&[key()]).await)? {
-            Known::InProgress { lease_left, .. } => Err(conflict(backend, lease_left)),
-            _ => Ok(None),
-        };
+        return nobody(inner).await.map(|()| None);
     }
     // Whoever has the same name makes the same attempt, which a store grants again.
     let attempt = match name {
@@ -59,6 +58,28 @@ pub(super) async fn claim(inner: &Inner, name: Option<&str>) -> Result<Option<Ow
             Err(StoreError::new(ErrorKind::Corrupt, backend, wrong))
         }
     }
+}
+
+/// Makes sure that nobody has claimed the store for itself.
+pub(super) async fn nobody(inner: &Inner) -> Result<(), StoreError> {
+    match first(inner.store.look_up(&[key()]).await)? {
+        Known::InProgress { lease_left, .. } => Err(conflict(inner.store.backend(), lease_left)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns true if another node of the store answers than the one that knows who owns it.
+pub(super) async fn others_answer(inner: &Inner) -> bool {
+    let scope = Scope::reserved("owner");
+    // None of these is ever written. There need not be one of each node: one that answers is enough.
+    let keys = (0..64).map(|number| RecordKey::new(&scope, format!("{number}")));
+    let silent = inner.node(&key());
+    let parts = inner.by_node(keys.filter(|key| !inner.is_of(silent, key)).enumerate(), |key| key);
+    let asked = parts.into_iter().map(|part| async move {
+        let look_up = async { first(inner.store.look_up(&part.asked[..1]).await) };
+        inner.in_time(Asked::Own, 1, look_up).await.is_ok()
+    });
+    all(asked).await.contains(&true)
 }
 
 impl Owned {

@@ -3,6 +3,7 @@
 use super::breaker::BreakerState;
 use super::engine::PolicyState;
 use super::inner::Inner;
+use super::nodes::Node;
 use super::observe::get;
 use crate::{Outcome, Tier};
 use std::sync::Arc;
@@ -25,6 +26,21 @@ pub struct ScopeStats {
     pub shadowed: u64,
 }
 
+/// How a node of a store is; a store of one node has number 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeStats {
+    /// Its number, as [`Store::node_of`](crate::store::Store::node_of) has it, below
+    /// [`MAX_NODES`](crate::store::MAX_NODES).
+    pub node: u32,
+    /// Its circuit breaker: the others' may be in another state.
+    pub breaker: BreakerState,
+    /// Requests that wait for it or are under way.
+    pub waiting: usize,
+    /// Completed ids that are not durable there yet.
+    pub behind: u64,
+}
+
 /// What an engine has counted, and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -43,8 +59,11 @@ pub struct TieredStats {
     pub refusals: u64,
     /// How often it opened.
     pub breaker_opened: u64,
-    /// How it is now.
+    /// How it is now: of a store of several [nodes](crate::store::Store::node_of), the one that
+    /// lets through least.
     pub breaker: BreakerState,
+    /// How each node is that was asked about something, in the order of their numbers.
+    pub nodes: Vec<NodeStats>,
     /// Requests that wait or are under way.
     pub waiting: usize,
     /// Completed ids that are not durable yet.
@@ -55,6 +74,13 @@ pub struct TieredStats {
     pub is_warm: bool,
     /// Memory of the windows and histories, in bytes.
     pub memory_bytes: usize,
+}
+
+impl NodeStats {
+    fn of(node: &Node) -> Self {
+        let (breaker, waiting, behind) = (node.breaker().state(), node.lanes.len(), node.behind.len());
+        NodeStats { node: node.number, breaker, waiting, behind }
+    }
 }
 
 impl ScopeStats {
@@ -103,9 +129,10 @@ impl TieredStats {
             retries: get(&seen.retries),
             refusals: get(&seen.refusals),
             breaker_opened: get(&seen.opened),
-            breaker: inner.breaker_state(),
-            waiting: inner.lanes.len(),
-            behind: inner.behind.len(),
+            breaker: inner.nodes.worst_breaker(),
+            nodes: inner.nodes.iter().map(NodeStats::of).collect(),
+            waiting: inner.nodes.len(),
+            behind: inner.nodes.len_behind(),
             unresolved: inner.unresolved_len(),
             is_warm: inner.is_warm(),
             memory_bytes,

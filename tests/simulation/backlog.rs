@@ -20,6 +20,8 @@ use turmoil::Sim;
 const LEASE: Duration = Duration::from_secs(4);
 /// More than can be begun: some hang or fail, and some are killed.
 const MAX_ATTEMPTS: u32 = 6;
+/// Longer than any handler takes that ends.
+const HANDLER_TIMEOUT: Duration = Duration::from_millis(3_500);
 /// The store's time at the beginning.
 const EPOCH: Duration = Duration::from_secs(1_000_000);
 const TICK: Duration = Duration::from_millis(10);
@@ -35,6 +37,8 @@ pub struct Backlog {
     starts: Vec<Duration>,
     messages: Vec<Message>,
     visibility: Duration,
+    /// Whether the queue is told that a message is worked on.
+    heartbeat: Option<Duration>,
     max_in_flight: usize,
     faults: Vec<(Duration, Fault)>,
 }
@@ -73,7 +77,8 @@ impl Backlog {
         let starts = (0..clients).map(|i| random.millis(0, 3_000) * u32::from(i > 0)).collect();
         let visibility = random.millis(200, 2_000);
         let (max_in_flight, faults) = (random.within(2, 8) as usize, faults(&mut random, clients));
-        Backlog { seed, clients, starts, messages, visibility, max_in_flight, faults }
+        let heartbeat = random.percent(50).then_some(visibility / 3);
+        Backlog { heartbeat, seed, clients, starts, messages, visibility, max_in_flight, faults }
     }
 }
 
@@ -121,11 +126,13 @@ async fn live(backlog: Arc<Backlog>, queue: Arc<Queue>, client: usize) -> turmoi
     let consumer = Consumer::builder(engine, |received: &Received| Some(received.message.id.clone()))
         .max_in_flight(backlog.max_in_flight)
         .max_attempts(MAX_ATTEMPTS)
+        .handler_timeout(HANDLER_TIMEOUT)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;
     let handled = Arc::clone(&queue);
     let handle = move |delivery: Delivery<Received>| handle(Arc::clone(&handled), client, delivery);
-    consumer.run(&Inlet(queue), handle, std::future::pending()).await?;
+    let inlet = Inlet { queue, heartbeat: backlog.heartbeat };
+    consumer.run(&inlet, handle, std::future::pending()).await?;
     Ok(())
 }
 

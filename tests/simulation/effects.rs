@@ -25,12 +25,7 @@ pub struct PutAside {
 
 /// Judges what became of messages none of which has ever failed so often that it may be put aside,
 /// while no store was away for as long as a lease. `deaths`: which client died, and when.
-pub fn judge_effects(
-    ids: &[String],
-    runs: &[Run],
-    put_aside: &[PutAside],
-    deaths: &[(usize, Duration)],
-) -> Violations {
+pub fn judge_effects(ids: &[String], runs: &[Run], put_aside: &[PutAside], deaths: &[(usize, Duration)]) -> Violations {
     let mut by_id: BTreeMap<&str, Vec<&Run>> = ids.iter().map(|id| (id.as_str(), Vec::new())).collect();
     runs.iter().for_each(|run| by_id.entry(&run.id).or_default().push(run));
     let mut violations = Violations::new();

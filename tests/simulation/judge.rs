@@ -83,7 +83,8 @@ fn checks(id: &str, tries: &[&Try], violations: &mut Violations) -> bool {
     let excused = tries.iter().any(|each| each.end.is_none() || ended(each, End::Unknown));
     if fresh == 0 && !excused {
         let given_up = tries.iter().map(|each| each.gave_up).sum::<u32>();
-        violations.push(format!("{id}: never fresh, and nobody can have been told so (callers gave up {given_up} times)"));
+        violations
+            .push(format!("{id}: never fresh, and nobody can have been told so (callers gave up {given_up} times)"));
     }
     for each in tries.iter().filter(|each| ended(each, End::Duplicate)) {
         let before = |other: &&&Try| !std::ptr::eq(**other, *each) && other.began <= ended_at(each);
@@ -151,7 +152,9 @@ pub fn kept_waiting(
             return Some(format!("{}: not answered at {:?}, while another node hangs", each.id, ended_at(each)));
         }
         let late = answered.is_none_or(|at| at > each.began + soon);
-        late.then(|| format!("{}: asked at {:?}, answered at {answered:?}, while another node hangs", each.id, each.began))
+        late.then(|| {
+            format!("{}: asked at {:?}, answered at {answered:?}, while another node hangs", each.id, each.began)
+        })
     });
     late.collect()
 }

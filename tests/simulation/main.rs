@@ -19,8 +19,8 @@ mod wrong;
 use backlog::Backlog;
 use judge::{Asked, End, Try};
 use scenario::{Scenario, run};
-use std::sync::{Mutex, RwLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, RwLock};
 use wrong::Wrong;
 
 /// The runtime drops the tasks of a host that crashes in an order that depends on numbers which all runtimes of the process share. So a seed stands for all that

@@ -102,7 +102,10 @@ impl Queue {
 }
 
 /// Where a consumer receives.
-pub struct Inlet(pub Arc<Queue>);
+pub struct Inlet {
+    pub queue: Arc<Queue>,
+    pub heartbeat: Option<Duration>,
+}
 
 impl Source for Inlet {
     type Message = Received;
@@ -110,9 +113,9 @@ impl Source for Inlet {
 
     async fn receive(&self, max: usize) -> Result<Option<Vec<Received>>, Infallible> {
         let mut received = Vec::new();
-        for (place, sent) in self.0.lock().sent.iter_mut().enumerate() {
+        for (place, sent) in self.queue.lock().sent.iter_mut().enumerate() {
             if received.len() < max && !sent.is_deleted && sent.visible <= now() {
-                sent.visible = now() + self.0.visibility;
+                sent.visible = now() + self.queue.visibility;
                 sent.deliveries += 1;
                 received.push(Received { message: sent.message.clone(), place, delivery: sent.deliveries });
             }
@@ -124,19 +127,28 @@ impl Source for Inlet {
     }
 
     async fn acknowledge(&self, messages: &[Arc<Received>]) -> Result<(), Infallible> {
-        let mut state = self.0.lock();
+        let mut state = self.queue.lock();
         messages.iter().for_each(|message| state.sent[message.place].is_deleted = true);
         Ok(())
     }
 
     async fn retry(&self, message: &Arc<Received>, after: Duration) -> Result<(), Infallible> {
-        self.0.put_off(message, after);
+        self.queue.put_off(message, after);
         Ok(())
     }
 
     async fn dead_letter(&self, message: &Arc<Received>, why: &str) -> Result<(), Infallible> {
         let id = message.message.id.clone();
-        self.0.lock().put_aside.push(PutAside { id, why: why.to_owned(), at: now() });
+        self.queue.lock().put_aside.push(PutAside { id, why: why.to_owned(), at: now() });
+        Ok(())
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        self.heartbeat
+    }
+
+    async fn extend(&self, messages: &[Arc<Received>]) -> Result<(), Infallible> {
+        messages.iter().for_each(|message| self.queue.put_off(message, self.queue.visibility));
         Ok(())
     }
 

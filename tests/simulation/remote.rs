@@ -89,6 +89,10 @@ macro_rules! calls {
                 Limits { batch: self.batch, under_way: 2 }
             }
 
+            fn node_of(&self, key: &RecordKey) -> u32 {
+                node_of(key, self.nodes.len()) as u32
+            }
+
             $(async fn $call(&self, requests: &[$request]) -> Answers<$answer> {
                 let key: fn(&$request) -> &RecordKey = $key;
                 self.ask_all($number, requests, key).await

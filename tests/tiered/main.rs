@@ -7,6 +7,7 @@ mod completing;
 mod exclusive;
 mod failing;
 mod memory;
+mod nodes;
 mod policies;
 mod shared;
 #[path = "../common/world.rs"]

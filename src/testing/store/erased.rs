@@ -54,6 +54,10 @@ impl Store for AnyStore {
         self.0.answers_at_once()
     }
 
+    fn node_of(&self, key: &RecordKey) -> u32 {
+        self.0.node_of(key)
+    }
+
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
         self.0.mark(marks).await
     }

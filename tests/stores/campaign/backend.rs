@@ -67,8 +67,7 @@ impl Backend {
                 // What is killed is the server, not the system: that loses nothing.
                 let server = tokio::task::block_in_place(|| Postgres::start(&["fsync=off"]))?;
                 let proxy = Proxy::to(([127, 0, 0, 1], server.port).into()).await;
-                let address =
-                    format!("host=127.0.0.1 port={} user=postgres dbname=postgres", proxy.address().port());
+                let address = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", proxy.address().port());
                 (Records::Postgres(server, proxy), address)
             }
             "fjall" | "sqlite" => {
@@ -87,7 +86,8 @@ impl Backend {
     pub fn spawn(&self, mut part: Part) -> Worker {
         part.store.clone_from(&self.address);
         if let Records::Here(store) = &self.records {
-            let (runtime, store) = (Builder::new_multi_thread().worker_threads(2).enable_all().build(), Arc::clone(store));
+            let (runtime, store) =
+                (Builder::new_multi_thread().worker_threads(2).enable_all().build(), Arc::clone(store));
             let runtime = runtime.expect("a runtime");
             let working = runtime.spawn(async move { work(part, store).await });
             return Worker::Runtime(runtime, working);

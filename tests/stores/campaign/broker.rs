@@ -207,7 +207,11 @@ impl Broker {
         let mut state = self.lock();
         let open: Vec<u64> = state.sent.values().map(|sent| sent.id).collect();
         if !open.is_empty() {
-            state.tally.violated(format!("{} messages are not done at the end: {:?}", open.len(), &open[..open.len().min(10)]));
+            state.tally.violated(format!(
+                "{} messages are not done at the end: {:?}",
+                open.len(),
+                &open[..open.len().min(10)]
+            ));
         }
         state.judge(self.plan.max_attempts(), |_| true);
         state.tally.clone()

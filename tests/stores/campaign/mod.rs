@@ -66,7 +66,10 @@ fn every_fault_at_random() {
         .collect();
     assert!(violations.is_empty(), "{}", violations.join("\n"));
     for (backend, tally) in &tallies {
-        assert!(tally.messages > 20 * seconds && tally.faults > seconds / 10, "{backend}: hardly anything has happened");
+        assert!(
+            tally.messages > 20 * seconds && tally.faults > seconds / 10,
+            "{backend}: hardly anything has happened"
+        );
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::plan::Part;
 use crate::random::Random;
+use hapax::TieredDedup;
 use hapax::store::{ErrorKind, Store};
 use hapax::stream::{Consumer, Delivery, Source};
 use hapax::testing::store::{Fault, FaultyStore};
-use hapax::TieredDedup;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -65,14 +65,19 @@ impl Received {
     }
 }
 
-struct Queue(Line);
+struct Queue {
+    line: Line,
+    /// How long it hides a message. Half of the workers say that they are at it.
+    visibility: Duration,
+    heartbeat: Option<Duration>,
+}
 
 impl Source for Queue {
     type Message = Received;
     type Error = io::Error;
 
     async fn receive(&self, max: usize) -> io::Result<Option<Vec<Received>>> {
-        let taken = self.0.ask(format!("take {max}")).await?;
+        let taken = self.line.ask(format!("take {max}")).await?;
         let received: Vec<_> = taken.split(' ').filter_map(Received::parse).collect();
         if received.is_empty() {
             sleep(Duration::from_millis(20)).await;
@@ -82,16 +87,27 @@ impl Source for Queue {
 
     async fn acknowledge(&self, messages: &[Arc<Received>]) -> io::Result<()> {
         let places: Vec<String> = messages.iter().map(|message| message.place.to_string()).collect();
-        self.0.ask(format!("ack {}", places.join(" "))).await.map(drop)
+        self.line.ask(format!("ack {}", places.join(" "))).await.map(drop)
     }
 
     async fn retry(&self, message: &Arc<Received>, after: Duration) -> io::Result<()> {
         let Received { place, delivery, .. } = **message;
-        self.0.ask(format!("put-off {place} {delivery} {}", after.as_millis())).await.map(drop)
+        self.line.ask(format!("put-off {place} {delivery} {}", after.as_millis())).await.map(drop)
     }
 
     async fn dead_letter(&self, message: &Arc<Received>, why: &str) -> io::Result<()> {
-        self.0.ask(format!("aside {} {}", message.id, why.replace('\n', " "))).await.map(drop)
+        self.line.ask(format!("aside {} {}", message.id, why.replace('\n', " "))).await.map(drop)
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        self.heartbeat
+    }
+
+    async fn extend(&self, messages: &[Arc<Received>]) -> io::Result<()> {
+        for message in messages {
+            self.retry(message, self.visibility).await?;
+        }
+        Ok(())
     }
 
     fn deliveries(&self, message: &Received) -> Option<u32> {
@@ -183,10 +199,13 @@ async fn try_to_work(part: Part, store: impl Store) -> Result<(), Box<dyn std::e
         .max_in_flight(8)
         .batch(16)
         .max_attempts(plan.max_attempts())
+        .handler_timeout(plan.handler_timeout())
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;
     let effects = line.clone();
     let handle = move |delivery: Delivery<Received>| handle(effects.clone(), delivery);
-    consumer.run(&Queue(line), handle, std::future::pending()).await?;
+    let visibility = plan.visibility();
+    let heartbeat = worker.is_multiple_of(2).then_some(visibility / 3);
+    consumer.run(&Queue { line, visibility, heartbeat }, handle, std::future::pending()).await?;
     Ok(())
 }

@@ -1,0 +1,240 @@
+//! The nodes of a store. Each has queues and a circuit breaker of its own, so that one that hangs
+//! delays and fails its own keys only.
+
+use super::behind::Behind;
+use super::breaker::{Breaker, BreakerState};
+use super::few::all;
+use super::inner::Inner;
+use super::lane::Lane;
+use super::operation::{Lanes, Operation};
+use crate::store::{MAX_NODES, RecordKey, StoreError};
+use crate::sync::{Mutex, MutexGuard};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// What a node's queues and breaker are to be like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeOptions {
+    pub(super) max_waiting: usize,
+    pub(super) max_waiting_bytes: usize,
+    pub(super) batch: usize,
+    pub(super) under_way: usize,
+    pub(super) breaker: (u32, Duration),
+    pub(super) max_behind: usize,
+}
+
+/// What answers for some of the keys.
+pub(super) struct Node {
+    pub(super) number: u32,
+    pub(super) lanes: Lanes,
+    /// What is done and not yet written there.
+    pub(super) behind: Behind,
+    breaker: Mutex<Breaker>,
+}
+
+impl Node {
+    fn new(number: u32, options: &NodeOptions) -> Self {
+        let (failures, rest) = options.breaker;
+        let (lanes, behind) = (Lanes::new(options), Behind::new(options.max_behind));
+        Node { number, lanes, behind, breaker: Mutex::new(Breaker::new(failures, rest)) }
+    }
+
+    pub(super) fn lane<O: Operation>(&self) -> &Lane<O> {
+        O::lane(&self.lanes)
+    }
+
+    pub(super) fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        // Nothing that can panic is done while it is held.
+        self.breaker.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Those that keys have been asked of so far. Most stores are one node, whose number is 0: it is
+/// there from the beginning, and found without a look at the table of the others.
+pub(super) struct Nodes {
+    options: NodeOptions,
+    first: Node,
+    others: OnceLock<Box<[OnceLock<Box<Node>>]>>,
+    /// Whether nobody is let in any more. It is held while a node is made, so that none is missed.
+    is_closed: Mutex<bool>,
+}
+
+impl Nodes {
+    pub(super) fn new(options: NodeOptions) -> Self {
+        let first = Node::new(0, &options);
+        Nodes { options, first, others: OnceLock::new(), is_closed: Mutex::new(false) }
+    }
+
+    /// The number by which a node is known here.
+    #[inline]
+    pub(super) fn known_as(number: u32) -> u32 {
+        number % MAX_NODES
+    }
+
+    /// The node of this number.
+    #[inline]
+    pub(super) fn node(&self, number: u32) -> &Node {
+        match Self::known_as(number) {
+            0 => &self.first,
+            number => self.other(number),
+        }
+    }
+
+    fn other(&self, number: u32) -> &Node {
+        let others = self.others.get_or_init(|| (0..MAX_NODES).map(|_| OnceLock::new()).collect());
+        let place = &others[number as usize];
+        if let Some(node) = place.get() {
+            return node;
+        }
+        let is_closed = self.lock();
+        let node = place.get_or_init(|| Box::new(Node::new(number, &self.options)));
+        if *is_closed {
+            node.lanes.close();
+        }
+        node
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.is_closed.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Those that have been asked, in the order of their numbers, and the first in any case.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Node> {
+        let others = self.others.get().into_iter().flat_map(|others| others.iter());
+        std::iter::once(&self.first).chain(others.filter_map(|place| place.get().map(|node| &**node)))
+    }
+
+    /// How many requests wait or are under way.
+    pub(super) fn len(&self) -> usize {
+        self.iter().map(|node| node.lanes.len()).sum()
+    }
+
+    /// How many records are not in the store yet.
+    pub(super) fn len_behind(&self) -> u64 {
+        self.iter().map(|node| node.behind.len()).sum()
+    }
+
+    /// Waits until all that was pushed before is durable, or one has failed to write.
+    pub(super) async fn settle(&self) -> Result<(), StoreError> {
+        let behind = self.iter().map(|node| node.behind.settle());
+        all(behind).await.into_iter().collect()
+    }
+
+    /// Lets nobody in any more.
+    pub(super) fn close(&self) {
+        let mut is_closed = self.lock();
+        *is_closed = true;
+        self.iter().for_each(|node| node.lanes.close());
+    }
+
+    /// The state of the breaker that lets through least.
+    pub(super) fn worst_breaker(&self) -> BreakerState {
+        let states = self.iter().map(|node| node.breaker().state());
+        states.max_by_key(|state| state.severity()).unwrap_or(BreakerState::Closed)
+    }
+}
+
+/// Those of many things that belong to one node, and where their answers do.
+pub(super) struct OfNode<'n, T> {
+    pub(super) node: &'n Node,
+    pub(super) asked: Vec<T>,
+    pub(super) places: Vec<usize>,
+}
+
+/// The answers of several nodes, in the order of the questions. Each has one.
+pub(super) fn in_order<A>(count: usize, answers: Vec<(Vec<usize>, Vec<A>)>) -> Vec<A> {
+    let mut placed: Vec<Option<A>> = (0..count).map(|_| None).collect();
+    for (place, answer) in answers.into_iter().flat_map(|(places, answers)| places.into_iter().zip(answers)) {
+        placed[place] = Some(answer);
+    }
+    placed.into_iter().flatten().collect()
+}
+
+impl Inner {
+    /// Who answers for a key.
+    #[inline]
+    pub(super) fn node(&self, key: &RecordKey) -> &Node {
+        self.nodes.node(self.store.node_of(key))
+    }
+
+    /// Returns true if this node answers for a key.
+    pub(super) fn is_of(&self, node: &Node, key: &RecordKey) -> bool {
+        Nodes::known_as(self.store.node_of(key)) == node.number
+    }
+
+    /// The node that answers for all of these keys, if it is one.
+    pub(super) fn only_node<'k>(&self, mut keys: impl Iterator<Item = &'k RecordKey>) -> Option<&Node> {
+        let node = self.node(keys.next()?);
+        keys.all(|key| self.is_of(node, key)).then_some(node)
+    }
+
+    /// Divides what is asked, each with its place, by node.
+    pub(super) fn by_node<T>(
+        &self,
+        asked: impl Iterator<Item = (usize, T)>,
+        key: impl Fn(&T) -> &RecordKey,
+    ) -> Vec<OfNode<'_, T>> {
+        let mut parts: Vec<OfNode<'_, T>> = Vec::new();
+        for (place, asked) in asked {
+            let node = self.node(key(&asked));
+            // Nodes are few; keys of one often come one after the other, and nearly always it is one.
+            let known = parts.iter().rposition(|part| part.node.number == node.number);
+            let at = known.unwrap_or_else(|| {
+                parts.push(OfNode { node, asked: Vec::new(), places: Vec::new() });
+                parts.len() - 1
+            });
+            parts[at].asked.push(asked);
+            parts[at].places.push(place);
+        }
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tiered::operation::Marks;
+
+    fn nodes() -> Nodes {
+        let breaker = (1, Duration::from_secs(1));
+        Nodes::new(NodeOptions {
+            max_waiting: 10,
+            max_waiting_bytes: 1_024,
+            batch: 10,
+            under_way: 2,
+            breaker,
+            max_behind: 10,
+        })
+    }
+
+    #[test]
+    fn nodes_are_made_when_they_are_asked_for_and_no_more_than_the_limit() {
+        let nodes = nodes();
+        let numbers = || nodes.iter().map(|node| node.number).collect::<Vec<_>>();
+        assert_eq!(numbers(), [0]);
+        assert_eq!(nodes.node(7).number, 7);
+        assert!(std::ptr::eq(nodes.node(7), nodes.node(7 + MAX_NODES)));
+        assert!(std::ptr::eq(nodes.node(0), nodes.node(MAX_NODES)));
+        assert_eq!(nodes.node(u32::MAX).number, MAX_NODES - 1);
+        assert_eq!(numbers(), [0, 7, MAX_NODES - 1]);
+    }
+
+    #[test]
+    fn the_worst_breaker_is_shown() {
+        let (nodes, now) = (nodes(), std::time::Instant::now());
+        assert_eq!(nodes.worst_breaker(), BreakerState::Closed);
+        assert!(nodes.node(3).breaker().failed(now));
+        assert_eq!(nodes.worst_breaker(), BreakerState::Open);
+        assert_eq!(nodes.node(0).breaker().state(), BreakerState::Closed);
+        assert!(nodes.node(3).breaker().admits(now + Duration::from_secs(1)));
+        assert_eq!(nodes.worst_breaker(), BreakerState::HalfOpen);
+    }
+
+    #[test]
+    fn a_node_that_is_made_after_the_end_lets_nobody_in() {
+        let nodes = nodes();
+        nodes.node(1);
+        nodes.close();
+        assert!([0, 1, 2].into_iter().all(|number| nodes.node(number).lane::<Marks>().is_closed()));
+    }
+}
