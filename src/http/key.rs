@@ -1,7 +1,9 @@
 //! The key as a client sends it: a quoted string of structured fields (RFC 9651), or a bare token.
 
 use super::outgoing::KeyBuilder;
-use crate::Token;
+use crate::store::StoredId;
+use crate::sync::{Ordering, StdAtomicBool};
+use crate::{Key, Token};
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,6 +28,18 @@ pub struct IdempotencyKey {
     pub(super) scope: Option<Arc<str>>,
     pub(super) token: Token,
     pub(super) is_verified: bool,
+    pub(super) begun: Begun,
+}
+
+/// A flag that the handler sets when it has begun.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Begun(Arc<StdAtomicBool>);
+
+impl Begun {
+    pub(super) fn is_set(&self) -> bool {
+        // Relaxed: the response that is judged by it comes from whoever has set it.
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl IdempotencyKey {
@@ -49,6 +63,25 @@ impl IdempotencyKey {
         self.is_verified
     }
 
+    /// Says that from here on something is done: what the handler answers is remembered even if its
+    /// status is one [by which requests are refused](super::refuses_status) before anything begins.
+    /// To be called where the request is found to be in order, before the first effect.
+    ///
+    /// ```
+    /// use hapax::http::IdempotencyKey;
+    ///
+    /// fn charge(key: &IdempotencyKey, amount: u64) -> http::StatusCode {
+    ///     if amount == 0 {
+    ///         return http::StatusCode::UNPROCESSABLE_ENTITY; // not remembered: the next try is handled
+    ///     }
+    ///     key.begin();
+    ///     http::StatusCode::NOT_FOUND // say, the card at the provider: remembered
+    /// }
+    /// ```
+    pub fn begin(&self) {
+        self.begun.0.store(true, Ordering::Relaxed);
+    }
+
     /// A key for one outgoing call of the handler: the same at every run, another one for another namespace (this service, say), step, key or scope.
     pub fn step(&self, namespace: &str, step: &str) -> super::OutgoingKey {
         let mut builder = KeyBuilder::new(namespace);
@@ -57,6 +90,26 @@ impl IdempotencyKey {
             None => builder.null(),
         };
         builder.text(&self.key).text(step).build()
+    }
+}
+
+/// Returns the id under which the engine has a key, for whoever looks it up, or forgets it:
+/// [`TieredDedup::forget`](crate::TieredDedup::forget).
+///
+/// ```
+/// # use hapax::{TieredDedup, store::InMemoryStore};
+/// # async fn example(dedup: TieredDedup<InMemoryStore>) -> Result<(), hapax::store::StoreError> {
+/// dedup.forget(hapax::http::id_of(Some("alice"), "k-1")).await?; // her next request with it is handled
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Of a scope it is an id [of a group](crate::store::StoredId::of_group), the scope; of all together
+/// ([`global_scope`](super::LayerBuilder::global_scope)) a [`Key`] of null and the key.
+pub fn id_of(scope: Option<&str>, key: &str) -> Vec<u8> {
+    match scope {
+        Some(scope) => StoredId::of_group(scope.as_bytes(), key.as_bytes()).as_bytes().to_vec(),
+        None => Key::new().null().text(key).as_ref().to_vec(),
     }
 }
 

@@ -1,16 +1,17 @@
-//! The layer, and how it is configured.
+//! The layer.
 
+use super::builder::{LayerBuilder, ScopeFn, Unscoped};
 use super::options::Options;
+#[cfg(doc)]
 use super::problem::Problem;
 use super::room::Room;
 use super::service::IdempotencyService;
 use super::stats::{Counters, HttpStats};
+use super::tab::Tabs;
+use super::usual::Usual;
 use crate::TieredDedup;
-use crate::store::{ErrorKind, Fingerprint, Store, StoreError};
-use http::request::Parts;
-use http::{HeaderName, Method, StatusCode};
+use crate::store::Store;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tower_layer::Layer;
 
@@ -34,40 +35,18 @@ pub(super) struct Shared<S: Store> {
     pub(super) scope: Option<ScopeFn>,
     pub(super) options: Options,
     pub(super) room: Arc<Room>,
+    /// None if scopes may keep as much as they like.
+    pub(super) tabs: Option<Arc<Tabs>>,
+    pub(super) usual: Usual,
     pub(super) counters: Counters,
     pub(super) runtime: Handle,
-}
-
-type ScopeFn = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
-
-/// Who asks is not said yet, so there is no layer to be built.
-#[derive(Debug)]
-pub enum Unscoped {}
-
-/// Who asks is known.
-#[derive(Clone)]
-pub struct Scoped(Option<ScopeFn>);
-
-/// Configures an [`IdempotencyLayer`]. It cannot be built until it is said whose the keys are:
-///
-/// ```compile_fail,E0599
-/// # use hapax::{TieredDedup, http::IdempotencyLayer, store::InMemoryStore};
-/// # fn example(dedup: TieredDedup<InMemoryStore>) {
-/// let layer = IdempotencyLayer::builder(dedup).build(); // neither `scope` nor `global_scope`
-/// # }
-/// ```
-#[must_use = "a builder does nothing until `build` is called"]
-pub struct LayerBuilder<S: Store, Scope = Scoped> {
-    dedup: TieredDedup<S>,
-    scope: Option<Scope>,
-    options: Options,
 }
 
 impl<S: Store> IdempotencyLayer<S> {
     /// Starts configuring a layer over an engine. The engine's own scope is the namespace of the keys, so that other ids are never taken for one;
     /// its retention is how long they are remembered.
     pub fn builder(dedup: TieredDedup<S>) -> LayerBuilder<S, Unscoped> {
-        LayerBuilder { dedup, scope: None, options: Options::default() }
+        LayerBuilder::new(dedup)
     }
 
     /// Returns when no covered request is being read or in flight, and refuses new ones meanwhile
@@ -80,184 +59,6 @@ impl<S: Store> IdempotencyLayer<S> {
     /// Counts of what became of requests, and of those that are here now.
     pub fn stats(&self) -> HttpStats {
         self.0.counters.stats(self.0.room.used())
-    }
-}
-
-impl<S: Store> LayerBuilder<S, Unscoped> {
-    /// Whose a key is: the tenant, the user, the API key's owner. The same key of two of them is
-    /// two keys. `None` refuses the request ([`Problem::ScopeMissing`]).
-    ///
-    /// It must be what the server has verified, say an extension that an authentication outside of
-    /// this layer has set, not what a client merely says: who chooses another's scope is given
-    /// their responses, and who chooses a new one each time has a new quota each time.
-    pub fn scope(self, scope: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> LayerBuilder<S, Scoped> {
-        LayerBuilder { dedup: self.dedup, scope: Some(Scoped(Some(Arc::new(scope)))), options: self.options }
-    }
-
-    /// All who ask share their keys: whoever knows one, and the request that it was used for, is
-    /// given its response. They share their quotas, too: one of them can have the rest refused. For
-    /// a server with one client.
-    pub fn global_scope(self) -> LayerBuilder<S, Scoped> {
-        LayerBuilder { dedup: self.dedup, scope: Some(Scoped(None)), options: self.options }
-    }
-}
-
-impl<S: Store, Scope> LayerBuilder<S, Scope> {
-    fn with(mut self, set: impl FnOnce(&mut Options)) -> Self {
-        set(&mut self.options);
-        self
-    }
-
-    /// The header of keys. Default: `Idempotency-Key`.
-    pub fn header(self, header: HeaderName) -> Self {
-        self.with(|it| it.header = header)
-    }
-
-    /// Which methods are covered; requests of others go through untouched. Default: POST and PATCH, since the rest are idempotent by themselves.
-    pub fn methods(self, methods: impl Into<Vec<Method>>) -> Self {
-        self.with(|it| it.methods = methods.into())
-    }
-
-    /// What happens to a request without a key. Default: it is refused.
-    pub fn on_missing(self, on_missing: OnMissing) -> Self {
-        self.with(|it| it.on_missing = on_missing)
-    }
-
-    /// The identity of a request besides its key. Default:
-    /// [`fingerprint::exact`](super::fingerprint::exact).
-    pub fn fingerprint(self, fingerprint: impl Fn(&Parts, &[u8]) -> Fingerprint + Send + Sync + 'static) -> Self {
-        self.with(|it| it.fingerprint = Arc::new(fingerprint))
-    }
-
-    /// The responses that are stored, by their status; after others the key is free again. Default:
-    /// [`stores_status`](super::stores_status).
-    pub fn stores_status(self, stores: impl Fn(StatusCode) -> bool + Send + Sync + 'static) -> Self {
-        self.with(|it| it.stores = Arc::new(stores))
-    }
-
-    /// Sets which headers and trailers of a response are kept: asked when it is stored, and again
-    /// when it is replayed, since a record may be older than this function, or somebody else's.
-    /// Those of a connection and of authentication never are. Default:
-    /// [`keeps_header`](super::keeps_header), which a function that leaves out more calls itself:
-    /// `|name| name != "x-debug" && keeps_header(name)`.
-    pub fn keeps_header(self, keeps: impl Fn(&HeaderName) -> bool + Send + Sync + 'static) -> Self {
-        self.with(|it| it.keeps_header = Arc::new(keeps))
-    }
-
-    /// The largest body of a request that is read; a larger one is refused. Default: 1 MiB.
-    pub fn max_request_bytes(self, bytes: usize) -> Self {
-        self.with(|it| it.max_request_bytes = bytes)
-    }
-
-    /// Sets the largest response that is stored: its body, and its headers and trailers as far as
-    /// they are kept, each with 32 bytes besides its name and value. A larger one is passed on, and
-    /// the request recorded as done without it; so is one of more than 1,024 headers or trailers,
-    /// or 256 KiB of either. Default: 1 MiB.
-    pub fn max_response_bytes(self, bytes: usize) -> Self {
-        self.with(|it| it.max_response_bytes = bytes)
-    }
-
-    /// Sets how long a request's body may take to come, all of it, however it trickles. Default: 30
-    /// seconds.
-    pub fn body_timeout(self, timeout: Duration) -> Self {
-        self.with(|it| it.body_timeout = timeout)
-    }
-
-    /// How long a handler and the body of its response may take. It goes on when its client is gone, so this is what ends one that hangs.
-    /// Default: 10 minutes.
-    pub fn handler_timeout(self, timeout: Duration) -> Self {
-        self.with(|it| it.handler_timeout = timeout)
-    }
-
-    /// For how long a key is its request's after a sign of life: every third of it, while the handler runs, the lease is renewed. How long retries are put off if this
-    /// process dies. Default: 30 seconds.
-    pub fn lease(self, lease: Duration) -> Self {
-        self.with(|it| it.lease = lease)
-    }
-
-    /// How long a request waits for one with the same key that is in progress, before it is told so: it asks the store after 5 ms, twice that, and so on up to a
-    /// quarter of a second, which is by how much it may be late. Default: not at all.
-    pub fn wait(self, patience: Duration) -> Self {
-        self.with(|it| it.wait = patience)
-    }
-
-    /// The value of `Retry-After` when the store cannot be asked, or too much is in flight, of one
-    /// scope or of all. Default: a second.
-    pub fn retry_after(self, pause: Duration) -> Self {
-        self.with(|it| it.retry_after = pause)
-    }
-
-    /// Sets how many covered requests may be in flight, their clients gone or not: their keys are
-    /// claimed or waited for, or their handlers run. Of more each is refused ([`Problem::Busy`]).
-    /// Default: 4,096.
-    pub fn max_in_flight(self, requests: usize) -> Self {
-        self.with(|it| it.max_in_flight = requests)
-    }
-
-    /// Sets how many requests of one scope may be in flight; more are refused to that scope alone
-    /// ([`Problem::QuotaExceeded`]). Default: a quarter of
-    /// [`max_in_flight`](LayerBuilder::max_in_flight).
-    pub fn max_in_flight_per_scope(self, requests: usize) -> Self {
-        self.with(|it| it.max_in_flight_per_scope = Some(requests))
-    }
-
-    /// Sets how many covered requests may be in the middle of their bodies; more are refused
-    /// ([`Problem::Busy`]). They are not in flight yet, so a client that sends slowly keeps no
-    /// handler from running. Default: 4,096.
-    pub fn max_reading(self, requests: usize) -> Self {
-        self.with(|it| it.max_reading = requests)
-    }
-
-    /// Sets how many requests of one scope may be in the middle of their bodies; more are refused
-    /// to that scope alone ([`Problem::QuotaExceeded`]). Default: a quarter of
-    /// [`max_reading`](LayerBuilder::max_reading).
-    pub fn max_reading_per_scope(self, requests: usize) -> Self {
-        self.with(|it| it.max_reading_per_scope = Some(requests))
-    }
-
-    /// Sets how many bytes of bodies may be in memory: of requests from when they come until the
-    /// handler has dropped them, of responses until the client has them. Beyond that requests are
-    /// refused ([`Problem::Busy`]). The response of a request that is in already never is, so it
-    /// may be more, by [`max_response_bytes`](LayerBuilder::max_response_bytes) for each of them.
-    /// Default: 256 MiB, or four times the largest request if that is more.
-    pub fn max_buffered_bytes(self, bytes: usize) -> Self {
-        self.with(|it| it.max_buffered_bytes = Some(bytes))
-    }
-
-    /// Sets how many of these bytes may be of one scope; beyond that its requests, and no others,
-    /// are refused ([`Problem::QuotaExceeded`]). Default: a quarter of
-    /// [`max_buffered_bytes`](LayerBuilder::max_buffered_bytes).
-    pub fn max_buffered_bytes_per_scope(self, bytes: usize) -> Self {
-        self.with(|it| it.max_buffered_bytes_per_scope = Some(bytes))
-    }
-
-    /// With which status a problem is told. Default: [`Problem::status`].
-    pub fn status(self, problem: Problem, status: StatusCode) -> Self {
-        self.with(|it| {
-            it.statuses.insert(problem, status);
-        })
-    }
-}
-
-impl<S: Store> LayerBuilder<S, Scoped> {
-    /// Builds the layer, on the tokio runtime on which this is called.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Misconfigured`] says which option is wrong, or that there is no runtime.
-    pub fn build(self) -> Result<IdempotencyLayer<S>, StoreError> {
-        let scope = self.scope.and_then(|scoped| scoped.0);
-        self.options.validate(scope.is_some())?;
-        let runtime = Handle::try_current()
-            .map_err(|error| StoreError::caused(ErrorKind::Misconfigured, "http", "expected a tokio runtime", error))?;
-        Ok(IdempotencyLayer(Arc::new(Shared {
-            dedup: self.dedup,
-            scope,
-            room: Room::new(self.options.max(), self.options.max_per_scope()),
-            options: self.options,
-            counters: Counters::default(),
-            runtime,
-        })))
     }
 }
 

@@ -17,14 +17,16 @@
 //! direction. Behaviour: the IETF draft `draft-ietf-httpapi-idempotency-key-header`, problems by
 //! RFC 9457, header fields by RFC 9110 and 9651.
 //!
-//! Files: `key`, `fingerprint` and `canonical`, `headers`, `record`, `problem`, `quota` are pure;
-//! `room` gives permits by the quotas, `body` reads; `layer` and `options` are configured,
-//! `service` claims, `run` handles.
+//! Files: `key`, `fingerprint` and `canonical`, `headers`, `record`, `problem`, `quota`, `ledger` are
+//! pure; `room` gives permits by the quotas, `tab` by the ledger, `body` reads, `usual` estimates,
+//! `telling` tells problems; `builder` and `options` configure the `layer`, `service` claims, `run`
+//! handles, `answers` answers.
 
 mod canonical;
 pub mod fingerprint;
 mod headers;
 mod key;
+mod ledger;
 mod outgoing;
 mod problem;
 mod quota;
@@ -32,6 +34,8 @@ mod record;
 
 mod body;
 
+mod answers;
+mod builder;
 mod layer;
 mod options;
 mod outgoing_layer;
@@ -39,17 +43,22 @@ mod room;
 mod run;
 mod service;
 mod stats;
+mod tab;
+mod telling;
+mod usual;
 
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(crate) mod fuzzing;
 
 pub use body::Body;
+pub use builder::{LayerBuilder, Scoped, Unscoped};
 pub use headers::keeps_header;
-pub use key::{IdempotencyKey, MAX_KEY_CHARS};
-pub use layer::{IdempotencyLayer, LayerBuilder, OnMissing, Scoped, Unscoped};
-pub use options::stores_status;
+pub use key::{IdempotencyKey, MAX_KEY_CHARS, id_of};
+pub use layer::{IdempotencyLayer, OnMissing};
+pub use options::{refuses_status, stores_status};
 pub use outgoing::{IDEMPOTENCY_KEY, KeyBuilder, OutgoingKey};
 pub use outgoing_layer::{OutgoingKeyLayer, OutgoingKeyService, REPLAYED};
 pub use problem::Problem;
 pub use service::IdempotencyService;
 pub use stats::HttpStats;
+pub use telling::ProblemDetails;

@@ -2,18 +2,20 @@
 
 use super::headers::keeps_header;
 use super::layer::OnMissing;
-use super::problem::Problem;
+use super::ledger::Charge;
 use super::quota::Amounts;
+use super::telling::Telling;
 use super::{IDEMPOTENCY_KEY, fingerprint};
 use crate::store::{ErrorKind, Fingerprint, StoreError};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// One scope has at most this part of what there is, unless it is said.
 const SHARES: usize = 4;
+
+type RetentionFn = Arc<dyn Fn(&Parts) -> Option<Duration> + Send + Sync>;
 
 type FingerprintFn = Arc<dyn Fn(&Parts, &[u8]) -> Fingerprint + Send + Sync>;
 
@@ -23,6 +25,7 @@ pub(super) struct Options {
     pub(super) on_missing: OnMissing,
     pub(super) fingerprint: FingerprintFn,
     pub(super) stores: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
+    pub(super) refuses: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
     pub(super) keeps_header: Arc<dyn Fn(&HeaderName) -> bool + Send + Sync>,
     pub(super) max_request_bytes: usize,
     pub(super) max_response_bytes: usize,
@@ -37,7 +40,12 @@ pub(super) struct Options {
     pub(super) max_reading_per_scope: Option<usize>,
     pub(super) max_buffered_bytes: Option<usize>,
     pub(super) max_buffered_bytes_per_scope: Option<usize>,
-    pub(super) statuses: HashMap<Problem, StatusCode>,
+    pub(super) max_kept_keys_per_scope: Option<u64>,
+    pub(super) max_kept_bytes_per_scope: Option<u64>,
+    pub(super) retention: Option<RetentionFn>,
+    pub(super) gone_for: Duration,
+    pub(super) answer_within: Duration,
+    pub(super) telling: Telling,
 }
 
 impl Default for Options {
@@ -48,6 +56,7 @@ impl Default for Options {
             on_missing: OnMissing::Reject,
             fingerprint: Arc::new(fingerprint::exact),
             stores: Arc::new(stores_status),
+            refuses: Arc::new(refuses_status),
             keeps_header: Arc::new(keeps_header),
             max_request_bytes: 1 << 20,
             max_response_bytes: 1 << 20,
@@ -62,7 +71,12 @@ impl Default for Options {
             max_reading_per_scope: None,
             max_buffered_bytes: None,
             max_buffered_bytes_per_scope: None,
-            statuses: HashMap::new(),
+            max_kept_keys_per_scope: None,
+            max_kept_bytes_per_scope: None,
+            retention: None,
+            gone_for: Duration::ZERO,
+            answer_within: Duration::from_secs(1),
+            telling: Telling::default(),
         }
     }
 }
@@ -81,7 +95,28 @@ pub fn stores_status(status: StatusCode) -> bool {
     !status.is_informational() && !status.is_server_error() && !matches!(status.as_u16(), 401 | 403 | 408 | 429)
 }
 
+/// The default of the statuses by which requests are refused before anything begins, as routers and
+/// extractors do: 400, 404, 405, 406, 411, 413, 414, 415, 417, 422 and 431.
+///
+/// ```
+/// use hapax::http::refuses_status;
+/// use http::StatusCode;
+///
+/// assert!(refuses_status(StatusCode::UNPROCESSABLE_ENTITY) && refuses_status(StatusCode::NOT_FOUND));
+/// assert!(!refuses_status(StatusCode::PAYMENT_REQUIRED) && !refuses_status(StatusCode::CONFLICT));
+/// ```
+pub fn refuses_status(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 400 | 404..=406 | 411 | 413..=415 | 417 | 422 | 431)
+}
+
 impl Options {
+    /// The most that one scope may have kept; nothing if there is no limit.
+    pub(super) fn max_kept(&self) -> Option<Charge> {
+        let (keys, bytes) = (self.max_kept_keys_per_scope, self.max_kept_bytes_per_scope);
+        (keys.is_some() || bytes.is_some())
+            .then(|| Charge { keys: keys.unwrap_or(u64::MAX), bytes: bytes.unwrap_or(u64::MAX) })
+    }
+
     /// The share of all together.
     pub(super) fn max(&self) -> Amounts {
         let bytes = self.max_buffered_bytes.unwrap_or((256 << 20).max(SHARES * self.max_request_bytes));
@@ -111,18 +146,30 @@ impl Options {
         ] {
             check(!time.is_zero() && time <= MAX, option, &time, "a duration of up to 100 years, not none")?;
         }
-        check(self.wait <= MAX, "wait", &self.wait, "at most 100 years")?;
+        for (option, time) in [("wait", self.wait), ("gone_for", self.gone_for), ("answer_within", self.answer_within)]
+        {
+            check(time <= MAX, option, &time, "at most 100 years")?;
+        }
+        for (option, got) in [
+            ("max_kept_keys_per_scope", self.max_kept_keys_per_scope),
+            ("max_kept_bytes_per_scope", self.max_kept_bytes_per_scope),
+        ] {
+            check(got.is_none_or(|got| is_scoped && got > 0), option, &got, "at least 1, and a layer with scopes")?;
+        }
         for (option, bytes) in
             [("max_request_bytes", self.max_request_bytes), ("max_response_bytes", self.max_response_bytes)]
         {
             check(bytes <= 1 << 30, option, &bytes, "at most 1 GiB")?;
         }
         self.validate_quotas(is_scoped)?;
-        for (problem, status) in &self.statuses {
-            let is_error = status.is_client_error() || status.is_server_error();
-            check(is_error, "status", &(problem, status), "a status of 400 to 599")?;
-        }
-        Ok(())
+        self.telling.validate()
+    }
+
+    /// An exclusive engine's history is made for its own retention.
+    pub(super) fn validate_retention(&self, is_exclusive: bool) -> Result<(), StoreError> {
+        let fits = self.gone_for.is_zero() || !is_exclusive || self.retention.is_some();
+        let expected = "with an exclusive engine also `retention`, so that both are its own at most";
+        check(fits, "gone_for", &self.gone_for, expected)
     }
 
     fn validate_quotas(&self, is_scoped: bool) -> Result<(), StoreError> {
@@ -147,7 +194,7 @@ impl Options {
     }
 }
 
-fn check(valid: bool, option: &str, got: &dyn std::fmt::Debug, expected: &str) -> Result<(), StoreError> {
+pub(super) fn check(valid: bool, option: &str, got: &dyn std::fmt::Debug, expected: &str) -> Result<(), StoreError> {
     match valid {
         true => Ok(()),
         false => {

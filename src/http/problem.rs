@@ -1,14 +1,10 @@
 //! The answers that are the layer's own: problems (RFC 9457).
 
-use super::body::Body;
-use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Response, StatusCode};
-use http_body::Body as HttpBody;
+use http::StatusCode;
 use std::fmt;
-use std::time::Duration;
 
-/// What the layer answers itself, as `application/problem+json`: the `type` is the address of the line below.
+/// An answer of the layer itself, as `application/problem+json`: the `type` is the address of the line
+/// below, unless the layer is given [another](super::LayerBuilder::problem_type).
 ///
 /// ```
 /// use hapax::http::Problem;
@@ -41,6 +37,10 @@ pub enum Problem {
     /// Status 410: the request was handled, but its response was too large to be kept, or was completed by something else than this layer. The handler is not
     /// run again; asking again does not help.
     ResponseNotKept,
+    /// Status 410: the request was handled, and its response is not sent again any more
+    /// ([`gone_for`](super::LayerBuilder::gone_for)). The handler is not run again; a new request
+    /// needs a key of its own.
+    KeyExpired,
     /// Status 500: the request was handled, but what was kept of it cannot be read. The handler is not run again.
     ResponseUnreadable,
     /// Status 503, with `Retry-After`: the store of keys cannot be asked. The handler was not run.
@@ -51,8 +51,8 @@ pub enum Problem {
     /// together. The handler was not run.
     Busy,
     /// Status 429, with `Retry-After`: whoever asks has as many requests being received or in
-    /// flight, or as many bytes of them in memory, as one scope may have. The handler was not run;
-    /// nobody else is refused for it.
+    /// flight, as many bytes of them in memory, or as many keys or bytes kept, as one scope may
+    /// have. The handler was not run; nobody else is refused for it.
     QuotaExceeded,
     /// Status 504: the handler took too long and was stopped; what it has done, it has done. The key is free again.
     HandlerTimeout,
@@ -60,7 +60,7 @@ pub enum Problem {
 
 impl Problem {
     /// All of them.
-    pub const ALL: [Problem; 15] = [
+    pub const ALL: [Problem; 16] = [
         Problem::KeyMissing,
         Problem::KeyMalformed,
         Problem::ScopeMissing,
@@ -70,6 +70,7 @@ impl Problem {
         Problem::InProgress,
         Problem::FingerprintMismatch,
         Problem::ResponseNotKept,
+        Problem::KeyExpired,
         Problem::ResponseUnreadable,
         Problem::StoreUnavailable,
         Problem::StoreFailed,
@@ -88,7 +89,7 @@ impl Problem {
             Problem::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Problem::InProgress => StatusCode::CONFLICT,
             Problem::FingerprintMismatch => StatusCode::UNPROCESSABLE_ENTITY,
-            Problem::ResponseNotKept => StatusCode::GONE,
+            Problem::ResponseNotKept | Problem::KeyExpired => StatusCode::GONE,
             Problem::ResponseUnreadable | Problem::StoreFailed => StatusCode::INTERNAL_SERVER_ERROR,
             Problem::StoreUnavailable | Problem::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Problem::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
@@ -96,7 +97,24 @@ impl Problem {
         }
     }
 
-    /// What identifies it, in every version of this crate.
+    /// Returns its name for an address: `key-missing`, say.
+    ///
+    /// ```
+    /// # use hapax::http::Problem;
+    /// assert_eq!(Problem::KeyMissing.slug(), "key-missing");
+    /// ```
+    pub fn slug(self) -> String {
+        let mut slug = String::new();
+        for c in format!("{self:?}").chars() {
+            if c.is_ascii_uppercase() && !slug.is_empty() {
+                slug.push('-');
+            }
+            slug.push(c.to_ascii_lowercase());
+        }
+        slug
+    }
+
+    /// Returns what identifies it, in every version of this crate.
     pub fn type_uri(self) -> String {
         format!("https://docs.rs/hapax/latest/hapax/http/enum.Problem.html#variant.{self:?}")
     }
@@ -113,6 +131,7 @@ impl Problem {
             Problem::InProgress => "A request with this idempotency key is in progress",
             Problem::FingerprintMismatch => "Idempotency key used for another request",
             Problem::ResponseNotKept => "The request was handled, its response was not kept",
+            Problem::KeyExpired => "Idempotency key expired",
             Problem::ResponseUnreadable => "The request was handled, its response cannot be read",
             Problem::StoreUnavailable => "Idempotency keys cannot be checked now",
             Problem::StoreFailed => "Idempotency keys cannot be checked",
@@ -129,45 +148,6 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A problem with what is to be said about it.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    pub(super) problem: Problem,
-    pub(super) detail: String,
-    pub(super) retry_after: Option<Duration>,
-}
-
-impl Refusal {
-    pub(super) fn new(problem: Problem, detail: impl Into<String>) -> Self {
-        Refusal { problem, detail: detail.into(), retry_after: None }
-    }
-
-    pub(super) fn retry_after(self, pause: Duration) -> Self {
-        Refusal { retry_after: Some(pause), ..self }
-    }
-
-    pub(super) fn response<B: HttpBody>(&self, status: StatusCode) -> Response<Body<B>> {
-        let body = serde_json::json!({
-            "type": self.problem.type_uri(),
-            "title": self.problem.title(),
-            "status": status.as_u16(),
-            "detail": self.detail,
-        });
-        let mut response = Response::new(Body::from(Bytes::from(body.to_string())));
-        *response.status_mut() = status;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some(pause) = self.retry_after {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(whole_seconds(pause)));
-        }
-        response
-    }
-}
-
-/// Rounded up, and never at once.
-fn whole_seconds(pause: Duration) -> u64 {
-    pause.as_secs().saturating_add(u64::from(pause.subsec_nanos() > 0)).max(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,14 +157,8 @@ mod tests {
     fn every_problem_has_a_type_of_its_own_and_an_error_status() {
         let types: HashSet<String> = Problem::ALL.iter().map(|problem| problem.type_uri()).collect();
         let titles: HashSet<&str> = Problem::ALL.iter().map(|problem| problem.title()).collect();
-        assert_eq!((types.len(), titles.len()), (Problem::ALL.len(), Problem::ALL.len()));
+        let slugs: HashSet<String> = Problem::ALL.iter().map(|problem| problem.slug()).collect();
+        assert_eq!([types.len(), titles.len(), slugs.len()], [Problem::ALL.len(); 3]);
         assert!(Problem::ALL.iter().all(|it| it.status().is_client_error() || it.status().is_server_error()));
-    }
-
-    #[test]
-    fn pauses_are_whole_seconds_rounded_up() {
-        let millis = |millis| whole_seconds(Duration::from_millis(millis));
-        assert_eq!([millis(0), millis(1), millis(1_000), millis(1_001), millis(29_999)], [1, 1, 1, 2, 30]);
-        assert_eq!(whole_seconds(Duration::MAX), u64::MAX);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! version 1: u8 | kind: u8 | status: u16 | headers | trailers | body
+//! version 2: the same with, after the status, how long before the record's end it is not sent
+//!            again any more: milliseconds: u64, not 0
 //! kind:      0 a response; 1 one that was not kept, of which only the status is here
 //! headers:   count: u32 | (name length: u16 | name | value length: u32 | value) …      trailers alike
 //! body:      length: u64 | bytes, to the end of the record
@@ -14,8 +16,10 @@ use super::headers;
 use bytes::{Buf, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use std::fmt;
+use std::time::Duration;
 
 const VERSION: u8 = 1;
+const VERSION_GONE: u8 = 2;
 /// The most fields that are stored of headers, and of trailers, and their bytes: more than any
 /// client takes.
 const MAX_FIELDS: usize = 1_024;
@@ -25,6 +29,9 @@ const MAX_FIELD_BYTES: usize = 256 << 10;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Kept {
     pub(super) status: StatusCode,
+    /// For so long before its end the record says only that the request was handled: whole
+    /// milliseconds.
+    pub(super) gone_for: Duration,
     /// Nothing, if it was too large.
     pub(super) content: Option<Content>,
 }
@@ -43,6 +50,7 @@ pub(super) enum RecordError {
     Version(u8),
     Kind(u8),
     Status(u16),
+    Gone,
     Short,
     Long(usize),
     Header,
@@ -72,9 +80,10 @@ pub(super) fn has_content(status: StatusCode) -> bool {
 impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RecordError::Version(got) => write!(f, "a record of version {got}, expected {VERSION}"),
+            RecordError::Version(got) => write!(f, "a record of version {got}, expected {VERSION} or {VERSION_GONE}"),
             RecordError::Kind(got) => write!(f, "a record of kind {got}, expected 0 or 1"),
             RecordError::Status(got) => write!(f, "status {got}, expected that of a final response, 200 to 999"),
+            RecordError::Gone => f.write_str("a record that is gone for 0 ms, expected version 1"),
             RecordError::Short => f.write_str("the record ends before what it says it holds"),
             RecordError::Long(more) => write!(f, "{more} bytes after the end of the record"),
             RecordError::Header => f.write_str("a header's name or value that no header has"),
@@ -88,9 +97,9 @@ impl fmt::Display for RecordError {
 
 pub(super) fn encode(kept: &Kept) -> Vec<u8> {
     match &kept.content {
-        None => head(1, kept.status, 0),
+        None => head(1, kept, 0),
         Some(Content { headers, trailers, body }) => {
-            let mut out = head(0, kept.status, 16 + size(headers) + size(trailers) + body.len());
+            let mut out = head(0, kept, 16 + size(headers) + size(trailers) + body.len());
             put_headers(headers, &mut out);
             put_headers(trailers, &mut out);
             out.extend_from_slice(&(body.len() as u64).to_le_bytes());
@@ -100,10 +109,14 @@ pub(super) fn encode(kept: &Kept) -> Vec<u8> {
     }
 }
 
-fn head(kind: u8, status: StatusCode, more_bytes: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(4 + more_bytes);
-    out.extend_from_slice(&[VERSION, kind]);
-    out.extend_from_slice(&status.as_u16().to_le_bytes());
+fn head(kind: u8, kept: &Kept, more_bytes: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(12 + more_bytes);
+    let gone_ms = u64::try_from(kept.gone_for.as_millis()).unwrap_or(u64::MAX);
+    out.extend_from_slice(&[if gone_ms > 0 { VERSION_GONE } else { VERSION }, kind]);
+    out.extend_from_slice(&kept.status.as_u16().to_le_bytes());
+    if gone_ms > 0 {
+        out.extend_from_slice(&gone_ms.to_le_bytes());
+    }
     out
 }
 
@@ -126,7 +139,7 @@ pub(super) fn decode(record: Vec<u8>) -> Result<Kept, RecordError> {
     let mut rest = Bytes::from(record);
     let short = |_| RecordError::Short;
     let version = rest.try_get_u8().map_err(short)?;
-    if version != VERSION {
+    if version != VERSION && version != VERSION_GONE {
         return Err(RecordError::Version(version));
     }
     let kind = rest.try_get_u8().map_err(short)?;
@@ -135,6 +148,13 @@ pub(super) fn decode(record: Vec<u8>) -> Result<Kept, RecordError> {
         Ok(code) if !code.is_informational() => code,
         _ => return Err(RecordError::Status(status)),
     };
+    let gone_for = match version {
+        VERSION_GONE => Duration::from_millis(rest.try_get_u64_le().map_err(short)?),
+        _ => Duration::ZERO,
+    };
+    if version == VERSION_GONE && gone_for.is_zero() {
+        return Err(RecordError::Gone);
+    }
     let content = match kind {
         0 => {
             let (headers, trailers) = (get_headers(&mut rest)?, get_headers(&mut rest)?);
@@ -152,7 +172,7 @@ pub(super) fn decode(record: Vec<u8>) -> Result<Kept, RecordError> {
         return Err(RecordError::Content(status.as_u16()));
     }
     match rest.len() {
-        0 => Ok(Kept { status, content }),
+        0 => Ok(Kept { status, gone_for, content }),
         more => Err(RecordError::Long(more)),
     }
 }
@@ -212,7 +232,12 @@ mod tests {
         let body = proptest::collection::vec(any::<u8>(), 0..100).prop_map(Bytes::from);
         let content =
             (headers(8), headers(3), body).prop_map(|(headers, trailers, body)| Content { headers, trailers, body });
-        (status, proptest::option::of(content)).prop_map(|(status, content)| Kept { status, content })
+        let gone_for = prop_oneof![Just(0), 1_u64..100, Just(u64::MAX)].prop_map(Duration::from_millis);
+        (status, gone_for, proptest::option::of(content)).prop_map(|(status, gone_for, content)| Kept {
+            status,
+            gone_for,
+            content,
+        })
     }
 
     proptest! {
@@ -248,14 +273,26 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("a", HeaderValue::from_static("bc"));
         let content = Content { headers, trailers: HeaderMap::new(), body: Bytes::from_static(b"ok") };
-        let kept = Kept { status: StatusCode::CREATED, content: Some(content) };
+        let kept = Kept { status: StatusCode::CREATED, gone_for: Duration::ZERO, content: Some(content) };
         let record = b"\x01\x00\xc9\x00\x01\0\0\0\x01\0a\x02\0\0\0bc\0\0\0\0\x02\0\0\0\0\0\0\0ok";
         assert_eq!(encode(&kept), record);
         assert_eq!(decode(record.to_vec()), Ok(kept));
-        assert_eq!(decode(vec![1, 1, 0xc8, 0]), Ok(Kept { status: StatusCode::OK, content: None }));
-        assert_eq!(decode(vec![2, 0, 0, 0]), Err(RecordError::Version(2)));
+        assert_eq!(
+            decode(vec![1, 1, 0xc8, 0]),
+            Ok(Kept { status: StatusCode::OK, gone_for: Duration::ZERO, content: None })
+        );
+        assert_eq!(decode(vec![3, 0, 0, 0]), Err(RecordError::Version(3)));
         assert_eq!(decode(vec![1, 2, 0xc8, 0]), Err(RecordError::Kind(2)));
         assert_eq!(decode(vec![1, 0, 0, 0]), Err(RecordError::Status(0)));
+    }
+
+    #[test]
+    fn the_form_of_version_2_stays() {
+        let kept = Kept { status: StatusCode::OK, gone_for: Duration::from_millis(0x0102), content: None };
+        assert_eq!(encode(&kept), b"\x02\x01\xc8\0\x02\x01\0\0\0\0\0\0");
+        assert_eq!(decode(encode(&kept)), Ok(kept));
+        assert_eq!(decode(b"\x02\x01\xc8\0\0\0\0\0\0\0\0\0".to_vec()), Err(RecordError::Gone));
+        assert_eq!(decode(b"\x02\x01\xc8\0\x02\x01\0\0\0\0\0".to_vec()), Err(RecordError::Short));
     }
 
     #[test]
@@ -268,7 +305,7 @@ mod tests {
         }
         let of = |status, body: &'static [u8], trailers: HeaderMap| {
             let content = Content { headers: HeaderMap::new(), trailers, body: Bytes::from_static(body) };
-            decode(encode(&Kept { status, content: Some(content) }))
+            decode(encode(&Kept { status, gone_for: Duration::ZERO, content: Some(content) }))
         };
         let trailers = HeaderMap::from_iter([(HeaderName::from_static("a"), HeaderValue::from_static("b"))]);
         for status in [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED] {
@@ -287,7 +324,10 @@ mod tests {
         };
         let of = |headers: HeaderMap, trailers: HeaderMap| {
             let content = Content { headers, trailers, body: Bytes::new() };
-            let (fits, kept) = (content.has_few_fields(), Kept { status: StatusCode::OK, content: Some(content) });
+            let (fits, kept) = (
+                content.has_few_fields(),
+                Kept { status: StatusCode::OK, gone_for: Duration::ZERO, content: Some(content) },
+            );
             assert_eq!(decode(encode(&kept)).is_ok(), fits);
             fits
         };

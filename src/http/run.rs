@@ -2,10 +2,14 @@
 
 use super::body::{self, Body, Read, Reading};
 use super::headers;
+use super::key::Begun;
 use super::layer::Shared;
-use super::problem::{Problem, Refusal};
+use super::problem::Problem;
 use super::record::{self, Content, Kept};
 use super::room::Permit;
+use super::tab::Tab;
+use super::telling::Refusal;
+use super::usual::Sort;
 use crate::store::Store;
 use crate::unwind::{Panic, caught};
 use crate::{NotCompleted, TieredClaim};
@@ -19,8 +23,8 @@ use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 use tower_service::Service;
 
 /// A body that may go from task to task.
@@ -39,6 +43,18 @@ impl<B: Sent, R: Sent, Inner> Handles<B, R> for Inner where
         + Send
         + 'static
 {
+}
+
+/// A request whose key is its own, on its way to the handler.
+pub(super) struct Run<S: Store, B: HttpBody> {
+    pub(super) claim: TieredClaim<S>,
+    pub(super) request: Request<Body<B>>,
+    /// Of those in flight: given back when all is recorded.
+    pub(super) room: Permit,
+    /// Of those that are kept.
+    pub(super) tab: Option<Tab>,
+    pub(super) begun: Begun,
+    pub(super) sort: Sort,
 }
 
 /// How a handler ended.
@@ -61,10 +77,8 @@ enum Ended<R: HttpBody, E> {
 /// If the handler does: what is outside sees what it would without the layer.
 pub(super) async fn to_its_end<Inner, S, B, R>(
     shared: Arc<Shared<S>>,
-    claim: TieredClaim<S>,
     inner: Inner,
-    request: Request<Body<B>>,
-    room: Permit,
+    handled: Run<S, B>,
 ) -> Result<Response<Body<R>>, Inner::Error>
 where
     Inner: Handles<B, R>,
@@ -72,13 +86,8 @@ where
     B: Sent,
     R: Sent,
 {
-    let runtime = Handle::try_current().unwrap_or_else(|_| shared.runtime.clone());
-    let goes_on = runtime.clone();
-    let work = async move {
-        // Given back when the response is recorded; its bytes are held until the client has them.
-        let bytes = room.bytes();
-        run(&shared, claim, inner, request, bytes, (room, goes_on)).await
-    };
+    let runtime = shared.runtime();
+    let work = async move { run(&shared, inner, handled).await };
     #[cfg(feature = "tracing")]
     let work = tracing::Instrument::in_current_span(work);
     let work = Outlives { work: Some(Box::pin(work)), runtime };
@@ -117,18 +126,11 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Drop for Outlives<F> {
     }
 }
 
-/// How long a client waits until its response is recorded. If the store is away for longer, it is
-/// told what was done, and the completion goes on for as long as its lease is.
-const RECORDING: Duration = Duration::from_secs(1);
-
 /// Runs the handler, and ends its claim, before anybody is told, unless the store is away.
 async fn run<Inner, S, B, R>(
     shared: &Arc<Shared<S>>,
-    mut claim: TieredClaim<S>,
     inner: Inner,
-    request: Request<Body<B>>,
-    mut bytes: Permit,
-    goes_on: (Permit, Handle),
+    run: Run<S, B>,
 ) -> Result<Result<Response<Body<R>>, Inner::Error>, Panic>
 where
     Inner: Handles<B, R>,
@@ -136,25 +138,32 @@ where
     B: Sent,
     R: Sent,
 {
-    let handled = under(&mut claim, caught(handle(shared, inner, request, &mut bytes)));
+    let Run { mut claim, request, room, tab, begun, sort } = run;
+    // Held until the client has them.
+    let mut bytes = room.bytes();
+    let began = Instant::now();
+    let handled = under(&mut claim, caught(handle(shared, inner, request, &mut bytes, &begun)));
     let ended = match tokio::time::timeout(shared.options.handler_timeout, handled).await {
         Ok(Ok(ended)) => ended,
         Ok(Err(panic)) => Ended::Panic(panic),
         Err(_) => Ended::Late,
     };
+    if matches!(ended, Ended::Whole(..) | Ended::TooLarge(_) | Ended::Late) {
+        shared.usual.learn(sort, began.elapsed());
+    }
     match ended {
         Ended::Whole(parts, body) => {
             let kept = shared.kept(&parts, &body);
             if kept.content.is_none() {
                 shared.counters.not_kept.count();
             }
-            record(Arc::clone(shared), claim, &kept, goes_on).await;
+            shared.record(claim, &kept, (room, tab)).await;
             Ok(Ok(Response::from_parts(parts, Body::from(body).holding(bytes))))
         }
         Ended::TooLarge(response) => {
-            let kept = Kept { status: response.status(), content: None };
+            let kept = Kept { status: response.status(), gone_for: shared.options.gone_for, content: None };
             shared.counters.not_kept.count();
-            record(Arc::clone(shared), claim, &kept, goes_on).await;
+            shared.record(claim, &kept, (room, tab)).await;
             Ok(Ok(response.map(|body| body.holding(bytes))))
         }
         Ended::Released(response) => shared.released(claim, Ok(Ok(response))).await,
@@ -162,26 +171,9 @@ where
         Ended::Panic(panic) => shared.released(claim, Err(panic)).await,
         Ended::Late => {
             let late = format!("not done within {:?}", shared.options.handler_timeout);
-            let response = shared.refuse(&Refusal::new(Problem::HandlerTimeout, late));
+            let response = shared.refuse(Refusal::new(Problem::HandlerTimeout, late));
             shared.released(claim, Ok(Ok(response))).await
         }
-    }
-}
-
-/// Completes the claim. The request counts as one in flight until that is done.
-async fn record<S: Store>(
-    shared: Arc<Shared<S>>,
-    claim: TieredClaim<S>,
-    kept: &Kept,
-    (room, runtime): (Permit, Handle),
-) {
-    let completing = claim.complete_with(record::encode(kept));
-    let mut recording = Box::pin(async move {
-        shared.completed(completing.await);
-        drop(room);
-    });
-    if tokio::time::timeout(RECORDING, &mut recording).await.is_err() {
-        runtime.spawn(recording);
     }
 }
 
@@ -197,7 +189,28 @@ impl<S: Store> Shared<S> {
             body: if has_content { body.data.clone() } else { Bytes::new() },
         };
         let fits = content.bytes() <= self.options.max_response_bytes && content.has_few_fields();
-        Kept { status: parts.status, content: fits.then_some(content) }
+        Kept { status: parts.status, gone_for: self.options.gone_for, content: fits.then_some(content) }
+    }
+
+    /// Where work goes on that nobody waits for.
+    fn runtime(&self) -> Handle {
+        Handle::try_current().unwrap_or_else(|_| self.runtime.clone())
+    }
+
+    /// Records what was done. If the store does not answer, that goes on without whoever waits.
+    async fn record(self: &Arc<Self>, claim: TieredClaim<S>, kept: &Kept, (room, tab): (Permit, Option<Tab>)) {
+        let (shared, record) = (Arc::clone(self), record::encode(kept));
+        if let Some(tab) = tab {
+            tab.keep(record.len());
+        }
+        let mut recording = Box::pin(async move {
+            shared.completed(claim.complete_with(record).await);
+            drop(room);
+        });
+        if tokio::time::timeout(self.options.answer_within, &mut recording).await.is_err() {
+            self.counters.answered_early.count();
+            self.runtime().spawn(recording);
+        }
     }
 
     /// The client gets the response either way: what was done is done, and a client that is told
@@ -227,6 +240,7 @@ async fn handle<Inner, S, B, R>(
     mut inner: Inner,
     request: Request<Body<B>>,
     bytes: &mut Permit,
+    begun: &Begun,
 ) -> Ended<R, Inner::Error>
 where
     Inner: Handles<B, R>,
@@ -240,6 +254,10 @@ where
     };
     // An interim response is none that could be sent again.
     if response.status().is_informational() || !(shared.options.stores)(response.status()) {
+        return Ended::Released(response.map(Body::untouched));
+    }
+    if !begun.is_set() && (shared.options.refuses)(response.status()) {
+        shared.counters.not_begun.count();
         return Ended::Released(response.map(Body::untouched));
     }
     let (parts, body) = response.into_parts();

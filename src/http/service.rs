@@ -1,19 +1,18 @@
 //! A request's way to the handler: its key, its body, its claim.
 
 use super::body::{self, Body, Reading};
-use super::headers;
-use super::key::{self, IdempotencyKey, KeyError};
+use super::key::{self, Begun, IdempotencyKey, KeyError};
 use super::layer::{OnMissing, Shared};
-use super::outgoing_layer::REPLAYED;
-use super::problem::{Problem, Refusal};
-use super::quota::Full;
-use super::record::{self, Content, Kept};
+use super::problem::Problem;
+use super::record::{self, Kept};
 use super::room::Permit;
-use super::run::{self, Handles, Sent};
-use crate::store::{Fingerprint, Store, StoreError};
-use crate::{Done, Key, Tier, TieredAttempt, TieredClaim, TieredClaimOptions};
+use super::run::{self, Handles, Run, Sent};
+use super::tab::Tab;
+use super::telling::Refusal;
+use super::usual::Sort;
+use crate::store::{Fingerprint, Store};
+use crate::{Done, Tier, TieredAttempt, TieredClaim, TieredClaimOptions};
 use bytes::Bytes;
-use http::header::TRAILER;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
 use http_body::Body as HttpBody;
@@ -110,12 +109,12 @@ where
             shared.counters.passed.count();
             return pass(inner, Request::from_parts(parts, body)).await;
         }
-        Err(refusal) => return Ok(shared.refuse(&refusal)),
+        Err(refusal) => return Ok(shared.refuse(refusal)),
     };
     match shared.admit(name, parts, body).await {
         Ok(Admitted::Replay(kept, bytes)) => Ok(shared.replay(kept, bytes)),
-        Ok(Admitted::Run { claim, request, room }) => run::to_its_end(shared, claim, inner, request, room).await,
-        Err(refusal) => Ok(shared.refuse(&refusal)),
+        Ok(Admitted::Run(run)) => run::to_its_end(shared, inner, run).await,
+        Err(refusal) => Ok(shared.refuse(refusal)),
     }
 }
 
@@ -125,28 +124,15 @@ struct Name {
     key: Arc<str>,
 }
 
-impl Name {
-    /// The id of the engine: without ambiguity, whatever is in either part.
-    fn id(&self) -> Key {
-        let mut id = Key::new();
-        match &self.scope {
-            Some(scope) => id.text(scope),
-            None => id.null(),
-        };
-        id.text(&self.key);
-        id
-    }
-}
-
 #[expect(clippy::large_enum_variant, reason = "it is moved once")]
 enum Admitted<S: Store, B: HttpBody> {
-    Run { claim: TieredClaim<S>, request: Request<Body<B>>, room: Permit },
+    Run(Run<S, B>),
     Replay(Kept, Permit),
 }
 
 enum Attempt<S: Store> {
     Claimed(TieredClaim<S>),
-    Done(Option<Vec<u8>>),
+    Done(Done),
 }
 
 impl<S: Store> Shared<S> {
@@ -175,29 +161,58 @@ impl<S: Store> Shared<S> {
         // A request that is read slowly has cost nobody a place among those that are handled.
         let room = reading.run().map_err(|full| self.full(full))?;
         let fingerprint = self.fingerprint(&parts, &read.data, &room).await;
-        match self.attempt(&name, fingerprint).await? {
-            Attempt::Claimed(claim) => {
-                parts.extensions.insert(IdempotencyKey {
-                    key: name.key,
-                    scope: name.scope,
-                    token: claim.token(),
-                    is_verified: claim.is_verified(),
-                });
-                let body = Body::from(read).holding(bytes);
-                Ok(Admitted::Run { claim, request: Request::from_parts(parts, body), room })
-            }
-            Attempt::Done(None) => {
-                let detail = "it was completed without a response";
-                Err(Refusal::new(Problem::ResponseNotKept, detail))
-            }
-            Attempt::Done(Some(record)) => {
+        let sort = self.usual.sort(scope.as_deref(), &parts);
+        let claim = match self.attempt(&name, fingerprint, &parts, sort).await? {
+            Attempt::Claimed(claim) => claim,
+            Attempt::Done(done) => {
                 drop((read, bytes));
-                let mut bytes = self.room.no_bytes(scope.as_ref());
-                bytes.grow(record.len()).map_err(|full| self.full(full))?;
-                match record::decode(record) {
-                    Ok(kept) => Ok(Admitted::Replay(kept, bytes)),
-                    Err(error) => Err(Refusal::new(Problem::ResponseUnreadable, error.to_string())),
-                }
+                return self.known(done, self.room.no_bytes(scope.as_ref()));
+            }
+        };
+        let (claim, tab) = self.reserve(claim, scope.as_ref()).await?;
+        let begun = Begun::default();
+        parts.extensions.insert(IdempotencyKey {
+            key: name.key,
+            scope: name.scope,
+            token: claim.token(),
+            is_verified: claim.is_verified(),
+            begun: begun.clone(),
+        });
+        let request = Request::from_parts(parts, Body::from(read).holding(bytes));
+        Ok(Admitted::Run(Run { claim, request, room, tab, begun, sort }))
+    }
+
+    /// Returns what was kept of a request that is done.
+    fn known<B: Sent>(&self, done: Done, mut bytes: Permit) -> Result<Admitted<S, B>, Refusal> {
+        let Some(record) = done.result else {
+            return Err(Refusal::new(Problem::ResponseNotKept, "it was completed without a response"));
+        };
+        bytes.grow(record.len()).map_err(|full| self.full(full))?;
+        match record::decode(record) {
+            Ok(kept) if done.expires_in.is_some_and(|left| left <= kept.gone_for) => {
+                self.counters.expired.count();
+                let detail = "its request was handled, too long ago for its response to be sent again";
+                Err(Refusal::new(Problem::KeyExpired, detail))
+            }
+            Ok(kept) => Ok(Admitted::Replay(kept, bytes)),
+            Err(error) => Err(Refusal::new(Problem::ResponseUnreadable, error.to_string())),
+        }
+    }
+
+    /// Counts a new key against what its scope may keep. Beyond that nobody has it.
+    async fn reserve(
+        &self,
+        claim: TieredClaim<S>,
+        scope: Option<&Arc<str>>,
+    ) -> Result<(TieredClaim<S>, Option<Tab>), Refusal> {
+        let (Some(tabs), Some(scope)) = (&self.tabs, scope) else { return Ok((claim, None)) };
+        match tabs.reserve(scope) {
+            Ok(tab) => Ok((claim, Some(tab))),
+            Err(exhausted) => {
+                // If that fails, the lease ends it.
+                let _ = claim.release().await;
+                self.counters.over_quota.count();
+                Err(Refusal::new(Problem::QuotaExceeded, exhausted.to_string()).retry_after(exhausted.until))
             }
         }
     }
@@ -227,12 +242,33 @@ impl<S: Store> Shared<S> {
         }
     }
 
+    fn claim_options(&self, fingerprint: Fingerprint, parts: &Parts) -> TieredClaimOptions {
+        let options = TieredClaimOptions::new().lease(self.options.lease).fingerprint(fingerprint.0).wants_result();
+        let chosen = self.options.retention.as_ref().and_then(|retention| retention(parts));
+        match (chosen, self.options.gone_for) {
+            (None, Duration::ZERO) => options,
+            (chosen, gone_for) => {
+                let replayed = chosen.unwrap_or_else(|| self.dedup.remembers().0);
+                // None at all is an error also where it is remembered as gone.
+                let total = if replayed.is_zero() { replayed } else { replayed.saturating_add(gone_for) };
+                options.retention(total)
+            }
+        }
+    }
+
     /// Claims the key, and waits for somebody else's claim of it as long as the options say.
-    async fn attempt(&self, name: &Name, fingerprint: Fingerprint) -> Result<Attempt<S>, Refusal> {
+    async fn attempt(
+        &self,
+        name: &Name,
+        fingerprint: Fingerprint,
+        parts: &Parts,
+        sort: Sort,
+    ) -> Result<Attempt<S>, Refusal> {
         const MAX_PAUSE: Duration = Duration::from_millis(250);
         const MAX_BLIND: u32 = 3;
-        let (id, deadline) = (name.id(), Instant::now() + self.options.wait);
-        let options = TieredClaimOptions::new().lease(self.options.lease).fingerprint(fingerprint.0).wants_result();
+        let id = key::id_of(name.scope.as_deref(), &name.key);
+        let deadline = Instant::now() + self.options.wait;
+        let options = self.claim_options(fingerprint, parts);
         let (mut pause, mut blind) = (Duration::from_millis(5), 0);
         loop {
             let lease_left = match self.dedup.claim_with(&id, options).await {
@@ -242,7 +278,7 @@ impl<S: Store> Shared<S> {
                     blind += 1;
                     continue;
                 }
-                Ok(TieredAttempt::Duplicate(done)) => return Ok(Attempt::Done(done.result)),
+                Ok(TieredAttempt::Duplicate(done)) => return Ok(Attempt::Done(done)),
                 Ok(TieredAttempt::Mismatch) => {
                     let detail = "expected the request that this key was first used for";
                     return Err(Refusal::new(Problem::FingerprintMismatch, detail));
@@ -257,66 +293,15 @@ impl<S: Store> Shared<S> {
             let now = Instant::now();
             if now >= deadline {
                 let detail = "its first request is being handled";
-                return Err(Refusal::new(Problem::InProgress, detail).retry_after(lease_left));
+                // Not the rest of the lease, which is renewed and says nothing about the handler.
+                let takes = self.usual.takes(sort).unwrap_or(self.options.retry_after);
+                return Err(Refusal::new(Problem::InProgress, detail).retry_after(takes.min(lease_left)));
             }
             // At least a millisecond: a lease that is over in the store's time may not be in ours.
             let until = now + pause.min(lease_left.max(Duration::from_millis(1)));
             tokio::time::sleep_until(deadline.min(until)).await;
             pause = (2 * pause).min(MAX_PAUSE);
         }
-    }
-
-    /// A scope that has what one may have is told so; if all together have what there is, everybody
-    /// is.
-    fn full(&self, full: Full) -> Refusal {
-        let problem = match full {
-            Full::Scope(..) => {
-                self.counters.over_quota.count();
-                Problem::QuotaExceeded
-            }
-            Full::All(..) | Full::Closing => Problem::Busy,
-        };
-        Refusal::new(problem, full.to_string()).retry_after(self.options.retry_after)
-    }
-
-    /// What clients are told says no more than the kind: addresses and names of servers are not for them.
-    fn store_refusal(&self, error: &StoreError) -> Refusal {
-        let detail = format!("the store of keys: {}", error.kind());
-        match error.kind().is_transient() {
-            true => Refusal::new(Problem::StoreUnavailable, detail).retry_after(self.options.retry_after),
-            false => Refusal::new(Problem::StoreFailed, detail),
-        }
-    }
-
-    /// One of the layer's own answers.
-    pub(super) fn refuse<R: HttpBody>(&self, refusal: &Refusal) -> Response<Body<R>> {
-        self.counters.refused.count();
-        let problem = refusal.problem;
-        refusal.response(self.options.statuses.get(&problem).copied().unwrap_or(problem.status()))
-    }
-
-    /// What was kept.
-    fn replay<R: HttpBody>(&self, kept: Kept, bytes: Permit) -> Response<Body<R>> {
-        let status = kept.status;
-        let Some(Content { headers, trailers, body }) = kept.content else {
-            let detail = format!("its status was {}, its body was too large to be kept", status.as_u16());
-            return self.refuse(&Refusal::new(Problem::ResponseNotKept, detail));
-        };
-        self.counters.replayed.count();
-        // Kept by somebody else, perhaps, or under other rules: what is not kept is not sent
-        // either.
-        let keeps = &*self.options.keeps_header;
-        let (mut headers, trailers) = (headers::kept(headers, keeps), headers::kept_trailers(trailers, keeps));
-        if let Some(names) = headers::announced(&trailers) {
-            headers.insert(TRAILER, names);
-        }
-        headers.insert(REPLAYED, HeaderValue::from_static("true"));
-        let trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
-        let body = Body::from(body::Read { data: body, trailers }).holding(bytes);
-        let mut response = Response::new(body);
-        *response.status_mut() = status;
-        *response.headers_mut() = headers;
-        response
     }
 }
 

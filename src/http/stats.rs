@@ -20,6 +20,13 @@ pub struct HttpStats {
     pub executed: u64,
     /// Handled, and not to be recorded: a status that is not stored, an error, a panic, a time-out. The key was released.
     pub released: u64,
+    /// Of those released: refused where nothing had begun ([`refuses_status`](super::refuses_status)).
+    pub not_begun: u64,
+    /// Handled, and answered before the store had recorded that, since it took longer than
+    /// [`answer_within`](super::LayerBuilder::answer_within).
+    pub answered_early: u64,
+    /// Answered that the key has expired ([`Problem::KeyExpired`](super::Problem::KeyExpired)).
+    pub expired: u64,
     /// Handled, but the store did not record that, or the lease was lost: a retry may be handled again. Worth an alarm.
     pub unrecorded: u64,
     /// Handled and recorded as done, but the response was too large to be kept.
@@ -45,6 +52,9 @@ pub struct HttpStats {
 pub(super) struct Counters {
     pub(super) executed: Counter,
     pub(super) released: Counter,
+    pub(super) not_begun: Counter,
+    pub(super) answered_early: Counter,
+    pub(super) expired: Counter,
     pub(super) unrecorded: Counter,
     pub(super) not_kept: Counter,
     pub(super) replayed: Counter,
@@ -72,6 +82,9 @@ impl Counters {
         HttpStats {
             executed: self.executed.get(),
             released: self.released.get(),
+            not_begun: self.not_begun.get(),
+            answered_early: self.answered_early.get(),
+            expired: self.expired.get(),
             unrecorded: self.unrecorded.get(),
             not_kept: self.not_kept.get(),
             replayed: self.replayed.get(),

@@ -47,7 +47,9 @@ pub const MAX_NODES: u32 = 1_024;
 /// 5. *Fencing.* Whoever does not hold an unexpired lease under its token changes nothing, and is told [`Held::Lost`]. A completion that
 ///    is asked for again with its token is [`Held::Done`] again.
 /// 6. *Attempts.* A mark or claim that is asked for again with the same attempt number gets the answer that it had: whoever got none in
-///    time may therefore ask again. (A claim then has a whole lease again.)
+///    time may therefore ask again. (A claim then has a whole lease again.) Others who meet a mark are told which attempt has made
+///    it, and a mark is [taken back](Store::unmark) by its attempt only. A backend that cannot do that says so at the beginning of its
+///    documentation.
 /// 7. *Ids* are any bytes, and different ids and scopes have different records, whatever is in them.
 /// 8. *Time* is the server's, where there is one, and otherwise a clock's that the backend is given; its documentation says which. Nothing is
 ///    forgotten before its time. It may be remembered longer by the unit in which the backend counts, a second at most.
@@ -106,6 +108,10 @@ pub trait Store: Send + Sync + 'static {
     /// Marks ids as completed, those that are not, nor in progress.
     fn mark(&self, marks: &[Mark]) -> impl Future<Output = Answers<Marked>> + Send;
 
+    /// Takes back the marks of these attempts, and nothing else: neither what others have marked,
+    /// nor what is claimed, completed or recorded.
+    fn unmark(&self, marks: &[Unmark]) -> impl Future<Output = Answers<Unmarked>> + Send;
+
     /// Claims ids, those that are not completed, nor in progress.
     fn claim(&self, claims: &[ClaimRequest]) -> impl Future<Output = Answers<Claimed>> + Send;
 
@@ -162,6 +168,10 @@ impl<S: Store> Store for Arc<S> {
 
     fn mark(&self, marks: &[Mark]) -> impl Future<Output = Answers<Marked>> + Send {
         S::mark(self, marks)
+    }
+
+    fn unmark(&self, marks: &[Unmark]) -> impl Future<Output = Answers<Unmarked>> + Send {
+        S::unmark(self, marks)
     }
 
     fn claim(&self, claims: &[ClaimRequest]) -> impl Future<Output = Answers<Claimed>> + Send {

@@ -17,6 +17,7 @@ pub(crate) trait Erased: Send + Sync + 'static {
     fn answers_at_once(&self) -> bool;
     fn node_of(&self, key: &RecordKey) -> u32;
     fn mark<'a>(&'a self, marks: &'a [Mark]) -> Answering<'a, Answers<Marked>>;
+    fn unmark<'a>(&'a self, marks: &'a [Unmark]) -> Answering<'a, Answers<Unmarked>>;
     fn claim<'a>(&'a self, claims: &'a [ClaimRequest]) -> Answering<'a, Answers<Claimed>>;
     fn complete<'a>(&'a self, completions: &'a [Completion]) -> Answering<'a, Answers<Held>>;
     fn release<'a>(&'a self, holds: &'a [Hold]) -> Answering<'a, Answers<Held>>;
@@ -52,6 +53,10 @@ impl<S: Store> Erased for S {
 
     fn mark<'a>(&'a self, marks: &'a [Mark]) -> Answering<'a, Answers<Marked>> {
         Box::pin(Store::mark(self, marks))
+    }
+
+    fn unmark<'a>(&'a self, marks: &'a [Unmark]) -> Answering<'a, Answers<Unmarked>> {
+        Box::pin(Store::unmark(self, marks))
     }
 
     fn claim<'a>(&'a self, claims: &'a [ClaimRequest]) -> Answering<'a, Answers<Claimed>> {

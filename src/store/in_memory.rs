@@ -131,6 +131,10 @@ impl Store for InMemoryStore {
         self.each(marks, |mark| &mark.key, record::mark)
     }
 
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.each(marks, |mark| &mark.key, record::unmark)
+    }
+
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         self.each(claims, |claim| &claim.key, record::claim)
     }

@@ -1,7 +1,7 @@
 //! What names a record: a scope, and an id as stores keep it.
 
 use super::error::{ErrorKind, StoreError};
-use sha2::{Digest as _, Sha384};
+use sha2::{Digest as _, Sha256, Sha384};
 use std::fmt;
 use std::sync::Arc;
 
@@ -108,6 +108,39 @@ impl StoredId {
         StoredId { bytes: Sha384::digest(id).into(), len: Self::MAX_BYTES as u8 }
     }
 
+    /// Returns an id of a group, a tenant's say: a byte 255, 14 bytes of the group's SHA-256, and the
+    /// 32 bytes of the SHA-256 of both. Stores take it for any other id; one with a budget can tell
+    /// who uses how much of it.
+    ///
+    /// ```
+    /// use hapax::store::StoredId;
+    ///
+    /// let id = |group: &str, id: &str| StoredId::of_group(group.as_bytes(), id.as_bytes());
+    /// assert_eq!(id("alice", "k-1").group(), id("alice", "k-2").group());
+    /// assert_ne!(id("alice", "k-1").group(), id("bob", "k-1").group());
+    /// assert_eq!(StoredId::new(id("alice", "k-1").as_bytes()), id("alice", "k-1"));
+    /// ```
+    pub fn of_group(group: &[u8], id: &[u8]) -> Self {
+        let mut all = Sha256::new();
+        all.update((group.len() as u64).to_le_bytes());
+        all.update(group);
+        all.update(id);
+        let mut bytes = [0; Self::MAX_BYTES];
+        bytes[0] = Self::OF_GROUP;
+        bytes[1..15].copy_from_slice(&Sha256::digest(group)[..14]);
+        bytes[15..47].copy_from_slice(&all.finalize());
+        StoredId { bytes, len: 47 }
+    }
+
+    /// Returns what stands for the group of an id that is [of one](StoredId::of_group).
+    pub fn group(&self) -> Option<[u8; 14]> {
+        let is_of_group = self.len == 47 && self.bytes[0] == Self::OF_GROUP;
+        is_of_group.then(|| std::array::from_fn(|i| self.bytes[i + 1]))
+    }
+
+    /// No text begins with it.
+    const OF_GROUP: u8 = 255;
+
     /// What a store has kept.
     ///
     /// # Errors
@@ -197,6 +230,18 @@ mod tests {
         // SHA-384("abc…"): the first bytes of a published vector (FIPS 180-4, 112 bytes).
         let published = b"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu";
         assert_eq!(StoredId::new(published).as_bytes()[..8], [0x09, 0x33, 0x0c, 0x33, 0xf7, 0x11, 0x47, 0xe8]);
+    }
+
+    #[test]
+    fn ids_of_a_group_tell_the_group_and_differ_by_both() {
+        let pairs = [("", ""), ("", "a"), ("a", ""), ("a", "b"), ("ab", "c"), ("a", "bc")];
+        let ids = pairs.map(|(group, id)| StoredId::of_group(group.as_bytes(), id.as_bytes()));
+        assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), pairs.len());
+        assert!(
+            ids[2].group() == ids[3].group() && ids[3].group() == ids[5].group() && ids[3].group() != ids[4].group()
+        );
+        assert_eq!(StoredId::new(&[b'x'; 47]).group(), None);
+        assert_eq!(StoredId::new(&[255; 100]).group(), None);
     }
 
     #[test]

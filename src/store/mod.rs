@@ -61,7 +61,7 @@ mod sqlite;
 #[cfg(feature = "fjall")]
 pub use self::fjall::{FjallOptions, FjallStore};
 #[cfg(feature = "redis")]
-pub use self::redis::{CompactOptions, RedisOptions, RedisStore};
+pub use self::redis::{CompactOptions, RedisOptions, RedisRisk, RedisStore, RedisWarning};
 #[cfg(any(feature = "fjall", feature = "sqlite"))]
 pub use committer::Durability;
 #[cfg(feature = "sqlite")]

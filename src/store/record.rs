@@ -45,6 +45,14 @@ impl Kept {
         Completed { expires_in: self.left(now), fingerprint: self.fingerprint, result: result.clone() }
     }
 
+    /// The attempt of a mark.
+    fn attempt(&self) -> Option<u64> {
+        match self.state {
+            State::Completed { attempt, .. } => attempt,
+            State::InProgress { .. } | State::Failed => None,
+        }
+    }
+
     /// What is left of it when it has ended: its token, so that the next one is larger even if the clock stands still.
     fn ended(&self, now: Timestamp) -> Kept {
         Kept { state: State::Failed, token: self.token, fingerprint: None, until: now }
@@ -77,7 +85,7 @@ pub(crate) fn mark(kept: Option<&Kept>, mark: &Mark, now: Timestamp) -> (Marked,
             (Marked::Fresh, Change::None)
         }
         Some(kept @ Kept { state: State::Completed { .. }, .. }) => {
-            (Marked::Duplicate { expires_in: kept.left(now) }, Change::None)
+            (Marked::Duplicate { expires_in: kept.left(now), attempt: kept.attempt() }, Change::None)
         }
         Some(kept) => (Marked::InProgress { lease_left: kept.left(now) }, Change::None),
         None => {
@@ -85,6 +93,13 @@ pub(crate) fn mark(kept: Option<&Kept>, mark: &Mark, now: Timestamp) -> (Marked,
             let token = kept.map_or(0, |kept| kept.token);
             (Marked::Fresh, Change::Put(Kept { state, token, fingerprint: None, until: now + mark.retention }))
         }
+    }
+}
+
+pub(crate) fn unmark(kept: Option<&Kept>, unmark: &Unmark, now: Timestamp) -> (Unmarked, Change) {
+    match live(kept, now) {
+        Some(kept) if kept.attempt() == Some(unmark.attempt) => (Unmarked::Done, Change::Put(kept.ended(now))),
+        _ => (Unmarked::NotThere, Change::None),
     }
 }
 

@@ -53,12 +53,35 @@ pub enum Marked {
     Duplicate {
         /// How much longer it is.
         expires_in: Duration,
+        /// The attempt that marked it. None, if it was completed or recorded, or if the store does
+        /// not keep attempts.
+        attempt: Option<u64>,
     },
     /// It is claimed, or was failed a short time ago.
     InProgress {
         /// How much longer.
         lease_left: Duration,
     },
+}
+
+/// Takes a mark back, of which nobody was told that it is fresh.
+#[derive(Clone, Debug)]
+pub struct Unmark {
+    /// Which id.
+    pub key: RecordKey,
+    /// The attempt that marked it, if it did: a mark of another one is left alone.
+    pub attempt: u64,
+}
+
+/// What came of an [`Unmark`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmarked {
+    /// The mark is gone: the id is fresh.
+    Done,
+    /// That attempt has not marked the id, or its mark has expired. Nothing was changed.
+    NotThere,
+    /// The store does not keep attempts, so it cannot tell. Nothing was changed.
+    Unknown,
 }
 
 /// Claims an id under a lease, if nobody has and it is not done.

@@ -8,7 +8,7 @@ use super::operation::Claims;
 use crate::claims::Tried;
 use crate::digest::Digest;
 use crate::store::erased::Answering;
-use crate::store::{ClaimRequest, Claimed, Completed, Fingerprint, Known, RecordKey, StoreError};
+use crate::store::{ClaimRequest, Claimed, Completed, ErrorKind, Fingerprint, Known, RecordKey, StoreError};
 use crate::{OnStoreError, Outcome, Tier, Verdict};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -20,7 +20,7 @@ impl Engine {
         name: Name,
         options: &TieredClaimOptions,
     ) -> Result<Result<Attempt, StoreError>, Name> {
-        if let Err(error) = self.inner.admit() {
+        if let Err(error) = self.inner.admit().and_then(|()| self.check_retention(options)) {
             return Ok(Err(error));
         }
         let answer = match self.inner.ownership {
@@ -30,6 +30,23 @@ impl Engine {
         match answer {
             Some(answer) => Ok(self.attempted(name, options, Ok(answer))),
             None => Err(name),
+        }
+    }
+
+    fn check_retention(&self, options: &TieredClaimOptions) -> Result<(), StoreError> {
+        const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+        let Some(retention) = options.retention else { return Ok(()) };
+        let max = match self.inner.ownership {
+            Ownership::Exclusive => self.policy.retention,
+            Ownership::Shared => MAX,
+        };
+        match !retention.is_zero() && retention <= max {
+            true => Ok(()),
+            false => {
+                let wrong =
+                    format!("option `retention` of a claim: got {retention:?}, expected up to {max:?}, not none");
+                Err(StoreError::new(ErrorKind::Misconfigured, "hapax", wrong))
+            }
         }
     }
 
@@ -98,7 +115,7 @@ impl Engine {
     /// What memory says, if that is enough.
     fn known(&self, id: Digest, options: &TieredClaimOptions) -> Option<Answer> {
         let suffices = options.fingerprint.is_none() && !options.wants_result;
-        (suffices && self.policy.memory.is_done(id)).then_some(Answer::Duplicate { tier: Tier::Window, result: None })
+        (suffices && self.policy.memory.is_done(id)).then_some(Answer::in_memory())
     }
 
     fn request(&self, key: RecordKey, id: Digest, options: &TieredClaimOptions) -> ClaimRequest {
@@ -136,7 +153,7 @@ impl Engine {
         match self.policy.memory.claim(id, lease, options.fingerprint) {
             Tried::Claimed(token) => Answer::Claimed(Where::Here { token }),
             Tried::InProgress(lease_left) => Answer::InProgress { lease_left },
-            Tried::Duplicate(_) => Answer::Duplicate { tier: Tier::Window, result: None },
+            Tried::Duplicate(_) => Answer::in_memory(),
             Tried::Mismatch => Answer::Mismatch,
             Tried::TooMany => Answer::TooMany,
         }
@@ -172,8 +189,8 @@ impl Engine {
             Answer::Claimed(held) => hold(held),
             _ if self.policy.shadow => hold(Where::Shadow),
             Answer::InProgress { lease_left } => Attempt::InProgress { lease_left },
-            Answer::Duplicate { tier, result } => {
-                Attempt::Duplicate(Done { verdict: Verdict::exact(Outcome::Duplicate, tier), result })
+            Answer::Duplicate { tier, result, expires_in } => {
+                Attempt::Duplicate(Done { verdict: Verdict::exact(Outcome::Duplicate, tier), result, expires_in })
             }
             Answer::Mismatch => Attempt::Mismatch,
             Answer::TooMany => Attempt::TooMany,
@@ -185,17 +202,25 @@ impl Engine {
 enum Answer {
     Claimed(Where),
     InProgress { lease_left: Duration },
-    Duplicate { tier: Tier, result: Option<Vec<u8>> },
+    Duplicate { tier: Tier, result: Option<Vec<u8>>, expires_in: Option<Duration> },
     Mismatch,
     TooMany,
 }
 
 impl Answer {
+    fn in_memory() -> Self {
+        Answer::Duplicate { tier: Tier::Window, result: None, expires_in: None }
+    }
+
+    fn in_store(Completed { expires_in, result, .. }: Completed) -> Self {
+        Answer::Duplicate { tier: Tier::Store, result, expires_in: Some(expires_in) }
+    }
+
     fn of(claimed: Claimed) -> Self {
         match claimed {
             Claimed::Claimed { token } => Answer::Claimed(Where::Store { token }),
             Claimed::InProgress { lease_left } => Answer::InProgress { lease_left },
-            Claimed::Duplicate(completed) => Answer::Duplicate { tier: Tier::Store, result: completed.result },
+            Claimed::Duplicate(completed) => Answer::in_store(completed),
             Claimed::Mismatch => Answer::Mismatch,
         }
     }
@@ -210,7 +235,7 @@ impl Answer {
                 Answer::Mismatch
             }
             Known::InProgress { lease_left, .. } => Answer::InProgress { lease_left },
-            Known::Completed(completed) => Answer::Duplicate { tier: Tier::Store, result: completed.result },
+            Known::Completed(completed) => Answer::in_store(completed),
         })
     }
 

@@ -36,6 +36,8 @@ pub struct Done {
     /// What was kept with the completion, if anything was, and the store was asked: memory does not know results. A claim
     /// that [wants it](TieredClaimOptions::wants_result) asks the store.
     pub result: Option<Vec<u8>>,
+    /// How much longer the store has it, if it was asked.
+    pub expires_in: Option<Duration>,
 }
 
 impl<S: Store> TieredAttempt<S> {
@@ -74,6 +76,7 @@ pub struct TieredClaimOptions {
     pub(super) lease: Option<Duration>,
     pub(super) fingerprint: Option<Fingerprint>,
     pub(super) wants_result: bool,
+    pub(super) retention: Option<Duration>,
 }
 
 impl TieredClaimOptions {
@@ -93,6 +96,17 @@ impl TieredClaimOptions {
     #[must_use]
     pub fn fingerprint(self, message: impl AsRef<[u8]>) -> Self {
         TieredClaimOptions { fingerprint: Some(Fingerprint::of(message)), ..self }
+    }
+
+    /// Sets how long the store remembers the id once it is completed. Default: as the policy has it.
+    ///
+    /// Memory may say "duplicate" of it for the length of the window, where it is asked. An
+    /// exclusive engine's history is made for the policy's retention, so a longer one is an error
+    /// there ([`ErrorKind::Misconfigured`](crate::store::ErrorKind::Misconfigured)), as none at all
+    /// and one of more than 100 years are everywhere.
+    #[must_use]
+    pub fn retention(self, retention: Duration) -> Self {
+        TieredClaimOptions { retention: Some(retention), ..self }
     }
 
     /// Whether the result of an id that is done is wanted: then the store is asked even if memory knows that it is.
@@ -241,7 +255,7 @@ impl<S: Store> TieredClaim<S> {
     }
 
     /// Says that its work is done: dropping it does not release it any more.
-    #[cfg(any(feature = "http", feature = "stream"))]
+    #[cfg(feature = "stream")]
     pub(crate) fn work_is_done(&mut self) {
         self.holder.work_is_done();
     }

@@ -159,6 +159,36 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
+    /// Sets how long a mark that another engine has made is *in doubt*: until it is that old, a
+    /// [`check`](TieredDedup::check) that meets it says that the id is in progress, not that it is a
+    /// duplicate. Default: twice as long as a call may take with its retries, 8 seconds. Zero: not at
+    /// all.
+    ///
+    /// The store may have marked an id and its answer may have been lost. Nobody was told then that
+    /// the id is fresh, and its message comes again, perhaps to another instance. It must not be
+    /// dropped for that mark. Its maker takes the mark back as soon as the store answers again; until
+    /// then, others are not told "duplicate".
+    ///
+    /// # Guarantees
+    ///
+    /// No message is lost to a lost answer, if whoever asked lives until it has taken the mark back,
+    /// and the store answers it within this time. If the process dies before, its mark is a
+    /// duplicate when the time is over, as it is when a process dies between a check and the work:
+    /// a [`claim`](TieredDedup::claim) has no such gap.
+    ///
+    /// All engines of a scope must have one retention: a mark's age is told by what is left of it.
+    /// Stores that do not keep attempts ([compact](crate::store::RedisOptions::compact) marks in
+    /// Redis) believe all marks at once.
+    ///
+    /// # Cost
+    ///
+    /// Duplicates that come to another instance within this time come again. What came to the same
+    /// instance is answered by its memory, at once.
+    pub fn in_doubt(mut self, grace: Duration) -> Self {
+        self.options.in_doubt = Some(grace);
+        self
+    }
+
     /// After how many failures in a row the store is left alone, and for how long. Of a store of
     /// several [nodes](Store::node_of), the one that fails. Default: 5, a second.
     pub fn circuit_breaker(mut self, failures: u32, rest: Duration) -> Self {

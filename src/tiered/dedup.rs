@@ -140,6 +140,13 @@ impl<S: Store> TieredDedup<S> {
         ScopeStats::of(&self.engine.policy)
     }
 
+    /// Returns the retention of this handle's policy, and true if the engine is exclusive.
+    #[cfg(feature = "http")]
+    pub(crate) fn remembers(&self) -> (Duration, bool) {
+        let is_exclusive = matches!(self.engine.inner.ownership, super::inner::Ownership::Exclusive);
+        (self.engine.policy.retention, is_exclusive)
+    }
+
     /// The store.
     pub fn store(&self) -> &S {
         &self.store

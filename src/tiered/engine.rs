@@ -146,6 +146,10 @@ impl Engine {
         let until = Instant::now() + deadline;
         let shut = StoreError::new(ErrorKind::Unavailable, "hapax", "the engine was shut down");
         self.inner.refuse(shut);
+        // Marks of which nobody was told are taken back first, while the lanes are open.
+        while self.inner.doubts().open() > 0 && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         self.inner.nodes.close();
         let mut last = None;
         while self.inner.nodes.len() > 0 || self.inner.nodes.len_behind() > 0 {
@@ -174,6 +178,12 @@ impl Engine {
                 released?;
             }
         }
-        Ok(())
+        match self.inner.doubts().open() {
+            0 => Ok(()),
+            open => {
+                let left = format!("after {deadline:?}, {open} marks of which nobody was told are not taken back");
+                Err(StoreError::new(ErrorKind::Timeout, "hapax", left))
+            }
+        }
     }
 }

@@ -32,6 +32,7 @@ pub(super) struct Holder {
     id: Digest,
     fingerprint: Option<Fingerprint>,
     lease: Duration,
+    retention: Duration,
     pub(super) held: Where,
     begun: Instant,
     /// Since when its lease runs, at the latest.
@@ -72,6 +73,7 @@ impl Holder {
             id,
             fingerprint: options.fingerprint,
             lease: options.lease.unwrap_or(engine.policy.lease),
+            retention: options.retention.unwrap_or(engine.policy.retention),
             held,
             begun: Instant::now(),
             renewed: tokio::time::Instant::now(),
@@ -206,7 +208,7 @@ impl Holder {
 
     /// What the store is asked for to complete it.
     pub(super) fn completion(&self, result: Option<Vec<u8>>) -> (Completion, Digest) {
-        (Completion { hold: self.hold(), retention: self.policy.retention, result }, self.id)
+        (Completion { hold: self.hold(), retention: self.retention, result }, self.id)
     }
 
     fn hold(&self) -> Hold {
@@ -218,7 +220,7 @@ impl Holder {
     }
 
     async fn record(&self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
-        let (key, retention) = (self.key.clone(), self.policy.retention);
+        let (key, retention) = (self.key.clone(), self.retention);
         let record = Record { key, retention, fingerprint: self.fingerprint, result };
         self.inner.ask_one::<Records>(&self.policy.memory, record, self.id).await.map_err(ClaimError::Store)
     }

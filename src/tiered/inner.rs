@@ -1,6 +1,7 @@
 //! What the handles of an asynchronous engine share, and how it calls its store.
 
 use super::breaker::back_off;
+use super::doubt::{self, Doubts};
 use super::memory::{Memory, digest};
 use super::nodes::{Node, Nodes};
 #[cfg(feature = "metrics")]
@@ -17,7 +18,7 @@ use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 
 pub(super) struct Inner {
     pub(super) store: Arc<dyn Erased>,
@@ -28,6 +29,11 @@ pub(super) struct Inner {
     pub(super) calls: CallOptions,
     pub(super) unresolved: Mutex<Unresolved>,
     pub(super) unresolved_ids: StdAtomicU64,
+    pub(super) doubts: Mutex<Doubts>,
+    /// Tells whoever takes marks back that there are some.
+    pub(super) lost: mpsc::Sender<()>,
+    /// By which its attempts' numbers are known again.
+    pub(super) own: u64,
     /// Room for claims that were dropped, and are to be released.
     pub(super) dropped: Arc<Semaphore>,
     pub(super) observer: Observer,
@@ -58,6 +64,8 @@ pub enum Ownership {
 pub(super) struct CallOptions {
     pub(super) timeout: Duration,
     pub(super) retries: u32,
+    /// How long a mark of another engine is in doubt.
+    pub(super) in_doubt: Duration,
 }
 
 impl Inner {
@@ -68,7 +76,7 @@ impl Inner {
 
     /// A number that no other attempt has: 63 bits.
     pub(super) fn number(&self) -> u64 {
-        self.random() >> 1
+        doubt::tagged(self.random(), self.own)
     }
 
     pub(super) fn random(&self) -> u64 {
@@ -85,7 +93,8 @@ impl Inner {
         let mut unresolved = self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let attempt = unresolved.take(id);
         self.unresolved_ids.store(unresolved.len() as u64, Ordering::Relaxed);
-        attempt.unwrap_or_else(|| self.number())
+        drop(unresolved);
+        attempt.filter(|attempt| self.doubts().reclaim(*attempt)).unwrap_or_else(|| self.number())
     }
 
     /// Whether the histories know all that the store knows.
@@ -212,15 +221,19 @@ impl Inner {
         }
         if let Some(unresolved) = unresolved {
             self.unresolved_ids.store(unresolved.len() as u64, Ordering::Relaxed);
+            drop(unresolved);
+            let is_lost = |answer: &Result<_, StoreError>| answer.as_ref().is_err_and(|it| it.kind().is_transient());
+            O::lost(self, requests.iter().zip(&answers).filter(|(_, answer)| is_lost(answer)).map(|(it, _)| it));
         }
-        answers
+        let judged = |(answer, request): (Result<_, _>, &_)| answer.map(|answer| O::judged(self, request, answer));
+        answers.into_iter().zip(&*requests).map(judged).collect()
     }
 
     /// Gives back what was granted to those who are gone. A store that does not answer must not keep those who are not.
     pub(super) async fn undo<O: Operation>(&self, granted: &[(O::Request, O::Answer)]) {
         if !granted.is_empty() {
             // If it is not done in time: see the operation.
-            let _ = tokio::time::timeout(self.calls.timeout, O::undo(&*self.store, granted)).await;
+            let _ = tokio::time::timeout(self.calls.timeout, O::undo(self, granted)).await;
         }
     }
 
@@ -250,8 +263,11 @@ impl Inner {
                 answers
             }
             Err(error) => {
-                if error.kind().is_transient() && node.breaker().failed(now()) {
-                    self.observer.opened();
+                match error.kind().is_transient() {
+                    true if node.breaker().failed(now()) => self.observer.opened(),
+                    // It has answered, if only to refuse.
+                    false if node.breaker().succeeded() => self.observer.closed(),
+                    _ => {}
                 }
                 everywhere(error)
             }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Mark,
+    Unmark,
     Claim,
     Complete,
     Release,
@@ -29,14 +30,15 @@ pub(super) enum Asked {
 
 impl Asked {
     #[cfg(feature = "metrics")]
-    pub(super) const ALL: [Asked; 12] = {
+    pub(super) const ALL: [Asked; 13] = {
         use Asked::*;
-        [Mark, Claim, Complete, Release, Fail, Renew, LookUp, Record, Forget, Expire, Scan, Own]
+        [Mark, Unmark, Claim, Complete, Release, Fail, Renew, LookUp, Record, Forget, Expire, Scan, Own]
     };
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Asked::Mark => "mark",
+            Asked::Unmark => "unmark",
             Asked::Claim => "claim",
             Asked::Complete => "complete",
             Asked::Release => "release",

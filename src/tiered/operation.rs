@@ -2,6 +2,7 @@
 
 use super::driver::Told;
 use super::flights::Flights;
+use super::inner::Inner;
 use super::lane::Lane;
 use super::nodes::NodeOptions;
 use super::observe::Asked;
@@ -55,8 +56,16 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
         None
     }
 
+    /// What an answer means to this engine, which may know more than the store.
+    fn judged(_inner: &Inner, _request: &Self::Request, answer: Self::Answer) -> Self::Answer {
+        answer
+    }
+
+    /// Nobody knows what came of these.
+    fn lost<'r>(_inner: &Inner, _requests: impl Iterator<Item = &'r Self::Request>) {}
+
     /// Gives back what was granted to those who are gone, in one call.
-    fn undo(_store: &dyn Erased, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = ()> + Send {
+    fn undo(_inner: &Inner, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = ()> + Send {
         async {}
     }
 
@@ -82,6 +91,7 @@ pub(super) struct Shared {
 /// One lane for each kind.
 pub(super) struct Lanes {
     pub(super) marks: Lane<Marks>,
+    pub(super) unmarks: Lane<Unmarks>,
     pub(super) claims: Lane<Claims>,
     pub(super) completions: Lane<Completions>,
     pub(super) releases: Lane<Releases>,
@@ -96,6 +106,7 @@ impl Lanes {
     pub(super) fn new(options: &NodeOptions) -> Self {
         Lanes {
             marks: Lane::new(options),
+            unmarks: Lane::new(options),
             claims: Lane::new(options),
             completions: Lane::new(options),
             releases: Lane::new(options),
@@ -110,6 +121,7 @@ impl Lanes {
     /// How many requests wait or are under way.
     pub(super) fn len(&self) -> usize {
         self.marks.len()
+            + self.unmarks.len()
             + self.claims.len()
             + self.completions.len()
             + self.releases.len()
@@ -123,6 +135,7 @@ impl Lanes {
     /// Lets nobody in any more.
     pub(super) fn close(&self) {
         self.marks.close();
+        self.unmarks.close();
         self.claims.close();
         self.completions.close();
         self.releases.close();
@@ -135,6 +148,7 @@ impl Lanes {
 }
 
 pub(super) struct Marks;
+pub(super) struct Unmarks;
 pub(super) struct Claims;
 pub(super) struct Completions;
 pub(super) struct Releases;
@@ -170,7 +184,7 @@ impl Operation for Marks {
 
     fn shared(marked: Marked, mark: &Mark) -> Marked {
         match marked {
-            Marked::Fresh => Marked::Duplicate { expires_in: mark.retention },
+            Marked::Fresh => Marked::Duplicate { expires_in: mark.retention, attempt: Some(mark.attempt) },
             other => other,
         }
     }
@@ -178,7 +192,7 @@ impl Operation for Marks {
     fn completed(mark: &Mark, marked: &Marked, took: Duration) -> Option<Duration> {
         match marked {
             Marked::Fresh => Some(mark.retention),
-            Marked::Duplicate { expires_in } => Some(expires_in.saturating_sub(took)),
+            Marked::Duplicate { expires_in, .. } => Some(expires_in.saturating_sub(took)),
             Marked::InProgress { .. } => None,
         }
     }
@@ -188,14 +202,41 @@ impl Operation for Marks {
     }
 
     /// Nobody was told that the id is fresh, so nobody handles it: its next delivery must be.
-    async fn undo(store: &dyn Erased, granted: &[(Mark, Marked)]) {
-        let keys: Vec<RecordKey> = granted.iter().map(|(mark, _)| mark.key.clone()).collect();
-        // If this fails, the id is a duplicate that nobody has handled, as it is when a process dies after a check.
-        let _ = store.forget(&keys).await;
+    async fn undo(inner: &Inner, granted: &[(Mark, Marked)]) {
+        inner.unmark(&granted.iter().map(|(mark, _)| mark.clone()).collect::<Vec<_>>()).await;
+    }
+
+    fn judged(inner: &Inner, mark: &Mark, marked: Marked) -> Marked {
+        inner.doubted(mark, marked)
+    }
+
+    fn lost<'r>(inner: &Inner, marks: impl Iterator<Item = &'r Mark>) {
+        inner.lost(marks);
     }
 
     fn attempt(mark: &mut Mark) -> Option<&mut u64> {
         Some(&mut mark.attempt)
+    }
+}
+
+impl Operation for Unmarks {
+    type Request = Unmark;
+    type Answer = Unmarked;
+    const ASKED: Asked = Asked::Unmark;
+
+    fn lane(lanes: &Lanes) -> &Lane<Self> {
+        &lanes.unmarks
+    }
+
+    fn key(mark: &Unmark) -> &RecordKey {
+        &mark.key
+    }
+
+    type Sameness = ();
+    fn sameness(_: &Unmark) {}
+
+    fn call<'a>(store: &'a dyn Erased, marks: &'a [Unmark]) -> Answering<'a, Answers<Unmarked>> {
+        store.unmark(marks)
     }
 }
 
@@ -244,13 +285,13 @@ impl Operation for Claims {
         matches!(claimed, Claimed::Claimed { .. })
     }
 
-    async fn undo(store: &dyn Erased, granted: &[(ClaimRequest, Claimed)]) {
+    async fn undo(inner: &Inner, granted: &[(ClaimRequest, Claimed)]) {
         let hold = |(claim, claimed): &(ClaimRequest, Claimed)| match claimed {
             Claimed::Claimed { token } => Some(Hold { key: claim.key.clone(), token: *token }),
             _ => None,
         };
         // If this fails, the lease expires.
-        let _ = store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await;
+        let _ = inner.store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await;
     }
 
     fn attempt(claim: &mut ClaimRequest) -> Option<&mut u64> {

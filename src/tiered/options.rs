@@ -9,6 +9,7 @@ use super::observe::{Observer, Verdicts};
 use super::operation::Shared;
 use super::owner;
 use super::policy::{OnStoreError, Policy};
+use super::undoing;
 use super::unresolved::Unresolved;
 use super::witness::Witness;
 use crate::digest::{DigestKey, WantedKey};
@@ -38,6 +39,7 @@ pub(super) struct Options {
     pub(super) attempt_seed: Option<u64>,
     pub(super) scope: String,
     pub(super) calls: CallOptions,
+    pub(super) in_doubt: Option<Duration>,
     pub(super) breaker: (u32, Duration),
     pub(super) max_waiting: usize,
     pub(super) max_waiting_bytes: usize,
@@ -63,7 +65,8 @@ impl Default for Options {
             key: WantedKey::default(),
             attempt_seed: None,
             scope: String::new(),
-            calls: CallOptions { timeout: Duration::from_secs(1), retries: 3 },
+            calls: CallOptions { timeout: Duration::from_secs(1), retries: 3, in_doubt: Duration::ZERO },
+            in_doubt: None,
             breaker: (5, Duration::from_secs(1)),
             max_waiting: 65_536,
             max_waiting_bytes: 64 << 20,
@@ -83,12 +86,17 @@ impl Options {
         let key = self.key.or_random().map_err(unbuilt)?;
         let policies = self.policies(key)?;
         let limits = store.limits();
+        let numbers = self.attempt_seed.unwrap_or_else(random::any);
+        let (lost, when_lost) = tokio::sync::mpsc::channel(1);
         let inner = Arc::new(Inner {
             nodes: Nodes::new(self.node_options(limits)),
             shared: Shared::default(),
-            calls: self.calls,
+            calls: CallOptions { in_doubt: self.in_doubt(&*store), ..self.calls },
             unresolved: Mutex::new(Unresolved::default()),
             unresolved_ids: StdAtomicU64::new(0),
+            doubts: Mutex::default(),
+            lost,
+            own: random::mix(!numbers),
             dropped: Arc::new(tokio::sync::Semaphore::new(self.max_waiting)),
             observer: Observer::new(store.backend()),
             owned: OnceLock::new(),
@@ -97,7 +105,7 @@ impl Options {
             is_warm: StdAtomicBool::new(false),
             refused: Mutex::new(None),
             is_refused: StdAtomicBool::new(false),
-            numbers: StdAtomicU64::new(self.attempt_seed.unwrap_or_else(random::any)),
+            numbers: StdAtomicU64::new(numbers),
             answers_at_once: store.answers_at_once(),
             store,
         });
@@ -110,6 +118,9 @@ impl Options {
                 background::find_owner(&inner);
             }
             Err(error) => return Err(error),
+        }
+        if let Some(policy) = policies.get("*") {
+            undoing::start(&inner, Arc::clone(&policy.memory), when_lost);
         }
         background::start(&inner, inner.owned.get().is_some(), self.expiry);
         #[cfg(feature = "metrics")]
@@ -134,6 +145,17 @@ impl Options {
         }
     }
 
+    /// How long a mark of another engine is in doubt: as long as it may take until its maker knows that
+    /// it has no answer, and as long again until it has taken the mark back. Not at all where no answer
+    /// can be lost on its way to another engine.
+    fn in_doubt(&self, store: &dyn Erased) -> Duration {
+        let usual = match store.is_private() || store.answers_at_once() {
+            true => Duration::ZERO,
+            false => self.calls.timeout.saturating_mul(2 * (self.calls.retries + 1)),
+        };
+        self.in_doubt.unwrap_or(usual)
+    }
+
     fn validate(&self) -> Result<(), StoreError> {
         let check = |valid: bool, option: &str, got: &dyn std::fmt::Debug, expected: &str| match valid {
             true => Ok(()),
@@ -142,6 +164,8 @@ impl Options {
         let sane = |time: Duration| !time.is_zero() && time <= MAX;
         check(sane(self.calls.timeout), "timeout", &self.calls.timeout, "a duration of up to 100 years, not none")?;
         check(self.calls.retries <= 100, "retries", &self.calls.retries, "at most 100")?;
+        let in_doubt = self.in_doubt.is_none_or(|grace| grace <= MAX);
+        check(in_doubt, "in_doubt", &self.in_doubt, "a duration of up to 100 years, or none")?;
         check(self.breaker.0 > 0, "circuit_breaker.failures", &self.breaker.0, "at least 1")?;
         check(
             sane(self.breaker.1),

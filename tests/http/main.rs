@@ -1,9 +1,13 @@
 //! Idempotency keys over HTTP: against a real server on loopback with a real client, and where time has to pass, against the service itself.
 
+mod away;
+mod begun;
 mod bodies;
 mod faults;
+mod kept;
 mod keys;
 mod outgoing;
+mod problems;
 mod quotas;
 mod running;
 mod sockets;

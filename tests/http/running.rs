@@ -99,15 +99,19 @@ async fn a_thousand_at_the_same_moment_run_once_also_without_waiting() {
 }
 
 #[tokio::test]
-async fn a_request_in_progress_is_a_conflict_with_the_time_that_is_left() {
+async fn a_request_in_progress_is_a_conflict_and_says_when_to_ask_again() {
     let world = World::new();
-    let layer = world.layer().await.lease(Duration::from_millis(90_001)).build().unwrap();
+    let layer = world.layer().await.retry_after(Duration::from_millis(5_001)).build().unwrap();
     let (server, gate, _) = gated(&world, layer).await;
     let first = post(&server, "k");
     until("the handler runs", || world.runs.count() == 1).await;
     let conflict = server.post("k", "").await;
     conflict.is_problem(Problem::InProgress);
-    assert_eq!((conflict.status, conflict.header("retry-after")), (StatusCode::CONFLICT, Some("91")));
+    assert_eq!(
+        (conflict.status, conflict.header("retry-after")),
+        (StatusCode::CONFLICT, Some("6")),
+        "while nothing is known"
+    );
     // Another request with the key of one in progress, too, is a mismatch.
     server.post("k", "other").await.is_problem(Problem::FingerprintMismatch);
     gate.add_permits(1);

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
-use hapax::http::Problem;
+use hapax::http::{IdempotencyKey, Problem};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body::Frame;
 use hyper_util::rt::TokioIo;
@@ -75,6 +75,9 @@ async fn failures_are_not_stored_and_release_the_key() {
     let server = Server::start(world.layer().await.build().unwrap(), move |request: Request| {
         runs.begin();
         let status: u16 = request.headers()["x-status"].to_str().unwrap().parse().unwrap();
+        if request.headers().contains_key("x-begins") {
+            request.extensions().get::<IdempotencyKey>().unwrap().begin();
+        }
         std::future::ready(Response::builder().status(status).body(Body::from("as asked")).unwrap())
     })
     .await;
@@ -82,7 +85,12 @@ async fn failures_are_not_stored_and_release_the_key() {
         let status = status.to_string();
         server.send(request(Method::POST, "/", &[("idempotency-key", &key), ("x-status", &status)], ""))
     };
-    for status in [500, 502, 503, 599, 401, 403, 408, 429] {
+    let begins = |key: &str, status: u16| {
+        let status = status.to_string();
+        let headers = [("idempotency-key", key), ("x-status", &status), ("x-begins", "1")];
+        server.send(request(Method::POST, "/", &headers, ""))
+    };
+    for status in [500, 502, 503, 599, 401, 403, 408, 429, 400, 404, 405, 413, 415, 422] {
         let before = world.runs.count();
         for _ in 0..2 {
             let answer = post(format!("k-{status}"), status).await;
@@ -93,7 +101,18 @@ async fn failures_are_not_stored_and_release_the_key() {
         assert_eq!(post(format!("k-{status}"), 200).await.status, 200);
         assert!(post(format!("k-{status}"), 200).await.is_replayed());
     }
-    for status in [200, 201, 204, 303, 400, 404, 409, 422] {
+    for status in [500, 429] {
+        for _ in 0..2 {
+            assert!(!begins(&format!("b-{status}"), status).await.is_replayed(), "{status}, begun or not");
+        }
+    }
+    for status in [400, 404, 405, 413, 415, 422] {
+        let before = world.runs.count();
+        assert!(!begins(&format!("b-{status}"), status).await.is_replayed());
+        let again = begins(&format!("b-{status}"), status).await;
+        assert_eq!((again.status.as_u16(), again.is_replayed(), world.runs.count()), (status, true, before + 1));
+    }
+    for status in [200, 201, 204, 303, 402, 409, 410, 451] {
         let before = world.runs.count();
         assert!(!post(format!("k-{status}"), status).await.is_replayed());
         let again = post(format!("k-{status}"), status).await;

@@ -125,6 +125,7 @@ calls! {
     7: look_up(RecordKey) -> Known, of |key| key;
     8: record(Record) -> (), of |record| &record.key;
     9: forget(RecordKey) -> bool, of |key| key;
+    10: unmark(Unmark) -> Unmarked, of |mark| &mark.key;
 }
 
 /// Asks the node that has a key, each over a connection of its own, all at a time. A node that

@@ -144,6 +144,7 @@ macro_rules! fields {
 
 fields! {
     Mark { key, attempt, retention }
+    Unmark { key, attempt }
     ClaimRequest { key, attempt, lease, fingerprint }
     Hold { key, token }
     Completion { hold, retention, result }
@@ -189,7 +190,8 @@ macro_rules! variants {
 }
 
 variants! {
-    Marked { 0: Fresh, 1: Duplicate { expires_in }, 2: InProgress { lease_left } }
+    Marked { 0: Fresh, 1: Duplicate { expires_in, attempt }, 2: InProgress { lease_left } }
+    Unmarked { 0: Done, 1: NotThere, 2: Unknown }
     Claimed { 0: Claimed { token }, 1: InProgress { lease_left }, 2: Duplicate(done), 3: Mismatch }
     Known { 0: Unknown, 1: InProgress { lease_left, fingerprint }, 2: Completed(done) }
 }

@@ -120,6 +120,10 @@ impl Store for ServerStore {
         Ok(marked)
     }
 
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.records.unmark(marks).await
+    }
+
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         let mut claims = claims.to_vec();
         let now = hapax::Clock::now(&self.clock);

@@ -16,4 +16,5 @@ mod redis;
 mod redis_cluster;
 mod redis_failover;
 mod redis_server;
+mod redis_silence;
 mod sqlite;

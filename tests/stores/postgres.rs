@@ -2,6 +2,10 @@
 
 #[path = "postgres_faults.rs"]
 mod faults;
+#[path = "postgres_pooled.rs"]
+mod pooled;
+#[path = "postgres_pooler.rs"]
+mod pooler;
 #[path = "postgres_server.rs"]
 pub mod server;
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Who the server runs as if we are root, which it refuses to be.
-const UNPRIVILEGED: [&str; 3] = ["--reuid=nobody", "--regid=nogroup", "--clear-groups"];
+pub const UNPRIVILEGED: [&str; 3] = ["--reuid=nobody", "--regid=nogroup", "--clear-groups"];
 
 pub struct Server {
     dir: PathBuf,
@@ -178,7 +178,7 @@ fn binaries() -> Option<PathBuf> {
     versions.into_iter().rev().chain(in_path).find(complete)
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
     fs::metadata("/proc/self").is_ok_and(|us| us.uid() == 0)
 }

@@ -27,6 +27,8 @@ struct Rules {
     upstream: SocketAddr,
     /// Connections that were made before so many cuts are over.
     cuts: u64,
+    /// Connections that were made before so many silences forward nothing more.
+    silences: u64,
 }
 
 /// Forwards TCP connections on loopback to a server, or does not. Ends when it is dropped.
@@ -41,7 +43,7 @@ impl Proxy {
     pub async fn to(upstream: SocketAddr) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port on loopback");
         let address = listener.local_addr().expect("the address that was bound");
-        let (rules, receiver) = watch::channel(Rules { mode: Mode::Pass, upstream, cuts: 0 });
+        let (rules, receiver) = watch::channel(Rules { mode: Mode::Pass, upstream, cuts: 0, silences: 0 });
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Rules { mode, upstream, .. } = *receiver.borrow();
@@ -66,6 +68,12 @@ impl Proxy {
     /// Leads connections that are made from now on elsewhere; those that are there stay.
     pub fn lead_to(&self, upstream: SocketAddr) {
         self.rules.send_modify(|rules| rules.upstream = upstream);
+    }
+
+    /// Forwards nothing more on the connections that are open, without a word to either end: a node
+    /// has vanished, or a firewall has forgotten them. New ones work.
+    pub fn silence(&self) {
+        self.rules.send_modify(|rules| rules.silences += 1);
     }
 
     /// Cuts all connections.
@@ -101,7 +109,7 @@ enum Sends {
 
 /// Copies one direction until it ends or is cut. Both directions of a connection see the same rules, and so end together.
 async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut rules: watch::Receiver<Rules>, sends: Sends) {
-    let cuts = rules.borrow().cuts;
+    let Rules { cuts, silences, .. } = *rules.borrow();
     let mut buffer = vec![0; 64 << 10];
     loop {
         let now = *rules.borrow_and_update();
@@ -114,7 +122,7 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut rules: watch:
                     return;
                 }
             }
-            read = from.read(&mut buffer), if now.mode != Mode::Stall => {
+            read = from.read(&mut buffer), if now.mode != Mode::Stall && now.silences == silences => {
                 let Ok(len @ 1..) = read else { return };
                 if now.mode == Mode::Mute && sends == Sends::Answers {
                     continue;

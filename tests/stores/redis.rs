@@ -71,16 +71,6 @@ fn one_server_is_what_a_store_promises() {
     runtime().block_on(verify_store(&OnServers { servers: &[server], options }));
 }
 
-#[test]
-fn one_server_is_what_a_store_promises_in_resp2() {
-    if is_missing("one_server_is_what_a_store_promises_in_resp2") {
-        return;
-    }
-    let server = Server::start(&[]);
-    let options = RedisOptions::single(server.url()).resp2();
-    runtime().block_on(verify_store(&OnServers { servers: &[server], options }));
-}
-
 pub(crate) fn redis_cmd(words: &[&str]) -> ::redis::Cmd {
     let mut command = ::redis::Cmd::new();
     command.arg(words);
@@ -201,64 +191,61 @@ fn networks_that_misbehave() {
     }
     let server = Server::start_on_loopback(&[]);
     runtime().block_on(async {
-        for is_resp3 in [true, false] {
-            server.ask::<()>(&["FLUSHALL"]);
-            let proxy = Proxy::to(server.address()).await;
-            let options = RedisOptions::single(format!("redis://{}", proxy.address()))
-                .response_timeout(Duration::from_millis(200))
-                .connect_timeout(Duration::from_millis(200))
-                .reconnect_wait_max(Duration::from_millis(50));
-            let store = connect(if is_resp3 { options } else { options.resp2() }).await;
-            let works = async || store.look_up(&[key("")]).await.is_ok();
-            assert!(works().await && works().await);
-            // So that the server knows the script: what it does not know, it has not done.
-            one(store.claim(&[claim_of("another", 1)]).await);
+        server.ask::<()>(&["FLUSHALL"]);
+        let proxy = Proxy::to(server.address()).await;
+        let options = RedisOptions::single(format!("redis://{}", proxy.address()))
+            .response_timeout(Duration::from_millis(200))
+            .connect_timeout(Duration::from_millis(200))
+            .reconnect_wait_max(Duration::from_millis(50));
+        let store = connect(options).await;
+        let works = async || store.look_up(&[key("")]).await.is_ok();
+        assert!(works().await && works().await);
+        // So that the server knows the script: what it does not know, it has not done.
+        one(store.claim(&[claim_of("another", 1)]).await);
 
-            // Answers are lost: what was claimed and marked is found out by asking again with the same attempt.
-            proxy.set(Mode::Mute);
-            assert_eq!(store.claim(&[claim_of("claimed", 1)]).await.unwrap_err().kind(), ErrorKind::Timeout);
-            assert!(store.mark(&[mark_of("marked", 1)]).await.unwrap_err().kind().is_transient());
-            proxy.set(Mode::Pass);
-            eventually("the network is back", works).await;
-            let Claimed::InProgress { .. } = one(store.claim(&[claim_of("claimed", 2)]).await) else {
-                panic!("the claim had arrived");
-            };
-            let Claimed::Claimed { token } = one(store.claim(&[claim_of("claimed", 1)]).await) else {
-                panic!("it is one's own");
-            };
-            let completion =
-                Completion { hold: Hold { key: key("claimed"), token }, retention: RETENTION, result: None };
-            proxy.set(Mode::Mute);
-            assert_eq!(store.complete(std::slice::from_ref(&completion)).await.unwrap_err().kind(), ErrorKind::Timeout);
-            proxy.set(Mode::Pass);
-            eventually("the network is back", works).await;
-            assert_eq!(one(store.complete(&[completion]).await), Held::Done);
-            assert_eq!(one(store.mark(&[mark_of("marked", 1)]).await), Marked::Fresh);
+        // Answers are lost: what was claimed and marked is found out by asking again with the same attempt.
+        proxy.set(Mode::Mute);
+        assert_eq!(store.claim(&[claim_of("claimed", 1)]).await.unwrap_err().kind(), ErrorKind::Timeout);
+        assert!(store.mark(&[mark_of("marked", 1)]).await.unwrap_err().kind().is_transient());
+        proxy.set(Mode::Pass);
+        eventually("the network is back", works).await;
+        let Claimed::InProgress { .. } = one(store.claim(&[claim_of("claimed", 2)]).await) else {
+            panic!("the claim had arrived");
+        };
+        let Claimed::Claimed { token } = one(store.claim(&[claim_of("claimed", 1)]).await) else {
+            panic!("it is one's own");
+        };
+        let completion = Completion { hold: Hold { key: key("claimed"), token }, retention: RETENTION, result: None };
+        proxy.set(Mode::Mute);
+        assert_eq!(store.complete(std::slice::from_ref(&completion)).await.unwrap_err().kind(), ErrorKind::Timeout);
+        proxy.set(Mode::Pass);
+        eventually("the network is back", works).await;
+        assert_eq!(one(store.complete(&[completion]).await), Held::Done);
+        assert_eq!(one(store.mark(&[mark_of("marked", 1)]).await), Marked::Fresh);
 
-            // Half open: the other end is gone and nobody says so. What owes an answer is given up.
-            proxy.set(Mode::Stall);
-            let began = Instant::now();
-            for attempt in 0..4 {
-                assert!(store.mark(&[mark_of("stalled", attempt)]).await.unwrap_err().kind().is_transient());
-            }
-            assert!(began.elapsed() < Duration::from_secs(2), "whoever cannot connect is told soon");
-            proxy.set(Mode::Pass);
-            eventually("the network is back", works).await;
-
-            // Cut under way: at worst, those that were under way fail.
-            for _ in 0..20 {
-                proxy.cut();
-                let failed = store.look_up(&[key("")]).await.err();
-                assert!(failed.is_none_or(|error| error.kind() == ErrorKind::Unavailable));
-            }
-            eventually("the network is back", works).await;
-
-            proxy.set(Mode::Refuse);
-            eventually("nobody is there", async || !works().await).await;
-            assert_eq!(store.look_up(&[key("")]).await.unwrap_err().kind(), ErrorKind::Unavailable);
-            proxy.set(Mode::Pass);
-            eventually("somebody is there", works).await;
+        // Half open: the other end is gone and nobody says so. What owes an answer is given up.
+        proxy.set(Mode::Stall);
+        let began = Instant::now();
+        for attempt in 0..4 {
+            assert!(store.mark(&[mark_of("stalled", attempt)]).await.unwrap_err().kind().is_transient());
         }
+        assert!(began.elapsed() < Duration::from_secs(2), "whoever cannot connect is told soon");
+        proxy.set(Mode::Pass);
+        eventually("the network is back", works).await;
+
+        // Cut under way: at worst, those that were under way fail.
+        for _ in 0..20 {
+            proxy.cut();
+            let failed = store.look_up(&[key("")]).await.err();
+            assert!(failed.is_none_or(|error| error.kind() == ErrorKind::Unavailable));
+        }
+        eventually("the network is back", works).await;
+
+        proxy.set(Mode::Refuse);
+        eventually("nobody is there", async || !works().await).await;
+        assert_eq!(store.look_up(&[key("")]).await.unwrap_err().kind(), ErrorKind::Unavailable);
+        proxy.set(Mode::Pass);
+        eventually("somebody is there", works).await;
     });
 }
 
@@ -289,14 +276,11 @@ fn passwords_are_asked_for() {
     let server = Server::start_on_loopback(&["--requirepass", "s3cret"]);
     runtime().block_on(async {
         let with = |credentials: &str| RedisOptions::single(format!("redis://{credentials}{}", server.address()));
-        for resp2 in [false, true] {
-            let options = |credentials: &str| if resp2 { with(credentials).resp2() } else { with(credentials) };
-            assert_eq!(one(connect(options(":s3cret@")).await.look_up(&[key("a")]).await), Known::Unknown);
-            for wrong in ["", ":wrong@", "nobody:s3cret@"] {
-                let error = RedisStore::connect(options(wrong)).await.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Misconfigured, "{wrong}: {error}");
-                assert!(!error.to_string().contains("wrong@"), "{error}");
-            }
+        assert_eq!(one(connect(with(":s3cret@")).await.look_up(&[key("a")]).await), Known::Unknown);
+        for wrong in ["", ":wrong@", "nobody:s3cret@"] {
+            let error = RedisStore::connect(with(wrong)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{wrong}: {error}");
+            assert!(!error.to_string().contains("wrong@"), "{error}");
         }
         for nonsense in ["", "redis://", "http://127.0.0.1", "redis://127.0.0.1:port"] {
             let error = RedisStore::connect(RedisOptions::single(nonsense)).await.unwrap_err();
@@ -355,7 +339,7 @@ async fn compact_marks(fixture: &OnServers<'_>) {
     let fresh = |marked: Vec<Marked>| marked.into_iter().filter(|marked| *marked == Marked::Fresh).count();
     assert_eq!(fresh(all(store.mark(&marks(0..1_000, 0)).await)), 1_000);
     for marked in all(store.mark(&marks(0..1_000, 10_000)).await) {
-        let Marked::Duplicate { expires_in } = marked else { panic!("{marked:?}") };
+        let Marked::Duplicate { expires_in, .. } = marked else { panic!("{marked:?}") };
         assert!(expires_in >= RETENTION - Duration::from_secs(5) && expires_in <= RETENTION * 3 / 2, "{expires_in:?}");
     }
     let twice = [mark_of("twice", 1), mark_of("twice", 2)];

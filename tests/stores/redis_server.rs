@@ -135,6 +135,21 @@ impl Server {
         }
     }
 
+    /// Holds it still, as if it hung: its connections stay, and nobody answers. (SIGSTOP.)
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.running().as_ref().expect("it runs").id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill").success());
+    }
+
     fn running(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
         self.running.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -158,13 +173,17 @@ impl Server {
 
     /// Asks it something, past the store.
     pub fn ask<A: ::redis::FromRedisValue>(&self, words: &[&str]) -> A {
-        let mut connection =
-            ::redis::Client::open(self.url()).and_then(|client| client.get_connection()).expect("a connection");
+        self.try_ask(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// The same, of a server that may cut connections: a Sentinel has it do so when roles change.
+    pub fn try_ask<A: ::redis::FromRedisValue>(&self, words: &[&str]) -> ::redis::RedisResult<A> {
+        let mut connection = ::redis::Client::open(self.url())?.get_connection()?;
         let mut command = ::redis::Cmd::new();
         for word in words {
             command.arg(word);
         }
-        command.query(&mut connection).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+        command.query(&mut connection)
     }
 
     /// Makes everything that it keeps so much older.

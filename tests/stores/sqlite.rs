@@ -124,7 +124,7 @@ fn a_mark_in_a_users_transaction_is_committed_or_rolled_back_with_it() {
     };
     assert_eq!(pay("a", false), (Marked::Fresh, 0));
     assert_eq!(pay("a", true), (Marked::Fresh, 1));
-    assert_eq!(pay("a", true), (Marked::Duplicate { expires_in: HOUR }, 1));
+    assert_eq!(pay("a", true), (Marked::Duplicate { expires_in: HOUR, attempt: None }, 1));
 
     runtime().block_on(async {
         // A store on the same table sees it, and is seen.
@@ -140,7 +140,7 @@ fn a_mark_in_a_users_transaction_is_committed_or_rolled_back_with_it() {
 
     let transaction = connection.transaction().unwrap();
     let marked = table.mark_batch(&transaction, &scope, ["x", "x", "a"], HOUR, clock.now()).unwrap();
-    let duplicate = Marked::Duplicate { expires_in: HOUR };
+    let duplicate = Marked::Duplicate { expires_in: HOUR, attempt: None };
     assert_eq!(marked, [Marked::Fresh, duplicate, duplicate]);
     let long = "y".repeat(1_000);
     assert_eq!(table.mark(&transaction, &scope, &long, HOUR, clock.now()).unwrap(), Marked::Fresh);

@@ -4,6 +4,7 @@ mod batching;
 mod cancelling;
 mod claims;
 mod completing;
+mod doubt;
 mod exclusive;
 mod failing;
 mod memory;

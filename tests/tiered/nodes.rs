@@ -79,6 +79,7 @@ macro_rules! calls {
 
 calls! {
     mark(Mark) -> Marked, |it| &it.key;
+    unmark(Unmark) -> Unmarked, |it| &it.key;
     claim(ClaimRequest) -> Claimed, |it| &it.key;
     complete(Completion) -> Held, |it| &it.hold.key;
     release(Hold) -> Held, |it| &it.key;

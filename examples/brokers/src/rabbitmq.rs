@@ -16,8 +16,9 @@ pub struct RabbitMq {
     messages: Mutex<lapin::Consumer>,
     /// Those that are to go to the dead letter exchange of their queue.
     refused: StdMutex<HashSet<u64>>,
-    // The connection ends with it.
-    _connection: (Connection, Channel),
+    connection: Connection,
+    // It closes when the last one that knows of it is gone.
+    _channel: Channel,
 }
 
 /// The property `message-id`. A message without it is put aside.
@@ -39,7 +40,17 @@ impl RabbitMq {
         let (options, arguments) = (BasicConsumeOptions::default(), FieldTable::default());
         let messages = channel.basic_consume(queue.into(), "".into(), options, arguments).await;
         let messages = Mutex::new(messages.map_err(BrokerError::when("consuming"))?);
-        Ok(RabbitMq { messages, refused: StdMutex::default(), _connection: (connection, channel) })
+        Ok(RabbitMq { messages, refused: StdMutex::default(), connection, _channel: channel })
+    }
+
+    /// Says good-bye, and waits until the broker has taken back what was not acknowledged. Without
+    /// it, that happens some time after the process has ended.
+    ///
+    /// # Errors
+    ///
+    /// Those of the client. The broker takes everything back all the same when it notices.
+    pub async fn close(self) -> Result<(), BrokerError> {
+        self.connection.close(200, "".into()).await.map_err(BrokerError::when("closing"))
     }
 
     fn refused(&self) -> std::sync::MutexGuard<'_, HashSet<u64>> {

@@ -33,6 +33,10 @@ impl<C: Committed> Store for C {
         self.committer().change(marks, |mark| &mark.key, record::mark).await
     }
 
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.committer().change(marks, |mark| &mark.key, record::unmark).await
+    }
+
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         self.committer().change(claims, |claim| &claim.key, record::claim).await
     }

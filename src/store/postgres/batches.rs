@@ -7,11 +7,12 @@
 
 use super::operations::{Creation, Operation};
 use super::rows::*;
-use super::session::Session;
+use super::session::{Session, Values};
 use super::{BACKEND, PostgresStore, SHARED, statements};
 use crate::Timestamp;
 use crate::store::record::{Change, Kept};
 use crate::store::*;
+use tokio_postgres::types::Type;
 
 /// The largest result. The server's own limit is a gigabyte for all that is in a row.
 const RESULT_BYTES_MAX: usize = 64 << 20;
@@ -180,27 +181,19 @@ impl PostgresStore {
                 fresh.iter().map(|fresh| fresh.fingerprint.as_ref().map(|f| f.0.as_slice())).collect();
             let results: Vec<Option<&[u8]>> = fresh.iter().map(|fresh| fresh.result).collect();
             let names = &self.options.names;
-            let statement = session.prepare(&statements::insert(names, family)).await?;
-            session
-                .between(
-                    batch.operation.name,
-                    &statements::begin(names, family),
-                    (
-                        &statement,
-                        &[
-                            &creation.state,
-                            &creation.has_token,
-                            &scopes,
-                            &ids,
-                            &lasts,
-                            &attempts,
-                            &fingerprints,
-                            &results,
-                        ],
-                    ),
-                    "COMMIT",
-                )
-                .await?
+            let values: Values<'_> = &[
+                (&creation.state, Type::INT2),
+                (&creation.has_token, Type::BOOL),
+                (&scopes, Type::INT4_ARRAY),
+                (&ids, Type::BYTEA_ARRAY),
+                (&lasts, Type::FLOAT8_ARRAY),
+                (&attempts, Type::INT8_ARRAY),
+                (&fingerprints, Type::BYTEA_ARRAY),
+                (&results, Type::BYTEA_ARRAY),
+            ];
+            let begin = statements::begin(session.settings(), names, family);
+            let insert = statements::insert(names, family);
+            session.between(batch.operation.name, &begin, (&insert, values), "COMMIT").await?
         };
         // Both are in the order of keys.
         let mut entry = entries.iter_mut();
@@ -226,7 +219,8 @@ impl PostgresStore {
         let (scopes, ids) = keys(&entries);
         let sql = statements::look(&self.options.names, family);
         let results = batch.operation.answers_results;
-        let rows = session.query(batch.operation.name, &sql, &[&scopes, &ids, &results]).await?;
+        let values: Values<'_> = &[(&scopes, Type::INT4_ARRAY), (&ids, Type::BYTEA_ARRAY), (&results, Type::BOOL)];
+        let rows = session.query(batch.operation.name, &sql, values).await?;
         let mut answered = vec![false; entries.len()];
         for row in &rows {
             let found = found(row)?;
@@ -252,11 +246,13 @@ impl PostgresStore {
     ) -> Result<Vec<Entry>, StoreError> {
         let (names, name) = (&self.options.names, batch.operation.name);
         let (lock, put) = (statements::lock(names, family), statements::put(names, family));
-        let (lock, put) = (session.prepare(&lock).await?, session.prepare(&put).await?);
+        // Nobody is to wait for a lock because of that.
+        session.prepare(&put).await?;
         let (scopes, ids) = keys(&entries);
         let results = batch.operation.answers_results;
-        let begin = statements::begin(names, family);
-        let rows = session.between(name, &begin, (&lock, &[&scopes, &ids, &results]), "").await?;
+        let values: Values<'_> = &[(&scopes, Type::INT4_ARRAY), (&ids, Type::BYTEA_ARRAY), (&results, Type::BOOL)];
+        let begin = statements::begin(session.settings(), names, family);
+        let rows = session.between(name, &begin, (&lock, values), "").await?;
 
         let mut found_any = vec![false; entries.len()];
         let (mut decided, mut puts, mut moved) = (Vec::new(), Vec::new(), Moved::default());
@@ -277,7 +273,12 @@ impl PostgresStore {
         }
         if !moved.buckets.is_empty() {
             let remove = statements::remove(names, family);
-            session.query(name, &remove, &[&moved.buckets, &moved.scopes, &moved.ids]).await?;
+            let values: Values<'_> = &[
+                (&moved.buckets, Type::INT4_ARRAY),
+                (&moved.scopes, Type::INT4_ARRAY),
+                (&moved.ids, Type::BYTEA_ARRAY),
+            ];
+            session.query_within(name, &remove, values).await?;
         }
         let mut columns = Columns::default();
         puts.iter().for_each(|(entry, kept)| columns.push(entry, kept));
@@ -285,8 +286,16 @@ impl PostgresStore {
         if puts.is_empty() {
             session.batch(name, "COMMIT").await?;
         } else {
-            let values: &[&(dyn tokio_postgres::types::ToSql + Sync)] =
-                &[scopes, ids, states, tokens, attempts, fingerprints, times, results];
+            let values: Values<'_> = &[
+                (scopes, Type::INT4_ARRAY),
+                (ids, Type::BYTEA_ARRAY),
+                (states, Type::INT2_ARRAY),
+                (tokens, Type::INT8_ARRAY),
+                (attempts, Type::INT8_ARRAY),
+                (fingerprints, Type::BYTEA_ARRAY),
+                (times, Type::TIMESTAMPTZ_ARRAY),
+                (results, Type::BYTEA_ARRAY),
+            ];
             session.between(name, "", (&put, values), "COMMIT").await?;
         }
         // Not before it is done.

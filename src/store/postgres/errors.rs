@@ -3,7 +3,7 @@
 use super::BACKEND;
 use super::names::Names;
 use crate::store::{ErrorKind, StoreError};
-use deadpool_postgres::{HookError, PoolError, TimeoutType};
+use deadpool_postgres::{PoolError, TimeoutType};
 use std::error::Error as _;
 use std::io;
 use tokio_postgres::Error;
@@ -24,6 +24,9 @@ pub(crate) fn kind(state: &SqlState) -> ErrorKind {
         "XX001" | "XX002" => ErrorKind::Corrupt,
         // A server that only reads, as after a failover.
         "25006" => ErrorKind::Unavailable,
+        // A prepared statement that is gone, or another one of its name: somebody in between has given the transaction
+        // another session. It is prepared again, or has no name from then on.
+        "26000" | "42P05" => ErrorKind::Unavailable,
         // Sent too late, or the server was about to end the connection.
         "25P02" | "25P03" => ErrorKind::Unavailable,
         code => match &code[..code.len().min(2)] {
@@ -70,9 +73,7 @@ pub(super) fn unconnected(names: &Names, error: PoolError) -> StoreError {
         PoolError::Timeout(_) => {
             StoreError::new(ErrorKind::Timeout, BACKEND, "expected a connection, got none in time")
         }
-        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
-            failed("connect", names, error)
-        }
+        PoolError::Backend(error) => failed("connect", names, error),
         other => StoreError::caused(ErrorKind::Unavailable, BACKEND, "expected a connection", other),
     }
 }
@@ -97,6 +98,8 @@ mod tests {
             ("40001", ErrorKind::Unavailable),
             ("40P01", ErrorKind::Unavailable),
             ("25006", ErrorKind::Unavailable),
+            ("26000", ErrorKind::Unavailable),
+            ("42P05", ErrorKind::Unavailable),
             ("55P03", ErrorKind::Conflict),
             ("28P01", ErrorKind::Misconfigured),
             ("3D000", ErrorKind::Misconfigured),

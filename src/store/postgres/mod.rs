@@ -23,6 +23,7 @@
 //! bound for good, and when that has passed it is dropped, again under the exclusive lock.
 
 mod batches;
+mod connecting;
 pub(crate) mod errors;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(super) mod fuzzing;
@@ -42,11 +43,10 @@ pub use options::{Layout, PostgresOptions};
 
 use super::*;
 use crate::sync::{Ordering, StdAtomicBool};
-use deadpool_postgres::Pool;
 use names::SHARED;
 use rows::column;
 use scopes::Scopes;
-use session::Session;
+use session::{Connections, Session};
 use std::time::Duration;
 
 pub(crate) const BACKEND: &str = "postgres";
@@ -90,8 +90,13 @@ const GRACE: Duration = Duration::from_secs(1);
 /// PostgreSQL 14 or later, a UTF-8 database, no extension, no superuser. [`migrate`](Self::migrate),
 /// [`expire`](Store::expire), and in the layout [`Layout::PerScope`] whoever writes to a new scope make and drop
 /// tables: their role owns the tables and has `CREATE` on the schema. All others need `SELECT`, `INSERT`, `UPDATE` and
-/// `DELETE` on them. Connections keep settings and prepared statements, so a pooler in between must pool sessions:
-/// pgbouncer in transaction mode forgets the settings.
+/// `DELETE` on them.
+///
+/// *A pooler* may be in between, also one of transactions, as pgbouncer with `pool_mode = transaction`. It is found out
+/// with the first connection, or is said ([`PostgresOptions::pooled`]). Then nothing is left on the server's
+/// connections: settings are local to a transaction, and no statement is prepared under a name. In return each
+/// statement is planned each time. Poolers of single statements do not work: a batch is a transaction. Locks are those
+/// of transactions, and nothing listens, so there is nothing else that a session would have to keep.
 ///
 /// Call [`expire`](Store::expire) regularly from one process or several. Until it is called, partitions grow and
 /// nothing is dropped.
@@ -102,7 +107,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// only, or is late; [`ErrorKind::Misconfigured`] for a wrong password or database, a lack of permission, and tables
 /// that are not there or of another layout; [`ErrorKind::Conflict`] if a rotation had to wait for somebody's long
 /// transaction, and was put off; [`ErrorKind::Corrupt`] for rows that nobody could have written. The store never asks
-/// again by itself. A call that failed or was dropped closes its connection.
+/// again by itself. A call that failed or was dropped closes its connection. A prepared statement that is gone, or one
+/// of its name that is somebody else's (SQLSTATE 26000, 42P05), is `Unavailable`: none is used from then on.
 ///
 /// # Cost
 ///
@@ -114,7 +120,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Havender 1968; fencing tokens, Burrows, OSDI 2006.
 pub struct PostgresStore {
     options: PostgresOptions,
-    pool: Pool,
+    connections: Connections,
     scopes: Scopes,
     /// Whether the tables were found to be as they should.
     checked: StdAtomicBool,
@@ -127,8 +133,8 @@ impl PostgresStore {
     ///
     /// [`ErrorKind::Misconfigured`] if the options cannot be.
     pub fn new(options: PostgresOptions) -> Result<Self, StoreError> {
-        let pool = session::pool(&options)?;
-        Ok(PostgresStore { options, pool, scopes: Scopes::default(), checked: StdAtomicBool::new(false) })
+        let connections = Connections::new(&options)?;
+        Ok(PostgresStore { options, connections, scopes: Scopes::default(), checked: StdAtomicBool::new(false) })
     }
 
     /// Makes the tables that are not there. Any number of processes may do so at once.
@@ -138,12 +144,13 @@ impl PostgresStore {
     /// [`ErrorKind::Misconfigured`] if the role may not, or the tables are there in the other layout.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.in_time(async {
-            let session = Session::open(&self.pool, &self.options.names).await?;
+            let session = self.connections.session().await?;
             // A role that may not make tables may say so, too, once there is nothing to make.
             if self.version(&session).await.is_err() {
                 drop(session);
-                let session = Session::open(&self.pool, &self.options.names).await?;
-                session.batch("make tables", &Self::migrations(&self.options)).await?;
+                let session = self.connections.session().await?;
+                let PostgresOptions { names, layout, .. } = &self.options;
+                session.batch("make tables", &schema::migrations(session.settings(), names, *layout)).await?;
                 self.check(&session).await?;
                 session.finish();
                 return Ok(());
@@ -166,12 +173,12 @@ impl PostgresStore {
     /// # Ok::<(), hapax::store::StoreError>(())
     /// ```
     pub fn migrations(options: &PostgresOptions) -> String {
-        schema::migrations(&options.names, options.layout)
+        schema::migrations("", &options.names, options.layout)
     }
 
     /// A connection to tables that are as they should be.
     async fn session(&self) -> Result<Session<'_>, StoreError> {
-        let session = Session::open(&self.pool, &self.options.names).await?;
+        let session = self.connections.session().await?;
         if !self.checked.load(Ordering::Relaxed) {
             self.check(&session).await?;
         }
@@ -225,6 +232,10 @@ impl Store for PostgresStore {
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
         self.in_time(self.run(&operations::MARK, marks)).await
+    }
+
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.in_time(self.run(&operations::UNMARK, marks)).await
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {

@@ -49,6 +49,17 @@ pub(super) const MARK: Operation<Mark, Marked> = Operation {
     result: |_| None,
 };
 
+pub(super) const UNMARK: Operation<Unmark, Unmarked> = Operation {
+    name: "unmark",
+    key: |mark| &mark.key,
+    decide: record::unmark,
+    creation: None,
+    looks: true,
+    changes: true,
+    answers_results: false,
+    result: |_| None,
+};
+
 pub(super) const CLAIM: Operation<ClaimRequest, Claimed> = Operation {
     name: "claim",
     key: |claim| &claim.key,

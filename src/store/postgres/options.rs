@@ -49,6 +49,7 @@ pub struct PostgresOptions {
     pub(super) layout: Layout,
     pub(super) partition: Duration,
     pub(super) connections: usize,
+    pub(super) pooled: bool,
     pub(crate) timeout: Duration,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<super::tls::Roots>,
@@ -95,6 +96,7 @@ impl PostgresOptions {
             layout: Layout::Shared,
             partition: Duration::from_secs(24 * 3600),
             connections: 4,
+            pooled: false,
             timeout: Duration::from_secs(5),
             #[cfg(feature = "tls")]
             tls: None,
@@ -143,6 +145,20 @@ impl PostgresOptions {
         Ok(self)
     }
 
+    /// Says that a pooler of transactions is in between, as pgbouncer with `pool_mode = transaction`.
+    ///
+    /// Nobody need say so of one that refuses or ignores the settings in a connection's first
+    /// message (`options`), as pgbouncer does: that is found out when the first connection is made,
+    /// at the cost of one that is refused. It has to be said of one that obeys them.
+    ///
+    /// Then each transaction begins with its own settings and no statement is kept prepared:
+    /// correct with any pooler of transactions or sessions, and without one, but each statement is
+    /// planned anew.
+    pub fn pooled(mut self) -> Self {
+        self.pooled = true;
+        self
+    }
+
     /// How long a statement may take at the server, a call wait for a connection of the pool, and a transaction wait
     /// for its client: 5 seconds if nobody says otherwise. The store itself waits for an answer a second longer, for
     /// servers that cannot say any more.
@@ -178,6 +194,7 @@ impl fmt::Debug for PostgresOptions {
             .field("layout", &self.layout)
             .field("partition", &self.partition)
             .field("connections", &self.connections)
+            .field("pooled", &self.pooled)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }

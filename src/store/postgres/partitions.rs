@@ -5,6 +5,7 @@ use super::session::Session;
 use super::{BACKEND, PostgresStore, SHARED, statements};
 use crate::store::*;
 use std::time::Duration;
+use tokio_postgres::types::Type;
 
 /// Partitions that one call of `expire` closes, looks through or drops.
 const STEPS_MAX: usize = 4;
@@ -38,7 +39,9 @@ impl PostgresStore {
     async fn due(&self, session: &Session<'_>, steps: usize) -> Result<Vec<Step>, StoreError> {
         let (length_us, steps) = (micros(self.options.partition), steps as i64);
         let sql = statements::due(&self.options.names);
-        let rows = session.query("look for what has expired", &sql, &[&length_us, &steps]).await?;
+        let rows = session
+            .query("look for what has expired", &sql, &[(&length_us, Type::FLOAT8), (&steps, Type::INT8)])
+            .await?;
         let step = |row| {
             Ok(Step {
                 family: column(row, "family")?,
@@ -57,7 +60,8 @@ impl PostgresStore {
         match step.what.as_str() {
             "close" => self.rotate(session, family, bucket).await.map(|()| 0),
             "survey" => {
-                session.batch("look through a partition", &statements::survey(names, family, bucket)).await.map(|()| 0)
+                let survey = statements::survey(session.settings(), names, family, bucket);
+                session.batch("look through a partition", &survey).await.map(|()| 0)
             }
             _ => {
                 self.exclusively(session, family).await?;
@@ -70,14 +74,14 @@ impl PostgresStore {
     /// Begins a transaction in which nobody else writes.
     async fn exclusively(&self, session: &Session<'_>, family: i32) -> Result<(), StoreError> {
         let lock_timeout = LOCK_TIMEOUT.min(self.options.timeout).as_millis();
-        let begin = statements::begin_exclusive(&self.options.names, family, lock_timeout);
+        let begin = statements::begin_exclusive(session.settings(), &self.options.names, family, lock_timeout);
         session.batch("stop writers for a moment", &begin).await
     }
 
     async fn rotate(&self, session: &Session<'_>, family: i32, bucket: i32) -> Result<(), StoreError> {
         let names = &self.options.names;
         self.exclusively(session, family).await?;
-        let rows = session.query("find the last partition", &statements::last(names, family), &[]).await?;
+        let rows = session.query_within("find the last partition", &statements::last(names, family), &[]).await?;
         let last: Option<i32> = column(one(&rows)?, "max")?;
         if last != Some(bucket) {
             // Somebody else was faster.
@@ -98,8 +102,13 @@ impl PostgresStore {
         let limit = limit.clamp(1, PAGE_MAX);
         let at = from.map_or(Ok(Place::default()), Place::decode)?;
         let session = self.session().await?;
-        let buckets =
-            session.query("find a partition", &statements::bucket_from(names), &[&at.family, &at.bucket]).await?;
+        let buckets = session
+            .query(
+                "find a partition",
+                &statements::bucket_from(names),
+                &[(&at.family, Type::INT4), (&at.bucket, Type::INT4)],
+            )
+            .await?;
         let Some(bucket) = buckets.first() else {
             session.finish();
             return Ok(Page::default());
@@ -109,7 +118,11 @@ impl PostgresStore {
         let at =
             if (family, bucket) == (at.family, at.bucket) { at } else { Place { family, bucket, ..Place::default() } };
         let records = session
-            .query("scan", &statements::page(names, family), &[&bucket, &at.scope, &at.id, &(limit as i64)])
+            .query(
+                "scan",
+                &statements::page(names, family),
+                &[(&bucket, Type::INT4), (&at.scope, Type::INT4), (&at.id, Type::BYTEA), (&(limit as i64), Type::INT8)],
+            )
             .await?;
         session.finish();
 

@@ -13,13 +13,14 @@ const VERSIONED: &str = include_str!("migrations/0001_version.sql");
 /// The object of the advisory lock under which tables are made. No family has a negative number.
 const MAKING_TABLES: i32 = -1;
 
-/// All migrations in one transaction that may be run any number of times.
-pub(super) fn migrations(names: &Names, layout: Layout) -> String {
+/// All migrations in one transaction with these settings that may be run any number of times.
+pub(super) fn migrations(settings: &str, names: &Names, layout: Layout) -> String {
     let shared = match layout {
         Layout::Shared => family(names, SHARED),
         Layout::PerScope => String::new(),
     };
-    format!("BEGIN;\n{};\n{}{shared}{}COMMIT;\n", exclusive(names), fill(RECORDS, names), versioned(names, layout))
+    let (exclusive, versioned) = (exclusive(names), versioned(names, layout));
+    format!("BEGIN;\n{settings}{exclusive};\n{}{shared}{versioned}COMMIT;\n", fill(RECORDS, names))
 }
 
 /// Nobody else makes tables until the transaction ends: `IF NOT EXISTS` alone is no protection against two at once.
@@ -54,7 +55,7 @@ mod tests {
     fn nothing_is_left_to_fill_in() {
         let names = Names::new("public", "hapax").unwrap();
         for layout in [Layout::Shared, Layout::PerScope] {
-            let sql = migrations(&names, layout);
+            let sql = migrations("", &names, layout);
             assert!(!sql.contains('{') && !sql.contains('}'), "{sql}");
             assert!(sql.starts_with("BEGIN;") && sql.ends_with("COMMIT;\n"), "{sql}");
             assert_eq!(sql.contains("\"public\".\"hapax_records\""), layout == Layout::Shared);

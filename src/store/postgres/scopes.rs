@@ -7,6 +7,7 @@ use super::{names::Names, schema, statements};
 use crate::store::{Scope, StoreError};
 use crate::sync::Mutex;
 use std::collections::{BTreeSet, HashMap};
+use tokio_postgres::types::Type;
 
 /// More scopes than this are asked for again.
 const REMEMBERED_MAX: usize = 65_536;
@@ -40,7 +41,9 @@ impl Scopes {
             unknown.retain(|scope| !numbers.contains_key(scope));
             if to_write && !unknown.is_empty() {
                 let absent: Vec<&str> = unknown.iter().map(Scope::as_str).collect();
-                session.query("insert scopes", &statements::insert_scopes(names), &[&absent]).await?;
+                session
+                    .query("insert scopes", &statements::insert_scopes(names), &[(&absent, Type::TEXT_ARRAY)])
+                    .await?;
                 numbers.extend(self.ask(session, names, layout, &unknown, to_write).await?);
             }
         }
@@ -73,7 +76,7 @@ impl Scopes {
     ) -> Result<HashMap<Scope, i32>, StoreError> {
         let asked: Vec<&str> = scopes.iter().map(Scope::as_str).collect();
         let mut numbers = HashMap::new();
-        for row in session.query("look scopes up", &statements::scopes(names), &[&asked]).await? {
+        for row in session.query("look scopes up", &statements::scopes(names), &[(&asked, Type::TEXT_ARRAY)]).await? {
             let number = column(&row, "scope")?;
             if layout == Layout::PerScope && !column::<bool>(&row, "has_table")? {
                 // Whoever gave the number may not have come to make the table.
@@ -94,6 +97,7 @@ impl Scopes {
 }
 
 async fn make_table(session: &Session<'_>, names: &Names, scope: i32) -> Result<(), StoreError> {
-    let sql = format!("BEGIN; {}; {} COMMIT", schema::exclusive(names), schema::family(names, scope));
+    let sql = statements::begin_plain(session.settings());
+    let sql = format!("{sql}{}; {} COMMIT", schema::exclusive(names), schema::family(names, scope));
     session.batch("make a scope's table", &sql).await
 }

@@ -1,62 +1,80 @@
 //! Connections: how they are had, and when they are given back.
 
+use super::connecting::{Connecting, Pooled, is_anothers_session, recycling};
 use super::errors::{failed, unconnected};
 use super::names::Names;
 use super::options::PostgresOptions;
 use super::{BACKEND, statements};
 use crate::store::{ErrorKind, StoreError};
-use deadpool_postgres::{Client, Hook, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Client, Manager, Pool, Runtime};
 use std::time::Duration;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{NoTls, Row, Statement};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, NoTls, Row, Statement};
 
-/// The values of a statement.
-pub(super) type Values<'v> = &'v [&'v (dyn ToSql + Sync)];
+/// The values of a statement, and their types: a statement without a name is told them.
+pub(super) type Values<'v> = &'v [(&'v (dyn ToSql + Sync), Type)];
 
 /// A connection keeps so many statements prepared: with a table for each scope, there are a few for each.
 const PREPARED_MAX: usize = 512;
 
-/// The pool.
-pub(super) fn pool(options: &PostgresOptions) -> Result<Pool, StoreError> {
-    // Fast: only whether it is closed. Whatever else may be wrong with a connection shows when it is used.
-    let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    #[cfg(feature = "tls")]
-    let manager = match &options.tls {
-        Some(roots) => Manager::from_config(options.config.clone(), super::tls::Connector::new(roots)?, config),
-        None => Manager::from_config(options.config.clone(), NoTls, config),
-    };
-    #[cfg(not(feature = "tls"))]
-    let manager = Manager::from_config(options.config.clone(), NoTls, config);
-    let session = statements::session(options.timeout.as_millis());
-    Pool::builder(manager)
-        .max_size(options.connections)
-        .wait_timeout(Some(options.timeout))
-        .create_timeout(Some(options.timeout.max(Duration::from_secs(5))))
-        .runtime(Runtime::Tokio1)
-        .post_create(Hook::async_fn(move |client, _| {
-            let session = session.clone();
-            Box::pin(async move { client.batch_execute(&session).await.map_err(deadpool_postgres::HookError::Backend) })
-        }))
-        .build()
-        .map_err(|error| StoreError::caused(ErrorKind::Misconfigured, BACKEND, "expected a pool", error))
+/// Connections to a server, and what is known of the way to it.
+pub(super) struct Connections {
+    pool: Pool,
+    pooled: Pooled,
+    names: Names,
+    /// What a transaction begins with where a session's settings are not its own.
+    local: String,
+}
+
+impl Connections {
+    pub(super) fn new(options: &PostgresOptions) -> Result<Self, StoreError> {
+        let timeout_ms = options.timeout.as_millis();
+        let pooled = Pooled::new(options.pooled);
+        let (config, startup) = (options.config.clone(), statements::startup_options(timeout_ms));
+        let connecting = (startup, pooled.clone());
+        #[cfg(feature = "tls")]
+        let manager = match &options.tls {
+            Some(roots) => manager(config, super::tls::Connector::new(roots)?, connecting),
+            None => manager(config, NoTls, connecting),
+        };
+        #[cfg(not(feature = "tls"))]
+        let manager = manager(config, NoTls, connecting);
+        let pool = Pool::builder(manager)
+            .max_size(options.connections)
+            .wait_timeout(Some(options.timeout))
+            .create_timeout(Some(options.timeout.max(Duration::from_secs(5))))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| StoreError::caused(ErrorKind::Misconfigured, BACKEND, "expected a pool", error))?;
+        Ok(Connections { pool, pooled, names: options.names.clone(), local: statements::local(timeout_ms) })
+    }
+
+    /// Returns a connection for one call.
+    pub(super) async fn session(&self) -> Result<Session<'_>, StoreError> {
+        let client = self.pool.get().await.map_err(|error| unconnected(&self.names, error))?;
+        if client.statement_cache.size() > PREPARED_MAX {
+            client.statement_cache.clear();
+        }
+        Ok(Session { client: Some(client), is_pooled: self.pooled.get(), connections: self })
+    }
+}
+
+fn manager<T>(config: tokio_postgres::Config, tls: T, (options, pooled): (String, Pooled)) -> Manager
+where
+    Connecting<T>: deadpool_postgres::Connect + 'static,
+{
+    Manager::from_connect(config, Connecting { tls, options, pooled }, recycling())
 }
 
 /// A connection for one call. It goes back into the pool if the call says that it came to its end, and is closed
 /// otherwise: a call that failed or was cancelled may have left a transaction open, or answers that nobody has read.
 pub(super) struct Session<'s> {
     client: Option<Client>,
-    names: &'s Names,
+    is_pooled: bool,
+    connections: &'s Connections,
 }
 
-impl<'s> Session<'s> {
-    pub(super) async fn open(pool: &Pool, names: &'s Names) -> Result<Self, StoreError> {
-        let client = pool.get().await.map_err(|error| unconnected(names, error))?;
-        if client.statement_cache.size() > PREPARED_MAX {
-            client.statement_cache.clear();
-        }
-        Ok(Session { client: Some(client), names })
-    }
-
+impl Session<'_> {
     fn client(&self) -> &Client {
         self.client.as_ref().expect("a session has its client until `finish` consumes it")
     }
@@ -67,25 +85,51 @@ impl<'s> Session<'s> {
         self.client.take();
     }
 
-    pub(super) async fn prepare(&self, sql: &str) -> Result<Statement, StoreError> {
-        self.client().prepare_cached(sql).await.map_err(|error| failed("prepare a statement", self.names, error))
+    /// What a transaction has to begin with, behind `BEGIN`: its settings, unless they are the session's.
+    pub(super) fn settings(&self) -> &str {
+        if self.is_pooled { &self.connections.local } else { "" }
+    }
+
+    /// Prepares a statement for later, where statements last.
+    pub(super) async fn prepare(&self, sql: &str) -> Result<(), StoreError> {
+        self.prepared(sql).await.map(drop).map_err(|error| self.failed("prepare a statement", error))
+    }
+
+    /// The statement by a name, where names last.
+    async fn prepared(&self, sql: &str) -> Result<Option<Statement>, Error> {
+        match self.is_pooled {
+            true => Ok(None),
+            false => self.client().prepare_cached(sql).await.map(Some),
+        }
     }
 
     /// Statements without values, one after the other.
     pub(super) async fn batch(&self, doing: &str, sql: &str) -> Result<(), StoreError> {
-        self.client().batch_execute(sql).await.map_err(|error| failed(doing, self.names, error))
+        self.client().batch_execute(sql).await.map_err(|error| self.failed(doing, error))
     }
 
-    /// One statement, in a transaction of its own or the one that is open.
+    /// One statement in a transaction of its own.
     pub(super) async fn query(&self, doing: &str, sql: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
-        let statement = self.prepare(sql).await?;
-        self.client().query(&statement, values).await.map_err(|error| failed(doing, self.names, error))
+        match self.is_pooled {
+            true => self.between(doing, &statements::begin_plain(self.settings()), (sql, values), "COMMIT").await,
+            false => self.query_within(doing, sql, values).await,
+        }
     }
 
-    /// One statement that is asked once, and whether its only value is true.
+    /// One statement in the transaction that is open.
+    pub(super) async fn query_within(
+        &self,
+        doing: &str,
+        sql: &str,
+        values: Values<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.between(doing, "", (sql, values), "").await
+    }
+
+    /// One statement that is asked once, in the transaction that is open, and whether its only value is true.
     pub(super) async fn ask_once(&self, doing: &str, sql: &str) -> Result<bool, StoreError> {
-        let row = self.client().query_one(sql, &[]).await;
-        row.and_then(|row| row.try_get(0)).map_err(|error| failed(doing, self.names, error))
+        let row = self.client().query_typed_one(sql, &[]).await;
+        row.and_then(|row| row.try_get(0)).map_err(|error| self.failed(doing, error))
     }
 
     /// A statement behind `before` and in front of `after`, in one round trip: all is sent before an answer is awaited.
@@ -94,23 +138,36 @@ impl<'s> Session<'s> {
         &self,
         doing: &str,
         before: &str,
-        (statement, values): (&Statement, Values<'_>),
+        (sql, values): (&str, Values<'_>),
         after: &str,
     ) -> Result<Vec<Row>, StoreError> {
         let client = self.client();
         let rows = async {
-            let (before, rows, after) = tokio::join!(
-                biased;
-                in_order(client, before),
-                client.query(statement, values),
-                in_order(client, after),
-            );
+            let statement = self.prepared(sql).await?;
+            let query = async {
+                match &statement {
+                    Some(statement) => {
+                        let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|(value, _)| *value).collect();
+                        client.query(statement, &values).await
+                    }
+                    None => client.query_typed(sql, values).await,
+                }
+            };
+            let (before, rows, after) = tokio::join!(biased; in_order(client, before), query, in_order(client, after));
             before?;
             let rows = rows?;
             after?;
             Ok(rows)
         };
-        rows.await.map_err(|error| failed(doing, self.names, error))
+        rows.await.map_err(|error| self.failed(doing, error))
+    }
+
+    /// An error, and what it says about the way to the server.
+    fn failed(&self, doing: &str, error: Error) -> StoreError {
+        if error.code().is_some_and(is_anothers_session) {
+            self.connections.pooled.found();
+        }
+        failed(doing, &self.connections.names, error)
     }
 }
 

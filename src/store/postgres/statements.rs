@@ -6,28 +6,55 @@
 
 use super::names::Names;
 
-/// What a connection is told once. The planner then looks rows up by their key, and plans no statement again at each
-/// call. (Nor is any compiled: a plan that has to use what is switched off counts as so expensive that it would be.)
-pub(super) fn session(timeout_ms: u128) -> String {
-    format!(
-        "SET statement_timeout = {timeout_ms}; SET idle_in_transaction_session_timeout = {timeout_ms}; \
-         SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
-         SET enable_mergejoin = off; SET jit = off; SET client_min_messages = warning"
-    )
+/// What every statement of ours is planned and run with. The planner then looks rows up by their key, and plans no
+/// statement again at each call. (Nor is any compiled: a plan that has to use what is switched off counts as so
+/// expensive that it would be.)
+fn settings(timeout_ms: u128) -> [(&'static str, String); 8] {
+    let timeout = || timeout_ms.to_string();
+    [
+        ("statement_timeout", timeout()),
+        ("idle_in_transaction_session_timeout", timeout()),
+        ("plan_cache_mode", "force_generic_plan".into()),
+        ("enable_seqscan", "off".into()),
+        ("enable_hashjoin", "off".into()),
+        ("enable_mergejoin", "off".into()),
+        ("jit", "off".into()),
+        ("client_min_messages", "warning".into()),
+    ]
+}
+
+/// Settings for a session of our own, in its first message; and one of a name that nobody else has, by which to see
+/// that the server has got them.
+pub(super) fn startup_options(timeout_ms: u128) -> String {
+    let ours = settings(timeout_ms).map(|(name, value)| format!("-c {name}={value}"));
+    format!("{} -c hapax.session=on", ours.join(" "))
+}
+
+/// Asks for the setting of a name that nobody else has.
+pub(super) const HAS_SETTINGS: &str = "SELECT current_setting('hapax.session', true)";
+
+/// Settings for a transaction, behind its `BEGIN`: they end with it.
+pub(super) fn local(timeout_ms: u128) -> String {
+    settings(timeout_ms).map(|(name, value)| format!("SET LOCAL {name} = {value}; ")).concat()
+}
+
+/// A transaction with these settings.
+pub(super) fn begin_plain(settings: &str) -> String {
+    format!("BEGIN ISOLATION LEVEL READ COMMITTED; {settings}")
 }
 
 /// A transaction during which no partition begins or ends.
-pub(super) fn begin(names: &Names, family: i32) -> String {
+pub(super) fn begin(settings: &str, names: &Names, family: i32) -> String {
     let class = names.lock_class();
-    format!("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({class}, {family})")
+    format!("{}SELECT pg_advisory_xact_lock_shared({class}, {family})", begin_plain(settings))
 }
 
 /// A transaction that begins or ends partitions, while nobody writes.
-pub(super) fn begin_exclusive(names: &Names, family: i32, lock_timeout_ms: u128) -> String {
+pub(super) fn begin_exclusive(settings: &str, names: &Names, family: i32, lock_timeout_ms: u128) -> String {
     let class = names.lock_class();
     format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {lock_timeout_ms}; \
-         SELECT pg_advisory_xact_lock({class}, {family})"
+        "{}SET LOCAL lock_timeout = {lock_timeout_ms}; SELECT pg_advisory_xact_lock({class}, {family})",
+        begin_plain(settings)
     )
 }
 
@@ -190,12 +217,14 @@ pub(super) fn reopen(names: &Names, family: i32, bucket: i32) -> String {
 
 /// Until when a closed bucket counts, and what is in it. Rows only ever leave it, so whatever this says remains true as
 /// a bound.
-pub(super) fn survey(names: &Names, family: i32, bucket: i32) -> String {
+pub(super) fn survey(settings: &str, names: &Names, family: i32, bucket: i32) -> String {
     let (buckets, partition) = (names.buckets(), names.partition(family, bucket));
+    let begin = begin_plain(settings);
     format!(
-        "UPDATE {buckets} b SET live_until = s.live_until, records = s.records \
+        "{begin}UPDATE {buckets} b SET live_until = s.live_until, records = s.records \
          FROM (SELECT coalesce(max(expires_at), '-infinity') AS live_until, count(*) AS records FROM {partition}) s \
-         WHERE b.family = {family} AND b.bucket = {bucket} AND b.live_until IS NULL"
+         WHERE b.family = {family} AND b.bucket = {bucket} AND b.live_until IS NULL; \
+         COMMIT"
     )
 }
 

@@ -1,27 +1,29 @@
 //! What a server's answers say.
 
 use super::errors::error;
+use super::reply::Reply;
 use super::value::{self, Kept, Kind};
 use crate::store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Known, Mark, Marked, StoreError};
-use redis::Value;
 use std::time::Duration;
 
 /// An answer that nothing says it could be.
-pub(super) fn unexpected(to: &str, answer: &Value) -> StoreError {
+pub(super) fn unexpected(to: &str, answer: Reply<'_>) -> StoreError {
     let shown: String = format!("{answer:?}").chars().take(200).collect();
     error(ErrorKind::Corrupt, format!("the answer to {to} is {shown}"))
 }
 
-/// What is kept, and for how much longer; nothing, if nothing is.
-pub(super) fn kept_and_left(answer: Value) -> Result<Option<(Vec<u8>, Duration)>, StoreError> {
-    match &answer {
-        Value::Array(pair) => match &pair[..] {
-            [Value::BulkString(kept), Value::Int(left_ms)] => {
-                Ok((!kept.is_empty()).then(|| (kept.clone(), left(*left_ms))))
-            }
-            _ => Err(unexpected("a look", &answer)),
-        },
-        _ => Err(unexpected("a look", &answer)),
+/// What is kept, and for how much longer.
+pub(super) type Found<'b> = Option<(&'b [u8], Duration)>;
+
+/// What is kept, if anything is.
+pub(super) fn kept_and_left(answer: Reply<'_>) -> Result<Found<'_>, StoreError> {
+    let pair = match answer {
+        Reply::Array(pair) => pair.all(),
+        _ => None,
+    };
+    match pair {
+        Some([Reply::Bytes(kept), Reply::Int(left_ms)]) => Ok((!kept.is_empty()).then(|| (kept, left(left_ms)))),
+        _ => Err(unexpected("a look", answer)),
     }
 }
 
@@ -34,73 +36,63 @@ fn left(left_ms: i64) -> Duration {
 }
 
 /// What a mark is told that found something, given how that begins and for how much longer it is there.
-pub(super) fn marked(mark: &Mark, found: Option<(Vec<u8>, Duration)>) -> Result<Marked, StoreError> {
+pub(super) fn marked(mark: &Mark, found: Found<'_>) -> Result<Marked, StoreError> {
     match found {
         // It has just expired or was released: whoever asks again soon may get it.
         None => Ok(Marked::InProgress { lease_left: Duration::ZERO }),
-        Some((kept, left)) => Ok(match value::kind(&kept)? {
+        Some((kept, left)) => Ok(match value::kind(kept)? {
             // Asked again: the earlier answer was lost.
             Kind::Marked(attempt) if attempt == value::attempt_bits(mark.attempt) => Marked::Fresh,
-            Kind::Marked(_) | Kind::Completed => Marked::Duplicate { expires_in: left },
+            Kind::Marked(attempt) => Marked::Duplicate { expires_in: left, attempt: Some(attempt) },
+            Kind::Completed => Marked::Duplicate { expires_in: left, attempt: None },
             Kind::InProgress => Marked::InProgress { lease_left: left },
         }),
     }
 }
 
 /// What a claim is told: its token, or what is kept.
-pub(super) fn claimed(claim: &ClaimRequest, answer: Value) -> Result<Claimed, StoreError> {
-    if let Value::BulkString(token) = answer {
-        return Ok(Claimed::Claimed { token: value::parse_token(&token)? });
+pub(super) fn claimed(claim: &ClaimRequest, answer: Reply<'_>) -> Result<Claimed, StoreError> {
+    if let Reply::Bytes(token) = answer {
+        return Ok(Claimed::Claimed { token: value::parse_token(token)? });
     }
     // What it found may have expired by the time it was asked for how long: for no time, then.
-    let (kept, left) = kept_and_left(answer)?.ok_or_else(|| unexpected("a claim", &Value::Nil))?;
-    let kept = Kept::decode(&kept)?;
+    let (kept, left) = kept_and_left(answer)?.ok_or_else(|| unexpected("a claim", Reply::Nil))?;
+    let kept = Kept::decode(kept)?;
     if Fingerprint::differ(claim.fingerprint, kept.fingerprint()) {
         return Ok(Claimed::Mismatch);
     }
     match kept.known(left) {
         Known::Completed(completed) => Ok(Claimed::Duplicate(completed)),
         Known::InProgress { lease_left, .. } => Ok(Claimed::InProgress { lease_left }),
-        Known::Unknown => Err(unexpected("a claim", &Value::Nil)),
+        Known::Unknown => Err(unexpected("a claim", Reply::Nil)),
     }
 }
 
 /// For how much longer a compact mark is known, if it is.
-pub(super) fn left_of_member(answer: &Value) -> Result<Option<Duration>, StoreError> {
+pub(super) fn left_of_member(answer: Reply<'_>) -> Result<Option<Duration>, StoreError> {
     match answer {
-        Value::Int(-1) => Ok(None),
-        Value::Int(left_ms @ 0..) => Ok(Some(Duration::from_millis(*left_ms as u64))),
+        Reply::Int(-1) => Ok(None),
+        Reply::Int(left_ms @ 0..) => Ok(Some(Duration::from_millis(left_ms as u64))),
         other => Err(unexpected("a compact mark", other)),
     }
-}
-
-/// The first number of a server's version. Valkey, too, says which Redis it is compatible with.
-pub(super) fn major_version(info: &str) -> Option<u64> {
-    let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"))?;
-    version.split('.').next()?.trim().parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::redis::reply::read;
     use crate::store::{RecordKey, Scope};
-
-    #[test]
-    fn versions_are_read() {
-        assert_eq!(major_version("# Server\r\nredis_version:7.0.15\r\nos:Linux\r\n"), Some(7));
-        assert_eq!(major_version("# Server\r\nredis_version:6.2.6\r\nvalkey_version:none\r\n"), Some(6));
-        assert_eq!(major_version("nothing"), None);
-    }
 
     #[test]
     fn what_a_mark_finds_decides() {
         let mark = Mark { key: RecordKey::new(&Scope::default(), "a"), attempt: 17, retention: Duration::ZERO };
         let left = Duration::from_secs(1);
-        let marked = |kept: &[u8]| marked(&mark, Some((kept.to_vec(), left)));
+        let marked = |kept: &[u8]| marked(&mark, Some((kept, left)));
         assert_eq!(marked(b"17").unwrap(), Marked::Fresh);
-        assert_eq!(marked(b"18").unwrap(), Marked::Duplicate { expires_in: left });
-        assert_eq!(marked(b"-1").unwrap(), Marked::Duplicate { expires_in: left });
-        assert_eq!(marked(b"C000000000000000700").unwrap(), Marked::Duplicate { expires_in: left });
+        assert_eq!(marked(b"18").unwrap(), Marked::Duplicate { expires_in: left, attempt: Some(18) });
+        let done = Marked::Duplicate { expires_in: left, attempt: None };
+        assert_eq!(marked(b"-1").unwrap(), done);
+        assert_eq!(marked(b"C000000000000000700").unwrap(), done);
         assert_eq!(marked(b"P00000000000000070").unwrap(), Marked::InProgress { lease_left: left });
         assert_eq!(marked(b"F00000000000000070").unwrap(), Marked::InProgress { lease_left: left });
         assert_eq!(marked(b"Perhaps").unwrap_err().kind(), ErrorKind::Corrupt);
@@ -109,10 +101,10 @@ mod tests {
 
     #[test]
     fn other_answers_are_errors() {
-        for wrong in [Value::Okay, Value::Int(-2), Value::Array(vec![]), Value::Array(vec![Value::Nil, Value::Int(1)])]
-        {
-            assert!(kept_and_left(wrong.clone()).is_err());
-            assert!(left_of_member(&wrong).is_err());
+        for wrong in ["+OK\r\n", ":-2\r\n", "*0\r\n", "*2\r\n$-1\r\n:1\r\n"] {
+            let wrong = read(wrong.as_bytes()).expect("an answer");
+            assert!(kept_and_left(wrong).is_err());
+            assert!(left_of_member(wrong).is_err());
         }
         assert_eq!(left(-2), Duration::ZERO);
         assert!(left(-1) > Duration::from_secs(1 << 30));

@@ -2,9 +2,10 @@
 
 use super::RedisStore;
 use super::answers::left_of_member;
+use super::batch::Calls;
+use super::commands::Commands;
 use super::compact::{Layout, Place};
 use crate::store::*;
-use ::redis::Cmd;
 use std::time::Duration;
 
 impl RedisStore {
@@ -13,7 +14,7 @@ impl RedisStore {
         let marked = self.mark_members(layout, &asked).await?.into_iter().map(|left| {
             Ok(match left? {
                 None => Marked::Fresh,
-                Some(expires_in) => Marked::Duplicate { expires_in },
+                Some(expires_in) => Marked::Duplicate { expires_in, attempt: None },
             })
         });
         Ok(marked.collect())
@@ -79,14 +80,16 @@ impl RedisStore {
     }
 
     /// Marks members of sets, looks at them or forgets them, and says of each for how much longer it was known.
-    async fn members(&self, layout: &Layout, what: &str, places: &[Place]) -> Answers<Option<Duration>> {
-        let arguments = |places: &[Place], call: &mut Cmd| {
-            call.arg(what).arg(layout.width_ms()).arg(layout.older());
-            for place in places {
-                call.arg(place.member);
-            }
+    async fn members(&self, layout: &Layout, what: &'static str, places: &[Place]) -> Answers<Option<Duration>> {
+        let calls = Calls {
+            key: |place: &Place, commands: &mut Commands| commands.parts(self.keys.of_set(&place.set)),
+            first: (3, |commands: &mut Commands| {
+                commands.text(what);
+                commands.number(layout.width_ms());
+                commands.number(layout.older());
+            }),
+            each: (1, |place: &Place, commands: &mut Commands| commands.signed(place.member)),
         };
-        let key = |place: &Place| self.keys.of_set(&place.set);
-        self.scripted(&self.scripts.compact, places, key, arguments, |_, value| left_of_member(&value)).await
+        self.scripted(&self.scripts.compact, places, calls, |_, reply| left_of_member(reply)).await
     }
 }

@@ -1,81 +1,54 @@
 //! One connection to a server, made anew when it breaks.
 
-use super::errors::{error, failed, not_connected};
+use super::commands::Commands;
+use super::dial::Dialer;
+use super::errors::{error, not_introduced};
+use super::introduction::{Introduction, questions};
+use super::met::Met;
+use super::node::Connector;
 use super::options::Timing;
-use super::role;
 use super::sentinel::Sentinels;
-use super::servers::Connector;
+use super::wire::{Answered, Wire};
 use crate::random;
 use crate::store::{ErrorKind, StoreError};
-use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
-use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, PushKind, RedisResult, Value,
-};
+use crate::sync::Mutex;
+use ::redis::ConnectionInfo;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 /// A connection, or the intention to have one.
 ///
-/// Many may use it at once: what they ask goes out in the order in which they ask, and answers are told apart by theirs. Whoever finds it broken
-/// makes a new one, while the others wait. If that fails, nobody tries again for a while, and all are told at once.
-pub(super) struct Link {
+/// Many may use it at once: what they ask goes out in the order in which they ask. Whoever finds it
+/// broken makes a new one, while the others wait; it goes on being made if whoever began gives up.
+/// If that fails, nobody tries again for a while, and all are told at once.
+#[derive(Clone)]
+pub(super) struct Link(Arc<Shared>);
+
+struct Shared {
     reach: Reach,
     timing: Timing,
-    in_cluster: bool,
+    /// What a server must be like.
+    terms: Terms,
     met: Arc<Met>,
-    state: Mutex<State>,
+    wire: Mutex<Option<Wire>>,
+    connecting: Arc<tokio::sync::Mutex<Option<Failed>>>,
+}
+
+/// What a server must be like to be used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) in_cluster: bool,
+    /// It may have no [risk](super::RedisRisk).
+    pub(super) is_durable: bool,
 }
 
 /// The way a server is found.
 pub(super) enum Reach {
     /// It is at an address, which is resolved anew for each connection.
-    At(Box<Client>),
+    At(Box<Dialer>),
     /// Sentinels know where it is; what else it takes to connect is as here.
     By(Arc<Connector>, Box<Sentinels>, Box<ConnectionInfo>),
-}
-
-/// The server that it was, as far as all connections to one know.
-#[derive(Default)]
-pub(super) struct Met {
-    run_id: crate::sync::Mutex<Option<String>>,
-    /// The number of times that another one was met there, or the same after a restart, and it had
-    /// no key.
-    emptied: StdAtomicU64,
-}
-
-impl Met {
-    pub(super) fn emptied(&self) -> u64 {
-        // Relaxed: a count.
-        self.emptied.load(Ordering::Relaxed)
-    }
-
-    /// Returns true if this server, which has no key, is another one than before.
-    fn finds_emptied(&self, server: &role::Introduction) -> bool {
-        let Some(run_id) = &server.run_id else { return false };
-        let mut known = self.run_id.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let before = known.replace(run_id.clone());
-        let emptied = server.is_empty && before.is_some_and(|before| before != *run_id);
-        self.emptied.fetch_add(emptied.into(), Ordering::Relaxed);
-        emptied
-    }
-}
-
-#[derive(Default)]
-struct State {
-    connected: Option<Connected>,
-    failed: Option<Failed>,
-    /// The server has said that it does not know RESP3.
-    knows_resp2_only: bool,
-}
-
-#[derive(Clone)]
-struct Connected {
-    connection: MultiplexedConnection,
-    /// Its other end is gone, or owes an answer.
-    is_broken: Arc<StdAtomicBool>,
 }
 
 struct Failed {
@@ -86,70 +59,70 @@ struct Failed {
 
 impl Link {
     /// A link that connects when it is first used.
-    pub(super) fn new(reach: Reach, timing: Timing, in_cluster: bool, met: Arc<Met>) -> Self {
-        Link { reach, timing, in_cluster, met, state: Mutex::default() }
+    pub(super) fn new(reach: Reach, timing: Timing, terms: Terms, met: Arc<Met>) -> Self {
+        let (wire, connecting) = (Mutex::new(None), Arc::default());
+        Link(Arc::new(Shared { reach, timing, terms, met, wire, connecting }))
     }
 
-    /// Sends a pipeline, and gives what was answered to each of its commands. It is sent once.
-    pub(super) async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
-        let mut connected = self.connected().await?;
-        let sent = connected.connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
-        let wrong = match sent {
-            Ok(answers) if answers.len() == pipeline.len() => {
-                if !self.in_cluster && answers.iter().any(role::is_demotion) {
-                    // It was demoted: the master is elsewhere, be it behind the same address.
-                    connected.is_broken.store(true, Ordering::Relaxed);
-                }
-                return Ok(answers);
-            }
-            Ok(answers) => {
-                let wrong = format!("{} commands got {} answers", pipeline.len(), answers.len());
-                error(ErrorKind::Corrupt, wrong)
-            }
-            Err(cause) => failed(cause, "the connection failed"),
-        };
-        // Also after a timeout: if the other end is half open, no answer will ever come.
-        connected.is_broken.store(true, Ordering::Relaxed);
-        Err(wrong)
+    /// Sends commands, and gives what was answered. They are sent once.
+    pub(super) async fn send(&self, commands: Arc<Commands>) -> Result<Answered, StoreError> {
+        self.connected().await?.ask(commands).await
     }
 
-    async fn connected(&self) -> Result<Connected, StoreError> {
-        let mut state = self.state.lock().await;
-        // Relaxed: whoever sees it late finds the connection broken.
-        if let Some(connected) = state.connected.as_ref().filter(|c| !c.is_broken.load(Ordering::Relaxed)) {
-            return Ok(connected.clone());
+    /// The connection, made if there is none.
+    pub(super) async fn connected(&self) -> Result<Wire, StoreError> {
+        if let Some(wire) = self.0.open() {
+            return Ok(wire);
         }
-        state.connected = None;
-        if let Some(failed) = state.failed.as_ref().filter(|failed| Instant::now() < failed.not_before) {
+        let mut failed = Arc::clone(&self.0.connecting).lock_owned().await;
+        if let Some(wire) = self.0.open() {
+            return Ok(wire);
+        }
+        if let Some(failed) = failed.as_ref().filter(|failed| Instant::now() < failed.not_before) {
             return Err(failed.why.clone());
         }
-        match self.connect(&mut state).await {
-            Ok(connected) => {
-                state.failed = None;
-                state.connected = Some(connected.clone());
-                Ok(connected)
-            }
-            Err(why) => {
-                let times = state.failed.as_ref().map_or(0, |failed| failed.times).saturating_add(1);
-                let wait = back_off(times, self.timing.reconnect_wait_max, random::any());
-                state.failed = Some(Failed { times, not_before: Instant::now() + wait, why: why.clone() });
-                Err(why)
-            }
-        }
+        let shared = Arc::clone(&self.0);
+        let connecting = tokio::spawn(async move {
+            let connected = shared.connect().await;
+            shared.note(&connected, &mut failed);
+            connected
+        });
+        let ended = |_| Err(error(ErrorKind::Unavailable, "the runtime that connects has ended"));
+        connecting.await.unwrap_or_else(ended)
+    }
+}
+
+impl Shared {
+    fn open(&self) -> Option<Wire> {
+        let wire = self.wire.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        wire.as_ref().filter(|wire| wire.is_open()).cloned()
     }
 
-    async fn connect(&self, state: &mut State) -> Result<Connected, StoreError> {
+    /// Keeps a new connection, or why there is none and until when nobody tries again.
+    fn note(&self, connected: &Result<Wire, StoreError>, failed: &mut Option<Failed>) {
+        *failed = match connected {
+            Ok(_) => None,
+            Err(why) => {
+                let times = failed.as_ref().map_or(0, |failed| failed.times).saturating_add(1);
+                let wait = back_off(times, self.timing.reconnect_wait_max, random::any());
+                Some(Failed { times, not_before: Instant::now() + wait, why: why.clone() })
+            }
+        };
+        *self.wire.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = connected.as_ref().ok().cloned();
+    }
+
+    async fn connect(&self) -> Result<Wire, StoreError> {
         let (connector, sentinels, like) = match &self.reach {
-            Reach::At(client) => return self.connect_to(client, state).await,
+            Reach::At(dialer) => return self.connect_to(dialer).await,
             Reach::By(connector, sentinels, like) => (connector, sentinels, like),
         };
-        let (mut asked, mut tried, mut is_unknown, mut why) = (sentinels.ask(self.timing), vec![], false, None);
+        let (mut asked, mut tried, mut is_unknown, mut why) = (sentinels.ask(), vec![], false, None);
         while let Some(found) = asked.join_next().await {
             let failure = match found {
                 Ok(Ok(Some(place))) if !tried.contains(&place) => {
-                    let client = connector.client(super::servers::moved(like, &place.0, place.1))?;
+                    let dialer = connector.dialer(super::servers::moved(like, &place.0, place.1));
                     tried.push(place);
-                    match self.connect_to(&client, state).await {
+                    match self.connect_to(&dialer).await {
                         Ok(connected) => return Ok(connected),
                         // What the server says matters more than why a Sentinel does not answer.
                         Err(failure) => {
@@ -175,64 +148,20 @@ impl Link {
     }
 
     /// Connects, and looks who is there.
-    async fn connect_to(&self, client: &Client, state: &mut State) -> Result<Connected, StoreError> {
-        let address = client.get_connection_info().addr().to_string();
-        let no_connection = |cause| not_connected(cause, format!("no connection to {address}"));
-        let mut connected = self.connect_by_protocol(client, state).await.map_err(no_connection)?;
-        let question = role::question();
-        let answers = connected.connection.send_packed_commands(&question, 0, question.len()).await;
-        let answers = answers.map_err(|cause| failed(cause, "the connection failed at once"))?;
-        let server = role::introduction(&answers);
-        server.role.refuse(&address, self.in_cluster)?;
-        if self.met.finds_emptied(&server) {
-            #[cfg(feature = "tracing")]
-            tracing::warn!(backend = "redis", address, "the server has restarted or been replaced, and has no key");
+    async fn connect_to(&self, dialer: &Dialer) -> Result<Wire, StoreError> {
+        let (wire, address) = (dialer.dial().await?, dialer.address());
+        let answered = wire.ask(Arc::new(questions())).await.map_err(|why| not_introduced(why, &address))?;
+        let server = Introduction::read(answered.replies(), &address)?;
+        server.role.refuse(&address, self.terms.in_cluster)?;
+        self.met.meet(&address, &server);
+        match server.risks.first().filter(|_| self.terms.is_durable) {
+            Some(risk) => Err(error(
+                ErrorKind::Misconfigured,
+                format!("{address} is not durable, which RedisOptions::require_durable asks for: {risk}"),
+            )),
+            None => Ok(wire),
         }
-        Ok(connected)
     }
-
-    async fn connect_by_protocol(&self, client: &Client, state: &mut State) -> RedisResult<Connected> {
-        let info = client.get_connection_info().clone();
-        let speaks_resp3 = info.redis_settings().protocol() == ProtocolVersion::RESP3;
-        if speaks_resp3 && !state.knows_resp2_only {
-            let refusal = match self.connect_as(client, true).await {
-                Err(refusal) if lacks_resp3(&refusal) => refusal,
-                connected => return connected,
-            };
-            let resp2 = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-            let connected = self.connect_as(&Client::open(info.set_redis_settings(resp2))?, false).await;
-            state.knows_resp2_only = connected.is_ok();
-            return connected.map_err(|_| refusal);
-        }
-        if speaks_resp3 {
-            let resp2 = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-            return self.connect_as(&Client::open(info.set_redis_settings(resp2))?, false).await;
-        }
-        self.connect_as(client, false).await
-    }
-
-    async fn connect_as(&self, client: &Client, in_resp3: bool) -> RedisResult<Connected> {
-        let is_broken = Arc::new(StdAtomicBool::new(false));
-        let mut config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.timing.connect_timeout))
-            .set_response_timeout(Some(self.timing.response_timeout));
-        if in_resp3 {
-            // So a server that restarts while nobody asks fails nobody's request.
-            let broken = Arc::clone(&is_broken);
-            config = config.set_push_sender(move |pushed: PushInfo| -> Result<(), redis::aio::SendError> {
-                if pushed.kind == PushKind::Disconnection {
-                    broken.store(true, Ordering::Relaxed);
-                }
-                Ok(())
-            });
-        }
-        let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Connected { connection, is_broken })
-    }
-}
-
-fn lacks_resp3(refusal: &redis::RedisError) -> bool {
-    refusal.kind() == redis::ErrorKind::RESP3NotSupported || refusal.code() == Some("NOPROTO")
 }
 
 /// How long not to connect after so many failures in a row: 10 ms, doubled by each, shortened at random by up to a half so that those who lost
@@ -246,22 +175,6 @@ fn back_off(failures: u32, wait_max: Duration, random: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn who_comes_back_without_a_key_is_noticed_once() {
-        let met = Met::default();
-        let server = |run_id: Option<&str>, is_empty| {
-            let run_id = run_id.map(Into::into);
-            met.finds_emptied(&role::Introduction { role: role::Role::Master, run_id, is_empty })
-        };
-        assert!(!server(Some("a"), true), "it is new");
-        assert!(!server(Some("a"), true), "another connection");
-        assert!(!server(Some("b"), false), "it has kept its keys");
-        assert!(!server(None, true), "it does not say who it is");
-        assert!(server(Some("c"), true));
-        assert!(!server(Some("c"), true));
-        assert_eq!(met.emptied(), 1);
-    }
 
     #[test]
     fn waits_double_up_to_the_longest_and_are_shortened_by_at_most_a_half() {

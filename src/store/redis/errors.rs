@@ -1,7 +1,8 @@
-//! Whose fault it is: errors of the server and of the client by kind.
+//! Whose fault it is: errors of the server and of the connection by kind.
 
+use super::reply::Refusal;
 use crate::store::{ErrorKind, StoreError};
-use redis::{RedisError, ServerError};
+use std::io;
 
 /// The backend's name.
 pub(super) const BACKEND: &str = "redis";
@@ -12,35 +13,36 @@ pub(super) fn error(kind: ErrorKind, what: impl Into<String>) -> StoreError {
 }
 
 /// What a server refused.
-pub(super) fn refused(refusal: &ServerError) -> StoreError {
-    let kind = kind_of(refusal.code(), refusal.details().unwrap_or_default());
-    error(kind, format!("the server answered {refusal}"))
+pub(super) fn refused(refusal: Refusal<'_>) -> StoreError {
+    error(kind_of(refusal.code(), refusal.details()), format!("the server answered {refusal}"))
 }
 
 /// What went wrong with a connection that was there. The server may have done what it was asked.
-pub(super) fn failed(cause: RedisError, what: &str) -> StoreError {
+pub(super) fn failed(cause: io::Error, what: &str) -> StoreError {
     let kind = match cause.kind() {
-        redis::ErrorKind::Io if cause.is_timeout() => ErrorKind::Timeout,
-        redis::ErrorKind::Parse | redis::ErrorKind::UnexpectedReturnType => ErrorKind::Corrupt,
-        _ => kind_of_connecting(&cause),
+        io::ErrorKind::TimedOut => ErrorKind::Timeout,
+        io::ErrorKind::InvalidData => ErrorKind::Corrupt,
+        _ => ErrorKind::Unavailable,
     };
     StoreError::caused(kind, BACKEND, what, cause)
 }
 
 /// Why there is no connection. The server has done nothing.
-pub(super) fn not_connected(cause: RedisError, what: String) -> StoreError {
-    StoreError::caused(kind_of_connecting(&cause), BACKEND, what, cause)
+pub(super) fn not_connected(cause: io::Error, what: String) -> StoreError {
+    let kind = match cause.kind() {
+        io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput => ErrorKind::Misconfigured,
+        _ => ErrorKind::Unavailable,
+    };
+    StoreError::caused(kind, BACKEND, what, cause)
 }
 
-fn kind_of_connecting(cause: &RedisError) -> ErrorKind {
-    match cause.kind() {
-        redis::ErrorKind::InvalidClientConfig => ErrorKind::Misconfigured,
-        redis::ErrorKind::AuthenticationFailed | redis::ErrorKind::Server(_) | redis::ErrorKind::Extension => {
-            // What refused the password may be a server that is not up yet.
-            let code = cause.code().or_else(|| cause.detail()?.split(' ').next()).unwrap_or_default();
-            kind_of(code, cause.detail().unwrap_or_default())
+/// Why a connection is none yet: whatever was to be asked there was not.
+pub(super) fn not_introduced(why: StoreError, address: &str) -> StoreError {
+    match why.kind() {
+        ErrorKind::Timeout => {
+            StoreError::caused(ErrorKind::Unavailable, BACKEND, format!("no connection to {address}"), why)
         }
-        _ => ErrorKind::Unavailable,
+        _ => why,
     }
 }
 
@@ -77,10 +79,12 @@ mod tests {
 
     #[test]
     fn a_lost_connection_is_unavailable_and_no_answer_is_a_timeout() {
-        let io = |kind| RedisError::from(std::io::Error::from(kind));
-        assert_eq!(failed(io(std::io::ErrorKind::TimedOut), "").kind(), ErrorKind::Timeout);
-        assert_eq!(failed(io(std::io::ErrorKind::BrokenPipe), "").kind(), ErrorKind::Unavailable);
+        let io = io::Error::from;
+        assert_eq!(failed(io(io::ErrorKind::TimedOut), "").kind(), ErrorKind::Timeout);
+        assert_eq!(failed(io(io::ErrorKind::BrokenPipe), "").kind(), ErrorKind::Unavailable);
+        assert_eq!(failed(io(io::ErrorKind::InvalidData), "").kind(), ErrorKind::Corrupt);
         // Nobody was asked anything yet.
-        assert_eq!(not_connected(io(std::io::ErrorKind::TimedOut), String::new()).kind(), ErrorKind::Unavailable);
+        assert_eq!(not_connected(io(io::ErrorKind::TimedOut), String::new()).kind(), ErrorKind::Unavailable);
+        assert_eq!(not_introduced(error(ErrorKind::Timeout, "late"), "here").kind(), ErrorKind::Unavailable);
     }
 }

@@ -1,11 +1,15 @@
 //! Values that a Redis server gives back, for the fuzz target `records`.
 
 use super::answers;
+use super::errors::refused;
+use super::introduction::Introduction;
 use super::keys::Keys;
+use super::reply::{Malformed, Replies, Reply, Scanner};
+use super::role::{self, Role};
 use super::scan::At;
+use super::topology;
 use super::value::{self, Kept, Kind};
 use crate::store::{ClaimRequest, Cursor, Mark, RecordKey, Scope};
-use ::redis::Value;
 use std::time::Duration;
 
 pub fn fuzz(which: u8, bytes: &[u8]) -> bool {
@@ -77,7 +81,7 @@ fn name(name: &[u8]) -> bool {
     let in_cluster = name.starts_with(b"{}");
     let keys = Keys::new("h", in_cluster).expect("it is a namespace");
     let Ok(key) = keys.parse(name) else { return false };
-    assert_eq!(keys.of(&key), name);
+    assert_eq!(keys.parts(&key).concat(), name);
     true
 }
 
@@ -87,42 +91,56 @@ fn cursor(text: &[u8]) -> bool {
     true
 }
 
-/// An answer of any shape, given to whoever waits for one.
+/// Answers as they arrive, however they are cut, and then given to whoever waits for one: a byte
+/// that says how they are cut, then whatever a server might write.
 fn answer(bytes: &[u8]) -> bool {
-    let bytes = &mut bytes.iter().copied();
-    let Some(answer) = value_of(bytes, 4) else { return false };
+    let Some((cut, bytes)) = bytes.split_first() else { return false };
+    let whole = ends(bytes, bytes.len());
+    assert_eq!(ends(bytes, usize::from(*cut).max(1)), whole, "cut by {cut}");
+    let mut is_one = false;
+    if let (Some(end), count @ 1..) = (whole.0.last(), whole.0.len()) {
+        let replies = Replies::new(count, &bytes[..*end]);
+        assert_eq!(replies.count(), count, "each that is whole is read");
+        for reply in replies {
+            is_one |= one(reply, 0);
+        }
+    }
+    is_one
+}
+
+/// The ends of whole answers in what arrives so many bytes at a time, and whether more may follow.
+fn ends(bytes: &[u8], step: usize) -> (Vec<usize>, bool) {
+    let (mut scanner, mut ends, mut there) = (Scanner::default(), vec![], 0);
+    while there < bytes.len() {
+        there = (there + step).min(bytes.len());
+        loop {
+            match scanner.next_end(&bytes[..there]) {
+                Ok(Some(end)) => ends.push(end),
+                Ok(None) => break,
+                Err(Malformed) => return (ends, false),
+            }
+        }
+    }
+    (ends, true)
+}
+
+fn one(reply: Reply<'_>, depth: u32) -> bool {
     let key = RecordKey::new(&Scope::default(), "a");
     let mark = Mark { key: key.clone(), attempt: 17, retention: Duration::from_secs(1) };
-    let lease = Duration::from_secs(1);
-    let claim = ClaimRequest { key, attempt: 17, fingerprint: None, lease };
-    let marked = answers::kept_and_left(answer.clone()).and_then(|found| answers::marked(&mark, found));
-    let claimed = answers::claimed(&claim, answer.clone());
-    let left = answers::left_of_member(&answer);
-    if let Value::BulkString(text) = &answer {
-        let _ = answers::major_version(&String::from_utf8_lossy(text));
+    let claim = ClaimRequest { key, attempt: 17, fingerprint: None, lease: Duration::from_secs(1) };
+    let marked = answers::kept_and_left(reply).and_then(|found| answers::marked(&mark, found));
+    let (claimed, left) = (answers::claimed(&claim, reply), answers::left_of_member(reply));
+    let owned = topology::owned(reply, "here");
+    let _ = (Role::of(reply), role::is_demotion(reply), format!("{reply:?}"));
+    if let Reply::Refusal(refusal) = reply {
+        let _ = (refused(refusal), topology::redirection(refusal.details()));
     }
-    marked.is_ok() || claimed.is_ok() || left.is_ok()
-}
-
-/// A value made of bytes: what it is, and what is in it.
-fn value_of(bytes: &mut impl Iterator<Item = u8>, depth: u32) -> Option<Value> {
-    Some(match bytes.next()? % 8 {
-        0 => Value::Nil,
-        1 => Value::Okay,
-        2 => Value::Int(i64::from_le_bytes(std::array::from_fn(|_| bytes.next().unwrap_or(0)))),
-        3 => Value::Int(i64::from(bytes.next()?) - 2),
-        4 => Value::SimpleString(text(bytes)),
-        5 | 6 => Value::BulkString(text(bytes).into()),
-        _ if depth == 0 => return None,
-        _ => {
-            let count = bytes.next()? % 4;
-            Value::Array((0..count).map_while(|_| value_of(bytes, depth - 1)).collect())
+    let mut is_one = marked.is_ok() || claimed.is_ok() || left.is_ok() || owned.is_ok();
+    if let Reply::Array(parts) = reply {
+        is_one |= Introduction::read(parts, "here").is_ok();
+        if depth < 4 {
+            parts.for_each(|part| is_one |= one(part, depth + 1));
         }
-    })
-}
-
-fn text(bytes: &mut impl Iterator<Item = u8>) -> String {
-    let length = usize::from(bytes.next().unwrap_or(0));
-    let text: Vec<u8> = bytes.take(length).collect();
-    String::from_utf8_lossy(&text).into_owned()
+    }
+    is_one
 }

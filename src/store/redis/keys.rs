@@ -1,8 +1,9 @@
 //! Names of keys, and which slot of a cluster each is in.
 
+use super::commands::Commands;
 use super::errors::error;
 use crate::store::{ErrorKind, RecordKey, StoreError};
-use std::fmt::Display;
+use std::ops::Range;
 
 /// Slots of a cluster.
 pub(super) const SLOTS: u16 = 16_384;
@@ -28,15 +29,19 @@ impl Keys {
         Ok(Keys { prefix: format!("{tag}{namespace}:").into(), namespace: namespace.into() })
     }
 
-    /// The key of a record.
-    pub(super) fn of(&self, key: &RecordKey) -> Vec<u8> {
-        let (scope, id) = (key.scope.as_str().as_bytes(), key.id.as_bytes());
-        let mut name = Vec::with_capacity(self.prefix.len() + scope.len() + 1 + id.len());
-        name.extend_from_slice(&self.prefix);
-        name.extend_from_slice(scope);
-        name.push(0);
-        name.extend_from_slice(id);
-        name
+    /// Writes the key of a record, and says where.
+    pub(super) fn write(&self, key: &RecordKey, commands: &mut Commands) -> Range<usize> {
+        commands.parts(self.parts(key))
+    }
+
+    /// The slot of a record's key, in a cluster: all of it counts.
+    pub(super) fn slot_of(&self, key: &RecordKey) -> u16 {
+        crc16(self.parts(key).into_iter().flatten()) % SLOTS
+    }
+
+    /// What the key of a record is made of.
+    pub(super) fn parts<'k>(&'k self, key: &'k RecordKey) -> [&'k [u8]; 4] {
+        [&self.prefix, key.scope.as_str().as_bytes(), b"\0", key.id.as_bytes()]
     }
 
     /// The record of a key.
@@ -57,8 +62,8 @@ impl Keys {
     }
 
     /// What begins the name of a compact set, up to its time bucket. All buckets of a set are in one slot. No record's key begins like it.
-    pub(super) fn of_set(&self, set: impl Display) -> Vec<u8> {
-        format!("{{{}/{set}}}", self.namespace).into()
+    pub(super) fn of_set<'k>(&'k self, set: &'k str) -> [&'k [u8]; 5] {
+        [b"{", self.namespace.as_bytes(), b"/", set.as_bytes(), b"}"]
     }
 }
 
@@ -72,8 +77,8 @@ pub(super) fn slot(key: &[u8]) -> u16 {
     crc16(tag.unwrap_or(key)) % SLOTS
 }
 
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, &byte| (crc << 8) ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)])
+fn crc16<'b>(bytes: impl IntoIterator<Item = &'b u8>) -> u16 {
+    bytes.into_iter().fold(0, |crc, &byte| (crc << 8) ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)])
 }
 
 const CRC16: [u16; 256] = {
@@ -113,9 +118,12 @@ mod tests {
     #[test]
     fn ids_do_not_choose_their_slot() {
         let keys = Keys::new("h", true).unwrap();
-        let name = |id: &str| keys.of(&RecordKey::new(&Scope::default(), id));
-        let slots: std::collections::HashSet<u16> = (0..100).map(|i| slot(&name(&format!("{{a}}{i}")))).collect();
+        let key = |id: &str| RecordKey::new(&Scope::default(), id);
+        let slots: std::collections::HashSet<u16> =
+            (0..100).map(|i| keys.slot_of(&key(&format!("{{a}}{i}")))).collect();
         assert!(slots.len() > 90, "{}", slots.len());
+        let whole = keys.parts(&key("{a}1")).concat();
+        assert_eq!(keys.slot_of(&key("{a}1")), slot(&whole));
     }
 
     #[test]
@@ -124,7 +132,7 @@ mod tests {
             let keys = Keys::new("my.app-1_x", in_cluster).unwrap();
             for (scope, id) in [("", ""), ("orders", "17"), ("a:b", "\0{x}:*\n"), ("ü", "{}")] {
                 let key = RecordKey::new(&Scope::new(scope).unwrap(), id);
-                assert_eq!(keys.parse(&keys.of(&key)).unwrap(), key);
+                assert_eq!(keys.parse(&keys.parts(&key).concat()).unwrap(), key);
             }
             assert_eq!(keys.parse(b"other:a\0b").unwrap_err().kind(), ErrorKind::Corrupt);
         }
@@ -141,8 +149,8 @@ mod tests {
     #[test]
     fn all_buckets_of_a_set_are_in_one_slot() {
         let keys = Keys::new("h", true).unwrap();
-        let bucket = |set, bucket: &str| slot(&[&keys.of_set(set)[..], bucket.as_bytes()].concat());
-        assert_eq!(bucket(0xabc, "17"), bucket(0xabc, "18"));
-        assert_ne!(bucket(0xabc, "17"), bucket(0xabd, "17"));
+        let bucket = |set, bucket: &[u8]| slot(&[keys.of_set(set).concat().as_slice(), bucket].concat());
+        assert_eq!(bucket("abc", b"17"), bucket("abc", b"18"));
+        assert_ne!(bucket("abc", b"17"), bucket("abd", b"17"));
     }
 }

@@ -1,13 +1,23 @@
 //! Records in Redis or Valkey.
 
 mod answers;
+mod batch;
+mod commands;
 mod compact;
 mod compact_marks;
 mod connection;
+mod dial;
 mod errors;
+mod introduction;
 mod keys;
+mod map;
+mod met;
+mod node;
 mod options;
+mod parts;
 mod records;
+mod reply;
+mod risk;
 mod role;
 mod scan;
 mod scripts;
@@ -17,24 +27,27 @@ mod servers;
 mod tls;
 mod topology;
 mod value;
+mod wire;
 
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(super) mod fuzzing;
 
 pub use compact::CompactOptions;
 pub use options::RedisOptions;
+pub use risk::{RedisRisk, RedisWarning};
 
 use super::contract::Store;
-use super::error::{ErrorKind, StoreError};
+use super::error::StoreError;
 use super::key::RecordKey;
 use super::request::*;
-use answers::{major_version, unexpected};
+use crate::sync::{Ordering, StdAtomicU64};
 use compact::Layout;
-use errors::{error, refused};
 use keys::Keys;
-use redis::{Cmd, Pipeline, Value, cmd};
-use scripts::{Script, Scripts};
-use servers::{Command, Servers};
+use met::Losses;
+use records::Tail;
+use scripts::Scripts;
+use servers::Servers;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Records in a Redis (6.0 or later) or Valkey server, or in a cluster of them.
@@ -90,14 +103,11 @@ use std::time::Duration;
 ///
 /// Ideas: Redis' own pattern of locks with random tokens (`SET NX PX`); effects of scripts rather than scripts are replicated.
 pub struct RedisStore {
-    servers: Servers,
+    servers: Arc<Servers>,
     keys: Keys,
     scripts: Scripts,
     compact: Option<Layout>,
 }
-
-/// Keys in a call to a script, where they may lie in different slots: the server does nothing else meanwhile, for some 100 µs.
-const KEYS_IN_A_CALL: usize = 64;
 
 impl RedisStore {
     /// A store on a server that answers.
@@ -109,96 +119,71 @@ impl RedisStore {
     pub async fn connect(options: RedisOptions) -> Result<Self, StoreError> {
         let keys = Keys::new(&options.namespace, options.in_cluster)?;
         let compact = options.compact.map(Layout::new).transpose()?;
-        let store = RedisStore { servers: Servers::connect(&options).await?, keys, scripts: Scripts::new(), compact };
-        store.check_version().await?;
-        Ok(store)
+        Ok(RedisStore { servers: Servers::connect(&options).await?, keys, scripts: Scripts::new(), compact })
     }
 
-    /// Returns how often a server was met without a key that had restarted or been replaced since
-    /// this store met it first.
+    /// Returns the ways in which the servers may forget what they have acknowledged, as their
+    /// configuration has it and as of when each was last asked: with each connection, and each time
+    /// that [`expire`](Store::expire) is called.
     ///
-    /// Everything that it knew is fresh again: it keeps nothing on disk (see *Durability*), or
-    /// somebody has flushed it. With the feature `tracing` each time is an event of level WARN.
+    /// ```no_run
+    /// # use hapax::store::{RedisOptions, RedisStore};
+    /// # async fn example() -> Result<(), hapax::store::StoreError> {
+    /// let store = RedisStore::connect(RedisOptions::single("redis://127.0.0.1/")).await?;
+    /// for warning in store.warnings() {
+    ///     eprintln!("{warning}"); // 127.0.0.1:6379: it evicts ids when its memory is full …
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// With the feature `tracing`, each that is new is an event of level WARN. To refuse such
+    /// servers, see [`RedisOptions::require_durable`].
+    pub fn warnings(&self) -> Vec<RedisWarning> {
+        self.servers.nodes().iter().flat_map(|node| node.warnings()).collect()
+    }
+
+    /// Returns how often a server was met that had restarted or been replaced since this store met
+    /// it before: its run id was another one.
+    ///
+    /// What it knows then is what it had on disk, or what a replica had received; see *Durability*.
+    pub fn restarted(&self) -> u64 {
+        self.lost(|losses| &losses.restarted)
+    }
+
+    /// Returns how often a server was met that had been emptied since this store met it before: it
+    /// had restarted and come back without a key, or somebody had called `FLUSHALL` or `FLUSHDB`
+    /// (for whichever database).
+    ///
+    /// Everything that it knew is fresh again. Servers are looked at with each connection, and each
+    /// time that [`expire`](Store::expire) is called: by an engine every ten seconds. With the
+    /// feature `tracing` each time is an event of level WARN.
     pub fn emptied(&self) -> u64 {
-        self.servers.nodes().iter().map(|node| node.emptied()).sum()
+        self.lost(|losses| &losses.emptied)
     }
 
-    /// Whether the servers know all that they will be asked: `SCAN … TYPE` is the youngest.
-    async fn check_version(&self) -> Result<(), StoreError> {
-        let mut pipeline = Pipeline::new();
-        pipeline.add_command(cmd("INFO").arg("server").take());
-        for node in self.servers.nodes() {
-            let info = match node.send(&pipeline).await?.remove(0) {
-                Value::BulkString(info) => String::from_utf8_lossy(&info).into_owned(),
-                Value::VerbatimString { text, .. } => text,
-                // Not everybody may ask; who may not finds out with the first mark.
-                Value::ServerError(refusal) if refusal.code() == "NOPERM" => continue,
-                Value::ServerError(refusal) => return Err(refused(&refusal)),
-                other => return Err(unexpected("INFO", &other)),
-            };
-            match major_version(&info) {
-                Some(..6) => {
-                    let wrong = format!("Redis 6.0 or later is needed; {} is older", node.address());
-                    return Err(error(ErrorKind::Misconfigured, wrong));
-                }
-                _ => continue,
-            }
-        }
-        Ok(())
+    /// Returns how many keys the servers have evicted for want of memory since this store met them,
+    /// of whichever application; see [`emptied`](RedisStore::emptied) for when they are looked at.
+    pub fn evicted(&self) -> u64 {
+        self.lost(|losses| &losses.evicted)
     }
 
-    fn command(&self, key: &[u8], cmd: Cmd) -> Command {
-        Command { slot: if self.servers.in_cluster() { keys::slot(key) } else { 0 }, cmd }
+    fn lost(&self, count: impl Fn(&Losses) -> &StdAtomicU64) -> u64 {
+        // Relaxed: counts.
+        self.servers.nodes().iter().map(|node| count(node.losses()).load(Ordering::Relaxed)).sum()
     }
 
-    /// One command for each request.
-    async fn each<R, A>(
-        &self,
-        requests: &[R],
-        command: impl Fn(&R) -> Command,
-        answer: impl Fn(Value) -> Result<A, StoreError>,
-    ) -> Answers<A> {
-        if requests.is_empty() {
-            return Ok(vec![]);
+    /// Returns the number of the node that answers for an id: in a cluster, of the master that owns
+    /// its slot, as far as is known. (Of compact marks, the master that has their sets.)
+    pub fn node_of(&self, key: &RecordKey) -> u32 {
+        if !self.servers.in_cluster() {
+            return 0;
         }
-        let answers = self.servers.ask(requests.iter().map(command).collect(), None).await?;
-        Ok(answers.into_iter().map(|value| value.and_then(&answer)).collect())
-    }
-
-    /// One script for all requests, in as few calls as may be.
-    async fn scripted<R, A>(
-        &self,
-        script: &Script,
-        requests: &[R],
-        key: impl Fn(&R) -> Vec<u8>,
-        arguments: impl Fn(&[R], &mut Cmd),
-        answer: impl Fn(&R, Value) -> Result<A, StoreError>,
-    ) -> Answers<A> {
-        if requests.is_empty() {
-            return Ok(vec![]);
-        }
-        let keys_in_a_call = if self.servers.in_cluster() { 1 } else { KEYS_IN_A_CALL };
-        let calls = requests.chunks(keys_in_a_call).map(|requests| {
-            let keys: Vec<Vec<u8>> = requests.iter().map(&key).collect();
-            let mut call = script.call(keys.iter().map(Vec::as_slice));
-            arguments(requests, &mut call);
-            self.command(&keys[0], call)
-        });
-        let answers = self.servers.ask(calls.collect(), Some(script)).await?;
-        let mut each = Vec::with_capacity(requests.len());
-        for (requests, values) in requests.chunks(keys_in_a_call).zip(answers) {
-            match values {
-                Ok(Value::Array(values)) if values.len() == requests.len() => {
-                    each.extend(requests.iter().zip(values).map(|(request, value)| match value {
-                        Value::ServerError(refusal) => Err(refused(&refusal)),
-                        value => answer(request, value),
-                    }));
-                }
-                Ok(other) => each.extend(requests.iter().map(|_| Err(unexpected("a script", &other)))),
-                Err(failure) => each.extend(requests.iter().map(|_| Err(failure.clone()))),
-            }
-        }
-        Ok(each)
+        let slot = match &self.compact {
+            Some(layout) => keys::slot(&self.keys.of_set(&layout.place(key).set).concat()),
+            None => self.keys.slot_of(key),
+        };
+        self.servers.number_of(slot)
     }
 }
 
@@ -225,6 +210,13 @@ impl Store for RedisStore {
         }
     }
 
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        match &self.compact {
+            Some(_) => Ok(marks.iter().map(|_| Ok(Unmarked::Unknown)).collect()),
+            None => self.unmark_each(marks).await,
+        }
+    }
+
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         match &self.compact {
             Some(layout) => self.claim_unmarked(layout, claims).await,
@@ -233,14 +225,14 @@ impl Store for RedisStore {
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        let rest = |completion: &Completion| {
-            (value::expiry_ms(completion.retention), value::result_tail(completion.result.as_deref()))
-        };
+        fn rest(completion: &Completion) -> (u64, Tail<'_>) {
+            (value::expiry_ms(completion.retention), Some(completion.result.as_deref()))
+        }
         self.hold("complete", completions, |completion| &completion.hold, rest).await
     }
 
     async fn release(&self, holds: &[Hold]) -> Answers<Held> {
-        self.hold("release", holds, |hold| hold, |_| (0, vec![])).await
+        self.hold("release", holds, |hold| hold, |_| (0, None)).await
     }
 
     async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
@@ -248,11 +240,11 @@ impl Store for RedisStore {
             Duration::ZERO => 0, // the script releases it
             retry_after => value::expiry_ms(retry_after),
         };
-        self.hold("fail", failures, |failure| &failure.hold, |failure| (retry_after_ms(failure), vec![])).await
+        self.hold("fail", failures, |failure| &failure.hold, |failure| (retry_after_ms(failure), None)).await
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        self.hold("renew", renewals, |renewal| &renewal.hold, |renewal| (value::expiry_ms(renewal.lease), vec![])).await
+        self.hold("renew", renewals, |renewal| &renewal.hold, |renewal| (value::expiry_ms(renewal.lease), None)).await
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
@@ -276,8 +268,10 @@ impl Store for RedisStore {
         }
     }
 
-    /// Nothing to do: the server removes what has expired by itself.
+    /// Looks at the servers, so that what they have lost is noticed; see [`RedisStore::emptied`].
+    /// They remove what has expired by themselves.
     async fn expire(&self, _limit: usize) -> Result<Expired, StoreError> {
+        self.servers.look_after().await;
         Ok(Expired::default())
     }
 

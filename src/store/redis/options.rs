@@ -1,7 +1,7 @@
 //! Where the server is, and how long to wait for it.
 
 use super::compact::CompactOptions;
-use super::errors::{error, not_connected};
+use super::errors::{BACKEND, error};
 use crate::store::{ErrorKind, StoreError};
 use redis::{ConnectionInfo, IntoConnectionInfo};
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct RedisOptions {
     sentinels: Option<Vec<String>>,
     pub(super) namespace: String,
     pub(super) timing: Timing,
-    pub(super) speaks_resp3: bool,
+    pub(super) is_durable: bool,
     pub(super) compact: Option<CompactOptions>,
     #[cfg(feature = "tls")]
     pub(super) certificates: Certificates,
@@ -88,7 +88,7 @@ impl RedisOptions {
                 response_timeout: Duration::from_secs(2),
                 reconnect_wait_max: Duration::from_secs(2),
             },
-            speaks_resp3: true,
+            is_durable: false,
             compact: None,
             #[cfg(feature = "tls")]
             certificates: Certificates::default(),
@@ -107,8 +107,10 @@ impl RedisOptions {
         self
     }
 
-    /// How long to wait for the answers to a batch; then it failed with [`ErrorKind::Timeout`], and its connection is made anew. If nothing is
-    /// said, two seconds.
+    /// Sets how long to wait for the answers to a batch; then it failed with
+    /// [`ErrorKind::Timeout`], and its connection is made anew, also if whoever asked has given up
+    /// before. In a cluster, parts of a batch whose nodes are silent for a quarter of that longer
+    /// than another one have failed, too. If nothing is said, two seconds.
     pub fn response_timeout(mut self, wait: Duration) -> Self {
         self.timing.response_timeout = wait;
         self
@@ -121,9 +123,14 @@ impl RedisOptions {
         self
     }
 
-    /// Speaks RESP2, also to a server that offers RESP3. (To one that does not, RESP2 is spoken anyway.)
-    pub fn resp2(mut self) -> Self {
-        self.speaks_resp3 = false;
+    /// Refuses a server that may forget what it has acknowledged, as [`RedisRisk`](super::RedisRisk)
+    /// has it, with [`ErrorKind::Misconfigured`]. If nothing is said, such a server is used, and
+    /// [`RedisStore::warnings`](super::RedisStore::warnings) says so.
+    ///
+    /// It is looked at with each connection. Managed services often keep no append-only file: what
+    /// they replicate instead is theirs to promise, and this option refuses them.
+    pub fn require_durable(mut self, is_required: bool) -> Self {
+        self.is_durable = is_required;
         self
     }
 
@@ -167,9 +174,12 @@ fn address(url: &str) -> Result<ConnectionInfo, StoreError> {
         let wrong = format!("{scheme}:// is none: name the master and its Sentinels by RedisOptions::sentinel");
         return Err(error(ErrorKind::Misconfigured, wrong));
     }
-    // The client's message would show the URL, with its password.
+    // (Its message names what is wrong, not the URL, which may have a password.)
+    let wrong = "an address is no URL as in redis://127.0.0.1:6379/0";
     let info = url.into_connection_info();
-    info.map_err(|cause| not_connected(cause, "an address is none that the client takes".into()))
+    let info = info.map_err(|cause| StoreError::caused(ErrorKind::Misconfigured, BACKEND, wrong, cause))?;
+    super::dial::check(&info)?;
+    Ok(info)
 }
 
 impl fmt::Debug for RedisOptions {
@@ -184,7 +194,7 @@ impl fmt::Debug for RedisOptions {
             .field("sentinels", &self.sentinels.as_ref().map(Vec::len))
             .field("namespace", &self.namespace)
             .field("timing", &self.timing)
-            .field("speaks_resp3", &self.speaks_resp3)
+            .field("is_durable", &self.is_durable)
             .field("compact", &self.compact)
             .finish_non_exhaustive()
     }

@@ -1,116 +1,181 @@
 //! What is asked of records, and what of it is commands and what scripts.
 
 use super::RedisStore;
-use super::answers::{self, unexpected};
+use super::answers::{self, Found, unexpected};
+use super::batch::Calls;
+use super::commands::Commands;
+use super::reply::Reply;
 use super::value::{self, Kept};
 use crate::store::*;
-use ::redis::{Cmd, Value, cmd};
-use std::time::Duration;
+use std::ops::Range;
+
+/// Bytes of a command, but for the key and what is kept under it: about.
+const WORDS: usize = 80;
 
 impl RedisStore {
     pub(super) async fn mark_each(&self, marks: &[Mark]) -> Answers<Marked> {
-        let set = |mark: &Mark| {
-            let name = self.keys.of(&mark.key);
-            let mut set = Cmd::with_capacity(6, name.len() + 64);
-            set.arg("SET").arg(&name).arg(value::attempt_bits(mark.attempt)).arg("NX");
-            set.arg("PX").arg(value::expiry_ms(mark.retention));
-            self.command(&name, set)
+        let set = |mark: &Mark, commands: &mut Commands| {
+            commands.written(b"*6\r\n$3\r\nSET\r\n");
+            let name = self.keys.write(&mark.key, commands);
+            commands.number(value::attempt_bits(mark.attempt));
+            commands.written(b"$2\r\nNX\r\n$2\r\nPX\r\n");
+            commands.number(value::expiry_ms(mark.retention));
+            name
         };
-        let is_set = |answer| match answer {
-            Value::Okay => Ok(true),
-            Value::Nil => Ok(false),
-            other => Err(unexpected("SET", &other)),
+        let is_set = |answer: Reply<'_>| match answer {
+            Reply::Word(b"OK") => Ok(true),
+            Reply::Nil => Ok(false),
+            other => Err(unexpected("SET", other)),
         };
         let are_set = self.each(marks, set, is_set).await?;
         // Those that were there are looked at, in whole if they are marks: there are fewer of them, and `SET … NX GET` would cost each one a
         // fifth more, and not say for how long.
-        let known = marks.iter().zip(&are_set).filter(|(_, is_set)| matches!(is_set, Ok(false)));
-        let known: Vec<Vec<u8>> = known.map(|(mark, _)| self.keys.of(&mark.key)).collect();
-        let mut looks = self.look(&known, value::MARK_BYTES as i64 - 1).await?.into_iter();
-        let marked = marks.iter().zip(are_set).map(|(mark, is_set)| match is_set? {
+        let known: Vec<&Mark> = marks
+            .iter()
+            .zip(&are_set)
+            .filter(|(_, is_set)| matches!(is_set, Ok(false)))
+            .map(|(mark, _)| mark)
+            .collect();
+        let key = |mark: &&Mark, commands: &mut Commands| self.keys.write(&mark.key, commands);
+        let marked = |mark: &&Mark, found: Found<'_>| answers::marked(mark, found);
+        let mut looks = self.look(&known, value::MARK_BYTES as i64 - 1, key, marked).await?.into_iter();
+        let marked = are_set.into_iter().map(|is_set| match is_set? {
             true => Ok(Marked::Fresh),
-            false => {
-                looks.next().map_or_else(|| Err(unexpected("a look", &Value::Nil)), |look| answers::marked(mark, look?))
-            }
+            false => looks.next().unwrap_or_else(|| Err(unexpected("a look", Reply::Nil))),
         });
         Ok(marked.collect())
     }
 
-    pub(super) async fn claim_each(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        let arguments = |claims: &[ClaimRequest], call: &mut Cmd| {
-            for claim in claims {
-                let fingerprint = claim.fingerprint.as_ref().map_or(&[][..], |fingerprint| &fingerprint.0);
-                call.arg(&claim.attempt.to_be_bytes()).arg(fingerprint).arg(value::expiry_ms(claim.lease));
+    pub(super) async fn unmark_each(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        let arguments = |marks: &[Unmark], call: &mut Cmd| {
+            for mark in marks {
+                call.arg(value::attempt_bits(mark.attempt));
             }
         };
-        let key = |claim: &ClaimRequest| self.keys.of(&claim.key);
-        self.scripted(&self.scripts.claim, claims, key, arguments, answers::claimed).await
+        let answer = |_: &Unmark, value| match value {
+            Value::Int(1) => Ok(Unmarked::Done),
+            Value::Int(0) => Ok(Unmarked::NotThere),
+            other => Err(unexpected("taking a mark back", &other)),
+        };
+        self.scripted(&self.scripts.unmark, marks, |mark| self.keys.of(&mark.key), arguments, answer).await
+    }
+
+    pub(super) async fn claim_each(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
+        let calls = Calls {
+            key: |claim: &ClaimRequest, commands: &mut Commands| self.keys.write(&claim.key, commands),
+            first: (0, |_: &mut Commands| {}),
+            each: (3, |claim: &ClaimRequest, commands: &mut Commands| {
+                commands.word(&claim.attempt.to_be_bytes());
+                commands.word(claim.fingerprint.as_ref().map_or(&[][..], |fingerprint| &fingerprint.0));
+                commands.number(value::expiry_ms(claim.lease));
+            }),
+        };
+        self.scripted(&self.scripts.claim, claims, calls, answers::claimed).await
     }
 
     /// What is kept, up to a byte (-1: all of it), and for how much longer.
-    pub(super) async fn look(&self, keys: &[Vec<u8>], last_byte: i64) -> Answers<Option<(Vec<u8>, Duration)>> {
-        let arguments = |_: &[Vec<u8>], call: &mut Cmd| {
-            call.arg(last_byte);
+    pub(super) async fn look<R: Sync, A: Send>(
+        &self,
+        requests: &[R],
+        last_byte: i64,
+        key: impl Fn(&R, &mut Commands) -> Range<usize> + Send + Sync,
+        answer: impl Fn(&R, Found<'_>) -> Result<A, StoreError> + Send + Sync,
+    ) -> Answers<A> {
+        let calls = Calls {
+            key,
+            first: (1, |commands: &mut Commands| commands.signed(last_byte)),
+            each: (0, |_: &R, _: &mut Commands| {}),
         };
-        self.scripted(&self.scripts.look, keys, Clone::clone, arguments, |_, value| answers::kept_and_left(value)).await
+        let answer = |request: &R, reply: Reply<'_>| answer(request, answers::kept_and_left(reply)?);
+        self.scripted(&self.scripts.look, requests, calls, answer).await
     }
 
     /// Ends or extends claims: token, milliseconds and the last part of the value of each.
-    pub(super) async fn hold<R>(
+    pub(super) async fn hold<R: Sync>(
         &self,
-        what: &str,
+        what: &'static str,
         requests: &[R],
-        hold: impl Fn(&R) -> &Hold,
-        rest: impl Fn(&R) -> (u64, Vec<u8>),
+        hold: impl Fn(&R) -> &Hold + Send + Sync,
+        rest: impl Fn(&R) -> (u64, Tail<'_>) + Send + Sync,
     ) -> Answers<Held> {
-        let arguments = |requests: &[R], call: &mut Cmd| {
-            call.arg(what);
-            for request in requests {
+        let calls = Calls {
+            key: |request: &R, commands: &mut Commands| self.keys.write(&hold(request).key, commands),
+            first: (1, |commands: &mut Commands| commands.text(what)),
+            each: (3, |request: &R, commands: &mut Commands| {
                 let (expiry_ms, tail) = rest(request);
-                call.arg(value::token_text(hold(request).token)).arg(expiry_ms).arg(tail);
-            }
+                commands.text(&value::token_text(hold(request).token));
+                commands.number(expiry_ms);
+                match tail {
+                    None => commands.word(b""),
+                    Some(None) => commands.word(value::NO_RESULT),
+                    Some(Some(result)) => drop(commands.parts([value::RESULT, result])),
+                }
+            }),
         };
-        let answer = |_: &R, value| match value {
-            Value::Int(1) => Ok(Held::Done),
-            Value::Int(0) => Ok(Held::Lost),
-            other => Err(unexpected("a claim's end", &other)),
+        let answer = |_: &R, reply: Reply<'_>| match reply {
+            Reply::Int(1) => Ok(Held::Done),
+            Reply::Int(0) => Ok(Held::Lost),
+            other => Err(unexpected("a claim's end", other)),
         };
-        self.scripted(&self.scripts.hold, requests, |request| self.keys.of(&hold(request).key), arguments, answer).await
+        self.scripted(&self.scripts.hold, requests, calls, answer).await
     }
 
     pub(super) async fn look_up_each(&self, keys: &[RecordKey]) -> Answers<Known> {
-        let names: Vec<Vec<u8>> = keys.iter().map(|key| self.keys.of(key)).collect();
-        let known = self.look(&names, -1).await?.into_iter().map(|kept| match kept? {
+        let key = |key: &RecordKey, commands: &mut Commands| self.keys.write(key, commands);
+        let known = |_: &RecordKey, found: Found<'_>| match found {
             None => Ok(Known::Unknown),
-            Some((value, left)) => Ok(Kept::decode(&value)?.known(left)),
-        });
-        Ok(known.collect())
+            Some((value, left)) => Ok(Kept::decode(value)?.known(left)),
+        };
+        self.look(keys, -1, key, known).await
     }
 
     pub(super) async fn record_each(&self, records: &[Record]) -> Answers<()> {
-        let set = |record: &Record| {
-            let (name, value) =
-                (self.keys.of(&record.key), value::recorded(record.fingerprint, record.result.as_deref()));
-            let mut set = Cmd::with_capacity(5, name.len() + value.len() + 32);
-            set.arg("SET").arg(&name).arg(value).arg("PX").arg(value::expiry_ms(record.retention));
-            self.command(&name, set)
+        let set = |record: &Record, commands: &mut Commands| {
+            commands.written(b"*5\r\n$3\r\nSET\r\n");
+            let name = self.keys.write(&record.key, commands);
+            commands.word(&value::recorded(record.fingerprint, record.result.as_deref()));
+            commands.written(b"$2\r\nPX\r\n");
+            commands.number(value::expiry_ms(record.retention));
+            name
         };
-        let answer = |value| match value {
-            Value::Okay => Ok(()),
-            other => Err(unexpected("SET", &other)),
+        let answer = |reply: Reply<'_>| match reply {
+            Reply::Word(b"OK") => Ok(()),
+            other => Err(unexpected("SET", other)),
         };
         self.each(records, set, answer).await
     }
 
     pub(super) async fn forget_each(&self, keys: &[RecordKey]) -> Answers<bool> {
-        let unlink = |key: &RecordKey| {
-            let name = self.keys.of(key);
-            self.command(&name, cmd("UNLINK").arg(&name).take())
+        let unlink = |key: &RecordKey, commands: &mut Commands| {
+            commands.written(b"*2\r\n$6\r\nUNLINK\r\n");
+            self.keys.write(key, commands)
         };
-        let answer = |value| match value {
-            Value::Int(count) => Ok(count > 0),
-            other => Err(unexpected("UNLINK", &other)),
+        let answer = |reply: Reply<'_>| match reply {
+            Reply::Int(count) => Ok(count > 0),
+            other => Err(unexpected("UNLINK", other)),
         };
         self.each(keys, unlink, answer).await
     }
+
+    /// One command for each request, which it writes, and says where its key is.
+    async fn each<R: Sync, A: Send>(
+        &self,
+        requests: &[R],
+        write: impl Fn(&R, &mut Commands) -> Range<usize> + Send,
+        answer: impl Fn(Reply<'_>) -> Result<A, StoreError> + Send + Sync,
+    ) -> Answers<A> {
+        if requests.is_empty() {
+            return Ok(vec![]);
+        }
+        let mut commands = Commands::with_capacity(requests.len(), requests.len() * 2 * WORDS);
+        for request in requests {
+            let key = write(request, &mut commands);
+            let slot = self.slot(commands.part(key));
+            commands.end(slot);
+        }
+        self.servers.ask(commands, None, |_, reply| answer(reply)).await
+    }
 }
+
+/// The last part of a completion's value, of a claim that is completed: its result, if it has one.
+pub(super) type Tail<'r> = Option<Option<&'r [u8]>>;

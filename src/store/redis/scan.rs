@@ -1,12 +1,13 @@
 //! Ids that are done, node after node.
 
 use super::RedisStore;
-use super::answers::unexpected;
-use super::errors::error;
-use super::servers::Node;
+use super::answers::{self, unexpected};
+use super::commands::Commands;
+use super::errors::{error, refused};
+use super::node::Node;
+use super::reply::Reply;
 use super::value::{self, Kind};
 use crate::store::*;
-use ::redis::{Pipeline, Value, cmd};
 use std::sync::Arc;
 
 /// Where a scan got to: the server's own cursor, and which server's.
@@ -39,11 +40,15 @@ impl RedisStore {
         let cursor = if node.address() == from.address { from.cursor } else { 0 };
         let (cursor, names) = self.names(&node, cursor, limit).await?;
         let mut page = Page::default();
-        for (name, kept) in names.iter().zip(self.look(&names, value::MARK_BYTES as i64 - 1).await?) {
-            let Some((kept, expires_in)) = kept? else { continue };
-            if value::kind(&kept)? != Kind::InProgress {
-                page.found.push(Found { key: self.keys.parse(name)?, expires_in });
+        let found = |name: &Vec<u8>, found: answers::Found<'_>| match found {
+            Some((kept, expires_in)) if value::kind(kept)? != Kind::InProgress => {
+                Ok(Some(Found { key: self.keys.parse(name)?, expires_in }))
             }
+            _ => Ok(None),
+        };
+        let key = |name: &Vec<u8>, commands: &mut Commands| commands.parts([name]);
+        for found in self.look(&names, value::MARK_BYTES as i64 - 1, key, found).await? {
+            page.found.extend(found?);
         }
         page.next = match (cursor, nodes.next()) {
             (0, None) => None,
@@ -54,26 +59,32 @@ impl RedisStore {
     }
 
     async fn names(&self, node: &Arc<Node>, cursor: u64, limit: usize) -> Result<(u64, Vec<Vec<u8>>), StoreError> {
-        let mut scan = cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(self.keys.pattern()).arg("COUNT").arg(limit.max(1)).arg("TYPE").arg("string");
-        let mut pipeline = Pipeline::new();
-        pipeline.add_command(scan);
-        let answer = match node.send(&pipeline).await?.remove(0) {
-            Value::ServerError(refusal) => return Err(super::refused(&refusal)),
-            answer => answer,
-        };
-        names_of(&answer).ok_or_else(|| unexpected("SCAN", &answer))
+        let mut scan = Commands::default();
+        scan.begin(8);
+        scan.text("SCAN");
+        scan.number(cursor);
+        scan.text("MATCH");
+        scan.word(&self.keys.pattern());
+        scan.text("COUNT");
+        scan.number(limit.max(1) as u64);
+        ["TYPE", "string"].iter().for_each(|word| scan.text(word));
+        scan.end(0);
+        let answered = node.ask(Arc::new(scan)).await?;
+        match answered.replies().next().unwrap_or(Reply::Nil) {
+            Reply::Refusal(refusal) => Err(refused(refusal)),
+            answer => names_of(answer).ok_or_else(|| unexpected("SCAN", answer)),
+        }
     }
 }
 
-fn names_of(answer: &Value) -> Option<(u64, Vec<Vec<u8>>)> {
-    let Value::Array(parts) = answer else { return None };
-    let [Value::BulkString(cursor), Value::Array(names)] = &parts[..] else { return None };
-    let name = |name: &Value| match name {
-        Value::BulkString(name) => Some(name.clone()),
+fn names_of(answer: Reply<'_>) -> Option<(u64, Vec<Vec<u8>>)> {
+    let Reply::Array(parts) = answer else { return None };
+    let [Reply::Bytes(cursor), Reply::Array(names)] = parts.all()? else { return None };
+    let name = |name: Reply<'_>| match name {
+        Reply::Bytes(name) => Some(name.to_vec()),
         _ => None,
     };
-    Some((std::str::from_utf8(cursor).ok()?.parse().ok()?, names.iter().map(name).collect::<Option<_>>()?))
+    Some((std::str::from_utf8(cursor).ok()?.parse().ok()?, names.map(name).collect::<Option<_>>()?))
 }
 
 #[cfg(test)]

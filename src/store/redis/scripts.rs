@@ -1,6 +1,6 @@
 //! Scripts, by their digests.
 
-use redis::{Cmd, cmd};
+use super::commands::Commands;
 
 /// A script that is done for each of its keys.
 pub(super) struct Script {
@@ -13,6 +13,7 @@ pub(super) struct Scripts {
     pub(super) claim: Script,
     pub(super) hold: Script,
     pub(super) look: Script,
+    pub(super) unmark: Script,
     pub(super) compact: Script,
 }
 
@@ -22,6 +23,7 @@ impl Scripts {
             claim: Script::new(include_str!("claim.lua")),
             hold: Script::new(include_str!("hold.lua")),
             look: Script::new(include_str!("look.lua")),
+            unmark: Script::new(include_str!("unmark.lua")),
             compact: Script::new(include_str!("compact.lua")),
         }
     }
@@ -29,23 +31,19 @@ impl Scripts {
 
 impl Script {
     fn new(source: &'static str) -> Self {
-        Script { source, digest: redis::Script::new(source).get_hash().into() }
+        Script { source, digest: ::redis::Script::new(source).get_hash().into() }
     }
 
     /// Tells a server about it.
-    pub(super) fn load(&self) -> Cmd {
-        let mut load = cmd("SCRIPT");
-        load.arg("LOAD").arg(self.source);
-        load
+    pub(super) fn load(&self, commands: &mut Commands) {
+        commands.add(&["SCRIPT", "LOAD", self.source]);
     }
 
-    /// Calls it: for these keys, and then whatever arguments are added.
-    pub(super) fn call<'k>(&self, keys: impl ExactSizeIterator<Item = &'k [u8]>) -> Cmd {
-        let mut call = cmd("EVALSHA");
-        call.arg(&self.digest).arg(keys.len());
-        for key in keys {
-            call.arg(key);
-        }
-        call
+    /// Begins a call for so many keys, which are to follow, and then so many arguments.
+    pub(super) fn call(&self, keys: usize, arguments: usize, commands: &mut Commands) {
+        commands.begin(3 + keys + arguments);
+        commands.written(b"$7\r\nEVALSHA\r\n");
+        commands.text(&self.digest);
+        commands.number(keys as u64);
     }
 }

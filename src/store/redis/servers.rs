@@ -1,126 +1,56 @@
 //! Who is asked what: one server, or the nodes of a cluster.
 //!
 //! A cluster's client of our own, since what a batch asks for lies in many slots: commands are sorted by the node that owns their keys' slots,
-//! each node gets one pipeline, and all of them at once. Whatever a node says is elsewhere is asked for there: it has not been done.
+//! each node gets one pipeline, and all of them at once. Whatever a node says is elsewhere is asked for there: it has not been done. A node
+//! that is silent keeps nobody waiting for the others.
 
-use super::connection::{Link, Met, Reach};
+use super::commands::Commands;
 use super::errors::{error, refused};
 use super::keys::SLOTS;
-use super::options::{RedisOptions, Timing};
+use super::map::Map;
+use super::node::{Connector, Node};
+use super::options::RedisOptions;
+use super::parts::in_parts;
+use super::reply::Reply;
 use super::scripts::Script;
-use super::sentinel::Sentinels;
 use super::topology::{self, Owned};
+use super::wire::Answered;
+use crate::random;
 use crate::store::{Answers, ErrorKind, StoreError};
-use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
-use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, Value, cmd};
+use crate::sync::{Mutex, Ordering, StdAtomicBool};
+use ::redis::{ConnectionAddr, ConnectionInfo};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
 
 /// How often what was redirected is asked for elsewhere.
 const REDIRECTIONS: usize = 4;
-/// Connections to each server. One would do for the server; the client is faster with two.
-const CONNECTIONS: usize = 2;
-
-/// A command, and the slot of its key.
-pub(super) struct Command {
-    pub(super) slot: u16,
-    pub(super) cmd: Cmd,
-}
+/// Whoever asks who owns which slots asks another node, too, after so long.
+const HEDGE: Duration = Duration::from_millis(100);
+/// It is not asked more often than that.
+const REFRESH_EVERY: Duration = Duration::from_millis(100);
 
 /// One server, or those of a cluster.
 pub(super) struct Servers {
-    seeds: Vec<ConnectionInfo>,
+    /// How to reach a node, but for its address.
+    like: ConnectionInfo,
     in_cluster: bool,
+    /// Longer than another node, which a silent one is waited for.
+    patience: Duration,
     connector: Arc<Connector>,
     map: Mutex<Arc<Map>>,
-    /// A node could not be reached: the slots may have moved.
+    /// Those of a cluster that were named.
+    seeds: Vec<Arc<Node>>,
+    /// A node could not be reached, or has sent elsewhere: the slots may have moved.
     is_stale: StdAtomicBool,
-    refreshing: tokio::sync::Mutex<()>,
-}
-
-struct Map {
-    /// By address.
-    nodes: Vec<Arc<Node>>,
-    /// The node of each slot, if it has any. Of a single server: empty.
-    owners: Vec<Option<u16>>,
-}
-
-pub(super) struct Node {
-    address: String,
-    links: Vec<Link>,
-    turn: StdAtomicU64,
-    met: Arc<Met>,
-}
-
-impl Node {
-    pub(super) fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// The number of times that another server was met here that had no key.
-    pub(super) fn emptied(&self) -> u64 {
-        self.met.emptied()
-    }
-
-    pub(super) async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) as usize;
-        self.links[turn % self.links.len()].send(pipeline).await
-    }
-}
-
-/// How to reach a node, given its address.
-pub(super) struct Connector {
-    timing: Timing,
-    in_cluster: bool,
-    #[cfg(feature = "tls")]
-    certificates: super::options::Certificates,
-}
-
-impl Connector {
-    fn node(&self, info: &ConnectionInfo) -> Result<Arc<Node>, StoreError> {
-        let client = self.client(info.clone())?;
-        Ok(self.linked(info.addr().to_string(), || Reach::At(Box::new(client.clone()))))
-    }
-
-    /// The master that Sentinels know by the host's name of this address.
-    fn master(self: &Arc<Self>, like: &ConnectionInfo, sentinels: &[ConnectionInfo]) -> Result<Arc<Node>, StoreError> {
-        let master = match like.addr() {
-            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
-            _ => {
-                let wrong = "a master is named by the host in its URL, as in redis://mymaster/0: a path names none";
-                return Err(error(ErrorKind::Misconfigured, wrong));
-            }
-        };
-        if sentinels.is_empty() {
-            return Err(error(ErrorKind::Misconfigured, "a master is found by at least one Sentinel, there is none"));
-        }
-        let clients = sentinels.iter().map(|sentinel| self.client(sentinel.clone()));
-        let sentinels = Sentinels { master: master.clone(), clients: clients.collect::<Result<_, _>>()? };
-        let reach = || Reach::By(Arc::clone(self), Box::new(sentinels.clone()), Box::new(like.clone()));
-        Ok(self.linked(format!("{master}, by Sentinels"), reach))
-    }
-
-    fn linked(&self, address: String, reach: impl Fn() -> Reach) -> Arc<Node> {
-        let met = Arc::<Met>::default();
-        let link = |_| Link::new(reach(), self.timing, self.in_cluster, Arc::clone(&met));
-        let links = (0..CONNECTIONS).map(link).collect();
-        Arc::new(Node { address, links, turn: StdAtomicU64::new(0), met })
-    }
-
-    pub(super) fn client(&self, info: ConnectionInfo) -> Result<Client, StoreError> {
-        let address = info.addr().to_string();
-        #[cfg(feature = "tls")]
-        let client = super::tls::client(info, &self.certificates);
-        #[cfg(not(feature = "tls"))]
-        let client = Client::open(info);
-        client.map_err(|cause| super::errors::not_connected(cause, format!("{address} cannot be connected to")))
-    }
+    /// When the map was last asked for.
+    refreshing: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
 /// What is still to be asked for: its place in the batch, and where.
 struct Asked {
     place: usize,
-    command: Command,
     to: To,
 }
 
@@ -128,43 +58,73 @@ struct Asked {
 enum To {
     /// Whoever owns its slot.
     Owner,
+    /// The node that owns it, as another one says.
+    Node(String),
     /// A node that is about to own it.
     Importer(String),
 }
 
+/// What one server is sent; nobody is, if no node owns the slots.
+struct Batch {
+    node: Option<Arc<Node>>,
+    commands: Arc<Commands>,
+    /// The place of each command in what was asked for, if it has one.
+    places: Vec<Option<usize>>,
+}
+
 impl Servers {
     /// The servers, one of which must answer.
-    pub(super) async fn connect(options: &RedisOptions) -> Result<Self, StoreError> {
-        let protocol = if options.speaks_resp3 { redis::ProtocolVersion::RESP3 } else { redis::ProtocolVersion::RESP2 };
-        let with_protocol = |info: ConnectionInfo| {
-            let settings = info.redis_settings().clone().set_protocol(protocol);
-            info.set_redis_settings(settings)
-        };
-        let seeds: Vec<ConnectionInfo> = options.addresses()?.into_iter().map(with_protocol).collect();
-        let connector = Arc::new(Connector {
-            timing: options.timing,
-            in_cluster: options.in_cluster,
-            #[cfg(feature = "tls")]
-            certificates: options.certificates.clone(),
-        });
-        let nodes = match options.sentinels()? {
-            _ if options.in_cluster => vec![],
-            // RESP2 does for the one question that they are asked.
-            Some(sentinels) => vec![connector.master(&seeds[0], &sentinels)?],
-            None => vec![connector.node(&seeds[0])?],
-        };
-        let servers = Servers {
-            seeds,
-            in_cluster: options.in_cluster,
-            connector,
-            map: Mutex::new(Arc::new(Map { nodes, owners: vec![] })),
-            is_stale: StdAtomicBool::new(false),
-            refreshing: tokio::sync::Mutex::default(),
-        };
-        if options.in_cluster {
-            servers.refresh().await?;
+    pub(super) async fn connect(options: &RedisOptions) -> Result<Arc<Self>, StoreError> {
+        let seeds = options.addresses()?;
+        let connector = Arc::new(Connector::new(options, &seeds)?);
+        let (mut nodes, mut named) = (vec![], vec![]);
+        match options.sentinels()? {
+            _ if options.in_cluster => named = seeds.iter().map(|seed| connector.node(seed)).collect(),
+            Some(sentinels) => nodes = vec![connector.master(&seeds[0], &sentinels)?],
+            None => nodes = vec![connector.node(&seeds[0])],
         }
+        let servers = Arc::new(Servers {
+            like: seeds[0].clone(),
+            in_cluster: options.in_cluster,
+            patience: options.timing.response_timeout / 4,
+            connector,
+            map: Mutex::new(Arc::new(Map::of_all(nodes))),
+            seeds: named,
+            is_stale: StdAtomicBool::new(false),
+            refreshing: Arc::default(),
+        });
+        if options.in_cluster {
+            servers.refresh(0).await?;
+        }
+        servers.meet().await?;
         Ok(servers)
+    }
+
+    /// Meets those that own slots: one of them must answer, and none refuse us. Others are met when
+    /// they are first reached.
+    async fn meet(&self) -> Result<(), StoreError> {
+        let nodes = self.nodes();
+        let greet = |node: &Arc<Node>| {
+            let node = Arc::clone(node);
+            async move { node.meet().await }
+        };
+        let met = in_parts(nodes.iter().map(greet), self.patience).await;
+        let (mut is_there, mut failure) = (false, None);
+        for (node, met) in nodes.iter().zip(met) {
+            match met.unwrap_or_else(|| Err(self.silent(node))) {
+                Ok(()) => is_there = true,
+                Err(refusal) if refusal.kind() == ErrorKind::Misconfigured => return Err(refusal),
+                Err(why) => {
+                    #[cfg(feature = "tracing")]
+                    tracing::warn!(backend = "redis", address = node.address(), "not reached yet: {why}");
+                    failure = Some(why);
+                }
+            }
+        }
+        match failure {
+            Some(why) if !is_there => Err(why),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn in_cluster(&self) -> bool {
@@ -176,201 +136,270 @@ impl Servers {
         self.map().nodes.clone()
     }
 
+    /// The number of the node that owns a slot; 0 if there is one server, or no node owns it.
+    pub(super) fn number_of(&self, slot: u16) -> u32 {
+        self.map().owner(slot).map_or(0, |node| node.number())
+    }
+
+    /// Has all servers introduce themselves again, so that what they have lost is noticed. Those
+    /// that do not answer are left out.
+    pub(super) async fn look_after(&self) {
+        let look = |node: Arc<Node>| async move { node.look_after().await };
+        in_parts(self.nodes().into_iter().map(look), self.patience).await;
+    }
+
     fn map(&self) -> Arc<Map> {
         // A panic elsewhere leaves a whole map: it is replaced in one step.
         Arc::clone(&self.map.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
     /// Asks each command's server, once, and again only if it said that it has not done it: because the slot is elsewhere, or it does not know
-    /// the script.
-    pub(super) async fn ask(&self, commands: Vec<Command>, script: Option<&Script>) -> Answers<Value> {
-        if self.is_stale.swap(false, Ordering::Relaxed) {
-            self.refresh().await?;
-        }
-        let mut answers: Vec<Option<Result<Value, StoreError>>> = commands.iter().map(|_| None).collect();
-        let mut asked: Vec<Asked> =
-            (0..).zip(commands).map(|(place, command)| Asked { place, command, to: To::Owner }).collect();
-        let mut load = None;
+    /// the script. Each answer that is no refusal is read.
+    pub(super) async fn ask<A: Send>(
+        self: &Arc<Self>,
+        commands: Commands,
+        script: Option<&Script>,
+        mut read: impl FnMut(usize, Reply<'_>) -> Result<A, StoreError> + Send,
+    ) -> Answers<A> {
+        self.refresh_if_stale();
+        let mut answers: Vec<Option<Result<A, StoreError>>> = (0..commands.len()).map(|_| None).collect();
+        let commands = Arc::new(commands);
+        let mut batches = match self.in_cluster {
+            true => self.share_out(&commands, (0..commands.len()).map(|place| Asked { place, to: To::Owner }), None)?,
+            false => vec![Batch {
+                node: self.map().owner(0).cloned(),
+                commands: Arc::clone(&commands),
+                places: (0..commands.len()).map(Some).collect(),
+            }],
+        };
         for round in 0..=REDIRECTIONS {
             let mut again = Vec::new();
-            for (batch, sent) in self.send(asked, load).await? {
-                self.sort(batch, sent, round < REDIRECTIONS, &mut answers, &mut again)?;
+            for (batch, sent) in self.send(batches).await? {
+                let may_ask_again = round < REDIRECTIONS;
+                self.sort(batch, sent, may_ask_again.then_some(script.is_some()), &mut read, &mut answers, &mut again)?;
             }
             if again.is_empty() {
                 break;
             }
-            // Also after a redirection: another node may not know the script.
-            load = script;
-            if self.in_cluster && again.iter().any(|asked| asked.to == To::Owner) {
-                self.refresh().await?;
-            }
             again.sort_by_key(|asked| asked.place);
-            asked = again;
+            // Also after a redirection: another node may not know the script.
+            batches = self.share_out(&commands, again.into_iter(), script)?;
         }
         let unanswered = || Err(error(ErrorKind::Unavailable, "the cluster sends whoever asks from node to node"));
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect())
     }
 
-    /// Puts answers in their places, and what was not done on the list of what to ask again.
-    fn sort(
+    /// Sends each server its share. If none of them answers, nothing came of it.
+    async fn send(&self, mut batches: Vec<Batch>) -> Result<Vec<(Batch, Result<Answered, StoreError>)>, StoreError> {
+        let ask = |node: Option<Arc<Node>>, commands: Arc<Commands>| async move {
+            match node {
+                Some(node) => node.ask(commands).await,
+                None => Err(topology::no_owner()),
+            }
+        };
+        let sent: Vec<Result<Answered, StoreError>> = match &mut batches[..] {
+            [only] => vec![ask(only.node.clone(), Arc::clone(&only.commands)).await],
+            several => {
+                let parts = several.iter().map(|batch| ask(batch.node.clone(), Arc::clone(&batch.commands)));
+                let sent = in_parts(parts, self.patience).await.into_iter().zip(several.iter());
+                let silent =
+                    |batch: &Batch| Err(batch.node.as_ref().map_or_else(topology::no_owner, |it| self.silent(it)));
+                sent.map(|(sent, batch)| sent.unwrap_or_else(|| silent(batch))).collect()
+            }
+        };
+        if sent.iter().any(Result::is_err) {
+            self.is_stale.store(self.in_cluster, Ordering::Relaxed);
+            if let (true, Some(Err(why))) = (sent.iter().all(Result::is_err), sent.first()) {
+                return Err(why.clone());
+            }
+        }
+        Ok(batches.into_iter().zip(sent).collect())
+    }
+
+    fn silent(&self, node: &Node) -> StoreError {
+        let late = format!("{} is silent for {:?} longer than another node", node.address(), self.patience);
+        error(ErrorKind::Timeout, late)
+    }
+
+    /// Puts answers in their places, and what was not done on the list of what to ask again: if it
+    /// may be, be it because a script was not known.
+    fn sort<A>(
         &self,
         batch: Batch,
-        sent: Result<Vec<Value>, StoreError>,
-        may_ask_again: bool,
-        answers: &mut [Option<Result<Value, StoreError>>],
+        sent: Result<Answered, StoreError>,
+        may_ask_again: Option<bool>,
+        read: &mut impl FnMut(usize, Reply<'_>) -> Result<A, StoreError>,
+        answers: &mut [Option<Result<A, StoreError>>],
         again: &mut Vec<Asked>,
     ) -> Result<(), StoreError> {
-        let values = match sent {
-            Ok(values) => values,
-            // The only server: nothing came of the batch.
-            Err(failure) if !self.in_cluster => return Err(failure),
+        let places = batch.places.into_iter();
+        let answered = match sent {
+            Ok(answered) => answered,
             Err(failure) => {
-                self.is_stale.store(true, Ordering::Relaxed);
-                for &(place, _, _) in &batch.asked {
-                    answers[place] = Some(Err(failure.clone()));
-                }
+                places.flatten().for_each(|place| answers[place] = Some(Err(failure.clone())));
                 return Ok(());
             }
         };
-        let replies = batch.pipeline.cmd_iter().zip(values).skip(batch.preamble);
-        let replies = replies.filter(|(cmd, _)| !is_asking(cmd));
-        for ((place, slot, to), (cmd, value)) in batch.asked.into_iter().zip(replies) {
-            let to = match &value {
-                Value::ServerError(refusal) if may_ask_again => match (refusal.code(), self.in_cluster) {
-                    ("NOSCRIPT", _) => Some(to),
-                    ("MOVED", true) => Some(To::Owner),
-                    ("ASK", true) => topology::redirection(refusal.details()).map(To::Importer),
-                    _ => None,
-                },
-                _ => None,
+        for (place, reply) in places.zip(answered.replies()) {
+            let Some(place) = place else { continue };
+            let Reply::Refusal(refusal) = reply else {
+                answers[place] = Some(read(place, reply));
+                continue;
             };
-            match (to, value) {
-                (Some(to), _) => again.push(Asked { place, command: Command { slot, cmd: cmd.clone() }, to }),
-                (None, Value::ServerError(refusal)) if refusal.code() == "MOVED" && !self.in_cluster => {
+            let (elsewhere, has_script) = (may_ask_again.is_some() && self.in_cluster, may_ask_again == Some(true));
+            let to = match refusal.code() {
+                "NOSCRIPT" if has_script => Some(To::Owner),
+                "MOVED" if !self.in_cluster => {
                     let wrong = "this server is a node of a cluster: connect to it as such";
                     return Err(error(ErrorKind::Misconfigured, wrong));
                 }
-                (None, Value::ServerError(refusal)) => answers[place] = Some(Err(refused(&refusal))),
-                (None, value) => answers[place] = Some(Ok(value)),
+                "MOVED" if elsewhere => {
+                    self.is_stale.store(true, Ordering::Relaxed);
+                    topology::redirection(refusal.details()).map(To::Node)
+                }
+                "ASK" if elsewhere => topology::redirection(refusal.details()).map(To::Importer),
+                _ => None,
+            };
+            match to {
+                Some(to) => again.push(Asked { place, to }),
+                None => answers[place] = Some(Err(refused(refusal))),
             }
         }
         Ok(())
     }
 
-    /// Sends each server its share.
-    async fn send(&self, asked: Vec<Asked>, load: Option<&Script>) -> Result<Sent, StoreError> {
-        let mut batches = self.share_out(asked, load)?;
-        if batches.len() == 1 {
-            let (node, batch) = batches.remove(0);
-            let sent = match node {
-                Some(node) => node.send(&batch.pipeline).await,
-                None => Err(topology::no_owner()),
-            };
-            return Ok(vec![(batch, sent)]);
-        }
-        let mut under_way = JoinSet::new();
-        for (node, batch) in batches {
-            under_way.spawn(async move {
-                let sent = match node {
-                    Some(node) => node.send(&batch.pipeline).await,
-                    None => Err(topology::no_owner()),
-                };
-                (batch, sent)
-            });
-        }
-        Ok(under_way.join_all().await)
-    }
-
-    /// Who gets which commands, in their order.
-    fn share_out(&self, asked: Vec<Asked>, load: Option<&Script>) -> Result<Vec<Share>, StoreError> {
+    /// Who gets which commands, in their order; after a script that they call, if it is to be loaded.
+    fn share_out(
+        &self,
+        commands: &Commands,
+        asked: impl Iterator<Item = Asked>,
+        load: Option<&Script>,
+    ) -> Result<Vec<Batch>, StoreError> {
         let map = self.map();
-        let mut batches: Vec<Share> = Vec::new();
-        for Asked { place, command, to } in asked {
+        let mut shares: Vec<(Option<Arc<Node>>, Commands, Vec<Option<usize>>)> = Vec::new();
+        for Asked { place, to } in asked {
             let node = match &to {
-                To::Owner => map.owner(command.slot),
-                To::Importer(address) => Some(self.importer(&map, address)?),
+                To::Owner => map.owner(commands.slot(place)).cloned(),
+                To::Node(address) | To::Importer(address) => Some(self.named(&map, address)?),
             };
-            let address = node.as_ref().map(|node| node.address());
-            let known = batches.iter().position(|(other, _)| other.as_ref().map(|other| other.address()) == address);
-            let i = known.unwrap_or_else(|| {
-                batches.push((node, Batch::new(load)));
-                batches.len() - 1
+            let i = shares.iter().position(|(other, ..)| is_same(other, &node)).unwrap_or_else(|| {
+                let (mut commands, mut places) = (Commands::default(), Vec::new());
+                if let Some(script) = load {
+                    script.load(&mut commands);
+                    places.push(None);
+                }
+                shares.push((node, commands, places));
+                shares.len() - 1
             });
-            batches[i].1.push(place, command, to);
+            let (_, share, places) = &mut shares[i];
+            if let To::Importer(_) = to {
+                share.add(&["ASKING"]);
+                places.push(None);
+            }
+            share.copy(commands, place);
+            places.push(Some(place));
         }
-        Ok(batches)
+        let batch = |(node, commands, places)| Batch { node, commands: Arc::new(commands), places };
+        Ok(shares.into_iter().map(batch).collect())
     }
 
-    /// A node that nobody has told us about but another one.
-    fn importer(&self, map: &Map, address: &str) -> Result<Arc<Node>, StoreError> {
+    /// A node that another one has named.
+    fn named(&self, map: &Map, address: &str) -> Result<Arc<Node>, StoreError> {
         match map.nodes.iter().find(|node| node.address() == address) {
             Some(node) => Ok(Arc::clone(node)),
             None => {
                 let (host, port) = topology::host_and_port(address)?;
-                self.connector.node(&self.at(host, port))
+                Ok(self.connector.node(&moved(&self.like, host, port)))
             }
         }
     }
 
-    /// Asks the nodes, one after the other until one knows, who owns which slots.
-    async fn refresh(&self) -> Result<(), StoreError> {
-        let before = self.map();
-        let _one_at_a_time = self.refreshing.lock().await;
-        if !Arc::ptr_eq(&before, &self.map()) {
-            return Ok(()); // somebody else just did
+    /// Asks in the background who owns which slots, if that may have changed.
+    fn refresh_if_stale(self: &Arc<Self>) {
+        if !self.is_stale.load(Ordering::Relaxed) {
+            return;
         }
+        // Somebody does, or has just done so: whoever comes next finds it stale.
+        let Ok(mut last) = Arc::clone(&self.refreshing).try_lock_owned() else { return };
+        if last.is_some_and(|last| last.elapsed() < REFRESH_EVERY) {
+            return;
+        }
+        self.is_stale.store(false, Ordering::Relaxed);
+        let servers = Arc::clone(self);
+        tokio::spawn(async move {
+            if servers.refresh(random::any() as usize).await.is_err() {
+                servers.is_stale.store(true, Ordering::Relaxed);
+            }
+            *last = Some(Instant::now());
+        });
+    }
+
+    /// Asks the nodes who owns which slots: one, and if it does not say soon another one as well,
+    /// until one has said so.
+    async fn refresh(&self, first: usize) -> Result<(), StoreError> {
         let mut known = self.nodes();
-        for seed in &self.seeds {
-            known.push(self.connector.node(seed)?);
-        }
+        let is_new = |seed: &&Arc<Node>| !self.nodes().iter().any(|node| node.address() == seed.address());
+        known.extend(self.seeds.iter().filter(is_new).cloned());
+        let first = first % known.len().max(1);
+        known.rotate_left(first);
+        let (mut nodes, mut asked) = (known.into_iter(), JoinSet::new());
         let mut failure = error(ErrorKind::Unavailable, "the cluster has no nodes");
-        let mut pipeline = Pipeline::new();
-        pipeline.add_command(cmd("CLUSTER").arg("SLOTS").take());
-        for node in known {
-            let parsed = match node.send(&pipeline).await.map(|mut answers| answers.remove(0)) {
-                Ok(Value::ServerError(refusal)) => Err(refused(&refusal)),
-                Ok(slots) => topology::owned(&slots, topology::host_and_port(node.address())?.0),
-                Err(unreachable) => Err(unreachable),
+        loop {
+            let wait = match nodes.next() {
+                Some(node) => {
+                    asked.spawn(async move { owned(&node).await });
+                    HEDGE
+                }
+                // Each says something, or fails, within its own time.
+                None => Duration::MAX,
             };
-            match parsed {
-                Ok(owned) => return self.adopt(owned),
-                Err(why) => failure = why,
+            match timeout(wait, asked.join_next()).await {
+                Ok(Some(Ok(Ok(owned)))) => {
+                    self.adopt(owned);
+                    return Ok(());
+                }
+                Ok(Some(Ok(Err(why)))) => failure = why,
+                Ok(None) => return Err(failure),
+                // It has panicked, or says nothing yet.
+                Ok(Some(Err(_))) | Err(_) => {}
             }
         }
-        self.is_stale.store(true, Ordering::Relaxed);
-        Err(failure)
     }
 
     /// Makes a map of who owns what. Nodes that are known keep their connections.
-    fn adopt(&self, owned: Vec<Owned>) -> Result<(), StoreError> {
-        let known = self.nodes();
+    fn adopt(&self, owned: Vec<Owned>) {
+        let known = [self.nodes(), self.seeds.clone()].concat();
         let mut nodes: Vec<Arc<Node>> = Vec::new();
-        for Owned { host, port, .. } in &owned {
-            let info = self.at(host, *port);
-            let address = info.addr().to_string();
-            if !nodes.iter().any(|node| node.address == address) {
-                match known.iter().find(|node| node.address == address) {
-                    Some(node) => nodes.push(Arc::clone(node)),
-                    None => nodes.push(self.connector.node(&info)?),
-                }
-            }
-        }
-        nodes.sort_by(|a, b| a.address.cmp(&b.address));
         let mut owners = vec![None; SLOTS.into()];
         for Owned { slots, host, port } in owned {
-            let address = self.at(&host, port).addr().to_string();
-            let owner = nodes.iter().position(|node| node.address == address).map(|owner| owner as u16);
-            for slot in slots {
-                owners[usize::from(slot)] = owner;
-            }
+            let info = moved(&self.like, &host, port);
+            let address = info.addr().to_string();
+            let is_here = |node: &Arc<Node>| node.address() == address;
+            let owner = nodes.iter().position(is_here).unwrap_or_else(|| {
+                let node = known.iter().find(|node| is_here(node)).cloned();
+                nodes.push(node.unwrap_or_else(|| self.connector.node(&info)));
+                nodes.len() - 1
+            });
+            owners[usize::from(*slots.start())..=usize::from(*slots.end())].fill(Some(owner as u16));
         }
-        *self.map.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(Map { nodes, owners });
-        Ok(())
+        *self.map.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(Map::sorted(nodes, owners));
     }
+}
 
-    /// How to reach a node: as the first one, but there.
-    fn at(&self, host: &str, port: u16) -> ConnectionInfo {
-        moved(&self.seeds[0], host, port)
+/// Who owns which slots, as a node says.
+async fn owned(node: &Node) -> Result<Vec<Owned>, StoreError> {
+    let answered = node.ask(Arc::new(Commands::of(&["CLUSTER", "SLOTS"]))).await?;
+    match answered.replies().next() {
+        Some(Reply::Refusal(refusal)) => Err(refused(refusal)),
+        slots => topology::owned(slots.unwrap_or(Reply::Nil), topology::host_and_port(node.address())?.0),
+    }
+}
+
+fn is_same(one: &Option<Arc<Node>>, other: &Option<Arc<Node>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one.address() == other.address(),
+        (None, None) => true,
+        _ => false,
     }
 }
 
@@ -383,49 +412,4 @@ pub(super) fn moved(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionI
         _ => ConnectionAddr::Tcp(host.into(), port),
     };
     info.clone().set_addr(address)
-}
-
-impl Map {
-    fn owner(&self, slot: u16) -> Option<Arc<Node>> {
-        let owner = match self.owners.get(usize::from(slot)) {
-            Some(owner) => usize::from((*owner)?),
-            None => 0, // the only one
-        };
-        self.nodes.get(owner).cloned()
-    }
-}
-
-/// What one server is sent.
-struct Batch {
-    pipeline: Pipeline,
-    /// Commands before the first that was asked for.
-    preamble: usize,
-    /// Place, slot and whereto of each that was asked for.
-    asked: Vec<(usize, u16, To)>,
-}
-
-/// What is for whom; for nobody, if no node owns the slots.
-type Share = (Option<Arc<Node>>, Batch);
-type Sent = Vec<(Batch, Result<Vec<Value>, StoreError>)>;
-
-impl Batch {
-    fn new(load: Option<&Script>) -> Self {
-        let mut pipeline = Pipeline::new();
-        if let Some(script) = load {
-            pipeline.add_command(script.load());
-        }
-        Batch { preamble: pipeline.len(), pipeline, asked: Vec::new() }
-    }
-
-    fn push(&mut self, place: usize, command: Command, to: To) {
-        if to != To::Owner {
-            self.pipeline.cmd("ASKING");
-        }
-        self.pipeline.add_command(command.cmd);
-        self.asked.push((place, command.slot, to));
-    }
-}
-
-fn is_asking(cmd: &Cmd) -> bool {
-    cmd.args_iter().next() == Some(redis::Arg::Simple(b"ASKING"))
 }

@@ -2,8 +2,8 @@
 
 use super::errors::error;
 use super::keys::SLOTS;
+use super::reply::{Replies, Reply};
 use crate::store::{ErrorKind, StoreError};
-use redis::Value;
 use std::ops::RangeInclusive;
 
 /// Slots, and where their owner is.
@@ -15,30 +15,34 @@ pub(super) struct Owned {
 }
 
 /// Reads the answer to `CLUSTER SLOTS` of a node that was reached at `asked`: that is where a node is that does not say.
-pub(super) fn owned(answer: &Value, asked: &str) -> Result<Vec<Owned>, StoreError> {
+pub(super) fn owned(answer: Reply<'_>, asked: &str) -> Result<Vec<Owned>, StoreError> {
     let wrong = || error(ErrorKind::Corrupt, format!("a node does not say who owns which slots, but {answer:?}"));
-    let Value::Array(ranges) = answer else { return Err(wrong()) };
-    ranges.iter().map(|range| owned_range(range, asked).ok_or_else(wrong)).collect()
+    let Reply::Array(ranges) = answer else { return Err(wrong()) };
+    ranges.map(|range| owned_range(range, asked).ok_or_else(wrong)).collect()
 }
 
-fn owned_range(range: &Value, asked: &str) -> Option<Owned> {
-    let Value::Array(range) = range else { return None };
-    let [Value::Int(first), Value::Int(last), Value::Array(owner), ..] = &range[..] else { return None };
-    let [host, Value::Int(port), ..] = &owner[..] else { return None };
-    let slots = u16::try_from(*first).ok()?..=u16::try_from(*last).ok().filter(|&last| last < SLOTS)?;
-    let host = match host {
-        Value::BulkString(host) => std::str::from_utf8(host).ok()?,
-        Value::SimpleString(host) => host,
-        Value::Nil => "",
-        _ => return None,
+fn owned_range(range: Reply<'_>, asked: &str) -> Option<Owned> {
+    let number = |parts: &mut Replies<'_>| match parts.next()? {
+        Reply::Int(number) => Some(number),
+        _ => None,
+    };
+    let Reply::Array(mut range) = range else { return None };
+    let (first, last) = (number(&mut range)?, number(&mut range)?);
+    let slots = u16::try_from(first).ok()?..=u16::try_from(last).ok().filter(|&last| last < SLOTS)?;
+    let Reply::Array(mut owner) = range.next()? else { return None };
+    let host = match owner.next()? {
+        Reply::Nil => "",
+        host => host.text()?,
     };
     let host = if host.is_empty() || host == "?" { asked } else { host };
-    Some(Owned { slots, host: host.into(), port: u16::try_from(*port).ok()? })
+    Some(Owned { slots, host: host.into(), port: u16::try_from(number(&mut owner)?).ok()? })
 }
 
-/// Whereto `ASK 3999 127.0.0.1:6381` sends.
-pub(super) fn redirection(details: Option<&str>) -> Option<String> {
-    details?.split_ascii_whitespace().nth(1).map(Into::into)
+/// Whereto `MOVED 3999 127.0.0.1:6381` sends, or `ASK`, if it says: a node that does not know its
+/// own name says nothing but a port.
+pub(super) fn redirection(details: &str) -> Option<String> {
+    let address = details.split_ascii_whitespace().nth(1)?;
+    (!address.starts_with([':', '?'])).then(|| address.to_owned())
 }
 
 /// The parts of an address, which for IPv6 has colons of its own.
@@ -55,18 +59,20 @@ pub(super) fn no_owner() -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::redis::reply::read;
 
-    fn range(first: i64, last: i64, host: Value, port: i64) -> Value {
-        let owner = Value::Array(vec![host, Value::Int(port), Value::BulkString(b"0123".into())]);
-        Value::Array(vec![Value::Int(first), Value::Int(last), owner.clone(), owner])
+    fn owned(answer: &str, asked: &str) -> Result<Vec<Owned>, StoreError> {
+        super::owned(read(answer.as_bytes()).expect("an answer"), asked)
+    }
+
+    fn range(first: i64, last: i64, host: &str, port: i64) -> String {
+        let owner = format!("*3\r\n{host}\r\n:{port}\r\n$4\r\n0123\r\n");
+        format!("*4\r\n:{first}\r\n:{last}\r\n{owner}{owner}")
     }
 
     #[test]
     fn nodes_are_where_they_say_or_where_they_were_asked() {
-        let answer = Value::Array(vec![
-            range(0, 5, Value::BulkString(b"10.0.0.1".into()), 7_000),
-            range(6, 16_383, Value::Nil, 7_001),
-        ]);
+        let answer = ["*2\r\n", &range(0, 5, "$8\r\n10.0.0.1", 7_000), &range(6, 16_383, "$-1", 7_001)].concat();
         let parsed = owned(&answer, "10.0.0.9").unwrap();
         assert_eq!(parsed[0], Owned { slots: 0..=5, host: "10.0.0.1".into(), port: 7_000 });
         assert_eq!(parsed[1], Owned { slots: 6..=16_383, host: "10.0.0.9".into(), port: 7_001 });
@@ -74,14 +80,14 @@ mod tests {
 
     #[test]
     fn nonsense_is_an_error() {
-        let host = || Value::BulkString(b"a".into());
+        let host = "$1\r\na";
         for wrong in [
-            Value::Nil,
-            Value::Array(vec![Value::Nil]),
-            Value::Array(vec![range(0, 16_384, host(), 7_000)]),
-            Value::Array(vec![range(-1, 5, host(), 7_000)]),
-            Value::Array(vec![range(0, 5, Value::Int(1), 7_000)]),
-            Value::Array(vec![range(0, 5, host(), 70_000)]),
+            "$-1\r\n".to_owned(),
+            "*1\r\n$-1\r\n".to_owned(),
+            ["*1\r\n", &range(0, 16_384, host, 7_000)].concat(),
+            ["*1\r\n", &range(-1, 5, host, 7_000)].concat(),
+            ["*1\r\n", &range(0, 5, ":1", 7_000)].concat(),
+            ["*1\r\n", &range(0, 5, host, 70_000)].concat(),
         ] {
             assert_eq!(owned(&wrong, "a").unwrap_err().kind(), ErrorKind::Corrupt, "{wrong:?}");
         }
@@ -89,8 +95,10 @@ mod tests {
 
     #[test]
     fn addresses_are_parsed() {
-        assert_eq!(redirection(Some("3999 127.0.0.1:6381")).as_deref(), Some("127.0.0.1:6381"));
-        assert_eq!(redirection(Some("3999")), None);
+        assert_eq!(redirection("3999 127.0.0.1:6381").as_deref(), Some("127.0.0.1:6381"));
+        for silent in ["3999", "3999 :6381", "3999 ?:6381", ""] {
+            assert_eq!(redirection(silent), None, "{silent:?}");
+        }
         assert_eq!(host_and_port("::1:7000").unwrap(), ("::1", 7_000));
         assert!(host_and_port("localhost").is_err());
     }

@@ -153,13 +153,9 @@ pub(super) fn parse_token(text: &[u8]) -> Result<u64, StoreError> {
     token.ok_or_else(|| error(ErrorKind::Corrupt, format!("a claim's token is not one: {}", text.escape_ascii())))
 }
 
-/// The last part of a completion.
-pub(super) fn result_tail(result: Option<&[u8]>) -> Vec<u8> {
-    match result {
-        None => b"0".into(),
-        Some(result) => [b"1", result].concat(),
-    }
-}
+/// The last part of a completion without a result, and the beginning of one with a result.
+pub(super) const NO_RESULT: &[u8] = b"0";
+pub(super) const RESULT: &[u8] = b"1";
 
 /// A record's value.
 pub(super) fn recorded(fingerprint: Option<Fingerprint>, result: Option<&[u8]>) -> Vec<u8> {
@@ -174,7 +170,8 @@ pub(super) fn recorded(fingerprint: Option<Fingerprint>, result: Option<&[u8]>) 
             value.extend_from_slice(&fingerprint);
         }
     }
-    value.extend_from_slice(&result_tail(result));
+    value.extend_from_slice(result.map_or(NO_RESULT, |_| RESULT));
+    value.extend_from_slice(result.unwrap_or_default());
     value
 }
 

@@ -159,8 +159,8 @@ impl SqliteTable {
                 self.write(transaction, &key, marked.until, &codec::encode(&marked))?;
                 Ok(Marked::Fresh)
             }
-            Some(Kept { state: State::Completed { .. }, until, .. }) => {
-                Ok(Marked::Duplicate { expires_in: until.since(now) })
+            Some(Kept { state: State::Completed { attempt, .. }, until, .. }) => {
+                Ok(Marked::Duplicate { expires_in: until.since(now), attempt: *attempt })
             }
             Some(Kept { until, .. }) => Ok(Marked::InProgress { lease_left: until.since(now) }),
         }

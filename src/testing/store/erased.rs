@@ -62,6 +62,10 @@ impl Store for AnyStore {
         self.0.mark(marks).await
     }
 
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.0.unmark(marks).await
+    }
+
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         self.0.claim(claims).await
     }

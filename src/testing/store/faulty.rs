@@ -188,6 +188,10 @@ impl<S: Store> Store for FaultyStore<S> {
         self.call(marks, |marks| self.inner.mark(marks)).await
     }
 
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.call(marks, |marks| self.inner.unmark(marks)).await
+    }
+
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         self.call(claims, |claims| self.inner.claim(claims)).await
     }

@@ -109,6 +109,15 @@ impl Case {
         one(self.store.mark(&[self.mark_of(id, attempt)]).await)
     }
 
+    pub(super) async fn unmark(&self, id: &str, attempt: u64) -> Unmarked {
+        one(self.store.unmark(&[Unmark { key: self.key(id), attempt: self.first_attempt + attempt }]).await)
+    }
+
+    /// The attempt of which others who meet its mark are told.
+    pub(super) fn attempt(&self, attempt: u64) -> Option<u64> {
+        Some(self.first_attempt + attempt)
+    }
+
     pub(super) async fn claim(&self, id: &str, attempt: u64) -> Claimed {
         one(self.store.claim(&[self.claim_of(id, attempt)]).await)
     }

@@ -36,6 +36,18 @@ flaws! {
     TakeoversRace,
     /// A mark that is asked for again is a duplicate of itself.
     MarksForgetAttempts,
+    /// Whoever meets a mark is not told who has made it.
+    DuplicatesDoNotSayWho,
+    /// Whoever meets a mark is told of itself.
+    DuplicatesNameTheAsker,
+    /// A mark is taken back by whoever says so.
+    AnybodyUnmarks,
+    /// A mark that is taken back stays.
+    UnmarkingDoesNothing,
+    /// A claim is taken back like a mark.
+    UnmarkingEndsClaims,
+    /// A completed claim is taken back like a mark.
+    UnmarkingForgetsWhatIsDone,
     /// A claim that is asked for again is in progress by itself.
     ClaimsForgetAttempts,
     /// A claim that is asked for again has what was left of its lease.

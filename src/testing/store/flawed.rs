@@ -108,10 +108,41 @@ impl Flawed {
             Flaw::MarksDoNotEnd => mark.retention *= 1_000,
             _ => {}
         }
+        let asker = mark.attempt;
         match one(self.inner.mark(&[mark]).await) {
-            Marked::Duplicate { .. } if self.is(Flaw::NoTimeIsLeft) => Marked::Duplicate { expires_in: Duration::ZERO },
+            Marked::Duplicate { expires_in, attempt } => match self.flaw {
+                Flaw::NoTimeIsLeft => Marked::Duplicate { expires_in: Duration::ZERO, attempt },
+                Flaw::DuplicatesDoNotSayWho => Marked::Duplicate { expires_in, attempt: None },
+                Flaw::DuplicatesNameTheAsker => Marked::Duplicate { expires_in, attempt: attempt.map(|_| asker) },
+                _ => Marked::Duplicate { expires_in, attempt },
+            },
             marked => marked,
         }
+    }
+
+    async fn unmark_one(&self, unmark: &Unmark) -> Unmarked {
+        let mut unmark = Unmark { key: self.kept_as(&unmark.key), ..unmark.clone() };
+        let known = self.known(&unmark.key).await;
+        // Who has marked it, if a mark it is.
+        let asked = Mark { key: unmark.key.clone(), attempt: 0, retention: LEASE };
+        let marked_by = match known {
+            Known::Completed(_) => match one(self.inner.mark(&[asked]).await) {
+                Marked::Duplicate { attempt, .. } => attempt,
+                _ => None,
+            },
+            _ => None,
+        };
+        match (self.flaw, marked_by, known) {
+            (Flaw::AnybodyUnmarks, Some(attempt), _) => unmark.attempt = attempt,
+            (Flaw::UnmarkingDoesNothing, Some(attempt), _) if attempt == unmark.attempt => return Unmarked::Done,
+            (Flaw::UnmarkingEndsClaims, None, Known::InProgress { .. })
+            | (Flaw::UnmarkingForgetsWhatIsDone, None, Known::Completed(_)) => {
+                self.drop_record(&unmark.key).await;
+                return Unmarked::Done;
+            }
+            _ => {}
+        }
+        one(self.inner.unmark(&[unmark]).await)
     }
 
     async fn claim_one(&self, claim: &ClaimRequest) -> Claimed {
@@ -318,6 +349,15 @@ impl Store for Flawed {
         let mut answers = Vec::new();
         for mark in marks {
             answers.push(self.mark_one(mark).await);
+        }
+        self.end(answers)
+    }
+
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.begin(marks.len())?;
+        let mut answers = Vec::new();
+        for mark in marks {
+            answers.push(self.unmark_one(mark).await);
         }
         self.end(answers)
     }

@@ -6,6 +6,8 @@ use crate::store::*;
 pub(super) async fn verify(bench: &Bench<'_>) {
     a_mark_is_fresh_once(bench).await;
     asked_again_a_mark_gets_the_same_answer(bench).await;
+    a_duplicate_says_who_marked_it(bench).await;
+    a_mark_is_taken_back_by_its_attempt(bench).await;
     batches_are_answered_in_order(bench).await;
     a_mark_sees_claims(bench).await;
     retention_ends(bench).await;
@@ -18,7 +20,7 @@ async fn a_mark_is_fresh_once(bench: &Bench<'_>) {
     assert_eq!(case.mark("a", 1).await, Marked::Fresh);
     for attempt in 2..4 {
         match case.mark("a", attempt).await {
-            Marked::Duplicate { expires_in } => about(expires_in, RETENTION),
+            Marked::Duplicate { expires_in, .. } => about(expires_in, RETENTION),
             other => panic!("a was marked, but a mark says {other:?}"),
         }
     }
@@ -34,6 +36,56 @@ async fn asked_again_a_mark_gets_the_same_answer(bench: &Bench<'_>) {
     assert!(matches!(case.mark("a", 2).await, Marked::Duplicate { .. }));
 }
 
+async fn a_duplicate_says_who_marked_it(bench: &Bench<'_>) {
+    let case = bench.case("a duplicate says who marked it").await;
+    let marked_by = |marked| match marked {
+        Marked::Duplicate { attempt, .. } => attempt,
+        other => panic!("the id is done, but a mark says {other:?}"),
+    };
+    assert_eq!(case.mark("a", 1).await, Marked::Fresh);
+    assert_eq!(marked_by(case.mark("a", 2).await), case.attempt(1));
+    assert_eq!(marked_by(case.mark("a", 3).await), case.attempt(1), "not who has met it");
+    let both = case.store.mark(&[case.mark_of("b", 4), case.mark_of("b", 5)]).await;
+    assert_eq!(marked_by(all(both).remove(1)), case.attempt(4));
+    let token = case.token("completed", 6).await;
+    assert_eq!(case.complete("completed", token).await, Held::Done);
+    assert_eq!(marked_by(case.mark("completed", 7).await), None);
+    case.record("recorded", None).await;
+    assert_eq!(marked_by(case.mark("recorded", 8).await), None);
+}
+
+async fn a_mark_is_taken_back_by_its_attempt(bench: &Bench<'_>) {
+    let case = bench.case("a mark is taken back by its attempt").await;
+    assert_eq!(case.unmark("a", 1).await, Unmarked::NotThere);
+    assert_eq!(case.mark("a", 1).await, Marked::Fresh);
+    assert_eq!(case.unmark("a", 2).await, Unmarked::NotThere, "another attempt's");
+    assert!(matches!(case.mark("a", 2).await, Marked::Duplicate { .. }));
+    assert_eq!(case.unmark("a", 1).await, Unmarked::Done);
+    assert_eq!(case.look_up("a").await, Known::Unknown);
+    assert_eq!(case.unmark("a", 1).await, Unmarked::NotThere);
+    assert_eq!(case.mark("a", 3).await, Marked::Fresh);
+    assert_eq!(case.unmark("a", 1).await, Unmarked::NotThere, "an earlier attempt's");
+
+    let token = case.token("claimed", 4).await;
+    assert_eq!(case.unmark("claimed", 4).await, Unmarked::NotThere, "a claim");
+    assert_eq!(case.complete("claimed", token).await, Held::Done);
+    assert_eq!(case.unmark("claimed", 4).await, Unmarked::NotThere, "a completion");
+    case.record("recorded", None).await;
+    assert_eq!(case.unmark("recorded", 0).await, Unmarked::NotThere, "a record");
+    for id in ["a", "claimed", "recorded"] {
+        assert!(matches!(case.mark(id, 9).await, Marked::Duplicate { .. }), "{id}");
+    }
+    bench.fixture.advance(RETENTION + SLACK).await;
+    assert_eq!(case.unmark("a", 3).await, Unmarked::NotThere, "what has expired");
+    assert!(case.token("a", 10).await > 0);
+
+    assert_eq!(all(case.store.mark(&[case.mark_of("b", 5), case.mark_of("c", 6)]).await), [Marked::Fresh; 2]);
+    let attempts = [("b", 6), ("b", 5), ("c", 6), ("c", 6)].map(|(id, attempt)| (case.key(id), case.attempt(attempt)));
+    let unmarks = attempts.map(|(key, attempt)| Unmark { key, attempt: attempt.unwrap_or_default() });
+    let unmarked = all(case.store.unmark(&unmarks).await);
+    assert_eq!(unmarked, [Unmarked::NotThere, Unmarked::Done, Unmarked::Done, Unmarked::NotThere]);
+}
+
 async fn batches_are_answered_in_order(bench: &Bench<'_>) {
     let case = bench.case("batches are answered in order").await;
     let ids = ["a", "a", "b", "c", "b"];
@@ -45,6 +97,7 @@ async fn batches_are_answered_in_order(bench: &Bench<'_>) {
     assert!(all(case.store.mark(&again).await).iter().all(|marked| matches!(marked, Marked::Duplicate { .. })));
 
     assert!(all(case.store.mark(&[]).await).is_empty());
+    assert!(all(case.store.unmark(&[]).await).is_empty());
     assert!(all(case.store.claim(&[]).await).is_empty());
     assert!(all(case.store.complete(&[]).await).is_empty());
     assert!(all(case.store.release(&[]).await).is_empty());

@@ -39,5 +39,5 @@ async fn main() -> Result<(), Failed> {
     };
     let stats = consumer.run(&orders, bill, interrupted).await?;
     println!("{stats:?}");
-    Ok(())
+    Ok(orders.close().await?)
 }

@@ -1,0 +1,69 @@
+//! The answers that are not the handler's own: problems, and what was kept.
+
+use super::body::{self, Body};
+use super::headers;
+use super::layer::Shared;
+use super::outgoing_layer::REPLAYED;
+use super::problem::Problem;
+use super::quota::Full;
+use super::record::{Content, Kept};
+use super::room::Permit;
+use super::telling::Refusal;
+use crate::store::{Store, StoreError};
+use http::header::TRAILER;
+use http::{HeaderValue, Response};
+use http_body::Body as HttpBody;
+
+impl<S: Store> Shared<S> {
+    /// A scope that has what one may have is told so; if all together have what there is, everybody
+    /// is.
+    pub(super) fn full(&self, full: Full) -> Refusal {
+        let problem = match full {
+            Full::Scope(..) => {
+                self.counters.over_quota.count();
+                Problem::QuotaExceeded
+            }
+            Full::All(..) | Full::Closing => Problem::Busy,
+        };
+        Refusal::new(problem, full.to_string()).retry_after(self.options.retry_after)
+    }
+
+    /// What clients are told says no more than the kind: addresses and names of servers are not for them.
+    pub(super) fn store_refusal(&self, error: &StoreError) -> Refusal {
+        let detail = format!("the store of keys: {}", error.kind());
+        match error.kind().is_transient() {
+            true => Refusal::new(Problem::StoreUnavailable, detail).retry_after(self.options.retry_after),
+            false => Refusal::new(Problem::StoreFailed, detail),
+        }
+    }
+
+    /// One of the layer's own answers.
+    pub(super) fn refuse<R: HttpBody>(&self, refusal: Refusal) -> Response<Body<R>> {
+        self.counters.refused.count();
+        self.options.telling.tell(refusal)
+    }
+
+    /// What was kept.
+    pub(super) fn replay<R: HttpBody>(&self, kept: Kept, bytes: Permit) -> Response<Body<R>> {
+        let status = kept.status;
+        let Some(Content { headers, trailers, body }) = kept.content else {
+            let detail = format!("its status was {}, its body was too large to be kept", status.as_u16());
+            return self.refuse(Refusal::new(Problem::ResponseNotKept, detail));
+        };
+        self.counters.replayed.count();
+        // Kept by somebody else, perhaps, or under other rules: what is not kept is not sent
+        // either.
+        let keeps = &*self.options.keeps_header;
+        let (mut headers, trailers) = (headers::kept(headers, keeps), headers::kept_trailers(trailers, keeps));
+        if let Some(names) = headers::announced(&trailers) {
+            headers.insert(TRAILER, names);
+        }
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+        let trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
+        let body = Body::from(body::Read { data: body, trailers }).holding(bytes);
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+}

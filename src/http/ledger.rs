@@ -1,0 +1,204 @@
+//! The keys and bytes that each scope has had kept within a retention, by this instance. Pure: time
+//! is an argument.
+//!
+//! ```text
+//! now ─┐
+//! |e-16|e-15| … |e-1| e |      a ring of 17 parts of a retention each; a part is over when the
+//!   keys, bytes of each        last that was charged to it is, so never too early
+//! ```
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Parts of a retention.
+const PARTS: u32 = 16;
+const RING: usize = PARTS as usize + 1;
+
+/// Keys and bytes: charged, or the most that may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Charge {
+    pub(super) keys: u64,
+    pub(super) bytes: u64,
+}
+
+/// A scope has what one may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exhausted {
+    pub(super) max: Charge,
+    pub(super) is_of_keys: bool,
+    /// Until something of it is over.
+    pub(super) until: Duration,
+}
+
+impl fmt::Display for Exhausted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_of_keys {
+            true => write!(f, "{} keys are kept, as many as one scope may have", self.max.keys),
+            false => write!(f, "{} bytes of responses are kept, as many as one scope may have", self.max.bytes),
+        }
+    }
+}
+
+pub(super) struct Ledger {
+    max: Charge,
+    part: Duration,
+    scopes: HashMap<Arc<str>, [Part; RING]>,
+    /// The part in which the table was swept last.
+    swept: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    number: u64,
+    charged: Charge,
+}
+
+impl Ledger {
+    /// What is kept for a retention; the part is at least a nanosecond.
+    pub(super) fn new(max: Charge, retention: Duration) -> Self {
+        let part = (retention / PARTS).max(Duration::from_nanos(1));
+        Ledger { max, part, scopes: HashMap::new(), swept: 0 }
+    }
+
+    /// Charges a key, if the scope may keep one more. Returns the part to which it is charged.
+    pub(super) fn reserve(&mut self, scope: &Arc<str>, now: Duration) -> Result<u64, Exhausted> {
+        let number = self.number(now);
+        self.sweep(number);
+        let Some(ring) = self.scopes.get_mut(scope) else {
+            let mut ring = [Part::default(); RING];
+            ring[number as usize % RING] = Part { number, charged: Charge { keys: 1, bytes: 0 } };
+            self.scopes.insert(Arc::clone(scope), ring);
+            return Ok(number);
+        };
+        let live = |part: &&Part| is_live(part, number);
+        let keys: u64 = ring.iter().filter(live).map(|part| part.charged.keys).sum();
+        let bytes: u64 = ring.iter().filter(live).map(|part| part.charged.bytes).sum();
+        if keys >= self.max.keys || bytes >= self.max.bytes {
+            let is_of_keys = keys >= self.max.keys;
+            let counts = |part: &&Part| match is_of_keys {
+                true => part.charged.keys > 0,
+                false => part.charged.bytes > 0,
+            };
+            let oldest = ring.iter().filter(live).filter(counts).map(|part| part.number).min().unwrap_or(number);
+            let ends = u32::try_from(oldest + u64::from(PARTS) + 1).unwrap_or(u32::MAX);
+            let until = self.part.saturating_mul(ends).saturating_sub(now);
+            return Err(Exhausted { max: self.max, is_of_keys, until });
+        }
+        charge(ring, number, |charged| charged.keys += 1);
+        Ok(number)
+    }
+
+    /// Charges what is kept with the key.
+    pub(super) fn keep(&mut self, scope: &Arc<str>, now: Duration, bytes: u64) {
+        let number = self.number(now);
+        let ring = self.scopes.entry(Arc::clone(scope)).or_default();
+        charge(ring, number, |charged| charged.bytes += bytes);
+    }
+
+    /// Takes a key back that is not kept.
+    pub(super) fn give_back(&mut self, scope: &Arc<str>, number: u64) {
+        let Some(ring) = self.scopes.get_mut(scope) else { return };
+        let part = &mut ring[number as usize % RING];
+        if part.number == number {
+            part.charged.keys = part.charged.keys.saturating_sub(1);
+        }
+        if ring.iter().all(|part| part.charged == Charge::default()) {
+            self.scopes.remove(scope);
+        }
+    }
+
+    fn number(&self, now: Duration) -> u64 {
+        u64::try_from(now.as_nanos() / self.part.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Forgets scopes of which everything is over: once in a part.
+    fn sweep(&mut self, number: u64) {
+        if self.swept < number {
+            self.swept = number;
+            self.scopes.retain(|_, ring| ring.iter().any(|part| is_live(part, number)));
+            if self.scopes.capacity() > 1_024 && self.scopes.len() < self.scopes.capacity() / 8 {
+                self.scopes.shrink_to(2 * self.scopes.len());
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.scopes.len()
+    }
+}
+
+fn is_live(part: &Part, number: u64) -> bool {
+    part.charged != Charge::default() && number.saturating_sub(part.number) <= u64::from(PARTS)
+}
+
+fn charge(ring: &mut [Part; RING], number: u64, add: impl FnOnce(&mut Charge)) {
+    let part = &mut ring[number as usize % RING];
+    if part.number != number {
+        *part = Part { number, charged: Charge::default() };
+    }
+    add(&mut part.charged);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    fn ledger(keys: u64, bytes: u64) -> Ledger {
+        Ledger::new(Charge { keys, bytes }, HOUR)
+    }
+
+    #[test]
+    fn a_scope_keeps_so_many_keys_within_a_retention_and_others_are_not_concerned() {
+        let (mut ledger, a, b) = (ledger(2, 100), Arc::from("a"), Arc::from("b"));
+        assert!(ledger.reserve(&a, Duration::ZERO).is_ok());
+        assert!(ledger.reserve(&a, HOUR / 2).is_ok());
+        let full = ledger.reserve(&a, HOUR).unwrap_err();
+        assert!(full.is_of_keys && full.until == HOUR / 16, "{full:?}");
+        assert!(ledger.reserve(&b, HOUR).is_ok());
+        assert!(ledger.reserve(&a, HOUR + full.until).is_ok());
+        // What was not kept after all is given back.
+        let number = ledger.reserve(&b, HOUR).unwrap();
+        assert!(ledger.reserve(&b, HOUR).is_err());
+        ledger.give_back(&b, number);
+        assert!(ledger.reserve(&b, HOUR).is_ok());
+    }
+
+    #[test]
+    fn bytes_count_and_what_is_over_leaves_nothing() {
+        let (mut ledger, a, b) = (ledger(10, 100), Arc::from("a"), Arc::from("b"));
+        assert!(ledger.reserve(&a, Duration::ZERO).is_ok());
+        ledger.keep(&a, Duration::ZERO, 100);
+        let full = ledger.reserve(&a, HOUR / 2).unwrap_err();
+        assert!(!full.is_of_keys && full.until == HOUR / 2 + HOUR / 16, "{full:?}");
+        assert!(ledger.reserve(&b, 2 * HOUR).is_ok());
+        assert_eq!(ledger.len(), 1, "a is forgotten");
+    }
+
+    proptest! {
+        /// Never more within a retention than one may have, whenever they come, and never fewer
+        /// than that within a retention and a part of it.
+        #[test]
+        fn never_more_than_one_may_have(pauses in proptest::collection::vec(0_u64..800, 1..200)) {
+            let (mut ledger, scope) = (ledger(5, 1), Arc::from("a"));
+            let (mut now, mut taken) = (Duration::ZERO, Vec::<Duration>::new());
+            for pause in pauses {
+                now += Duration::from_secs(pause);
+                let within = |span: Duration| taken.iter().filter(|at| now - **at < span).count();
+                let (least, most) = (within(HOUR), within(HOUR + HOUR / 16));
+                match ledger.reserve(&scope, now) {
+                    Ok(_) => {
+                        prop_assert!(least < 5);
+                        taken.push(now);
+                    }
+                    Err(_) => prop_assert!(most >= 5),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The time that requests like one usually take, for `Retry-After`: a table of fixed size.
+//!
+//! Requests are alike if scope, method and the shape of the path are: `/charges/17/refund` is like
+//! `/charges/18/refund`, since what has a digit in it counts as a number. Each kind has a slot, the
+//! one that came last; so nobody makes the table grow, and what is forgotten is learned again.
+//!
+//! ```text
+//! slot: tag of the kind, 24 bits | exponentially weighted mean in microseconds, 40 bits (12 days)
+//! ```
+
+use crate::sync::{Ordering, StdAtomicU64};
+use http::request::Parts;
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
+use std::time::Duration;
+
+const SLOTS: usize = 4_096;
+const MICROS: u64 = (1 << 40) - 1;
+/// The newest counts as one part of so many.
+const PARTS: u64 = 4;
+
+pub(super) struct Usual {
+    slots: Box<[StdAtomicU64]>,
+    hashes: RandomState,
+}
+
+/// Requests that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sort(u64);
+
+impl Usual {
+    pub(super) fn new() -> Self {
+        Usual { slots: (0..SLOTS).map(|_| StdAtomicU64::new(0)).collect(), hashes: RandomState::new() }
+    }
+
+    pub(super) fn sort(&self, scope: Option<&str>, parts: &Parts) -> Sort {
+        let mut hasher = self.hashes.build_hasher();
+        scope.hash(&mut hasher);
+        parts.method.hash(&mut hasher);
+        for segment in parts.uri.path().split('/') {
+            match segment.bytes().any(|byte| byte.is_ascii_digit()) {
+                true => 0_u8.hash(&mut hasher),
+                false => segment.hash(&mut hasher),
+            }
+        }
+        Sort(hasher.finish())
+    }
+
+    /// Learns that such a request took so long.
+    pub(super) fn learn(&self, sort: Sort, took: Duration) {
+        let (slot, tag) = self.slot(sort);
+        // Relaxed: an estimate; of two at a time one may be lost.
+        let before = slot.load(Ordering::Relaxed);
+        let took = u64::try_from(took.as_micros()).unwrap_or(MICROS).clamp(1, MICROS);
+        let mean = match before >> 40 == tag && before & MICROS > 0 {
+            true => ((before & MICROS) * (PARTS - 1) + took) / PARTS,
+            false => took,
+        };
+        slot.store(tag << 40 | mean.max(1), Ordering::Relaxed);
+    }
+
+    /// Returns how long such a request takes, if any was seen of late.
+    pub(super) fn takes(&self, sort: Sort) -> Option<Duration> {
+        let (slot, tag) = self.slot(sort);
+        let found = slot.load(Ordering::Relaxed);
+        (found >> 40 == tag && found & MICROS > 0).then(|| Duration::from_micros(found & MICROS))
+    }
+
+    fn slot(&self, Sort(hash): Sort) -> (&StdAtomicU64, u64) {
+        (&self.slots[hash as usize % SLOTS], hash >> 40)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(method: &str, path: &str) -> Parts {
+        http::Request::builder().method(method).uri(path).body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn requests_are_alike_but_for_numbers_in_their_paths() {
+        let usual = Usual::new();
+        let sort = |scope, method, path| usual.sort(scope, &parts(method, path));
+        let one = sort(Some("a"), "POST", "/charges/17/refund?x=1");
+        assert_eq!(one, sort(Some("a"), "POST", "/charges/c3f0-9/refund?y=2"));
+        for (scope, method, path) in [
+            (Some("b"), "POST", "/charges/17/refund"),
+            (None, "POST", "/charges/17/refund"),
+            (Some("a"), "PATCH", "/charges/17/refund"),
+            (Some("a"), "POST", "/charges/17/capture"),
+            (Some("a"), "POST", "/charges/refund"),
+        ] {
+            assert_ne!(one, sort(scope, method, path));
+        }
+    }
+
+    #[test]
+    fn the_mean_follows_and_what_is_unlike_is_unknown() {
+        let usual = Usual::new();
+        let (one, same_slot) = (Sort(1 << 40 | 7), Sort(2 << 40 | 7));
+        assert_eq!(usual.takes(one), None);
+        usual.learn(one, Duration::from_millis(400));
+        assert_eq!(usual.takes(one), Some(Duration::from_millis(400)));
+        (0..20).for_each(|_| usual.learn(one, Duration::from_secs(4)));
+        assert!(usual.takes(one).unwrap() > Duration::from_millis(3_900));
+        assert_eq!(usual.takes(same_slot), None);
+        usual.learn(same_slot, Duration::MAX);
+        assert_eq!(usual.takes(one), None);
+        assert_eq!(usual.takes(same_slot), Some(Duration::from_micros(MICROS)));
+        usual.learn(one, Duration::ZERO);
+        assert_eq!(usual.takes(one), Some(Duration::from_micros(1)));
+    }
+}

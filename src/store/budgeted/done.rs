@@ -1,0 +1,272 @@
+//! What is completed: within its bytes, each account having at least an equal share. Pure.
+//!
+//! ```text
+//! kept      key ─► record, its bytes, when it was asked for last
+//! asked     (when) ─► key                  the one that was not asked for longest is the first
+//! by_owner  (account, when)                the same of each account
+//! sizes     (bytes, account)               the account that has most is the last
+//! expiries  (until, key)
+//! ```
+//!
+//! *Who makes room:* the record that was not asked for longest, if its account has more than an
+//! equal share (what is used, divided by the accounts that have something); otherwise the oldest one
+//! of the account that has most, which is more than such a share. So an account within its share
+//! loses nothing to others, and where all have as much it is plain LRU.
+//!
+//! Idea: max-min fairness, of networks, over least-recently-used eviction.
+
+use super::RECORD_BYTES;
+use crate::Timestamp;
+use crate::store::key::{RecordKey, Scope};
+use crate::store::record::{Kept, State};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Whose a record is: ids of one group, in one scope.
+pub(super) type Account = (Scope, Option<[u8; 14]>);
+
+pub(super) struct Done {
+    kept: HashMap<RecordKey, Entry>,
+    asked: BTreeMap<u64, RecordKey>,
+    by_owner: BTreeSet<(Account, u64)>,
+    owners: HashMap<Account, u64>,
+    sizes: BTreeSet<(u64, Account)>,
+    expiries: BTreeSet<(Timestamp, RecordKey)>,
+    bytes: u64,
+    max_bytes: u64,
+    /// The number of times that a record was put or asked for.
+    time: u64,
+}
+
+struct Entry {
+    kept: Kept,
+    bytes: u64,
+    asked: u64,
+}
+
+/// The number of bytes that a record counts as.
+pub(super) fn weight(key: &RecordKey, kept: &Kept) -> u64 {
+    let result = match &kept.state {
+        State::Completed { result: Some(result), .. } => result.len(),
+        _ => 0,
+    };
+    RECORD_BYTES + (key.scope.as_str().len() + result) as u64
+}
+
+fn account(key: &RecordKey) -> Account {
+    (key.scope.clone(), key.id.group())
+}
+
+impl Done {
+    pub(super) fn new(max_bytes: u64) -> Self {
+        Done {
+            kept: HashMap::new(),
+            asked: BTreeMap::new(),
+            by_owner: BTreeSet::new(),
+            owners: HashMap::new(),
+            sizes: BTreeSet::new(),
+            expiries: BTreeSet::new(),
+            bytes: 0,
+            max_bytes,
+            time: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&RecordKey, &Kept)> {
+        self.kept.iter().map(|(key, entry)| (key, &entry.kept))
+    }
+
+    /// Returns a record, which now is the one that was asked for last.
+    pub(super) fn get(&mut self, key: &RecordKey) -> Option<&Kept> {
+        self.time += 1;
+        let entry = self.kept.get_mut(key)?;
+        let before = std::mem::replace(&mut entry.asked, self.time);
+        let owner = account(key);
+        if let Some(key) = self.asked.remove(&before) {
+            self.asked.insert(self.time, key);
+        }
+        self.by_owner.remove(&(owner.clone(), before));
+        self.by_owner.insert((owner, self.time));
+        Some(&entry.kept)
+    }
+
+    /// Keeps a record in the place of what was kept of its id, and makes room for it. Returns the
+    /// number of records that had to go. It must be of no more bytes than there are.
+    pub(super) fn put(&mut self, key: &RecordKey, kept: Kept, now: Timestamp) -> u64 {
+        // Two for one, so that what has expired never piles up.
+        self.expire(now, 2);
+        self.remove(key);
+        if kept.until <= now {
+            return 0;
+        }
+        let (bytes, owner) = (weight(key, &kept), account(key));
+        self.time += 1;
+        self.expiries.insert((kept.until, key.clone()));
+        self.kept.insert(key.clone(), Entry { kept, bytes, asked: self.time });
+        self.asked.insert(self.time, key.clone());
+        self.by_owner.insert((owner.clone(), self.time));
+        self.grow(owner, bytes);
+        let mut evicted = 0;
+        while self.bytes > self.max_bytes {
+            let Some(victim) = self.victim(key) else { break };
+            self.remove(&victim);
+            evicted += 1;
+        }
+        evicted
+    }
+
+    /// Returns the record that is to go next, which is not this one.
+    fn victim(&self, spared: &RecordKey) -> Option<RecordKey> {
+        let (_, oldest) = self.asked.iter().find(|(_, key)| *key != spared)?;
+        let owned = self.owners.get(&account(oldest)).copied().unwrap_or(0);
+        if owned.saturating_mul(self.owners.len() as u64) > self.bytes {
+            return Some(oldest.clone());
+        }
+        for (_, owner) in self.sizes.iter().rev() {
+            let of_owner = self.by_owner.range((owner.clone(), 0)..=(owner.clone(), u64::MAX));
+            let mut keys = of_owner.filter_map(|(_, asked)| self.asked.get(asked));
+            if let Some(key) = keys.find(|key| *key != spared) {
+                return Some(key.clone());
+            }
+        }
+        None
+    }
+
+    pub(super) fn remove(&mut self, key: &RecordKey) -> bool {
+        let Some(entry) = self.kept.remove(key) else { return false };
+        self.expiries.remove(&(entry.kept.until, key.clone()));
+        self.asked.remove(&entry.asked);
+        let owner = account(key);
+        self.by_owner.remove(&(owner.clone(), entry.asked));
+        self.shrink(owner, entry.bytes);
+        true
+    }
+
+    /// Removes what has expired, so many at most. Returns how many that were, and if there are more.
+    pub(super) fn expire(&mut self, now: Timestamp, limit: u64) -> (u64, bool) {
+        let mut removed = 0;
+        while let Some((until, key)) = self.expiries.first()
+            && *until <= now
+        {
+            if removed == limit {
+                return (removed, true);
+            }
+            let key = key.clone();
+            self.remove(&key);
+            removed += 1;
+        }
+        (removed, false)
+    }
+
+    fn grow(&mut self, owner: Account, bytes: u64) {
+        self.bytes += bytes;
+        let owned = self.owners.entry(owner.clone()).or_default();
+        self.sizes.remove(&(*owned, owner.clone()));
+        *owned += bytes;
+        self.sizes.insert((*owned, owner));
+    }
+
+    fn shrink(&mut self, owner: Account, bytes: u64) {
+        self.bytes -= bytes;
+        let Some(owned) = self.owners.get_mut(&owner) else { return };
+        self.sizes.remove(&(*owned, owner.clone()));
+        *owned -= bytes;
+        match *owned {
+            0 => {
+                self.owners.remove(&owner);
+            }
+            owned => {
+                self.sizes.insert((owned, owner));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::key::StoredId;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn key(owner: &str, id: u64) -> RecordKey {
+        let scope = Scope::new("budget").unwrap();
+        RecordKey { scope, id: StoredId::of_group(owner.as_bytes(), &id.to_le_bytes()) }
+    }
+
+    fn record(bytes: usize, until: u64) -> Kept {
+        let state = State::Completed { attempt: None, result: Some(vec![7; bytes]) };
+        Kept { state, token: 1, fingerprint: None, until: Timestamp::from_millis(until) }
+    }
+
+    const EACH: u64 = RECORD_BYTES + 6;
+
+    #[test]
+    fn of_equals_the_one_that_was_not_asked_for_longest_goes() {
+        let mut done = Done::new(4 * EACH);
+        let now = Timestamp::default();
+        (0..4).for_each(|id| assert_eq!(done.put(&key(&id.to_string(), id), record(0, 9), now), 0));
+        assert!(done.get(&key("0", 0)).is_some());
+        assert_eq!(done.put(&key("4", 4), record(0, 9), now), 1);
+        let left = |done: &mut Done| (0..6).filter(|id| done.kept.contains_key(&key(&id.to_string(), *id))).collect();
+        assert_eq!(left(&mut done), vec![0, 2, 3, 4]);
+        // A large one makes room among the rest, and stays, though its account has most.
+        assert_eq!(done.put(&key("5", 5), record(2 * EACH as usize, 9), now), 3);
+        assert_eq!(left(&mut done), vec![4, 5]);
+    }
+
+    #[test]
+    fn what_is_over_goes_first_and_leaves_nothing() {
+        let mut done = Done::new(4 * EACH);
+        (0..4).for_each(|id| assert_eq!(done.put(&key("a", id), record(0, 10), Timestamp::default()), 0));
+        assert_eq!(done.expire(Timestamp::from_millis(10), 3), (3, true));
+        assert_eq!(done.put(&key("b", 0), record(0, 20), Timestamp::from_millis(10)), 0);
+        assert_eq!(done.expire(Timestamp::from_millis(20), 9), (1, false));
+        assert_eq!((done.len(), done.bytes(), done.asked.len(), done.by_owner.len()), (0, 0, 0, 0));
+        assert_eq!((done.owners.len(), done.sizes.len(), done.expiries.len()), (0, 0, 0));
+    }
+
+    proptest! {
+        /// Whatever others do: an account that has an equal share at most loses nothing. And the
+        /// sums agree.
+        #[test]
+        fn an_account_within_its_share_loses_nothing(
+            steps in proptest::collection::vec((0_usize..4, 0_u64..12, 0_usize..2_000, any::<bool>()), 1..120),
+        ) {
+            let names = ["a", "b", "c", "d"];
+            let mut done = Done::new(24 * EACH);
+            let now = Timestamp::default();
+            for (owner, id, bytes, asks) in steps {
+                let key = key(names[owner], id);
+                if asks {
+                    done.get(&key);
+                    continue;
+                }
+                let before: HashMap<RecordKey, u64> = done.kept.iter().map(|(key, it)| (key.clone(), it.bytes)).collect();
+                done.put(&key, record(bytes, 1_000), now + Duration::ZERO);
+                prop_assert!(done.bytes <= done.max_bytes);
+                prop_assert!(done.kept.contains_key(&key), "the newest one is kept");
+                let lost: Vec<&RecordKey> = before.keys().filter(|it| !done.kept.contains_key(*it)).collect();
+                for owner in lost.iter().map(|it| account(it)).filter(|it| *it != account(&key)) {
+                    let had: u64 = before.iter().filter(|(key, _)| account(key) == owner).map(|(_, bytes)| bytes).sum();
+                    prop_assert!(had * 4 > done.max_bytes, "had {had} of {}, and lost some", done.max_bytes);
+                }
+                let sum: u64 = done.kept.iter().map(|(key, it)| weight(key, &it.kept)).sum();
+                prop_assert_eq!(sum, done.bytes);
+                prop_assert_eq!(done.owners.values().sum::<u64>(), sum);
+                prop_assert_eq!((done.asked.len(), done.by_owner.len()), (done.kept.len(), done.kept.len()));
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Makes connections, and finds out whether a pooler of transactions is in between.
+//!
+//! Behind such a pooler each transaction may be on another connection of the server, and whatever a
+//! session keeps (settings, prepared statements) is left to strangers. So nothing is ever `SET` for
+//! a session. A connection asks for its settings in its first message (`options`), which a server
+//! obeys and which no pooler of transactions can: pgbouncer and others refuse or ignore it. Where
+//! that happens, each transaction brings its settings along, and no statement has a name.
+
+use super::statements;
+use deadpool_postgres::{Connect, ManagerConfig, RecyclingMethod};
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{Client, Config, Error, SimpleQueryMessage, Socket};
+
+use crate::sync::{Ordering, StdAtomicBool};
+
+/// Whether transactions are pooled by somebody in between. Once true, it remains so: what is
+/// right behind a pooler is right without one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pooled(Arc<StdAtomicBool>);
+
+impl Pooled {
+    pub(super) fn new(is_pooled: bool) -> Self {
+        Pooled(Arc::new(StdAtomicBool::new(is_pooled)))
+    }
+
+    // Relaxed: nothing else is published with it.
+    pub(super) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn found(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Returns true for what only somebody can answer whose server does not know a statement of this
+/// session, or knows another one by its name.
+pub(super) fn is_anothers_session(state: &SqlState) -> bool {
+    matches!(*state, SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT)
+}
+
+/// How the pool of this process looks at its connections.
+pub(super) fn recycling() -> ManagerConfig {
+    // Fast: only whether it is closed. Whatever else may be wrong with a connection shows when it is used.
+    ManagerConfig { recycling_method: RecyclingMethod::Fast }
+}
+
+/// A connection, and the task that drives it.
+type Driven = (Client, JoinHandle<()>);
+
+/// What makes connections.
+pub(super) struct Connecting<T> {
+    pub(super) tls: T,
+    /// Settings for a connection's first message.
+    pub(super) options: String,
+    pub(super) pooled: Pooled,
+}
+
+impl<T> Connect for Connecting<T>
+where
+    T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
+    T::Stream: Sync + Send,
+    T::TlsConnect: Sync + Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    fn connect(&self, config: &Config) -> Pin<Box<dyn Future<Output = Result<Driven, Error>> + Send + '_>> {
+        let config = config.clone();
+        Box::pin(async move {
+            if self.pooled.get() {
+                return drive(&config, self.tls.clone()).await;
+            }
+            let mut with_settings = config.clone();
+            let theirs = config.get_options().unwrap_or_default();
+            with_settings.options(format!("{theirs} {}", self.options));
+            match drive(&with_settings, self.tls.clone()).await {
+                Ok(driven) => {
+                    if !has_settings(&driven.0).await? {
+                        self.pooled.found();
+                    }
+                    Ok(driven)
+                }
+                Err(refused) if may_be_for_settings(&refused) => {
+                    let driven = drive(&config, self.tls.clone()).await?;
+                    self.pooled.found();
+                    Ok(driven)
+                }
+                Err(error) => Err(error),
+            }
+        })
+    }
+}
+
+async fn drive<T>(config: &Config, tls: T) -> Result<Driven, Error>
+where
+    T: MakeTlsConnect<Socket>,
+    T::Stream: Send + 'static,
+{
+    let (client, connection) = config.connect(tls).await?;
+    // An error ends the connection, and whoever asks gets to know it.
+    let driver = tokio::spawn(async move { drop(connection.await) });
+    Ok((client, driver))
+}
+
+/// Returns true if the server has obeyed a connection's first message.
+pub(crate) async fn has_settings(client: &Client) -> Result<bool, Error> {
+    let answer = client.simple_query(statements::HAS_SETTINGS).await?;
+    Ok(answer.iter().any(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0) == Some("on"),
+        _ => false,
+    }))
+}
+
+/// Returns true for an answer that no server gives to settings that it has, and that poolers give
+/// to those that they do not know: a violated protocol (pgbouncer), a feature that is not
+/// supported (proxies of clouds), a wrong value or name.
+fn may_be_for_settings(error: &Error) -> bool {
+    let code = error.code().map_or("", SqlState::code);
+    ["08", "0A", "22", "42"].iter().any(|class| code.starts_with(class))
+}

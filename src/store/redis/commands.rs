@@ -1,0 +1,166 @@
+//! Commands as the server reads them (RESP): all of a batch in one piece of memory.
+
+use std::ops::Range;
+
+/// Commands, one after the other, each with the slot of its key.
+#[derive(Debug, Default)]
+pub(super) struct Commands {
+    bytes: Vec<u8>,
+    commands: Vec<Written>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    end: usize,
+    slot: u16,
+}
+
+impl Commands {
+    /// None yet, and room for some.
+    pub(super) fn with_capacity(commands: usize, bytes: usize) -> Self {
+        Commands { bytes: Vec::with_capacity(bytes), commands: Vec::with_capacity(commands) }
+    }
+
+    /// One command, whose words are texts.
+    pub(super) fn of(words: &[&str]) -> Self {
+        let mut commands = Self::default();
+        commands.add(words);
+        commands
+    }
+
+    /// Adds a command whose words are texts, for any node.
+    pub(super) fn add(&mut self, words: &[&str]) {
+        self.begin(words.len());
+        words.iter().for_each(|word| self.text(word));
+        self.end(0);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Begins a command of so many words, which are to follow.
+    pub(super) fn begin(&mut self, words: usize) {
+        self.header(b'*', words as u64);
+    }
+
+    /// Writes what [`begin`](Self::begin) and what follows would: the same words each time.
+    pub(super) fn written(&mut self, bytes: &'static [u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(super) fn word(&mut self, word: &[u8]) {
+        self.header(b'$', word.len() as u64);
+        self.bytes.extend_from_slice(word);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn text(&mut self, word: &str) {
+        self.word(word.as_bytes());
+    }
+
+    /// Writes a word that is made of parts, and where it is.
+    pub(super) fn parts<const N: usize>(&mut self, parts: [&[u8]; N]) -> Range<usize> {
+        self.header(b'$', parts.iter().map(|part| part.len() as u64).sum());
+        let start = self.bytes.len();
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        let written = start..self.bytes.len();
+        self.bytes.extend_from_slice(b"\r\n");
+        written
+    }
+
+    pub(super) fn number(&mut self, number: u64) {
+        let mut digits = [0; DIGITS_MAX];
+        self.word(decimal(number, &mut digits));
+    }
+
+    pub(super) fn signed(&mut self, number: i64) {
+        match number {
+            0.. => self.number(number as u64),
+            _ => {
+                let mut digits = [0; DIGITS_MAX];
+                self.parts([b"-", decimal(number.unsigned_abs(), &mut digits)]);
+            }
+        }
+    }
+
+    /// Ends a command, whose key is in this slot.
+    pub(super) fn end(&mut self, slot: u16) {
+        self.commands.push(Written { end: self.bytes.len(), slot });
+    }
+
+    /// Some of what was written.
+    pub(super) fn part(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    /// The slot of a command's key.
+    pub(super) fn slot(&self, place: usize) -> u16 {
+        self.commands[place].slot
+    }
+
+    /// Adds a command of others.
+    pub(super) fn copy(&mut self, others: &Commands, place: usize) {
+        let start = place.checked_sub(1).map_or(0, |before| others.commands[before].end);
+        self.bytes.extend_from_slice(&others.bytes[start..others.commands[place].end]);
+        self.end(others.commands[place].slot);
+    }
+
+    fn header(&mut self, sort: u8, number: u64) {
+        let mut digits = [0; DIGITS_MAX];
+        let digits = decimal(number, &mut digits);
+        self.bytes.push(sort);
+        self.bytes.extend_from_slice(digits);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+const DIGITS_MAX: usize = 20;
+
+fn decimal(mut number: u64, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
+    let mut start = DIGITS_MAX;
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[start..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_written_as_the_protocol_has_them() {
+        let mut commands = Commands::with_capacity(2, 0);
+        commands.begin(5);
+        commands.text("SET");
+        let key = commands.parts([b"h:", b"", b"\0a"]);
+        assert_eq!(commands.part(key), b"h:\0a");
+        commands.number(u64::MAX);
+        commands.signed(i64::MIN);
+        commands.number(0);
+        commands.end(7);
+        let first = b"*5\r\n$3\r\nSET\r\n$4\r\nh:\0a\r\n$20\r\n18446744073709551615\r\n$20\r\n-9223372036854775808\r\n\
+                      $1\r\n0\r\n";
+        assert_eq!(commands.bytes(), first);
+        commands.add(&["ROLE"]);
+        commands.written(b"*1\r\n$4\r\nPING\r\n");
+        commands.end(9);
+        assert_eq!((commands.len(), commands.slot(0), commands.slot(2)), (3, 7, 9));
+
+        let mut others = Commands::default();
+        for place in [1, 0, 2] {
+            others.copy(&commands, place);
+        }
+        assert_eq!(others.bytes(), [b"*1\r\n$4\r\nROLE\r\n", &first[..], b"*1\r\n$4\r\nPING\r\n"].concat());
+        assert_eq!((others.slot(1), others.slot(2)), (7, 9));
+    }
+}

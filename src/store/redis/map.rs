@@ -1,0 +1,36 @@
+//! Which node owns which slots.
+
+use super::node::Node;
+use std::sync::Arc;
+
+pub(super) struct Map {
+    /// By address.
+    pub(super) nodes: Vec<Arc<Node>>,
+    /// The node of each slot, if it has any. Of a single server: empty.
+    owners: Vec<Option<u16>>,
+}
+
+impl Map {
+    /// A server that has all, if there is one.
+    pub(super) fn of_all(nodes: Vec<Arc<Node>>) -> Self {
+        Map { nodes, owners: Vec::new() }
+    }
+
+    /// Nodes, and which of them owns each slot.
+    pub(super) fn sorted(nodes: Vec<Arc<Node>>, mut owners: Vec<Option<u16>>) -> Self {
+        let mut order: Vec<usize> = (0..nodes.len()).collect();
+        order.sort_by(|a, b| nodes[*a].address().cmp(nodes[*b].address()));
+        let mut places = vec![0; nodes.len()];
+        order.iter().enumerate().for_each(|(place, node)| places[*node] = place as u16);
+        owners.iter_mut().flatten().for_each(|owner| *owner = places[usize::from(*owner)]);
+        Map { nodes: order.into_iter().map(|node| Arc::clone(&nodes[node])).collect(), owners }
+    }
+
+    pub(super) fn owner(&self, slot: u16) -> Option<&Arc<Node>> {
+        let owner = match self.owners.get(usize::from(slot)) {
+            Some(owner) => usize::from((*owner)?),
+            None => 0, // the only one
+        };
+        self.nodes.get(owner)
+    }
+}

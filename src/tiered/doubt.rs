@@ -1,0 +1,249 @@
+//! Marks in doubt: those of which nobody can know yet if their maker was told that the id is fresh.
+//! Pure: time is an argument.
+//!
+//! The store has marked an id, and its answer was lost. The message comes again, to another
+//! instance, which meets the mark. To take it for a duplicate would be to drop a message that nobody
+//! has handled. The maker knows that it was told nothing, and takes the mark back as soon as the
+//! store answers ([`undoing`](super::undoing)). Until that is done at the latest, for a while, others
+//! say of a young mark that is not theirs that the id is in progress, so that its message comes
+//! again.
+
+use crate::random::mix;
+use crate::store::RecordKey;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Bits of an attempt's number by which its engine knows it again.
+const TAG_BITS: u32 = 20;
+const TAG: u64 = (1 << TAG_BITS) - 1;
+
+fn tag(number: u64, key: u64) -> u64 {
+    mix(number ^ key) & TAG
+}
+
+/// A number of 63 bits for an attempt, which [is known again](is_own) by whoever has the key.
+pub(super) fn tagged(random: u64, key: u64) -> u64 {
+    let number = random >> (1 + TAG_BITS);
+    number << TAG_BITS | tag(number, key)
+}
+
+/// Returns true if the number was given under this key. Of others, one in a million is taken for it,
+/// at random: such a mark is believed at once.
+pub(super) fn is_own(attempt: u64, key: u64) -> bool {
+    attempt & TAG == tag(attempt >> TAG_BITS, key)
+}
+
+/// Returns for how much longer a mark is in doubt that was made for `retention` and is one for
+/// `expires_in` more, if it is.
+///
+/// Whoever asks knows the retention as its own. Where another instance has another one, a mark's age
+/// cannot be told, and it is believed if it is to last longer than it could.
+pub(super) fn left(grace: Duration, retention: Duration, expires_in: Duration) -> Option<Duration> {
+    /// By how much a store may count coarsely.
+    const UNIT: Duration = Duration::from_secs(1);
+    if expires_in > retention.saturating_add(UNIT) {
+        return None;
+    }
+    let age = retention.saturating_sub(expires_in);
+    grace.checked_sub(age).filter(|left| !left.is_zero())
+}
+
+/// A mark that is to be taken back.
+#[derive(Clone, Debug)]
+struct Lost {
+    key: RecordKey,
+    /// When it was given up.
+    at: Instant,
+    /// When it has expired by itself.
+    until: Instant,
+    /// When it is to be asked for next.
+    due: Instant,
+    /// Whether the store may have been asked to take it back: then its number is not used again,
+    /// since that may be done late.
+    asked: bool,
+    answered: bool,
+}
+
+/// Marks of which nobody was told that they are fresh, by attempt. Bounded: what does not fit is left
+/// in doubt until its grace is over, and then a duplicate.
+#[derive(Debug, Default)]
+pub(super) struct Doubts {
+    lost: HashMap<u64, Lost>,
+}
+
+impl Doubts {
+    const MAX: usize = 65_536;
+
+    /// How many are to be taken back that the store has not answered about.
+    pub(super) fn open(&self) -> usize {
+        self.lost.values().filter(|lost| !lost.answered).count()
+    }
+
+    /// Takes on a mark whose answer was lost, to be taken back when it is due.
+    pub(super) fn insert(&mut self, attempt: u64, key: RecordKey, now: Instant, due: Instant, retention: Duration) {
+        // (An end that no clock reaches is none.)
+        let until = now.checked_add(retention).unwrap_or_else(|| now + FOR_EVER);
+        if self.lost.len() < Self::MAX || self.lost.contains_key(&attempt) {
+            self.lost.insert(attempt, Lost { key, at: now, until, due, asked: false, answered: false });
+        }
+    }
+
+    /// Returns true if this mark is in doubt.
+    pub(super) fn contains(&self, attempt: u64) -> bool {
+        self.lost.contains_key(&attempt)
+    }
+
+    /// The same process asks for the mark again: it is no longer to be taken back. Returns false if
+    /// that is too late, since the store was asked: then another number must be used.
+    pub(super) fn reclaim(&mut self, attempt: u64) -> bool {
+        match self.lost.get(&attempt) {
+            Some(lost) if lost.asked => false,
+            _ => {
+                self.lost.remove(&attempt);
+                true
+            }
+        }
+    }
+
+    /// The store is being asked to take it back.
+    pub(super) fn asks(&mut self, attempt: u64) {
+        if let Some(lost) = self.lost.get_mut(&attempt) {
+            lost.asked = true;
+        }
+    }
+
+    /// So many of those that are due. The store is asked about them now.
+    pub(super) fn take_due(&mut self, now: Instant, most: usize) -> Vec<(u64, RecordKey)> {
+        let due = self.lost.iter_mut().filter(|(_, lost)| lost.due <= now).take(most);
+        due.map(|(attempt, lost)| {
+            lost.asked = true;
+            (*attempt, lost.key.clone())
+        })
+        .collect()
+    }
+
+    /// It was taken back, and nothing that was given up can mark the id again.
+    pub(super) fn remove(&mut self, attempt: u64) {
+        self.lost.remove(&attempt);
+    }
+
+    /// The store has answered what it was asked at this time. It is over, unless a request that was
+    /// given up may still arrive: then it is asked once more, `settled` after it was given up.
+    pub(super) fn answered(&mut self, attempt: u64, asked_at: Instant, settled: Duration) {
+        if let Some(lost) = self.lost.get_mut(&attempt) {
+            match lost.at + settled {
+                last if asked_at < last => (lost.due, lost.answered) = (last, true),
+                _ => drop(self.lost.remove(&attempt)),
+            }
+        }
+    }
+
+    /// The store has not answered, and is asked again then; or no more, if the mark has expired.
+    pub(super) fn failed(&mut self, attempt: u64, again: Instant) {
+        if let Some(lost) = self.lost.get_mut(&attempt) {
+            lost.due = again;
+            if lost.until <= again {
+                self.lost.remove(&attempt);
+            }
+        }
+    }
+
+    /// When the next one is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.lost.values().map(|lost| lost.due).min()
+    }
+}
+
+const FOR_EVER: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Scope;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn key() -> RecordKey {
+        RecordKey::new(&Scope::default(), "a")
+    }
+
+    #[test]
+    fn an_engine_knows_its_own_numbers_and_hardly_any_other() {
+        let numbers = (0..200_000).map(mix).map(|random| tagged(random, 17));
+        let mut foreign = 0;
+        for number in numbers {
+            assert!(number < 1 << 63 && is_own(number, 17), "{number}");
+            foreign += u32::from(is_own(number, 18));
+        }
+        assert!(foreign <= 5, "{foreign} of 200,000 are taken for another's: one in a million was expected");
+    }
+
+    #[test]
+    fn a_mark_is_in_doubt_until_it_is_as_old_as_the_grace() {
+        let left = |age| left(8 * SECOND, 100 * SECOND, 100 * SECOND - age);
+        assert_eq!(left(Duration::ZERO), Some(8 * SECOND));
+        assert_eq!(left(7 * SECOND), Some(SECOND));
+        assert_eq!(left(8 * SECOND), None);
+        assert_eq!(left(50 * SECOND), None);
+    }
+
+    #[test]
+    fn no_doubt_lasts_longer_than_the_grace_whatever_the_store_says() {
+        for retention in [Duration::ZERO, SECOND, 100 * SECOND, Duration::MAX] {
+            for expires_in in [Duration::ZERO, SECOND, 100 * SECOND, 101 * SECOND, 102 * SECOND, Duration::MAX] {
+                for grace in [Duration::ZERO, SECOND, Duration::MAX] {
+                    let left = left(grace, retention, expires_in);
+                    assert!(left.is_none_or(|left| left <= grace && !left.is_zero()));
+                }
+            }
+        }
+        // A store whose clock was set back, or whose marks are made for longer than this reader's.
+        assert_eq!(left(8 * SECOND, 100 * SECOND, 102 * SECOND), None);
+        assert_eq!(left(8 * SECOND, 100 * SECOND, 101 * SECOND), Some(8 * SECOND), "what a store may round up");
+    }
+
+    #[test]
+    fn a_number_is_used_again_until_the_store_was_asked_to_take_its_mark_back() {
+        let (mut doubts, now) = (Doubts::default(), Instant::now());
+        doubts.insert(1, key(), now, now + SECOND, 100 * SECOND);
+        doubts.insert(2, key(), now, now + SECOND, 100 * SECOND);
+        assert!(doubts.take_due(now, 9).is_empty());
+        assert!(doubts.reclaim(1) && !doubts.contains(1));
+        assert_eq!(doubts.take_due(now + SECOND, 9).len(), 1);
+        assert!(!doubts.reclaim(2) && doubts.contains(2), "it may be taken back at any time");
+        assert!(doubts.reclaim(3), "nobody takes it back");
+        doubts.insert(4, key(), now, now + SECOND, 100 * SECOND);
+        doubts.asks(4);
+        assert!(!doubts.reclaim(4));
+    }
+
+    #[test]
+    fn a_mark_is_taken_back_once_more_when_what_was_given_up_cannot_arrive_any_more() {
+        let (mut doubts, now) = (Doubts::default(), Instant::now());
+        doubts.insert(1, key(), now, now, 100 * SECOND);
+        assert_eq!((doubts.take_due(now, 9).len(), doubts.open()), (1, 1));
+        doubts.answered(1, now, 4 * SECOND);
+        assert_eq!((doubts.next_due(), doubts.open()), (Some(now + 4 * SECOND), 0));
+        assert_eq!(doubts.take_due(now + 4 * SECOND, 9).len(), 1);
+        doubts.answered(1, now + 4 * SECOND, 4 * SECOND);
+        assert_eq!((doubts.contains(1), doubts.next_due()), (false, None));
+    }
+
+    #[test]
+    fn they_are_bounded_in_number_and_in_time() {
+        let (mut doubts, now) = (Doubts::default(), Instant::now());
+        for attempt in 0..Doubts::MAX as u64 + 10 {
+            doubts.insert(attempt, key(), now, now, 100 * SECOND);
+        }
+        assert_eq!(doubts.open(), Doubts::MAX);
+        doubts.insert(0, key(), now, now + SECOND, Duration::MAX);
+        doubts.insert(1, key(), now, now + SECOND, 100 * SECOND);
+        for attempt in [0, 1] {
+            doubts.failed(attempt, now + 99 * SECOND);
+            assert!(doubts.contains(attempt));
+            doubts.failed(attempt, now + 100 * SECOND);
+        }
+        assert!(doubts.contains(0) && !doubts.contains(1), "its mark has expired");
+    }
+}

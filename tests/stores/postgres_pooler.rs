@@ -1,0 +1,86 @@
+//! A pgbouncer of a test's own, in front of a server of a test's own: on a port of the loopback, gone
+//! when the test ends.
+
+use super::server::{Server, UNPRIVILEGED, is_root};
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+pub struct Pooler {
+    dir: PathBuf,
+    port: u16,
+    process: Option<Child>,
+}
+
+impl Pooler {
+    /// A pooler of transactions with so many connections to the server, and with these settings
+    /// besides. None if there is no pgbouncer here, which is said.
+    pub fn start(server: &Server, connections: usize, settings: &[&str]) -> Option<Pooler> {
+        static POOLERS: AtomicU64 = AtomicU64::new(0);
+        let Some(binary) = binary() else {
+            println!("SKIPPED: there is no pgbouncer in PATH or /usr/sbin");
+            return None;
+        };
+        let name = format!("hapax-pgbouncer-{}-{}", std::process::id(), POOLERS.fetch_add(1, Ordering::Relaxed));
+        let dir = std::env::temp_dir().join(name);
+        fs::create_dir_all(&dir).expect("a temporary directory");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let mut pooler = Pooler { dir, port, process: None };
+        let configuration = format!(
+            "[databases]\npostgres = host=127.0.0.1 port={} dbname=postgres user=postgres\n\
+             [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
+             pool_mode = transaction\ndefault_pool_size = {connections}\nmax_client_conn = 200\n{}\n",
+            server.port,
+            settings.join("\n"),
+        );
+        let file = pooler.dir.join("pgbouncer.ini");
+        fs::write(&file, configuration).expect("a configuration");
+        let mut command = match is_root() {
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(UNPRIVILEGED).arg(binary);
+                command
+            }
+            false => Command::new(binary),
+        };
+        let log = fs::File::create(pooler.dir.join("log")).expect("a log");
+        command.arg(&file).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        pooler.process = Some(command.spawn().expect("pgbouncer starts"));
+        pooler.wait();
+        Some(pooler)
+    }
+
+    fn wait(&mut self) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            let ended = self.process.as_mut().and_then(|process| process.try_wait().expect("its state"));
+            let log = || fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+            assert!(ended.is_none() && Instant::now() < end, "pgbouncer does not answer: {}", log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// An address for the driver.
+    pub fn address(&self) -> String {
+        format!("host=127.0.0.1 port={} user=postgres dbname=postgres", self.port)
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn binary() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    dirs.map(|dir| dir.join("pgbouncer")).find(|binary| binary.exists())
+}

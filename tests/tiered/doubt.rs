@@ -1,0 +1,183 @@
+//! Marks of which their maker was never told, met by another instance.
+
+use super::*;
+use hapax::store::{ErrorKind, InMemoryStore, Mark, Marked, RecordKey, Scope, Store as _};
+use hapax::testing::store::{Fault, FaultyStore};
+use hapax::{Outcome, Verdict};
+
+/// Longer than it takes to notice a lost answer and to take its mark back.
+const GRACE: Duration = Duration::from_secs(8);
+
+impl World {
+    /// An instance that asks each question once.
+    fn instance(&self) -> TieredBuilder<Store> {
+        self.engine().in_doubt(GRACE).retries(0)
+    }
+}
+
+async fn lost(world: &World, engine: &Engine, id: &str) {
+    world.store.next(Fault::LosesAnswer(ErrorKind::Timeout));
+    assert_eq!(engine.check(id).await.unwrap_err().kind(), ErrorKind::Timeout);
+}
+
+async fn outcome(engine: &Engine, id: &str) -> Outcome {
+    engine.check(id).await.unwrap().outcome()
+}
+
+/// Lets time pass for the store, and for the engines' tasks.
+async fn pass(world: &World, time: Duration) {
+    world.clock.advance(time);
+    tokio::time::sleep(time).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_whose_answer_was_lost_is_not_anothers_duplicate() {
+    let world = World::new();
+    let (here, there) = (world.instance().build().await.unwrap(), world.instance().build().await.unwrap());
+    lost(&world, &here, "a").await;
+    // Nobody was told that it is fresh, so the broker gives it to another instance.
+    assert_eq!(outcome(&there, "a").await, Outcome::InProgress);
+    let batch: Vec<Verdict> = there.check_batch(["a", "b"]).await.into_iter().map(|it| it.unwrap()).collect();
+    assert_eq!(batch.iter().map(|it| it.outcome()).collect::<Vec<_>>(), [Outcome::InProgress, Outcome::Fresh]);
+    // The one that was told nothing takes its mark back.
+    pass(&world, Duration::from_secs(1)).await;
+    assert_eq!(outcome(&there, "a").await, Outcome::Fresh);
+    assert_eq!(outcome(&here, "a").await, Outcome::InProgress, "it is young, and another one's");
+    pass(&world, GRACE).await;
+    assert_eq!(outcome(&here, "a").await, Outcome::Duplicate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_doubt_the_message_is_lost() {
+    let world = World::new();
+    let believes = || world.instance().in_doubt(Duration::ZERO);
+    let (here, there) = (believes().build().await.unwrap(), believes().build().await.unwrap());
+    lost(&world, &here, "a").await;
+    assert_eq!(outcome(&there, "a").await, Outcome::Duplicate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_again_in_the_same_process_is_told_that_it_is_fresh() {
+    let world = World::new();
+    let (here, there) = (world.instance().build().await.unwrap(), world.instance().build().await.unwrap());
+    lost(&world, &here, "at once").await;
+    assert_eq!(outcome(&here, "at once").await, Outcome::Fresh);
+    lost(&world, &here, "later").await;
+    pass(&world, Duration::from_secs(1)).await;
+    assert_eq!(outcome(&here, "later").await, Outcome::Fresh);
+    // What is its own is not taken back any more.
+    pass(&world, GRACE).await;
+    for id in ["at once", "later"] {
+        assert_eq!(outcome(&there, id).await, Outcome::Duplicate, "{id}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_that_may_be_taken_back_at_any_time_is_nobodys() {
+    let world = World::new();
+    let here = world.instance().circuit_breaker(1_000, GRACE).build().await.unwrap();
+    lost(&world, &here, "a").await;
+    // It is asked to be taken back, and nobody knows when that will be done.
+    world.store.always(Fault::Fails(ErrorKind::Unavailable));
+    pass(&world, Duration::from_millis(500)).await;
+    world.store.always(Fault::None);
+    // Under its old number it would be told that it is fresh, and then its mark would go.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let verdict = outcome(&here, "a").await;
+    assert!(matches!(verdict, Outcome::Fresh | Outcome::InProgress), "{verdict:?}");
+    pass(&world, Duration::from_secs(2)).await;
+    let again = outcome(&here, "a").await;
+    assert_eq!([verdict, again].iter().filter(|it| **it == Outcome::Fresh).count(), 1, "{verdict:?}, {again:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_back_ends_nothing_else() {
+    let world = World::new();
+    let (here, there) = (world.instance().build().await.unwrap(), world.instance().build().await.unwrap());
+    // The mark was not made, and somebody else is first.
+    world.store.next(Fault::Fails(ErrorKind::Timeout));
+    assert!(here.check("marked").await.is_err());
+    assert_eq!(outcome(&there, "marked").await, Outcome::Fresh);
+    world.store.next(Fault::Fails(ErrorKind::Timeout));
+    assert!(here.check("claimed").await.is_err());
+    let claim = there.claim("claimed").await.unwrap().claimed().unwrap();
+    pass(&world, GRACE).await;
+    assert_eq!(outcome(&here, "marked").await, Outcome::Duplicate);
+    claim.complete().await.expect("it is held");
+    assert_eq!(outcome(&here, "claimed").await, Outcome::Duplicate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_store_does_late_is_taken_back_once_more() {
+    let world = World::new();
+    let (here, there) = (world.instance().build().await.unwrap(), world.instance().build().await.unwrap());
+    // A server that stands still: it has the mark, and does it when it goes on.
+    world.store.next(Fault::Fails(ErrorKind::Timeout));
+    assert!(here.check("a").await.is_err());
+    pass(&world, Duration::from_millis(500)).await;
+    let calls = world.store.calls();
+    assert!(calls >= 4, "it was asked to take the mark back: {calls} calls");
+    let key = RecordKey::new(&Scope::default(), "a");
+    // (Under a number that the engine has not given: what matters is that it asks again.)
+    let late = Mark { key, attempt: 1, retention: RETENTION };
+    assert_eq!(world.store.inner().mark(&[late]).await.unwrap()[0].as_ref().unwrap(), &Marked::Fresh);
+    pass(&world, Duration::from_secs(2)).await;
+    assert!(world.store.calls() > calls, "it is asked once more");
+    assert_eq!(outcome(&there, "a").await, Outcome::InProgress, "another attempt's mark stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_ends_takes_its_marks_back_first() {
+    let world = World::new();
+    let (here, there) = (world.instance().build().await.unwrap(), world.instance().build().await.unwrap());
+    lost(&world, &here, "a").await;
+    here.shutdown(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(outcome(&there, "a").await, Outcome::Fresh);
+    lost(&world, &there, "b").await;
+    world.store.always(Fault::Fails(ErrorKind::Unavailable));
+    let error = there.shutdown(Duration::from_secs(5)).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Timeout && error.to_string().contains("1 marks"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_is_gone_leaves_no_mark_behind_though_the_store_is_away() {
+    let world = World::new();
+    let (here, there) = (world.instance().build().await.unwrap(), world.instance().build().await.unwrap());
+    world.store.next(Fault::AnswersLate(Duration::from_millis(100)));
+    let patience = Duration::from_millis(50);
+    assert!(tokio::time::timeout(patience, here.check("a")).await.is_err());
+    world.store.always(Fault::Fails(ErrorKind::Unavailable));
+    pass(&world, Duration::from_secs(1)).await;
+    world.store.always(Fault::None);
+    assert_eq!(outcome(&there, "a").await, Outcome::InProgress);
+    pass(&world, Duration::from_secs(3)).await;
+    assert_eq!(outcome(&there, "a").await, Outcome::Fresh);
+}
+
+#[tokio::test]
+async fn a_store_whose_answers_cannot_be_lost_is_believed() {
+    let store = Arc::new(InMemoryStore::new());
+    let (here, there) = (TieredDedup::builder(Arc::clone(&store)), TieredDedup::builder(store));
+    let (here, there) = (here.build().await.unwrap(), there.build().await.unwrap());
+    assert!(here.check("a").await.unwrap().is_fresh());
+    assert!(there.check("a").await.unwrap().is_duplicate());
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_believe_a_mark_after_eight_seconds_by_default() {
+    let world = World::new();
+    let store = Arc::clone(&world.store);
+    let engine = || TieredDedup::builder(Arc::clone(&store)).retention(RETENTION).window(WINDOW).expiry(None);
+    let (here, there) = (engine().build().await.unwrap(), engine().build().await.unwrap());
+    assert_eq!(outcome(&here, "a").await, Outcome::Fresh);
+    assert_eq!(outcome(&here, "a").await, Outcome::Duplicate, "its own");
+    assert_eq!(outcome(&there, "a").await, Outcome::InProgress);
+    pass(&world, Duration::from_millis(7_999)).await;
+    assert_eq!(outcome(&there, "a").await, Outcome::InProgress);
+    pass(&world, Duration::from_millis(1)).await;
+    assert_eq!(outcome(&there, "a").await, Outcome::Duplicate);
+    // Completions are no marks, and believed at once.
+    here.claim("b").await.unwrap().claimed().unwrap().complete().await.unwrap();
+    assert_eq!(outcome(&there, "b").await, Outcome::Duplicate);
+    let _: &FaultyStore<InMemoryStore> = &store;
+}
