@@ -3,7 +3,7 @@
 
 use crate::broker::now;
 use crate::consumer::Skewed;
-use crate::effects::judge_effects;
+use crate::effects::{Run, judge_effects};
 use crate::judge::Violations;
 use crate::queue::{Inlet, Message, Queue, Received};
 use crate::random::Random;
@@ -26,7 +26,7 @@ const HANDLER_TIMEOUT: Duration = Duration::from_millis(3_500);
 const EPOCH: Duration = Duration::from_secs(1_000_000);
 const TICK: Duration = Duration::from_millis(10);
 /// By this time everything is done.
-const END: Duration = Duration::from_secs(40);
+const END: Duration = Duration::from_secs(60);
 
 /// What a seed stands for.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub struct Backlog {
     /// Whether the queue is told that a message is worked on.
     heartbeat: Option<Duration>,
     max_in_flight: usize,
+    /// Where the queue is told, a consumer may keep so many from others.
+    max_unacknowledged: usize,
     faults: Vec<(Duration, Fault)>,
 }
 
@@ -58,7 +60,7 @@ enum Fault {
 pub struct Ended {
     pub violations: Violations,
     pub effects: usize,
-    pub runs: usize,
+    pub runs: Vec<Run>,
     pub trace: u64,
 }
 
@@ -78,7 +80,8 @@ impl Backlog {
         let visibility = random.millis(200, 2_000);
         let (max_in_flight, faults) = (random.within(2, 8) as usize, faults(&mut random, clients));
         let heartbeat = random.percent(50).then_some(visibility / 3);
-        Backlog { heartbeat, seed, clients, starts, messages, visibility, max_in_flight, faults }
+        let max_unacknowledged = max_in_flight * random.within(1, 8) as usize;
+        Backlog { heartbeat, max_unacknowledged, seed, clients, starts, messages, visibility, max_in_flight, faults }
     }
 }
 
@@ -125,6 +128,7 @@ async fn live(backlog: Arc<Backlog>, queue: Arc<Queue>, client: usize) -> turmoi
     };
     let consumer = Consumer::builder(engine, |received: &Received| Some(received.message.id.clone()))
         .max_in_flight(backlog.max_in_flight)
+        .max_unacknowledged(backlog.max_unacknowledged)
         .max_attempts(MAX_ATTEMPTS)
         .handler_timeout(HANDLER_TIMEOUT)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
@@ -176,7 +180,7 @@ pub fn run(backlog: Backlog) -> Ended {
     let mut trace = DefaultHasher::new();
     format!("{runs:?} {put_aside:?}").hash(&mut trace);
     let effects = runs.iter().filter(|run| run.done.is_some()).count();
-    Ended { violations, effects, runs: runs.len(), trace: trace.finish() }
+    Ended { violations, effects, runs, trace: trace.finish() }
 }
 
 /// Lets everything happen. Says so if it comes to no end; and who died when.

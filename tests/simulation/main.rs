@@ -114,11 +114,12 @@ fn a_backlog_is_worked_off_once() {
         let ended = backlog::run(Backlog::new(seed));
         if !ended.violations.is_empty() {
             if number("HAPAX_SIM_GO_ON", 0) == 0 {
+                ended.runs.iter().for_each(|run| println!("{run:?}"));
                 println!("{:?}", Backlog::new(seed));
             }
             return Err(ended.violations.join("; "));
         }
-        runs.fetch_add(ended.runs as u64, Ordering::Relaxed);
+        runs.fetch_add(ended.runs.len() as u64, Ordering::Relaxed);
         effects.fetch_add(ended.effects as u64, Ordering::Relaxed);
         Ok(())
     });
