@@ -1,9 +1,9 @@
 //! A server whose charges are made once, however often a client retries: an axum server with idempotency keys in 64 MiB of memory.
 //!
-//! `cargo run --example http_server --features http,moka` asks itself. With an address behind it, it serves:
+//! `cargo run --example http_server --features budget,http` asks itself. With an address behind it, it serves:
 //!
 //! ```sh
-//! cargo run --example http_server --features http,moka -- 127.0.0.1:3000
+//! cargo run --example http_server --features budget,http -- 127.0.0.1:3000
 //! ask() { curl -i localhost:3000/charges -H "authorization: Bearer $1" -H 'idempotency-key: "k-1"' -d "$2"; }
 //! ask alice-s3cret amount=10
 //! ask alice-s3cret amount=10 # the same charge
@@ -17,8 +17,7 @@
 //! each time would have a new quota each time.
 //!
 //! Several servers: put a store that they share, Redis or PostgreSQL, where this one has its
-//! budget. So, too, for tenants that do not trust each other: one that completes enough has others'
-//! keys evicted.
+//! budget. One tenant that fills the budget has only its own keys evicted.
 
 use axum::Router;
 use axum::body::Body;
@@ -29,7 +28,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use hapax::TieredDedup;
 use hapax::http::{IdempotencyKey, IdempotencyLayer};
-use hapax::store::MokaStore;
+use hapax::store::BudgetStore;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::error::Error;
@@ -75,7 +74,7 @@ async fn charge(request: Request) -> Response {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let dedup = TieredDedup::builder(MokaStore::new(64 << 20)?)
+    let dedup = TieredDedup::builder(BudgetStore::new(64 << 20)?)
         .scope("charges")
         .retention(Duration::from_secs(24 * 3600))
         .build()

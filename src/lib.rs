@@ -137,7 +137,7 @@ mod digest;
 mod key;
 mod random;
 
-#[cfg(any(feature = "postgres", feature = "stream"))]
+#[cfg(feature = "store")]
 mod back_off;
 #[cfg(any(feature = "bench", feature = "http", feature = "postgres", feature = "stream"))]
 mod unwind;
@@ -269,7 +269,7 @@ pub use window::{TableStats, Window, WindowStats};
     feature = "fjall",
     feature = "http",
     feature = "journal",
-    feature = "moka",
+    feature = "budget",
     feature = "postgres",
     feature = "redis",
     feature = "stream"

@@ -28,7 +28,8 @@ impl<S: Store> Shared<S> {
         Refusal::new(problem, full.to_string()).retry_after(self.options.retry_after)
     }
 
-    /// What clients are told says no more than the kind: addresses and names of servers are not for them.
+    /// What clients are told says no more than the kind: addresses and names of servers are not for
+    /// them.
     pub(super) fn store_refusal(&self, error: &StoreError) -> Refusal {
         let detail = format!("the store of keys: {}", error.kind());
         match error.kind().is_transient() {

@@ -47,8 +47,8 @@ impl<S: Store> LayerBuilder<S, Unscoped> {
         LayerBuilder { dedup, scope: None, options: Options::default() }
     }
 
-    /// Whose a key is: the tenant, the user, the API key's owner. The same key of two of them is
-    /// two keys. `None` refuses the request ([`Problem::ScopeMissing`]).
+    /// Sets whose a key is: the tenant's, the user's, the API key's owner's. The same key of two of
+    /// them is two keys. `None` refuses the request ([`Problem::ScopeMissing`]).
     ///
     /// It must be what the server has verified, say an extension that an authentication outside of
     /// this layer has set, not what a client merely says: who chooses another's scope is given
@@ -57,9 +57,9 @@ impl<S: Store> LayerBuilder<S, Unscoped> {
         LayerBuilder { dedup: self.dedup, scope: Some(Scoped(Some(Arc::new(scope)))), options: self.options }
     }
 
-    /// All who ask share their keys: whoever knows one, and the request that it was used for, is
-    /// given its response. They share their quotas, too: one of them can have the rest refused. For
-    /// a server with one client.
+    /// Has all who ask share their keys: whoever knows one, and the request that it was used for,
+    /// is given its response. They share their quotas, too: one of them can have the rest refused.
+    /// For a server with one client.
     pub fn global_scope(self) -> LayerBuilder<S, Scoped> {
         LayerBuilder { dedup: self.dedup, scope: Some(Scoped(None)), options: self.options }
     }
@@ -71,7 +71,7 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self
     }
 
-    /// The header of keys. Default: `Idempotency-Key`.
+    /// Sets the header of keys. Default: `Idempotency-Key`.
     pub fn header(self, header: HeaderName) -> Self {
         self.with(|it| it.header = header)
     }
@@ -83,26 +83,26 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.methods = methods.into())
     }
 
-    /// What happens to a request without a key. Default: it is refused.
+    /// Sets what happens to a request without a key. Default: it is refused.
     pub fn on_missing(self, on_missing: OnMissing) -> Self {
         self.with(|it| it.on_missing = on_missing)
     }
 
-    /// The identity of a request besides its key. Default:
+    /// Sets the identity of a request besides its key. Default:
     /// [`fingerprint::exact`](super::fingerprint::exact).
     pub fn fingerprint(self, fingerprint: impl Fn(&Parts, &[u8]) -> Fingerprint + Send + Sync + 'static) -> Self {
         self.with(|it| it.fingerprint = Arc::new(fingerprint))
     }
 
-    /// The responses that are stored, by their status; after others the key is free again. Default:
-    /// [`stores_status`](super::stores_status).
+    /// Sets the responses that are stored, by their status; after others the key is free again.
+    /// Default: [`stores_status`](super::stores_status).
     pub fn stores_status(self, stores: impl Fn(StatusCode) -> bool + Send + Sync + 'static) -> Self {
         self.with(|it| it.stores = Arc::new(stores))
     }
 
     /// Sets the statuses after which nothing is remembered unless the handler has said that it has
-    /// [begun](super::IdempotencyKey::begin): those by which routers and extractors refuse a request
-    /// before it is handled. The client may mend its request, and keep its key. Default:
+    /// [begun](super::IdempotencyKey::begin): those by which routers and extractors refuse a
+    /// request before it is handled. The client may mend its request, and keep its key. Default:
     /// [`refuses_status`](super::refuses_status); `|_| false` remembers all that
     /// [`stores_status`](LayerBuilder::stores_status) lets.
     pub fn refuses_status(self, refuses: impl Fn(StatusCode) -> bool + Send + Sync + 'static) -> Self {
@@ -110,8 +110,8 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
     }
 
     /// Sets how long a response is replayed, by its request: a route, a method. `None`, and the
-    /// default: for the engine's retention. It is asked when the key is claimed. Not for longer than
-    /// that with an exclusive engine, nor none at all: both are [`Problem::StoreFailed`].
+    /// default: for the engine's retention. It is asked when the key is claimed. Not for longer
+    /// than that with an exclusive engine, nor none at all: both are [`Problem::StoreFailed`].
     ///
     /// ```
     /// # use hapax::{TieredDedup, http::IdempotencyLayer, store::InMemoryStore};
@@ -127,17 +127,19 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
     }
 
     /// Sets how long a key whose retention is over is remembered as expired:
-    /// [`Problem::KeyExpired`] (410), and the handler is not run again. After that, and by default at
-    /// once, the key is a new one. The store keeps the record, with its response, for so much
+    /// [`Problem::KeyExpired`] (410), and the handler is not run again. After that, and by default
+    /// at once, the key is a new one. The store keeps the record, with its response, for so much
     /// longer: a key costs as much as if its retention were longer by that.
     pub fn gone_for(self, time: Duration) -> Self {
         self.with(|it| it.gone_for = time)
     }
 
-    /// Sets how long a response waits for the store to have recorded it. Then it goes out all the
-    /// same, and recording goes on, for as long as the lease lasts
-    /// ([`HttpStats::answered_early`](super::HttpStats::answered_early)). A retry that comes in
-    /// between is told 409. Default: a second.
+    /// Sets how long a response waits for the store to have recorded it, or released its key. Then
+    /// it goes out all the same, and recording goes on, for as long as a lease is
+    /// ([`HttpStats::answered_early`](super::HttpStats::answered_early)); until it is done, the
+    /// request is in flight, and what is to be recorded counts for
+    /// [`max_buffered_bytes`](LayerBuilder::max_buffered_bytes). A retry that comes in between is
+    /// told 409. Default: a second.
     pub fn answer_within(self, time: Duration) -> Self {
         self.with(|it| it.answer_within = time)
     }
@@ -151,7 +153,7 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.keeps_header = Arc::new(keeps))
     }
 
-    /// The largest body of a request that is read; a larger one is refused. Default: 1 MiB.
+    /// Sets the largest body of a request that is read; a larger one is refused. Default: 1 MiB.
     pub fn max_request_bytes(self, bytes: usize) -> Self {
         self.with(|it| it.max_request_bytes = bytes)
     }
@@ -170,20 +172,22 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.body_timeout = timeout)
     }
 
-    /// How long a handler and the body of its response may take. It goes on when its client is gone, so this is what ends one that hangs.
-    /// Default: 10 minutes.
+    /// Sets how long a handler and the body of its response may take. It goes on when its client is
+    /// gone, so this is what ends one that hangs. Default: 10 minutes.
     pub fn handler_timeout(self, timeout: Duration) -> Self {
         self.with(|it| it.handler_timeout = timeout)
     }
 
-    /// For how long a key is its request's after a sign of life: every third of it, while the handler runs, the lease is renewed. How long retries are put off if this
-    /// process dies. Default: 30 seconds.
+    /// Sets for how long a key is its request's after a sign of life: every third of it, while the
+    /// handler runs, the lease is renewed. How long retries are put off if this process dies.
+    /// Default: 30 seconds.
     pub fn lease(self, lease: Duration) -> Self {
         self.with(|it| it.lease = lease)
     }
 
-    /// How long a request waits for one with the same key that is in progress, before it is told so: it asks the store after 5 ms, twice that, and so on up to a
-    /// quarter of a second, which is by how much it may be late. Default: not at all.
+    /// Sets how long a request waits for one with the same key that is in progress, before it is
+    /// told so: it asks the store after 5 ms, twice that, and so on up to a quarter of a second,
+    /// which is by how much it may be late. Default: not at all.
     pub fn wait(self, patience: Duration) -> Self {
         self.with(|it| it.wait = patience)
     }
@@ -241,9 +245,9 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
 
     /// Sets how many keys one scope may have kept within the engine's retention; a new key beyond
     /// that is refused ([`Problem::QuotaExceeded`]), until some are over. Retries of those that are
-    /// kept are answered. Counted by this instance, from its start, whatever the retention of a key:
-    /// of several instances, and after a restart, a scope may keep so many in each. A scope takes
-    /// 420 bytes for it while it has any. Default: no limit.
+    /// kept are answered. Counted by this instance, from its start, whatever the retention of a
+    /// key: of several instances, and after a restart, a scope may keep so many in each. A scope
+    /// takes 420 bytes for it while it has any. Default: no limit.
     pub fn max_kept_keys_per_scope(self, keys: u64) -> Self {
         self.with(|it| it.max_kept_keys_per_scope = Some(keys))
     }

@@ -58,7 +58,8 @@ impl IdempotencyKey {
         self.token
     }
 
-    /// Whether the store has said that nobody else runs: not if it was down, and the engine is to admit then.
+    /// Whether the store has said that nobody else runs: not if it was down, and the engine is to
+    /// admit then.
     pub fn is_verified(&self) -> bool {
         self.is_verified
     }
@@ -82,7 +83,8 @@ impl IdempotencyKey {
         self.begun.0.store(true, Ordering::Relaxed);
     }
 
-    /// A key for one outgoing call of the handler: the same at every run, another one for another namespace (this service, say), step, key or scope.
+    /// A key for one outgoing call of the handler: the same at every run, another one for another
+    /// namespace (this service, say), step, key or scope.
     pub fn step(&self, namespace: &str, step: &str) -> super::OutgoingKey {
         let mut builder = KeyBuilder::new(namespace);
         match &self.scope {
@@ -104,8 +106,8 @@ impl IdempotencyKey {
 /// # }
 /// ```
 ///
-/// Of a scope it is an id [of a group](crate::store::StoredId::of_group), the scope; of all together
-/// ([`global_scope`](super::LayerBuilder::global_scope)) a [`Key`] of null and the key.
+/// Of a scope it is an id [of a group](crate::store::StoredId::of_group), the scope; of all
+/// together ([`global_scope`](super::LayerBuilder::global_scope)) a [`Key`] of null and the key.
 pub fn id_of(scope: Option<&str>, key: &str) -> Vec<u8> {
     match scope {
         Some(scope) => StoredId::of_group(scope.as_bytes(), key.as_bytes()).as_bytes().to_vec(),
@@ -165,7 +167,8 @@ pub(super) fn parse<'h>(mut fields: impl Iterator<Item = &'h [u8]>) -> Result<St
     }
 }
 
-/// What is before the closing quotation mark, which must be the end: a list, or parameters, of which none are defined, could mean anything.
+/// What is before the closing quotation mark, which must be the end: a list, or parameters, of
+/// which none are defined, could mean anything.
 fn unquote(quoted: &str) -> Result<String, KeyError> {
     let (mut key, mut rest) = (String::new(), quoted.chars());
     loop {
@@ -181,7 +184,8 @@ fn unquote(quoted: &str) -> Result<String, KeyError> {
     }
 }
 
-/// More than a structured field's token, which no UUID that begins with a digit is; but nothing that could be a list, parameters or half a string.
+/// More than a structured field's token, which no UUID that begins with a digit is; but nothing
+/// that could be a list, parameters or half a string.
 fn bare(text: &str) -> Result<&str, KeyError> {
     match text.chars().find(|c| matches!(c, ' ' | '"' | ',' | ';' | '\\')) {
         Some(wrong) => Err(KeyError::Character(wrong)),

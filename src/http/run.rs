@@ -166,13 +166,13 @@ where
             shared.record(claim, &kept, (room, tab)).await;
             Ok(Ok(response.map(|body| body.holding(bytes))))
         }
-        Ended::Released(response) => shared.released(claim, Ok(Ok(response))).await,
-        Ended::Error(error) => shared.released(claim, Ok(Err(error))).await,
-        Ended::Panic(panic) => shared.released(claim, Err(panic)).await,
+        Ended::Released(response) => shared.released(claim, room, Ok(Ok(response))).await,
+        Ended::Error(error) => shared.released(claim, room, Ok(Err(error))).await,
+        Ended::Panic(panic) => shared.released(claim, room, Err(panic)).await,
         Ended::Late => {
             let late = format!("not done within {:?}", shared.options.handler_timeout);
             let response = shared.refuse(Refusal::new(Problem::HandlerTimeout, late));
-            shared.released(claim, Ok(Ok(response))).await
+            shared.released(claim, room, Ok(Ok(response))).await
         }
     }
 }
@@ -197,20 +197,40 @@ impl<S: Store> Shared<S> {
         Handle::try_current().unwrap_or_else(|_| self.runtime.clone())
     }
 
-    /// Records what was done. If the store does not answer, that goes on without whoever waits.
+    /// Records what was done.
     async fn record(self: &Arc<Self>, claim: TieredClaim<S>, kept: &Kept, (room, tab): (Permit, Option<Tab>)) {
         let (shared, record) = (Arc::clone(self), record::encode(kept));
         if let Some(tab) = tab {
             tab.keep(record.len());
         }
-        let mut recording = Box::pin(async move {
+        let (bytes, len) = (room.bytes(), record.len());
+        self.settle((bytes, len), async move {
             shared.completed(claim.complete_with(record).await);
             drop(room);
-        });
-        if tokio::time::timeout(self.options.answer_within, &mut recording).await.is_err() {
-            self.counters.answered_early.count();
-            self.runtime().spawn(recording);
+        })
+        .await;
+    }
+
+    /// Ends a claim. If the store does not answer, that goes on without whoever waits, and with so
+    /// many bytes that it needs.
+    async fn settle(
+        self: &Arc<Self>,
+        (mut bytes, len): (Permit, usize),
+        ending: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let mut ending = Box::pin(ending);
+        if tokio::time::timeout(self.options.answer_within, &mut ending).await.is_ok() {
+            return;
         }
+        self.counters.answered_early.count();
+        bytes.grow_anyway(len);
+        let ending = async move {
+            ending.await;
+            drop(bytes);
+        };
+        #[cfg(feature = "tracing")]
+        let ending = tracing::Instrument::in_current_span(ending);
+        self.runtime().spawn(ending);
     }
 
     /// The client gets the response either way: what was done is done, and a client that is told
@@ -227,10 +247,14 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    async fn released<T>(&self, claim: TieredClaim<S>, outcome: T) -> T {
+    async fn released<T>(self: &Arc<Self>, claim: TieredClaim<S>, room: Permit, outcome: T) -> T {
         self.counters.released.count();
-        // If that fails, the lease ends it.
-        let _ = claim.release().await;
+        self.settle((room.bytes(), 0), async move {
+            // If that fails, the lease ends it.
+            let _ = claim.release().await;
+            drop(room);
+        })
+        .await;
         outcome
     }
 }

@@ -10,6 +10,7 @@ use super::run::{self, Handles, Run, Sent};
 use super::tab::Tab;
 use super::telling::Refusal;
 use super::usual::Sort;
+use crate::back_off::jittered;
 use crate::store::{Fingerprint, Store};
 use crate::{Done, Tier, TieredAttempt, TieredClaim, TieredClaimOptions};
 use bytes::Bytes;
@@ -298,7 +299,8 @@ impl<S: Store> Shared<S> {
                 return Err(Refusal::new(Problem::InProgress, detail).retry_after(takes.min(lease_left)));
             }
             // At least a millisecond: a lease that is over in the store's time may not be in ours.
-            let until = now + pause.min(lease_left.max(Duration::from_millis(1)));
+            let wait = jittered(pause, self.dedup.random()).min(lease_left.max(pause / 4));
+            let until = now + wait.max(Duration::from_millis(1));
             tokio::time::sleep_until(deadline.min(until)).await;
             pause = (2 * pause).min(MAX_PAUSE);
         }

@@ -18,16 +18,19 @@ use crate::sync::{Ordering, StdAtomicU64};
 pub struct HttpStats {
     /// Handled, and recorded as done.
     pub executed: u64,
-    /// Handled, and not to be recorded: a status that is not stored, an error, a panic, a time-out. The key was released.
+    /// Handled, and not to be recorded: a status that is not stored, an error, a panic, a time-out.
+    /// The key was released.
     pub released: u64,
-    /// Of those released: refused where nothing had begun ([`refuses_status`](super::refuses_status)).
+    /// Of those released: refused where nothing had begun
+    /// ([`refuses_status`](super::refuses_status)).
     pub not_begun: u64,
-    /// Handled, and answered before the store had recorded that, since it took longer than
-    /// [`answer_within`](super::LayerBuilder::answer_within).
+    /// Handled, and answered before the store had recorded or released that, since it took longer
+    /// than [`answer_within`](super::LayerBuilder::answer_within).
     pub answered_early: u64,
     /// Answered that the key has expired ([`Problem::KeyExpired`](super::Problem::KeyExpired)).
     pub expired: u64,
-    /// Handled, but the store did not record that, or the lease was lost: a retry may be handled again. Worth an alarm.
+    /// Handled, but the store did not record that, or the lease was lost: a retry may be handled
+    /// again. Worth an alarm.
     pub unrecorded: u64,
     /// Handled and recorded as done, but the response was too large to be kept.
     pub not_kept: u64,

@@ -1,4 +1,5 @@
-//! How problems are told: `application/problem+json` (RFC 9457), unless an application says otherwise.
+//! How problems are told: `application/problem+json` (RFC 9457), unless an application says
+//! otherwise.
 
 use super::body::Body;
 use super::problem::Problem;

@@ -8,6 +8,8 @@ use super::queue::{self, BEHIND, Claimed, Fate, Outcome, Portion};
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
 use super::{Failure, Message, trial};
+use crate::back_off::jittered;
+use crate::random;
 use crate::store::postgres::options::within;
 use crate::store::{PostgresOptions, StoreError};
 use futures_util::FutureExt as _;
@@ -216,7 +218,7 @@ impl Relay {
                 () = &mut stop, if !*stopping => *stopping = true,
                 Some(ended) = under_way.runs.join_next() => under_way.ended(ended.unwrap_or_default()),
                 () = connection.woken.notified() => {}
-                () = tokio::time::sleep(self.poll) => {}
+                () = tokio::time::sleep(jittered(self.poll, random::any())) => {}
             }
         }
     }

@@ -65,7 +65,8 @@ impl Retry {
 
     /// How long to wait after that many failures, at most.
     pub fn delay(&self, failures: u32) -> Duration {
-        self.back_off.after(failures)
+        // The server takes a random part of it.
+        self.back_off.longest(failures)
     }
 
     /// Whether that many attempts were all.

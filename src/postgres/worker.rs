@@ -8,6 +8,8 @@ use super::queue::{self, BEHIND, Claimed, Fate, Outcome, Portion};
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
 use super::{Failure, Message, statements, trial};
+use crate::back_off::jittered;
+use crate::random;
 use crate::store::postgres::options::within;
 use crate::store::{PostgresOptions, StoreError};
 use futures_util::FutureExt as _;
@@ -202,7 +204,7 @@ impl Worker {
                 biased;
                 () = &mut stop => return Ok(()),
                 () = connection.woken.notified() => {}
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(jittered(pause, random::any())) => {}
             }
         }
     }

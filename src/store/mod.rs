@@ -6,8 +6,8 @@
 //! |---|---|---|
 //! | [`InMemoryStore`] | `store` | tests, and several engines in one process |
 #![cfg_attr(
-    feature = "moka",
-    doc = "| [`MokaStore`] | `moka` | one process, a budget of bytes, and nothing that has to survive it |"
+    feature = "budget",
+    doc = "| [`BudgetStore`] | `budget` | one process, a budget of bytes, and nothing that has to survive it |"
 )]
 #![cfg_attr(
     feature = "redis",
@@ -41,7 +41,7 @@ mod in_memory;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(crate) mod fuzzing;
 
-#[cfg(feature = "moka")]
+#[cfg(feature = "budget")]
 mod budgeted;
 
 #[cfg(any(feature = "fjall", feature = "sqlite", fuzzing, miri))]
@@ -67,8 +67,8 @@ pub use committer::Durability;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteStore, SqliteTable};
 
-#[cfg(feature = "moka")]
-pub use budgeted::MokaStore;
+#[cfg(feature = "budget")]
+pub use budgeted::BudgetStore;
 pub use contract::{MAX_NODES, Store};
 pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;

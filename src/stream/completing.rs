@@ -101,7 +101,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             Ok(()) => self.done(ticket),
             Err(ClaimError::LostLease(_)) => {
                 self.count(Event::Lost, 1);
-                self.again(ticket, self.consumer.options.back_off.first);
+                self.again(ticket, self.back_off(1));
             }
             Err(ClaimError::Store(error)) if !is_verified && error.kind().is_transient() => {
                 self.count(Event::Unrecorded, 1);

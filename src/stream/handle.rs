@@ -5,6 +5,7 @@ use super::delivery::{Delivery, Handler};
 use super::stats::{Counts, Event};
 use super::tally::{Counting, Tally};
 use crate::back_off::BackOff;
+use crate::random;
 use crate::store::{Store, StoreError};
 use crate::tiered::Note;
 use crate::{TieredClaim, Token, unwind};
@@ -150,7 +151,7 @@ async fn failed<S: Store>(failure: Failure, claim: Option<TieredClaim<S>>, back_
     }
     if let Some(claim) = claim {
         // If that fails, the lease ends by itself, and the message comes again all the same.
-        let _ = claim.fail(back_off.after(attempt)).await;
+        let _ = claim.fail(back_off.after(attempt, random::any())).await;
     }
     Ended::Failed { why, how, attempt }
 }
@@ -268,7 +269,7 @@ impl<M: Send + Sync + 'static> Task<M> {
             match ask().await {
                 Err(error) if error.kind().is_transient() => {
                     self.counts.add(Event::StoreError, 1);
-                    tokio::time::sleep(self.back_off.after(failures)).await;
+                    tokio::time::sleep(self.back_off.after(failures, random::any())).await;
                 }
                 answer => return answer,
             }

@@ -42,7 +42,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             Ended::Failed { why, how, attempt } => {
                 self.consumer.counts.failed(&why, false);
                 self.failed(ticket, how);
-                self.again(ticket, self.consumer.options.back_off.after(attempt));
+                self.again(ticket, self.back_off(attempt));
             }
             Ended::Exhausted { why, how, claim } => {
                 self.consumer.counts.failed(&why, true);
@@ -56,7 +56,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             Ended::Uncounted(error) => self.store_failed(ticket, error),
             Ended::Lost => {
                 self.count(Event::Lost, 1);
-                self.again(ticket, self.consumer.options.back_off.first);
+                self.again(ticket, self.back_off(1));
             }
             Ended::Stopped => {
                 self.count(Event::Abandoned, 1);

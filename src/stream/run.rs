@@ -148,11 +148,17 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                         // Nothing behind it is acknowledged, so it asks again soon.
                         Acks::Cumulative => back_off.first,
                     };
-                    self.again(ticket, lease_left.clamp(Duration::from_millis(1), longest));
+                    // One that is in progress for no more time is not asked about at once, or this
+                    // would spin if the store says so again and again.
+                    let after = match lease_left < Duration::from_millis(1) {
+                        true => self.back_off(tries),
+                        false => lease_left,
+                    };
+                    self.again(ticket, after.min(longest));
                 }
                 Ok(TieredAttempt::Mismatch | TieredAttempt::TooMany) => {
                     self.count(Event::Refused, 1);
-                    self.again(ticket, self.consumer.options.back_off.after(tries));
+                    self.again(ticket, self.back_off(tries));
                 }
                 Err(error) => self.store_failed(ticket, error),
             }
@@ -163,10 +169,15 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     /// retries.
     pub(super) fn store_failed(&mut self, ticket: Ticket, error: StoreError) {
         self.count(Event::StoreError, 1);
-        self.later(ticket, self.consumer.options.back_off.after(self.store_failures));
+        self.later(ticket, self.back_off(self.store_failures));
         if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Misconfigured) {
             self.fail(ConsumerError::Store(error));
         }
+    }
+
+    /// The wait after so many failures, which is not that of others.
+    pub(super) fn back_off(&self, failures: u32) -> Duration {
+        self.consumer.options.back_off.after(failures, self.consumer.engine.random())
     }
 
     /// Counts calls of which nothing came.

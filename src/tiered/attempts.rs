@@ -5,6 +5,7 @@ use super::engine::{Engine, Name};
 use super::holder::{Attempt, Holder, Where};
 use super::inner::Ownership;
 use super::operation::Claims;
+use crate::back_off::jittered;
 use crate::claims::Tried;
 use crate::digest::Digest;
 use crate::store::erased::Answering;
@@ -74,7 +75,9 @@ impl Engine {
                 if Instant::now() >= deadline {
                     return Ok(attempt);
                 }
-                tokio::time::sleep_until(deadline.min(Instant::now() + pause.min(lease_left))).await;
+                // Not as soon as the store says if that is at once: it may say so again and again.
+                let wait = jittered(pause, self.inner.random()).min(lease_left.max(pause / 4));
+                tokio::time::sleep_until(deadline.min(Instant::now() + wait)).await;
                 pause = (2 * pause).min(Duration::from_millis(250));
             }
         })

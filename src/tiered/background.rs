@@ -7,6 +7,7 @@ use super::owner;
 #[cfg(feature = "metrics")]
 use super::{engine::PolicyState, memory::Memory, meters::MemoryMeters};
 use crate::store::{ErrorKind, Held, StoreError};
+use crate::sync::Ordering;
 #[cfg(feature = "metrics")]
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -84,7 +85,8 @@ pub(super) fn find_owner(inner: &Arc<Inner>) {
             tokio::time::sleep(back_off(tries, random)).await;
             let Some(inner) = engine.upgrade().filter(|inner| inner.admit().is_ok()) else { return };
             match inner.in_time(Asked::Own, 1, owner::nobody(&inner)).await {
-                Ok(()) => return,
+                // Release: pairs with the Acquire of who asks the store.
+                Ok(()) => return inner.awaits_owner.store(false, Ordering::Release),
                 Err(error) if error.kind().is_transient() => {}
                 // Another engine has claimed it for itself.
                 Err(error) => return inner.refuse(error),

@@ -1,5 +1,6 @@
 //! When to stop asking a store that does not answer. Pure: time is an argument.
 
+use crate::back_off::BackOff;
 use std::time::{Duration, Instant};
 
 /// Whether a store is asked.
@@ -94,12 +95,10 @@ impl Breaker {
     }
 }
 
-/// How long to wait before the next try: twice as long each time, up to a second, and something between half of that and all of it, so that
-/// those who failed together do not come back together.
+/// How long to wait before the next try at a store: up to 10 ms, twice that, and so on up to a second.
 pub(super) fn back_off(tries: u32, random: u64) -> Duration {
-    const FIRST_MICROS: u64 = 10_000;
-    let longest = (FIRST_MICROS << tries.min(7)).min(1_000_000);
-    Duration::from_micros(longest / 2 + random % (longest / 2 + 1))
+    const WAITS: BackOff = BackOff { first: Duration::from_millis(10), max: Duration::from_secs(1) };
+    WAITS.after(tries.saturating_add(1), random)
 }
 
 #[cfg(test)]
@@ -150,6 +149,6 @@ mod tests {
                 assert!(wait >= longest / 2 && wait <= longest, "{tries}: {wait:?}");
             }
         }
-        assert_ne!(back_off(3, 1), back_off(3, 1_000));
+        assert_ne!(back_off(3, 1 << 40), back_off(3, 1 << 60));
     }
 }

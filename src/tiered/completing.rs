@@ -3,15 +3,15 @@
 use super::breaker::back_off;
 use super::claim::{ClaimError, TieredClaim};
 use super::engine::Engine;
+use super::few::all;
 use super::holder::Holder;
+use super::nodes::in_order;
 use super::operation::{Completions, Renewals};
 use crate::store::Store;
 use crate::store::erased::Answering;
 use std::fmt;
 use std::marker::PhantomData;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -119,10 +119,18 @@ impl<S: Store> From<NotCompleted<S>> for ClaimError {
     }
 }
 
+impl fmt::Debug for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotCompleted")
+            .field("key", &self.holder.key)
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<S: Store> fmt::Debug for NotCompleted<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Unfinished { holder, error, .. } = &*self.unfinished;
-        f.debug_struct("NotCompleted").field("key", &holder.key).field("error", error).finish_non_exhaustive()
+        self.unfinished.fmt(f)
     }
 }
 
@@ -146,9 +154,8 @@ impl Engine {
     /// Completes claims, each for as long as its lease is; or once, if the caller is not patient.
     pub(super) fn complete_batch(&self, claims: Vec<Holder>, is_patient: bool) -> Answering<'_, Vec<Completed>> {
         Box::pin(async move {
-            let now = Instant::now();
-            let mut ended: Vec<Option<Completed>> = claims.iter().map(|_| None).collect();
-            let (mut together, mut apart, mut places) = (Placed::new(), Vec::new(), Vec::new());
+            let (now, count) = (Instant::now(), claims.len());
+            let (mut together, mut parts) = (Placed::new(), Vec::new());
             for (place, mut claim) in claims.into_iter().enumerate() {
                 claim.work_is_done();
                 if claim.is_in_store_of(&self.inner, &self.policy) {
@@ -156,18 +163,17 @@ impl Engine {
                     together.push((place, claim, patience));
                     continue;
                 }
-                places.push(place);
-                apart.push(if is_patient { claim.complete(None) } else { claim.complete_once() });
+                let completing = if is_patient { claim.complete(None) } else { claim.complete_once() };
+                let part: Answering<'_, _> = Box::pin(async move { (vec![place], vec![completing.await]) });
+                parts.push(part);
             }
-            let (together, apart) = both(self.complete_together(together, is_patient), all(apart)).await;
-            let apart = places.into_iter().zip(apart);
-            together.into_iter().chain(apart).for_each(|(place, completed)| ended[place] = Some(completed));
-            ended.into_iter().flatten().collect()
+            parts.push(Box::pin(self.complete_together(together, is_patient)));
+            in_order(count, all(parts).await)
         })
     }
 
-    async fn complete_together(&self, claims: Placed, is_patient: bool) -> Vec<(usize, Completed)> {
-        let (mut open, mut ended) = (claims, Vec::new());
+    async fn complete_together(&self, claims: Placed, is_patient: bool) -> (Vec<usize>, Vec<Completed>) {
+        let (mut open, mut places, mut ended) = (claims, Vec::new(), Vec::new());
         while !open.is_empty() {
             let completions = open.iter().map(|(_, claim, _)| claim.completion(None)).collect();
             let answers = self.inner.ask::<Completions>(&self.policy.memory, completions).await;
@@ -182,7 +188,10 @@ impl Engine {
                         next = next.min(pause);
                         open.push((place, claim, patience));
                     }
-                    None => ended.push((place, claim.completed(completed, None))),
+                    None => {
+                        places.push(place);
+                        ended.push(claim.completed(completed, None));
+                    }
                 }
             }
             if !open.is_empty() {
@@ -190,7 +199,7 @@ impl Engine {
                 tokio::time::sleep(next).await;
             }
         }
-        ended
+        (places, ended)
     }
 
     async fn renew_together(&self, claims: &mut Placed) {
@@ -207,52 +216,6 @@ impl Engine {
             let _ = claim.renewed(asked_at, renewed);
         }
     }
-}
-
-/// Awaits both.
-async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
-    let (mut one, mut other) = (std::pin::pin!(one), std::pin::pin!(other));
-    let (mut of_one, mut of_other) = (None, None);
-    std::future::poll_fn(move |cx| {
-        if of_one.is_none()
-            && let Poll::Ready(output) = one.as_mut().poll(cx)
-        {
-            of_one = Some(output);
-        }
-        if of_other.is_none()
-            && let Poll::Ready(output) = other.as_mut().poll(cx)
-        {
-            of_other = Some(output);
-        }
-        match (of_one.take(), of_other.take()) {
-            (Some(one), Some(other)) => Poll::Ready((one, other)),
-            (one, other) => {
-                (of_one, of_other) = (one, other);
-                Poll::Pending
-            }
-        }
-    })
-    .await
-}
-
-/// Awaits all, in order.
-async fn all<T>(futures: Vec<Answering<'_, T>>) -> Vec<T> {
-    let mut under_way: Vec<Result<T, Pin<Box<dyn Future<Output = T> + Send + '_>>>> =
-        futures.into_iter().map(Err).collect();
-    std::future::poll_fn(|cx| {
-        let mut is_pending = false;
-        for slot in &mut under_way {
-            if let Err(future) = slot {
-                match future.as_mut().poll(cx) {
-                    Poll::Ready(output) => *slot = Ok(output),
-                    Poll::Pending => is_pending = true,
-                }
-            }
-        }
-        if is_pending { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
-    under_way.into_iter().filter_map(Result::ok).collect()
 }
 
 #[cfg(test)]

@@ -83,6 +83,12 @@ impl<S: Store> TieredDedup<S> {
         Ok(Self::new(Arc::clone(&self.store), self.engine.with_scope(scope)?))
     }
 
+    /// A number for a pause, the same in a simulation that is repeated.
+    #[cfg(any(feature = "http", feature = "stream"))]
+    pub(crate) fn random(&self) -> u64 {
+        self.engine.inner.random()
+    }
+
     /// Ids as the engine knows them, so that they need not be copied before they are asked about later.
     #[cfg(feature = "stream")]
     pub(crate) fn names(&self, ids: impl IntoIterator<Item: AsRef<[u8]>>) -> Vec<Name> {

@@ -42,6 +42,13 @@ pub(super) struct PolicyState {
     pub(super) verdicts: Verdicts,
 }
 
+impl PolicyState {
+    /// Returns true if messages are let through when the store cannot be asked.
+    pub(super) fn admits(&self) -> bool {
+        self.on_store_error == OnStoreError::Admit
+    }
+}
+
 impl Engine {
     pub(super) fn new(
         inner: Arc<Inner>,

@@ -8,6 +8,8 @@ use super::inner::Inner;
 use super::note::Note;
 use super::observe::{self, End};
 use super::operation::{Completions, Failures, Records, Releases, Renewals};
+#[cfg(any(feature = "http", feature = "stream"))]
+use crate::back_off::jittered;
 use crate::digest::Digest;
 use crate::store::erased::Answering;
 use crate::store::{self, Completion, Failure, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError};
@@ -297,7 +299,8 @@ impl Holder {
     pub(super) fn keep(&mut self) -> Answering<'_, ()> {
         Box::pin(async move {
             loop {
-                tokio::time::sleep(self.lease / 3).await;
+                // Not all at a time, of those that were claimed together.
+                tokio::time::sleep(jittered(self.lease / 3, self.inner.random())).await;
                 // What the store could not do is tried again, and completing says in the end whether that was enough.
                 if let Err(ClaimError::LostLease(_)) = self.renew(self.lease).await {
                     return;

@@ -8,6 +8,7 @@ use super::nodes::{Node, Nodes};
 use super::observe::Sample;
 use super::observe::{Asked, Observer};
 use super::operation::{Operation, Shared};
+use super::overdue::Overdue;
 use super::owner::Owned;
 use super::unresolved::Unresolved;
 use crate::digest::Digest;
@@ -30,6 +31,10 @@ pub(super) struct Inner {
     pub(super) unresolved: Mutex<Unresolved>,
     pub(super) unresolved_ids: StdAtomicU64,
     pub(super) doubts: Mutex<Doubts>,
+    pub(super) overdue: Mutex<Overdue>,
+    pub(super) has_overdue: StdAtomicBool,
+    /// Whether it is unknown who owns the store, and nothing else may be asked before.
+    pub(super) awaits_owner: StdAtomicBool,
     /// Tells whoever takes marks back that there are some.
     pub(super) lost: mpsc::Sender<()>,
     /// By which its attempts' numbers are known again.
@@ -225,8 +230,27 @@ impl Inner {
             let is_lost = |answer: &Result<_, StoreError>| answer.as_ref().is_err_and(|it| it.kind().is_transient());
             O::lost(self, requests.iter().zip(&answers).filter(|(_, answer)| is_lost(answer)).map(|(it, _)| it));
         }
-        let judged = |(answer, request): (Result<_, _>, &_)| answer.map(|answer| O::judged(self, request, answer));
-        answers.into_iter().zip(&*requests).map(judged).collect()
+        let judged = |((answer, request), id): ((Result<_, _>, &_), &_)| {
+            let answer = O::judged(self, request, answer?);
+            self.believes::<O>(*id, &answer).map(|()| answer)
+        };
+        answers.into_iter().zip(&*requests).zip(ids).map(judged).collect()
+    }
+
+    /// An id that is in progress for ever, for no time at all, is an error.
+    fn believes<O: Operation>(&self, id: Digest, answer: &O::Answer) -> Result<(), StoreError> {
+        let left = O::in_progress(answer);
+        // Relaxed: whoever misses it leaves an id in it that is asked about again.
+        if left.is_none_or(|left| left >= Duration::from_millis(1)) && !self.has_overdue.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut overdue = self.overdue.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let is_over = overdue.says(id, left, tokio::time::Instant::now());
+        self.has_overdue.store(!overdue.is_empty(), Ordering::Relaxed);
+        match is_over {
+            true => Err(StoreError::new(ErrorKind::Corrupt, self.store.backend(), overdue.what())),
+            false => Ok(()),
+        }
     }
 
     /// Gives back what was granted to those who are gone. A store that does not answer must not keep those who are not.
@@ -240,6 +264,12 @@ impl Inner {
     async fn try_call<O: Operation>(&self, node: &Node, requests: &[O::Request]) -> Vec<Result<O::Answer, StoreError>> {
         let backend = self.store.backend();
         let everywhere = |error: StoreError| requests.iter().map(|_| Err(error.clone())).collect();
+        // Acquire: pairs with the Release of whoever has found out.
+        if self.awaits_owner.load(Ordering::Acquire) {
+            self.observer.not_asked(O::ASKED);
+            let unknown = "not asked, since it is not known yet if another engine has claimed the store for itself";
+            return everywhere(StoreError::new(ErrorKind::Unavailable, backend, unknown));
+        }
         if !node.breaker().admits(now()) {
             self.observer.not_asked(O::ASKED);
             let open = "not asked, since it has failed again and again: the circuit breaker is open";

@@ -12,7 +12,8 @@
 //! Files in that order: `dedup`, `checking` and `claiming` are what users call, `engine`,
 //! `attempts`, `holder` and `completing` what is the same for every store, `memory` the tiers in
 //! memory, `ask`, `driver` and `lane` where requests gather, `nodes` the parts of a store that
-//! answer apart, `operation` what can be asked, `inner` how it is asked
+//! answer apart, `doubt` and `undoing` what becomes of lost answers, `operation` what can be asked,
+//! `inner` how it is asked
 //! (time-outs, retries, `breaker`), `behind` what is written later, `note` what is kept beside an
 //! id.
 
@@ -46,6 +47,7 @@ mod operation;
 mod unresolved;
 
 mod doubt;
+mod overdue;
 mod undoing;
 
 mod behind;

@@ -61,6 +61,11 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
         answer
     }
 
+    /// How much longer the id is in progress, if this says so.
+    fn in_progress(_answer: &Self::Answer) -> Option<Duration> {
+        None
+    }
+
     /// Nobody knows what came of these.
     fn lost<'r>(_inner: &Inner, _requests: impl Iterator<Item = &'r Self::Request>) {}
 
@@ -206,6 +211,13 @@ impl Operation for Marks {
         inner.unmark(&granted.iter().map(|(mark, _)| mark.clone()).collect::<Vec<_>>()).await;
     }
 
+    fn in_progress(marked: &Marked) -> Option<Duration> {
+        match marked {
+            Marked::InProgress { lease_left } => Some(*lease_left),
+            _ => None,
+        }
+    }
+
     fn judged(inner: &Inner, mark: &Mark, marked: Marked) -> Marked {
         inner.doubted(mark, marked)
     }
@@ -277,6 +289,13 @@ impl Operation for Claims {
     fn completed(_: &ClaimRequest, claimed: &Claimed, took: Duration) -> Option<Duration> {
         match claimed {
             Claimed::Duplicate(completed) => Some(completed.expires_in.saturating_sub(took)),
+            _ => None,
+        }
+    }
+
+    fn in_progress(claimed: &Claimed) -> Option<Duration> {
+        match claimed {
+            Claimed::InProgress { lease_left } => Some(*lease_left),
             _ => None,
         }
     }

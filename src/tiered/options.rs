@@ -15,7 +15,7 @@ use super::witness::Witness;
 use crate::digest::{DigestKey, WantedKey};
 use crate::store::erased::{Answering, Erased};
 use crate::store::{ErrorKind, Limits, Scope, StoreError};
-use crate::sync::{Mutex, StdAtomicBool, StdAtomicU64};
+use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use crate::{Clock, Dedup, Error, random};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -95,6 +95,9 @@ impl Options {
             unresolved: Mutex::new(Unresolved::default()),
             unresolved_ids: StdAtomicU64::new(0),
             doubts: Mutex::default(),
+            overdue: Mutex::default(),
+            has_overdue: StdAtomicBool::new(false),
+            awaits_owner: StdAtomicBool::new(false),
             lost,
             own: random::mix(!numbers),
             dropped: Arc::new(tokio::sync::Semaphore::new(self.max_waiting)),
@@ -116,6 +119,16 @@ impl Options {
             // A part of the store must not keep engines from the rest of it.
             Err(error) if self.may_begin_without(&error) && owner::others_answer(&inner).await => {
                 background::find_owner(&inner);
+            }
+            // Nobody answers, and messages are admitted then: until somebody does.
+            Err(error) if self.may_begin_without(&error) && policies.values().any(|policy| policy.admits()) => {
+                inner.awaits_owner.store(true, Ordering::Release);
+                background::find_owner(&inner);
+            }
+            Err(error) if error.kind().is_transient() && self.ownership == Ownership::Exclusive => {
+                let unowned = "an exclusive engine does not start before it owns the store, whatever its policy is to \
+                               admit: what it says is certain without asking";
+                return Err(StoreError::caused(error.kind(), inner.store.backend(), unowned, error));
             }
             Err(error) => return Err(error),
         }

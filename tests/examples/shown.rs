@@ -26,7 +26,7 @@ pub async fn deliver<S: Store>(
     match dedup.claim(id).await? {
         TieredAttempt::Claimed(claim) => {
             handle(claim.token()).await?; // an error drops the claim, which releases it: the message comes again
-            claim.complete().await?; // recorded; or somebody else has got it, or the store is down: it comes again
+            claim.complete().await?; // recorded; or its lease was lost, or the store away for as long: it comes again
             Ok(true)
         }
         TieredAttempt::Duplicate(_) => Ok(true), // it is done

@@ -4,7 +4,7 @@ use crate::running::Inner;
 use crate::tenants::Tenant;
 use crate::world::*;
 use hapax::http::{IdempotencyLayer, LayerBuilder, Problem};
-use hapax::store::MokaStore;
+use hapax::store::BudgetStore;
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use tower_service::Service;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-async fn budgeted(bytes: u64) -> LayerBuilder<MokaStore> {
-    let dedup = engine(MokaStore::new(bytes).unwrap()).build().await.unwrap();
+async fn budgeted(bytes: u64) -> LayerBuilder<BudgetStore> {
+    let dedup = engine(BudgetStore::new(bytes).unwrap()).build().await.unwrap();
     IdempotencyLayer::builder(dedup)
         .scope(|request| request.extensions.get::<Tenant>().map(|tenant| tenant.0.to_owned()))
 }
@@ -175,6 +175,26 @@ async fn no_retention_at_all_is_told_before_anything_is_handled() {
 }
 
 #[tokio::test]
+async fn an_exclusive_engine_remembers_for_as_long_as_its_history_and_says_so() {
+    let exclusive = async || {
+        let engine = engine(hapax::store::InMemoryStore::new()).ownership(hapax::Ownership::Exclusive);
+        engine.history(1e-4, 10_000).retention(HOUR).build().await.unwrap()
+    };
+    let layer = IdempotencyLayer::builder(exclusive().await).global_scope();
+    let error = layer.gone_for(HOUR).build().unwrap_err();
+    assert!(error.to_string().contains("gone_for"), "{error}");
+    for (retention, gone_for, status) in [(1, 0, 201), (2, 0, 500), (1, 1, 500)] {
+        let layer = IdempotencyLayer::builder(exclusive().await).global_scope();
+        let layer = layer.retention(move |_| Some(retention * HOUR)).gone_for(gone_for * HOUR);
+        let runs = Runs::default();
+        let mut service = layer.build().unwrap().layer(Inner(counting(&runs)));
+        let sent = request(Method::POST, "/", &[("idempotency-key", "k")], "");
+        assert_eq!(service.call(sent).await.unwrap().status().as_u16(), status);
+        assert_eq!(runs.count(), u64::from(status == 201));
+    }
+}
+
+#[tokio::test]
 async fn a_key_that_has_expired_is_gone_for_as_long_as_asked_for() {
     let world = World::new();
     let layer = world.layer().await.gone_for(2 * HOUR).retention(|_| Some(HOUR)).build().unwrap();
@@ -211,7 +231,7 @@ async fn methods_are_covered_by_option() {
     let all = world.counting(world.layer().await.methods(methods.clone())).await;
     for (server, name, covered) in [(&usual, "usual", 2), (&all, "all", 4)] {
         for (i, method) in methods.iter().enumerate() {
-            let key = format!("{name} {method}");
+            let key = format!("{name}-{method}");
             let sent = || request(method.clone(), "/things/7", &[("idempotency-key", &key)], "");
             let first = server.send(sent()).await;
             let again = server.send(sent()).await;

@@ -4,7 +4,7 @@ use crate::world::*;
 use hapax::ManualClock;
 use hapax::http::{IdempotencyLayer, Problem};
 use hapax::store::{
-    FjallStore, InMemoryStore, MokaStore, PostgresOptions, PostgresStore, RedisOptions, RedisStore, Store,
+    BudgetStore, FjallStore, InMemoryStore, PostgresOptions, PostgresStore, RedisOptions, RedisStore, Store,
 };
 use hapax::testing::store::{AnyStore, Fixture, verify_store};
 use std::path::PathBuf;
@@ -71,7 +71,7 @@ async fn over_a_map() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_a_byte_budget() {
-    cases(MokaStore::new(4 << 20).unwrap()).await;
+    cases(BudgetStore::new(4 << 20).unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,12 +114,12 @@ impl Drop for Directory {
     }
 }
 
-struct Budgeted(ManualClock, Arc<MokaStore>);
+struct Budgeted(ManualClock, Arc<BudgetStore>);
 
 impl Fixture for Budgeted {
-    type Store = Arc<MokaStore>;
+    type Store = Arc<BudgetStore>;
 
-    async fn open(&self) -> Arc<MokaStore> {
+    async fn open(&self) -> Arc<BudgetStore> {
         Arc::clone(&self.1)
     }
 
@@ -132,6 +132,6 @@ impl Fixture for Budgeted {
 async fn the_budgeted_store_is_what_every_store_promises() {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(1_000_000));
-    let store = Arc::new(MokaStore::with_clock(256 << 20, clock.clone()).unwrap());
+    let store = Arc::new(BudgetStore::with_clock(256 << 20, clock.clone()).unwrap());
     verify_store(&Budgeted(clock, store)).await;
 }

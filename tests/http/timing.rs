@@ -183,18 +183,18 @@ async fn a_conflict_says_how_long_such_requests_take_not_what_is_left_of_the_lea
     let world = World::new();
     let _clock = go_along(&world);
     let layer = world.layer().await.lease(LEASE).build().unwrap();
-    for (takes, said) in [(400, "1"), (3_200, "4"), (600_000 - 1, "30")] {
+    for (takes, said) in [(400, "1"), (3_200, "4"), (500_000, "30")] {
         let mut service = slow(&world, &layer, Duration::from_millis(takes));
         let path = format!("/takes/{}", "x".repeat(takes as usize % 97));
         let sent = |key: &str| request(Method::POST, &path, &[("idempotency-key", key)], "");
         assert_eq!(service.call(sent(&format!("{takes}"))).await.unwrap().status(), StatusCode::OK);
-        let first = tokio::spawn(service.call(sent(&format!("{takes} again"))));
+        let first = tokio::spawn(service.call(sent(&format!("{takes}-again"))));
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let conflict = service.call(sent(&format!("{takes} again"))).await.unwrap();
-        assert_eq!(
-            (conflict.status(), &conflict.headers()["retry-after"]),
-            (StatusCode::CONFLICT, &said.parse().unwrap())
-        );
+        let conflict = service.call(sent(&format!("{takes}-again"))).await.unwrap();
+        assert_eq!(conflict.status(), StatusCode::CONFLICT);
+        // (No more than the rest of the lease, of which a moment may be over.)
+        let header = conflict.headers()["retry-after"].to_str().unwrap();
+        assert!(header == said || (said == "30" && header == "29"), "takes {takes} ms, said {header}");
         first.await.unwrap().unwrap();
     }
 }

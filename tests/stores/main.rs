@@ -15,6 +15,7 @@ mod postgres;
 mod redis;
 mod redis_cluster;
 mod redis_failover;
+mod redis_forgetful;
 mod redis_server;
 mod redis_silence;
 mod sqlite;

@@ -311,6 +311,35 @@ impl Cluster {
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Server::loopback_url).collect()
     }
+
+    /// A replica of the first master, which takes its place when that is silent for half a second.
+    pub fn start_replica(&self) -> Server {
+        let bus_port = free_port().to_string();
+        let replica = Server::start_on_loopback(&["--cluster-enabled", "yes", "--cluster-port", &bus_port]);
+        let port = replica.address().port().to_string();
+        self.nodes[0].ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port]);
+        self.nodes[0].ask::<()>(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+        let master: String = self.nodes[0].ask(&["CLUSTER", "MYID"]);
+        let began = Instant::now();
+        let wait = |what: &str| {
+            assert!(began.elapsed() < Duration::from_secs(20), "not yet: {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        while replica.try_ask::<()>(&["CLUSTER", "REPLICATE", &master]).is_err() {
+            wait("the replica knows its master");
+        }
+        while !replica.ask::<String>(&["INFO", "replication"]).contains("master_link_status:up") {
+            wait("the replica has caught up");
+        }
+        let knows_it = |node: &Server| node.ask::<String>(&["CLUSTER", "NODES"]).contains("slave");
+        while !self.nodes.iter().all(knows_it) {
+            wait("the others know the replica");
+        }
+        for node in self.nodes.iter().chain([&replica]) {
+            node.ask::<()>(&["CONFIG", "SET", "cluster-node-timeout", "500"]);
+        }
+        replica
+    }
 }
 
 /// A certificate for loopback, and who has signed it.

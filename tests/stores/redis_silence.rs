@@ -85,7 +85,7 @@ async fn answered<S: Store>(dedup: &TieredDedup<S>, ids: &[String], is_of_hung: 
 }
 
 /// The slot of an id's key: CRC-16 (XMODEM), a bit at a time.
-fn slot(id: &str) -> u16 {
+pub(crate) fn slot(id: &str) -> u16 {
     let key = [b"{}h:\0".as_slice(), id.as_bytes()].concat();
     let crc = key.iter().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| crc << 1 ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 })

@@ -49,6 +49,8 @@ pub enum Extending {
 pub struct Queue {
     pub heartbeat: Option<Duration>,
     pub extending: Mutex<Extending>,
+    /// How long it waits for something to become visible, before it is asked again.
+    pub patience: Duration,
     /// Messages are received though no handler is free for them.
     pub is_hoarded: bool,
     /// Extended with a receipt that was no good any more.
@@ -64,6 +66,7 @@ impl Queue {
         Queue {
             heartbeat: None,
             extending: Mutex::default(),
+            patience: Duration::from_millis(20),
             is_hoarded: false,
             extended_late: AtomicU64::new(0),
             most_extended: AtomicU64::new(0),
@@ -119,7 +122,7 @@ impl Queue {
     /// Until all is deleted.
     pub async fn emptied(&self) {
         while !self.is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(self.patience / 2).await;
         }
     }
 }
@@ -138,7 +141,7 @@ impl Source for Queue {
             }
         }
         if received.is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(self.patience).await;
         }
         Ok(Some(received))
     }

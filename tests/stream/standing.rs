@@ -40,7 +40,10 @@ fn of_queue(engine: &Engine) -> ConsumerBuilder<Store, Received> {
 
 fn hung_and_others() -> Queue {
     let hung = (0..4).map(|n| format!("hung-{n}"));
-    Queue::of(30 * SECOND, hung.chain((0..36).map(|n| n.to_string())))
+    let mut queue = Queue::of(30 * SECOND, hung.chain((0..36).map(|n| n.to_string())));
+    // It is asked for hours.
+    queue.patience = SECOND;
+    queue
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ mod loopback;
 use bytes::Bytes;
 use hapax::TieredDedup;
 use hapax::http::{Body, IdempotencyLayer};
-use hapax::store::{InMemoryStore, MokaStore, Store};
+use hapax::store::{BudgetStore, InMemoryStore, Store};
 use hdrhistogram::Histogram;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -130,7 +130,7 @@ async fn main() {
     println!("{rate} requests/s, {seconds} s for each case; microseconds\n");
     println!("{:<34} {:>9} {:>10} {:>10} {:>10}", "in process", "requests", "p50", "p90", "p99");
     let map = layer_over(InMemoryStore::new()).await.layer(Trivial);
-    let budget = layer_over(MokaStore::new(256 << 20).expect("a budget")).await.layer(Trivial);
+    let budget = layer_over(BudgetStore::new(256 << 20).expect("a budget")).await.layer(Trivial);
     // As a server does: on a worker, not on the thread that waits for them.
     tokio::spawn(in_process(rate, seconds, map, budget)).await.expect("no panic");
     println!("\n{:<34} {:>9} {:>10} {:>10} {:>10}", "loopback", "requests", "p50", "p90", "p99");

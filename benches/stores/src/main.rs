@@ -1,7 +1,7 @@
 //! The asynchronous engine over real servers, beside the naive way, in one run on one machine: medians of several rounds, interleaved. The answers
 //! are checked: a fresh id that is called a duplicate, or the other way round, ends the run.
 //!
-//! `cargo run --release -- [redis] [postgres] [fjall] [latency] [warm] [inbox] [consumer]`: without a name, everything.
+//! `cargo run --release -- [redis-versus] [redis] [postgres] [fjall] [latency] [warm] [inbox] [consumer]`: without a name, everything.
 
 #[path = "../../../tests/stores/redis_server.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
@@ -18,6 +18,7 @@ mod latency;
 mod load;
 mod postgres_rows;
 mod redis_rows;
+mod redis_versus;
 mod table;
 mod warm;
 
@@ -27,7 +28,10 @@ fn main() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     if wanted.iter().any(|wanted| wanted == "redis-profile") {
-        runtime.block_on(redis_rows::profile());
+        runtime.block_on(redis_versus::profile());
+    }
+    if wants("redis-versus") {
+        runtime.block_on(redis_versus::run());
     }
     if wants("redis") {
         runtime.block_on(redis_rows::run());

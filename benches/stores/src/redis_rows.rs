@@ -66,13 +66,6 @@ fn used_memory(server: &Server) -> f64 {
     line["used_memory:".len()..].trim().parse().expect("a number")
 }
 
-/// Fresh ids only, for a profile.
-pub async fn profile() {
-    let server = Server::start(&[]);
-    let exact = engine(&server, false).await;
-    println!("{:.0} ids/s", check(&exact, CALLERS, 12_000, 0).await);
-}
-
 pub async fn run() {
     if crate::redis_server::is_missing("Redis") {
         return;

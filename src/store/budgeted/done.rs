@@ -9,9 +9,9 @@
 //! ```
 //!
 //! *Who makes room:* the record that was not asked for longest, if its account has more than an
-//! equal share (what is used, divided by the accounts that have something); otherwise the oldest one
-//! of the account that has most, which is more than such a share. So an account within its share
-//! loses nothing to others, and where all have as much it is plain LRU.
+//! equal share (what is used, divided by the accounts that have something) or all have as much;
+//! otherwise the oldest one of the account that has most, which is more than such a share. So an
+//! account within its share loses nothing to others, and where all have as much it is plain LRU.
 //!
 //! Idea: max-min fairness, of networks, over least-recently-used eviction.
 
@@ -129,8 +129,10 @@ impl Done {
     /// Returns the record that is to go next, which is not this one.
     fn victim(&self, spared: &RecordKey) -> Option<RecordKey> {
         let (_, oldest) = self.asked.iter().find(|(_, key)| *key != spared)?;
+        let exceeds = |owned: u64| owned.saturating_mul(self.owners.len() as u64) > self.bytes;
         let owned = self.owners.get(&account(oldest)).copied().unwrap_or(0);
-        if owned.saturating_mul(self.owners.len() as u64) > self.bytes {
+        let are_equal = self.sizes.last().is_none_or(|(most, _)| !exceeds(*most));
+        if exceeds(owned) || are_equal {
             return Some(oldest.clone());
         }
         for (_, owner) in self.sizes.iter().rev() {
@@ -153,7 +155,8 @@ impl Done {
         true
     }
 
-    /// Removes what has expired, so many at most. Returns how many that were, and if there are more.
+    /// Removes what has expired, so many at most. Returns how many that were, and if there are
+    /// more.
     pub(super) fn expire(&mut self, now: Timestamp, limit: u64) -> (u64, bool) {
         let mut removed = 0;
         while let Some((until, key)) = self.expiries.first()
@@ -219,7 +222,9 @@ mod tests {
         (0..4).for_each(|id| assert_eq!(done.put(&key(&id.to_string(), id), record(0, 9), now), 0));
         assert!(done.get(&key("0", 0)).is_some());
         assert_eq!(done.put(&key("4", 4), record(0, 9), now), 1);
-        let left = |done: &mut Done| (0..6).filter(|id| done.kept.contains_key(&key(&id.to_string(), *id))).collect();
+        let left = |done: &mut Done| {
+            (0..6).filter(|id| done.kept.contains_key(&key(&id.to_string(), *id))).collect::<Vec<_>>()
+        };
         assert_eq!(left(&mut done), vec![0, 2, 3, 4]);
         // A large one makes room among the rest, and stays, though its account has most.
         assert_eq!(done.put(&key("5", 5), record(2 * EACH as usize, 9), now), 3);

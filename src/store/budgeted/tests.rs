@@ -9,7 +9,7 @@ const BUDGET: u64 = 256 << 10;
 
 struct World {
     clock: ManualClock,
-    store: MokaStore,
+    store: BudgetStore,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -17,7 +17,7 @@ impl World {
     fn new() -> Self {
         let clock = ManualClock::new();
         clock.advance(HOUR);
-        let store = MokaStore::with_clock(BUDGET, clock.clone()).unwrap();
+        let store = BudgetStore::with_clock(BUDGET, clock.clone()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         World { clock, store, runtime }
     }
@@ -71,7 +71,7 @@ fn what_is_completed_makes_room_and_what_is_in_progress_never_does() {
 #[test]
 fn claims_beyond_the_budget_are_refused_and_those_that_are_held_go_on() {
     let world = World::new();
-    let room = BUDGET / 4 / RECORD_BYTES;
+    let room = BUDGET / 4 / CLAIM_BYTES;
     let tokens: Vec<u64> = (0..room).map(|i| world.token(&i.to_string())).collect();
     let refused = world.claim("one more").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable);
@@ -112,7 +112,7 @@ fn a_late_holder_of_an_evicted_id_changes_nothing_although_the_clock_stands_stil
 
 #[test]
 fn a_budget_without_room_is_refused() {
-    let error = MokaStore::new(1_000).unwrap_err();
+    let error = BudgetStore::new(1_000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured);
     assert!(error.to_string().contains("budget_bytes") && error.to_string().contains("1000"), "{error}");
 }

@@ -9,6 +9,7 @@ use super::node::Connector;
 use super::options::Timing;
 use super::sentinel::Sentinels;
 use super::wire::{Answered, Wire};
+use crate::back_off::BackOff;
 use crate::random;
 use crate::store::{ErrorKind, StoreError};
 use crate::sync::Mutex;
@@ -167,9 +168,7 @@ impl Shared {
 /// How long not to connect after so many failures in a row: 10 ms, doubled by each, shortened at random by up to a half so that those who lost
 /// the same server do not all come back at once.
 fn back_off(failures: u32, wait_max: Duration, random: u64) -> Duration {
-    let doubled = Duration::from_millis(10).saturating_mul(1 << failures.saturating_sub(1).min(20));
-    let wait = doubled.min(wait_max);
-    wait - wait.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64 / 2.0)
+    BackOff { first: Duration::from_millis(10), max: wait_max }.after(failures, random)
 }
 
 #[cfg(test)]

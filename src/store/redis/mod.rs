@@ -77,18 +77,24 @@ use std::time::Duration;
 /// - **Eviction forgets.** Set `maxmemory-policy noeviction`; when memory is full, requests then fail as unavailable.
 /// - *Nothing is repeated* unless the server said that it was not done (script not known, slot moved). Whoever got no answer may ask
 ///   again with the same attempt or token.
-/// - *Connections*: two to each server, made anew when they break or owe an answer, with waits that double and are jittered. Meanwhile,
-///   requests fail at once.
-/// - *Who is the master* is asked once for each connection (`ROLE`, one round trip). A replica is
-///   refused as unavailable, a Sentinel's port as misconfigured; one that refuses to write since it
-///   was demoted is left, and its address resolved anew. With [`RedisOptions::sentinel`] the
-///   Sentinels are asked where the master is, each time that a connection is made. A master that
-///   was cut off and does not know of its successor takes writes that are lost, unless
-///   `min-replicas-to-write` forbids it.
-/// - *A server that comes back empty* where its data was not kept cannot be told from one that was
-///   meant to be empty; it is [counted](RedisStore::emptied).
-/// - *A cluster*: each batch goes to all nodes concerned at once; moved slots are followed. One node that is down fails its own requests only.
-///   While slots move, a scan may miss records.
+/// - *Connections*: two to each server. One that breaks is made anew, with waits that double and are
+///   jittered; meanwhile, requests fail at once. So is one that fell silent: if nothing is answered
+///   for [`response_timeout`](RedisOptions::response_timeout), also if whoever asked has given up
+///   long before.
+/// - *Who is the master* is asked with each connection (`ROLE`). A replica is refused as
+///   unavailable, a Sentinel's port as misconfigured; one that refuses to write since it was demoted
+///   is left, and its address resolved anew. With [`RedisOptions::sentinel`] the Sentinels are asked
+///   where the master is, each time that a connection is made. A master that was cut off and does
+///   not know of its successor takes writes that are lost, unless `min-replicas-to-write` forbids it.
+/// - *A server that may forget* (it evicts, or keeps nothing on disk) is [warned
+///   of](RedisStore::warnings), and refused with [`RedisOptions::require_durable`]. One that has
+///   forgotten is counted: [`restarted`](RedisStore::restarted), [`emptied`](RedisStore::emptied),
+///   [`evicted`](RedisStore::evicted). What was forgotten is fresh again.
+/// - *A cluster*: each batch goes to all nodes concerned at once; moved slots are followed. A node
+///   that is down fails its own requests only, and so does one that hangs: once another node has
+///   answered, it is waited for a quarter of [`response_timeout`](RedisOptions::response_timeout)
+///   longer. An engine asks each master apart (see [`node_of`](Store::node_of)). A store connects if
+///   one node answers. While slots move, a scan may miss records.
 ///
 /// # Errors
 ///
@@ -172,19 +178,6 @@ impl RedisStore {
         // Relaxed: counts.
         self.servers.nodes().iter().map(|node| count(node.losses()).load(Ordering::Relaxed)).sum()
     }
-
-    /// Returns the number of the node that answers for an id: in a cluster, of the master that owns
-    /// its slot, as far as is known. (Of compact marks, the master that has their sets.)
-    pub fn node_of(&self, key: &RecordKey) -> u32 {
-        if !self.servers.in_cluster() {
-            return 0;
-        }
-        let slot = match &self.compact {
-            Some(layout) => keys::slot(&self.keys.of_set(&layout.place(key).set).concat()),
-            None => self.keys.slot_of(key),
-        };
-        self.servers.number_of(slot)
-    }
 }
 
 impl std::fmt::Debug for RedisStore {
@@ -201,6 +194,19 @@ impl Store for RedisStore {
 
     fn limits(&self) -> Limits {
         Limits { batch: 1_024, under_way: 4 }
+    }
+
+    /// Returns, in a cluster, the number of the master that owns the key's slot as far as is known;
+    /// of compact marks, of the one that has their sets. Otherwise 0.
+    fn node_of(&self, key: &RecordKey) -> u32 {
+        if !self.servers.in_cluster() {
+            return 0;
+        }
+        let slot = match &self.compact {
+            Some(layout) => keys::slot(&self.keys.of_set(&layout.place(key).set).concat()),
+            None => self.keys.slot_of(key),
+        };
+        self.servers.number_of(slot)
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {

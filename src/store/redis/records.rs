@@ -47,17 +47,19 @@ impl RedisStore {
     }
 
     pub(super) async fn unmark_each(&self, marks: &[Unmark]) -> Answers<Unmarked> {
-        let arguments = |marks: &[Unmark], call: &mut Cmd| {
-            for mark in marks {
-                call.arg(value::attempt_bits(mark.attempt));
-            }
+        let calls = Calls {
+            key: |mark: &Unmark, commands: &mut Commands| self.keys.write(&mark.key, commands),
+            first: (0, |_: &mut Commands| {}),
+            each: (1, |mark: &Unmark, commands: &mut Commands| {
+                commands.number(value::attempt_bits(mark.attempt));
+            }),
         };
-        let answer = |_: &Unmark, value| match value {
-            Value::Int(1) => Ok(Unmarked::Done),
-            Value::Int(0) => Ok(Unmarked::NotThere),
-            other => Err(unexpected("taking a mark back", &other)),
+        let answer = |_: &Unmark, answer: Reply<'_>| match answer {
+            Reply::Int(1) => Ok(Unmarked::Done),
+            Reply::Int(0) => Ok(Unmarked::NotThere),
+            other => Err(unexpected("taking a mark back", other)),
         };
-        self.scripted(&self.scripts.unmark, marks, |mark| self.keys.of(&mark.key), arguments, answer).await
+        self.scripted(&self.scripts.unmark, marks, calls, answer).await
     }
 
     pub(super) async fn claim_each(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {

@@ -8,6 +8,7 @@ use crate::killed::{Consumer, check_effects, seed};
 use crate::processes::await_until;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::mocking::MockCluster;
+use rdkafka::producer::FutureRecord;
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,9 +70,13 @@ fn each_payment_has_one_receipt_but_for_those_of_a_batch_that_was_killed() {
     let mut receipts = Receipts::of(&brokers);
     writer.kill_at_random(KILLS, PAYMENTS / KILLS - BATCH - 10, || receipts.read());
 
+    // One without an id, which holds up nothing.
+    let producer = producer(&brokers);
+    let unnamed = FutureRecord::<str, str>::to("payments").payload("nobody's").partition(0);
+    let _sent = producer.send_result(unnamed).map_err(|(error, _)| error).expect("sent");
     // One more in each partition, behind everything: where it has come, all copies have.
     let last: Vec<String> = (0..PARTITIONS).map(|partition| format!("last-{partition}")).collect();
-    send(&producer(&brokers), "payments", last.iter().enumerate());
+    send(&producer, "payments", last.iter().enumerate());
     writer.await_until(|| {
         receipts.read();
         last.iter().all(|id| receipts.by_id.contains_key(id))

@@ -1,0 +1,99 @@
+//! Ids that the store calls in progress, again and again, for no more time: it and whoever reads it
+//! disagree about what has expired. Whoever waits for such an id would wait for ever. Pure: time is
+//! an argument.
+
+use crate::digest::Digest;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Less is none: stores count in milliseconds or finer.
+const NONE: Duration = Duration::from_millis(1);
+/// So often at least,
+const TRIES: u32 = 16;
+/// and for so long: what a store may count coarsely has passed by then.
+const LASTS: Duration = Duration::from_secs(1);
+
+/// Those that were in progress for no more time when they were last asked about, and since when.
+#[derive(Debug, Default)]
+pub(super) struct Overdue {
+    ids: HashMap<Digest, (Instant, u32)>,
+}
+
+impl Overdue {
+    const MAX: usize = 4_096;
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The store says of an id that it is in progress for so long, or is not any more. Returns true if
+    /// that can be believed no longer.
+    pub(super) fn says(&mut self, id: Digest, lease_left: Option<Duration>, now: Instant) -> bool {
+        if lease_left.is_none_or(|left| left >= NONE) {
+            self.ids.remove(&id);
+            return false;
+        }
+        if self.ids.len() >= Self::MAX {
+            // Whatever is wrong will be noticed later.
+            self.ids.clear();
+        }
+        let (since, tries) = self.ids.entry(id).or_insert((now, 0));
+        *tries += 1;
+        let is_over = *tries >= TRIES && now.duration_since(*since) >= LASTS;
+        if is_over {
+            self.ids.remove(&id);
+        }
+        is_over
+    }
+
+    pub(super) fn what(&self) -> String {
+        format!(
+            "expected an id that is in progress for no more time to be free, got the same answer {TRIES} times and \
+             for {LASTS:?}: the store and what reads it disagree about its time. Compare the clocks of its servers"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(i: u64) -> Digest {
+        Digest::from(u128::from(i) << 64)
+    }
+
+    #[test]
+    fn what_never_ends_is_noticed_after_so_many_tries_and_so_long() {
+        let (mut overdue, start) = (Overdue::default(), Instant::now());
+        let none = Some(Duration::ZERO);
+        // Somebody who asks without a pause sees the same answer as often as it likes, for a moment.
+        assert!((0..10_000).all(|_| !overdue.says(id(1), none, start)));
+        assert!(overdue.says(id(1), none, start + LASTS));
+        assert!(overdue.is_empty(), "it begins anew");
+        // Somebody patient.
+        let every = Duration::from_millis(250);
+        let tries = (0..).find(|&i| overdue.says(id(2), none, start + every * i)).unwrap();
+        assert_eq!(tries, TRIES - 1);
+    }
+
+    #[test]
+    fn who_renews_or_ends_is_no_disagreement() {
+        let (mut overdue, start) = (Overdue::default(), Instant::now());
+        for i in 0..1_000 {
+            let left = if i % 10 == 0 { Some(Duration::from_secs(1)) } else { Some(Duration::ZERO) };
+            assert!(!overdue.says(id(1), left, start + LASTS * i));
+            let left = if i % 10 == 0 { None } else { Some(Duration::ZERO) };
+            assert!(!overdue.says(id(2), left, start + LASTS * i));
+        }
+    }
+
+    #[test]
+    fn they_are_bounded() {
+        let (mut overdue, start) = (Overdue::default(), Instant::now());
+        for i in 0..100_000 {
+            overdue.says(id(i), Some(Duration::ZERO), start);
+            assert!(overdue.ids.len() <= Overdue::MAX);
+        }
+    }
+}
