@@ -44,10 +44,6 @@ impl Broker {
     /// A client has died: what it had is delivered again.
     pub fn died(&self, client: usize, at: Duration) {
         let mut state = self.lock();
-        let life = state.lives[client];
-        for each in state.tries.iter_mut().filter(|each| each.client == client && each.life == life) {
-            each.died = Some(at);
-        }
         let had = std::mem::take(&mut state.out[client]);
         state.waiting.extend(had.into_iter().map(|id| (at, id)));
     }
@@ -89,7 +85,6 @@ impl Broker {
             ending: None,
             completes: false,
             gave_up: 0,
-            died: None,
             end: None,
         });
         state.tries.len() - 1

@@ -4,7 +4,7 @@ use crate::broker::{Broker, now};
 use crate::judge::{Asked, End};
 use crate::random::Random;
 use crate::remote::RemoteStore;
-use crate::scenario::{IN_DOUBT, LEASE, Manners, RETENTION, Scenario};
+use crate::scenario::{LEASE, Manners, RETENTION, Scenario};
 use crate::wrong::Wrong;
 use hapax::store::StoreError;
 use hapax::{ClaimError, Clock, TieredAttempt, TieredClaim, TieredDedup, Timestamp, Verdict};
@@ -62,7 +62,6 @@ pub async fn live(scenario: Arc<Scenario>, broker: Arc<Broker>, client: usize) -
             .attempt_seed(attempts)
             .timeout(Duration::from_millis(60))
             .retries(scenario.retries)
-            .in_doubt(IN_DOUBT)
             .circuit_breaker(4, Duration::from_millis(80))
             .expiry(scenario.expires.then_some((Duration::from_millis(100), 3)));
         match engine.build().await {

@@ -15,8 +15,6 @@ use std::time::Duration;
 use turmoil::Sim;
 
 pub const LEASE: Duration = Duration::from_millis(250);
-/// Longer than the store is ever away.
-pub const IN_DOUBT: Duration = Duration::from_millis(1_500);
 pub const RETENTION: Duration = Duration::from_secs(3_600);
 /// The store's time at the beginning.
 const EPOCH: Duration = Duration::from_secs(1_000_000);

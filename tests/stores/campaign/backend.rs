@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-pub const ALL: [&str; 7] = ["memory", "moka", "redis", "cluster", "postgres", "fjall", "sqlite"];
+pub const ALL: [&str; 7] = ["memory", "budget", "redis", "cluster", "postgres", "fjall", "sqlite"];
 pub const CHILD: &str = "HAPAX_CAMPAIGN_CHILD";
 
 /// Where the records are.
@@ -51,7 +51,7 @@ impl Backend {
         let here = |store: AnyStore| Records::Here(Arc::new(FaultyStore::new(store)));
         let (records, address) = match plan.backend.as_str() {
             "memory" => (here(AnyStore::new(InMemoryStore::new())), String::new()),
-            "moka" => (here(AnyStore::new(MokaStore::new(1 << 30).expect("a budget"))), String::new()),
+            "budget" => (here(AnyStore::new(BudgetStore::new(1 << 30).expect("a budget"))), String::new()),
             "redis" if !is_missing("campaign") => {
                 let server = tokio::task::block_in_place(|| Redis::start_on_loopback(&DURABLE));
                 let proxy = Proxy::to(server.address()).await;
