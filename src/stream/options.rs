@@ -59,6 +59,7 @@ pub(super) struct Options {
 ///     .on_missing(OnMissing::DeadLetter)
 ///     .max_in_flight(16)
 ///     .max_attempts(3)
+///     .handler_timeout(Duration::from_secs(60))
 ///     .retry_delay(Duration::from_millis(200), Duration::from_secs(30))
 ///     .build()?;
 /// # Ok::<(), hapax::store::StoreError>(())

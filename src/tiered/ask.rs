@@ -1,29 +1,39 @@
 //! Asking the store, one id or many, together with others who ask now.
 
-use super::driver::{Answer, Told, completed, ended, lead};
+use super::driver::{Answer, Told, completed, ended, unknown};
 use super::few::{Few, all};
-use super::flights::Flights;
+use super::flights::{Flight, Flights, Turn};
 use super::inner::Inner;
+use super::led::lead;
 use super::memory::Memory;
 use super::nodes::{OfNode, in_order};
 use super::operation::Operation;
 use crate::digest::Digest;
 use crate::store::{ErrorKind, StoreError};
 use std::sync::Arc;
-use tokio::sync::oneshot;
 
 /// Ids that were joined and are not asked about yet: if the caller goes, those who follow ask.
 struct Joined<'l, O: Operation> {
-    flights: Option<&'l Flights<Told<O>>>,
-    ids: Vec<Digest>,
+    shared: Option<&'l Flights<Told<O>>>,
+    flights: Vec<Flight>,
 }
 
 impl<O: Operation> Drop for Joined<'_, O> {
     fn drop(&mut self) {
-        if let Some(flights) = self.flights {
-            // Whoever is gone need not know.
-            self.ids.iter().flat_map(|id| flights.land(*id)).for_each(|tell| drop(tell.send(None)));
-        }
+        self.shared.into_iter().for_each(|shared| self.flights.drain(..).for_each(|it| shared.land_untold(it)));
+    }
+}
+
+/// A caller who asks itself. If it is dropped on the way, nobody knows what came of it.
+struct AsksAtOnce<'a> {
+    inner: &'a Inner,
+    memory: &'a Memory,
+    unknown: &'a [Digest],
+}
+
+impl Drop for AsksAtOnce<'_> {
+    fn drop(&mut self) {
+        self.inner.doubt(self.memory, self.unknown.iter().copied());
     }
 }
 
@@ -32,9 +42,9 @@ fn closed() -> StoreError {
 }
 
 impl Inner {
-    /// Whoever is told what others ask about an id. Whoever is not must ask.
-    fn join<O: Operation>(&self, id: Digest) -> Option<oneshot::Receiver<Option<Told<O>>>> {
-        O::flights(&self.shared)?.join(id)
+    /// Whether to ask about an id, or to wait for whoever does.
+    fn join<O: Operation>(&self, id: Digest) -> Turn<Told<O>> {
+        O::flights(&self.shared).map_or_else(|| Turn::Leads(Flight::aside(id)), |shared| shared.join(id))
     }
 
     /// Asks about one id.
@@ -47,7 +57,11 @@ impl Inner {
         if self.answers_at_once {
             return self.ask_at_once::<O>(memory, &mut [request], &[id]).await.pop().unwrap_or_else(|| Err(ended()));
         }
-        while let Some(told) = self.join::<O>(id) {
+        let flight = loop {
+            let told = match self.join::<O>(id) {
+                Turn::Leads(flight) => break flight,
+                Turn::Follows(told) => told,
+            };
             match told.await {
                 Ok(Some(told)) if told.answers(&request) => {
                     return told.answer.map(|answer| O::shared(answer, &request));
@@ -56,20 +70,20 @@ impl Inner {
                 Ok(_) => {}
                 Err(_) => return Err(ended()),
             }
-        }
+        };
         let node = self.node(O::key(&request));
-        let (lane, asked) = (node.lane::<O>(), Few::One((request, id)));
+        let (lane, asked) = (node.lane::<O>(), Few::One((request, flight)));
         let room = match lane.try_room(asked.as_slice()) {
             Some(room) => room,
             None => {
-                let mut joined = Joined { flights: O::flights(&self.shared), ids: vec![id] };
+                let mut joined = Joined { shared: O::flights(&self.shared), flights: vec![flight] };
                 let room = lane.room(asked.as_slice()).await.ok_or_else(closed)?;
-                joined.ids.clear();
+                joined.flights.clear();
                 room
             }
         };
         let answered = lead::<O>(self, node, memory, asked, room).answer().await?;
-        answered.into_iter().next().map_or_else(|| Err(ended()), |(_, answer)| answer)
+        answered.asked.into_iter().next().map_or_else(|| Err(ended()), |(_, answer)| answer)
     }
 
     /// Asks a store that [answers at once](Store::answers_at_once): nobody comes meanwhile, and nobody is dropped before the answer is there.
@@ -91,9 +105,13 @@ impl Inner {
                 continue;
             }
             let asked_at = tokio::time::Instant::now();
+            let mut asks = AsksAtOnce { inner: self, memory, unknown: if O::GRANTS { ids } else { &[] } };
             let answered = self.call::<O>(node, requests, ids).await;
+            asks.unknown = &[];
             let took = asked_at.elapsed();
-            memory.learn(&completed::<O>(memory, requests, ids, &answered, took).collect::<Vec<_>>());
+            self.doubt(memory, unknown::<O>(ids, &answered));
+            let learned: Vec<Digest> = completed::<O>(memory, requests, ids, &answered, took, |_| true).collect();
+            self.teach(memory, &learned);
             answers.extend(answered);
         }
         answers
@@ -113,8 +131,8 @@ impl Inner {
         let (mut asked, mut follows) = (Vec::new(), Vec::new());
         for (place, (request, id)) in requests.into_iter().enumerate() {
             match self.join::<O>(id) {
-                Some(told) => follows.push((place, told, request, id)),
-                None => asked.push((place, (request, id))),
+                Turn::Follows(told) => follows.push((place, told, request, id)),
+                Turn::Leads(flight) => asked.push((place, (request, flight))),
             }
         }
         let parts = self.by_node(asked.into_iter(), |(request, _)| O::key(request));
@@ -138,18 +156,18 @@ impl Inner {
     fn ask_node<'i, O: Operation>(
         self: &'i Arc<Self>,
         memory: &'i Arc<Memory>,
-        part: OfNode<'i, (O::Request, Digest)>,
+        part: OfNode<'i, (O::Request, Flight)>,
     ) -> impl Future<Output = (Vec<usize>, Vec<Answer<O>>)> + use<'i, O> {
         // From now on, not from when it is polled.
-        let ids = part.asked.iter().map(|(_, id)| *id).collect();
-        let mut joined = Joined { flights: O::flights(&self.shared), ids };
+        let flights = part.asked.iter().map(|(_, flight)| *flight).collect();
+        let mut joined = Joined { shared: O::flights(&self.shared), flights };
         async move {
             let (lane, mut leads) = (part.node.lane::<O>(), Vec::new());
             let mut asked = part.asked.into_iter();
             while asked.len() > 0 {
                 let some: Vec<_> = asked.by_ref().take(lane.batch()).collect();
                 let Some(room) = lane.room(&some).await else { break };
-                joined.ids.drain(..some.len());
+                joined.flights.drain(..some.len());
                 leads.push(lead::<O>(self, part.node, memory, Few::Many(some), room));
             }
             // Those that there was no room for any more.
@@ -157,7 +175,7 @@ impl Inner {
             let (mut answers, mut otherwise) = (Vec::with_capacity(part.places.len()), closed());
             for led in leads {
                 match led.answer().await {
-                    Ok(answered) => answers.extend(answered.into_iter().map(|(_, answer)| answer)),
+                    Ok(answered) => answers.extend(answered.asked.into_iter().map(|(_, answer)| answer)),
                     Err(error) => {
                         otherwise = error;
                         break;

@@ -4,7 +4,7 @@ use super::claim::{Done, TieredClaimOptions};
 use super::engine::{Engine, Name};
 use super::holder::{Attempt, Holder, Where};
 use super::inner::Ownership;
-use super::operation::Claims;
+use super::operation::{Claims, UNNUMBERED};
 use crate::back_off::jittered;
 use crate::claims::Tried;
 use crate::digest::Digest;
@@ -98,7 +98,7 @@ impl Engine {
     }
 
     async fn answer_shared(&self, (key, id): &Name, options: &TieredClaimOptions) -> Result<Answer, StoreError> {
-        let request = self.request(key.clone(), *id, options);
+        let request = self.request(key.clone(), options);
         let claimed = self.inner.ask_one::<Claims>(&self.policy.memory, request, *id).await?;
         Ok(Answer::of(claimed))
     }
@@ -106,7 +106,7 @@ impl Engine {
     async fn answers_shared(&self, names: &[Name], options: &TieredClaimOptions) -> Vec<Result<Answer, StoreError>> {
         let known: Vec<Option<Answer>> = names.iter().map(|(_, id)| self.known(*id, options)).collect();
         let unknown = names.iter().zip(&known).filter(|(_, known)| known.is_none());
-        let requests = unknown.map(|((key, id), _)| (self.request(key.clone(), *id, options), *id)).collect();
+        let requests = unknown.map(|((key, id), _)| (self.request(key.clone(), options), *id)).collect();
         let mut claimed = self.inner.ask::<Claims>(&self.policy.memory, requests).await.into_iter();
         let answer = |known| match known {
             Some(known) => Ok(known),
@@ -121,9 +121,9 @@ impl Engine {
         (suffices && self.policy.memory.is_done(id)).then_some(Answer::in_memory())
     }
 
-    fn request(&self, key: RecordKey, id: Digest, options: &TieredClaimOptions) -> ClaimRequest {
+    fn request(&self, key: RecordKey, options: &TieredClaimOptions) -> ClaimRequest {
         let lease = options.lease.unwrap_or(self.policy.lease);
-        ClaimRequest { key, attempt: self.inner.attempt(id), lease, fingerprint: options.fingerprint }
+        ClaimRequest { key, attempt: UNNUMBERED, lease, fingerprint: options.fingerprint }
     }
 
     /// What this process says, which is the only one: the store is asked only about what the history may know.

@@ -6,7 +6,7 @@ use super::few::all;
 use super::inner::Ownership;
 use super::memory::Guess;
 use super::nodes::{Node, in_order};
-use super::operation::{Looks, Marks};
+use super::operation::{Looks, Marks, UNNUMBERED};
 use crate::digest::Digest;
 use crate::store::erased::Answering;
 use crate::store::{Known, Mark, Marked, Record, RecordKey, Store, StoreError};
@@ -17,7 +17,11 @@ impl<S: Store> TieredDedup<S> {
     /// Whether the id is fresh or a duplicate. A fresh one is remembered from now on.
     ///
     /// This marks the id at sight: if the process dies before the work is done, the message is lost, unless the engine is exclusive and was
-    /// not [flushed](TieredDedup::flush). If the caller is dropped while it waits, the mark is taken back, and the message is lost only if another process has met it meanwhile.
+    /// not [flushed](TieredDedup::flush).
+    ///
+    /// If the caller is dropped while it waits (a time-out), the mark is taken back. Whoever asks in this process meanwhile waits for that, a second at most (the engine's
+    /// [time-out](crate::TieredBuilder::timeout)), and is told that the id is fresh; also if the store could not take it back. The message is lost only if it comes to
+    /// another process before the mark is taken back, or after that has failed.
     /// [`claim`](TieredDedup::claim) does not have these gaps.
     ///
     /// # Errors
@@ -110,7 +114,7 @@ impl Engine {
     }
 
     async fn check_shared(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
-        let mark = Mark { key, attempt: self.inner.attempt(id), retention: self.policy.retention };
+        let mark = Mark { key, attempt: UNNUMBERED, retention: self.policy.retention };
         let marked = self.inner.ask_one::<Marks>(&self.policy.memory, mark, id).await?;
         Ok(verdict_of(&marked))
     }
@@ -123,7 +127,7 @@ impl Engine {
         for (place, ((key, id), is_done)) in names.into_iter().zip(done).enumerate() {
             if !is_done {
                 places.push(place);
-                marks.push((Mark { key, attempt: self.inner.attempt(id), retention: self.policy.retention }, id));
+                marks.push((Mark { key, attempt: UNNUMBERED, retention: self.policy.retention }, id));
             }
         }
         let marked = self.inner.ask::<Marks>(&self.policy.memory, marks).await;

@@ -15,6 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// The pause before a store is asked again to end or to renew a claim: it grows to a second, is short
+/// beside the lease, and differs from that of others.
+pub(super) fn retry_pause(tries: u32, lease: Duration, random: u64) -> Duration {
+    back_off(tries, random).min((lease / 8).max(Duration::from_millis(1)))
+}
+
 /// The time for which a completion is tried: as long as a lease is, from the first try on. If the
 /// store is away for longer, the lease is over when it is back. Pure: time is an argument.
 pub(super) struct Patience {
@@ -29,14 +35,13 @@ impl Patience {
         Patience { until: now.checked_add(lease), lease, tries: 0 }
     }
 
-    /// The pause before the next try; none after the last one. It grows to a second, is short beside
-    /// the lease, and differs from that of others.
+    /// The [pause](retry_pause) before the next try; none after the last one.
     pub(super) fn pause(&mut self, now: Instant, random: u64) -> Option<Duration> {
         let left = self.until.map_or(Duration::MAX, |until| until.saturating_duration_since(now));
         if left.is_zero() {
             return None;
         }
-        let pause = back_off(self.tries, random).min((self.lease / 8).max(Duration::from_millis(1)));
+        let pause = retry_pause(self.tries, self.lease, random);
         self.tries = self.tries.saturating_add(1);
         Some(pause.min(left))
     }

@@ -1,21 +1,28 @@
 //! Asking: batch after batch of one lane, and what becomes of the answers.
 
 use super::few::Few;
+use super::flights::Flight;
 use super::inner::Inner;
-use super::lane::{Group, Lane, Room};
+use super::lane::{Group, Lane};
+use super::led::GivingBack;
 use super::memory::Memory;
 use super::nodes::Node;
-use super::operation::Operation;
+use super::operation::{Operation, Shared};
 use crate::digest::Digest;
 use crate::store::{ErrorKind, RecordKey, StoreError};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 pub(super) type Answer<O> = Result<<O as Operation>::Answer, StoreError>;
 
 /// What was asked, and what was answered.
-pub(super) type Answered<O> = Few<(<O as Operation>::Request, Answer<O>)>;
+pub(super) struct Answered<O: Operation> {
+    pub(super) asked: Few<(O::Request, Answer<O>)>,
+    pub(super) asked_at: Instant,
+}
 
 /// What those are told who asked meanwhile: the answer, and what the question was.
 pub(super) struct Told<O: Operation> {
@@ -37,22 +44,32 @@ struct Batch<O: Operation> {
     replies: Vec<(Arc<Memory>, usize, oneshot::Sender<Answered<O>>)>,
     requests: Vec<O::Request>,
     ids: Vec<Digest>,
+    flights: Vec<Flight>,
+    /// What is to be left: of those that are asked, and of those whose callers are gone.
+    room: usize,
     kib: u32,
 }
 
 impl<O: Operation> Batch<O> {
     fn none() -> Self {
-        Batch { replies: Vec::new(), requests: Vec::new(), ids: Vec::new(), kib: 0 }
+        Batch { replies: Vec::new(), requests: Vec::new(), ids: Vec::new(), flights: Vec::new(), room: 0, kib: 0 }
     }
 
-    fn of(groups: VecDeque<Group<O>>, lane: &Lane<O>) -> Self {
+    fn of(groups: VecDeque<Group<O>>, lane: &Lane<O>, shared: &Shared) -> Self {
         let mut batch = Self::none();
         for group in groups {
+            batch.room += group.asked.len();
             batch.kib += lane.kib(group.asked.as_slice().iter().map(|asked| &asked.0));
+            if let Some(shared) = O::flights(shared).filter(|_| group.reply.is_closed()) {
+                // Nobody wants to know, and if it were granted it would have to be given back.
+                group.asked.into_iter().for_each(|(_, flight)| shared.land_untold(flight));
+                continue;
+            }
             batch.replies.push((group.memory, group.asked.len(), group.reply));
-            for (request, id) in group.asked {
+            for (request, flight) in group.asked {
                 batch.requests.push(request);
-                batch.ids.push(id);
+                batch.ids.push(flight.id);
+                batch.flights.push(flight);
             }
         }
         batch
@@ -75,18 +92,18 @@ impl<O: Operation> Drop for Driver<O> {
             let asked = std::mem::replace(&mut self.batch, Batch::none());
             let lane = self.node().lane::<O>();
             // Another one cannot be started where this one could not go on.
-            let waiting = Batch::of(lane.abandon(), lane);
+            let waiting = Batch::of(lane.abandon(), lane, &self.inner.shared);
             for batch in [asked, waiting] {
-                if let Some(flights) = O::flights(&self.inner.shared) {
-                    batch.ids.iter().for_each(|id| drop(flights.land(*id)));
+                if let Some(shared) = O::flights(&self.inner.shared) {
+                    batch.flights.iter().for_each(|flight| drop(shared.land(*flight)));
                 }
-                lane.leave_room(batch.ids.len(), batch.kib);
+                lane.leave_room(batch.room, batch.kib);
             }
         }
     }
 }
 
-fn start<O: Operation>(inner: &Arc<Inner>, node: &Node) {
+pub(super) fn start<O: Operation>(inner: &Arc<Inner>, node: &Node) {
     let mut driver = Driver::<O> { inner: Arc::clone(inner), node: node.number, batch: Batch::none(), runs: true };
     inner.runtime.spawn(async move {
         loop {
@@ -94,7 +111,7 @@ fn start<O: Operation>(inner: &Arc<Inner>, node: &Node) {
             tokio::task::yield_now().await;
             let lane = driver.node().lane::<O>();
             match lane.take() {
-                Some(groups) => driver.batch = Batch::of(groups, lane),
+                Some(groups) => driver.batch = Batch::of(groups, lane, &driver.inner.shared),
                 None => return driver.stop(),
             }
             driver.ask().await;
@@ -112,67 +129,70 @@ impl<O: Operation> Driver<O> {
         self.runs = false;
     }
 
+    /// Asks, tells those who follow, and only then those who asked: whoever is told may ask again at
+    /// once, and must not meet an answer that is there.
     async fn ask(&mut self) {
-        let asked_at = tokio::time::Instant::now();
-        let node = self.inner.nodes.node(self.node);
-        let answers = self.inner.call::<O>(node, &mut self.batch.requests, &self.batch.ids).await;
-        self.learn(&answers, asked_at.elapsed());
-        let questions: Vec<(RecordKey, O::Sameness)> = match O::flights(&self.inner.shared) {
-            Some(_) => self.batch.requests.iter().map(|it| (O::key(it).clone(), O::sameness(it))).collect(),
-            None => Vec::new(),
-        };
-        let undone = self.reply(&answers).await;
-        if let Some(flights) = O::flights(&self.inner.shared) {
-            for (place, id) in self.batch.ids.iter().enumerate() {
-                for tell in flights.land(*id) {
-                    let told = match &answers[place] {
-                        _ if undone.contains(&place) => None,
-                        answer => {
-                            let (key, sameness) = questions[place].clone();
-                            Some(Told { answer: answer.clone(), key, sameness })
-                        }
-                    };
-                    // Whoever is gone need not know.
-                    let _ = tell.send(told);
-                }
-            }
+        let asked_at = Instant::now();
+        if !self.batch.requests.is_empty() {
+            let node = self.inner.nodes.node(self.node);
+            let answers = self.inner.call::<O>(node, &mut self.batch.requests, &self.batch.ids).await;
+            self.learn(&answers, asked_at.elapsed());
+            self.tell(&answers);
+            self.reply(answers, asked_at).start();
         }
-        self.node().lane::<O>().leave_room(self.batch.ids.len(), self.batch.kib);
+        self.node().lane::<O>().leave_room(self.batch.room, self.batch.kib);
         self.batch = Batch::none();
     }
 
-    /// What the store has said is done is remembered.
-    fn learn(&self, answers: &[Answer<O>], took: std::time::Duration) {
+    /// What the store has said is done is remembered. (What it has granted: by whoever takes it.)
+    fn learn(&self, answers: &[Answer<O>], took: Duration) {
         let (mut start, mut learned) = (0, Vec::with_capacity(answers.len()));
         let mut replies = self.batch.replies.iter().peekable();
         while let Some((memory, len, _)) = replies.next() {
             let places = start..start + len;
             start += len;
             let (requests, ids) = (&self.batch.requests[places.clone()], &self.batch.ids[places.clone()]);
-            learned.extend(completed::<O>(memory, requests, ids, &answers[places], took));
+            let is_granted = |answer: &O::Answer| O::is_granted(answer);
+            learned.extend(completed::<O>(memory, requests, ids, &answers[places.clone()], took, |it| !is_granted(it)));
+            self.inner.doubt(memory, unknown::<O>(ids, &answers[places]));
             // Together with the next ones that concern the same memory.
             if replies.peek().is_none_or(|(next, ..)| !Arc::ptr_eq(next, memory)) {
-                memory.learn(&learned);
+                self.inner.teach(memory, &learned);
                 learned.clear();
             }
         }
     }
 
-    /// Tells those who asked. What was granted to those who are gone is given back; the places of these.
-    async fn reply(&mut self, answers: &[Answer<O>]) -> Vec<usize> {
-        let (mut start, mut undone, mut granted) = (0, Vec::new(), Vec::new());
-        let mut answered = std::mem::take(&mut self.batch.requests).into_iter().zip(answers.iter().cloned());
-        for (memory, len, reply) in std::mem::take(&mut self.batch.replies) {
-            let places = start..start + len;
-            start += len;
-            if let Err(gone) = reply.send(Few::take(len, &mut answered)) {
-                let back = grants::<O>(&self.inner, &memory, gone);
-                undone.extend(places.filter(|place| answers[*place].as_ref().is_ok_and(O::needs_undo)));
-                granted.extend(back);
+    /// Tells those who follow.
+    fn tell(&mut self, answers: &[Answer<O>]) {
+        let Some(shared) = O::flights(&self.inner.shared) else { return };
+        for (answer, (request, flight)) in answers.iter().zip(self.batch.requests.iter().zip(&self.batch.flights)) {
+            let others = match answer.as_ref().is_ok_and(O::is_granted) {
+                true => shared.granted(*flight).unwrap_or_default(),
+                false => shared.land(*flight),
+            };
+            for tell in others {
+                let (answer, key, sameness) = (answer.clone(), O::key(request).clone(), O::sameness(request));
+                // Whoever is gone need not know.
+                let _ = tell.send(Some(Told { answer, key, sameness }));
             }
         }
-        self.inner.undo::<O>(&granted).await;
-        undone
+    }
+
+    /// Tells those who asked. What was granted to those who are gone is to be given back.
+    fn reply(&mut self, answers: Vec<Answer<O>>, asked_at: Instant) -> GivingBack<O> {
+        let mut back = GivingBack::of(&self.inner, std::iter::empty());
+        let mut answered = std::mem::take(&mut self.batch.requests).into_iter().zip(answers);
+        let mut flights = std::mem::take(&mut self.batch.flights).into_iter();
+        for (_, len, reply) in std::mem::take(&mut self.batch.replies) {
+            let theirs = flights.by_ref().take(len);
+            if let Err(gone) = reply.send(Answered { asked: Few::take(len, &mut answered), asked_at }) {
+                back = back.and(GivingBack::of(&self.inner, gone.asked.into_iter().zip(theirs)));
+            } else {
+                theirs.for_each(drop);
+            }
+        }
+        back
     }
 }
 
@@ -182,65 +202,20 @@ pub(super) fn completed<O: Operation>(
     requests: &[O::Request],
     ids: &[Digest],
     answers: &[Answer<O>],
-    took: std::time::Duration,
+    took: Duration,
+    which: impl Fn(&O::Answer) -> bool,
 ) -> impl Iterator<Item = Digest> {
     requests.iter().zip(ids).zip(answers).filter_map(move |((request, id), answer)| {
-        let expires_in = O::completed(request, answer.as_ref().ok()?, took)?;
+        let answer = answer.as_ref().ok().filter(|answer| which(answer))?;
+        let expires_in = O::completed(request, answer, took)?;
         memory.may_learn(expires_in).then_some(*id)
     })
 }
 
-/// What was granted to somebody who is gone. Memory forgets it.
-fn grants<O: Operation>(
-    inner: &Inner,
-    memory: &Memory,
-    gone: Answered<O>,
-) -> impl Iterator<Item = (O::Request, O::Answer)> {
-    gone.into_iter().filter_map(move |(request, answer)| {
-        let granted = answer.ok().filter(O::needs_undo)?;
-        memory.unlearn(inner.id(memory, O::key(&request)));
-        Some((request, granted))
-    })
-}
-
-/// A caller's own requests. If the caller is dropped when the answer is there and not yet taken, that is given back.
-pub(super) struct Led<'i, O: Operation> {
-    inner: &'i Arc<Inner>,
-    memory: &'i Arc<Memory>,
-    answered: oneshot::Receiver<Answered<O>>,
-}
-
-impl<O: Operation> Led<'_, O> {
-    pub(super) async fn answer(mut self) -> Result<Answered<O>, StoreError> {
-        (&mut self.answered).await.map_err(|_| ended())
-    }
-}
-
-impl<O: Operation> Drop for Led<'_, O> {
-    fn drop(&mut self) {
-        self.answered.close();
-        let Ok(gone) = self.answered.try_recv() else { return };
-        let granted: Vec<_> = grants::<O>(self.inner, self.memory, gone).collect();
-        if !granted.is_empty() {
-            let inner = Arc::clone(self.inner);
-            self.inner.runtime.spawn(async move { inner.undo::<O>(&granted).await });
-        }
-    }
-}
-
-/// Puts requests where they are asked.
-pub(super) fn lead<'i, O: Operation>(
-    inner: &'i Arc<Inner>,
-    node: &Node,
-    memory: &'i Arc<Memory>,
-    asked: Few<(O::Request, Digest)>,
-    room: Room<'_>,
-) -> Led<'i, O> {
-    let (reply, answered) = oneshot::channel();
-    if node.lane::<O>().push(Group { memory: Arc::clone(memory), asked, reply }, room) {
-        start::<O>(inner, node);
-    }
-    Led { inner, memory, answered }
+/// Those that the store may have granted, and did not say so.
+pub(super) fn unknown<O: Operation>(ids: &[Digest], answers: &[Answer<O>]) -> impl Iterator<Item = Digest> {
+    let unknown = ids.iter().zip(answers).filter(|(_, answer)| O::GRANTS && answer.is_err());
+    unknown.map(|(id, _)| *id)
 }
 
 pub(super) fn ended() -> StoreError {

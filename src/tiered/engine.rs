@@ -159,9 +159,13 @@ impl Engine {
         }
         self.inner.nodes.close();
         let mut last = None;
-        while self.inner.nodes.len() > 0 || self.inner.nodes.len_behind() > 0 {
+        loop {
+            let waiting = self.inner.nodes.len() + self.inner.giving_back();
+            let behind = self.inner.nodes.len_behind();
+            if waiting == 0 && behind == 0 {
+                break;
+            }
             if Instant::now() >= until {
-                let (waiting, behind) = (self.inner.nodes.len(), self.inner.nodes.len_behind());
                 let left = format!(
                     "after {deadline:?}, {waiting} requests are under way, and {behind} records are not durable"
                 );

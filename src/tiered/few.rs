@@ -27,6 +27,18 @@ impl<T> Few<T> {
         }
     }
 
+    /// One more.
+    pub(super) fn with(self, more: T) -> Self {
+        match self {
+            Few::One(one) => Few::Many(vec![one, more]),
+            Few::Many(all) if all.is_empty() => Few::One(more),
+            Few::Many(mut all) => {
+                all.push(more);
+                Few::Many(all)
+            }
+        }
+    }
+
     /// So many of what comes, in the same form as something else is.
     pub(super) fn take(count: usize, from: &mut impl Iterator<Item = T>) -> Self {
         if count == 1

@@ -1,24 +1,93 @@
 //! Ids that are being asked about, so that those who want to know the same need not ask.
+//!
+//! ```text
+//!            join                answered, nothing granted
+//! nobody ─────────► open ───────────────────────────────────► nobody   the others are told
+//!                    │ │ granted: the others are told          ▲
+//!                    │ └─────────► granted ───── taken ────────┤
+//!                    │ leave          │ leave                  │
+//!                    └────────► left ◄┘                        │
+//!                                └── answered, or given back ──┘        the others ask themselves
+//! ```
+//!
+//! The caller who leads may go at any time, and ask again at once. So it says that it goes before it
+//! is gone, and an id that it was granted stays in flight until it has taken the answer, or that is
+//! given back: whoever asks meanwhile waits for that, and never meets what the one before has left.
 
 use crate::digest::Digest;
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use tokio::sync::oneshot;
 
-/// By id, who else wants to know.
+/// An id that is being asked about, by whoever leads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    pub(super) id: Digest,
+    /// Which flight of the id it is; [`ASIDE`](Flight::ASIDE): none.
+    number: u64,
+}
+
+impl Flight {
+    const ASIDE: u64 = 0;
+
+    /// An id that is asked about beside its flight, or has none.
+    pub(super) fn aside(id: Digest) -> Self {
+        Flight { id, number: Self::ASIDE }
+    }
+
+    pub(super) fn is_aside(self) -> bool {
+        self.number == Self::ASIDE
+    }
+}
+
+/// Tells one who follows: `None` means that there is nothing to be told, and that it must ask.
+pub(super) type Tell<A> = oneshot::Sender<Option<A>>;
+
+/// What whoever wants to know is to do.
+pub(super) enum Turn<A> {
+    /// Ask, and see to it that it ends.
+    Leads(Flight),
+    /// Wait.
+    Follows(oneshot::Receiver<Option<A>>),
+}
+
+/// How far an id is, and who else wants to know.
+struct Led<A> {
+    number: u64,
+    stage: Stage,
+    others: Vec<Tell<A>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It is not answered yet.
+    Open,
+    /// It was granted to the caller, who has not taken it yet.
+    Granted,
+    /// The caller is gone. If it was granted, or will be, that is given back.
+    Left,
+}
+
+/// By id, who asks.
 pub(super) struct Flights<A> {
     shards: Box<[Mutex<Shard<A>>]>,
 }
 
-type Shard<A> = HashMap<Digest, Vec<oneshot::Sender<Option<A>>>, BuildHasherDefault<Uniform>>;
+struct Shard<A> {
+    led: HashMap<Digest, Led<A>, BuildHasherDefault<Uniform>>,
+    /// How many there were.
+    numbers: u64,
+}
 
 /// How many locks there are.
 const SHARDS: usize = 32;
 
 impl<A> Default for Flights<A> {
     fn default() -> Self {
-        Flights { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+        let shard = || Mutex::new(Shard { led: HashMap::default(), numbers: Flight::ASIDE });
+        Flights { shards: (0..SHARDS).map(|_| shard()).collect() }
     }
 }
 
@@ -30,25 +99,60 @@ impl<A> Flights<A> {
         shard.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Whoever is the first must ask, and [land](Flights::land) the id afterwards. The others are told: `None` means that there is nothing
-    /// that they could be told, and they must ask themselves.
-    pub(super) fn join(&self, id: Digest) -> Option<oneshot::Receiver<Option<A>>> {
-        match self.shard(id).entry(id) {
-            std::collections::hash_map::Entry::Vacant(first) => {
-                first.insert(Vec::new());
-                None
+    /// Whoever is the first leads; the others are told. Who comes when the first was granted the id,
+    /// and has not taken it, asks beside it: the store knows, and nobody waits for a caller that may
+    /// take its time.
+    pub(super) fn join(&self, id: Digest) -> Turn<A> {
+        let mut shard = self.shard(id);
+        let number = shard.numbers + 1;
+        match shard.led.entry(id) {
+            Entry::Vacant(first) => {
+                first.insert(Led { number, stage: Stage::Open, others: Vec::new() });
+                shard.numbers = number;
+                Turn::Leads(Flight { id, number })
             }
-            std::collections::hash_map::Entry::Occupied(mut others) => {
+            Entry::Occupied(led) if led.get().stage == Stage::Granted => Turn::Leads(Flight::aside(id)),
+            Entry::Occupied(mut led) => {
                 let (tell, told) = oneshot::channel();
-                others.get_mut().push(tell);
-                Some(told)
+                led.get_mut().others.push(tell);
+                Turn::Follows(told)
             }
         }
     }
 
-    /// Nobody asks about the id any more. Who wants to know.
-    pub(super) fn land(&self, id: Digest) -> Vec<oneshot::Sender<Option<A>>> {
-        self.shard(id).remove(&id).unwrap_or_default()
+    /// It was granted. Those who are to be told; `None` if the caller is gone: then it is given back,
+    /// and they wait for that.
+    pub(super) fn granted(&self, flight: Flight) -> Option<Vec<Tell<A>>> {
+        match self.shard(flight.id).led.get_mut(&flight.id).filter(|led| led.number == flight.number) {
+            Some(led) if led.stage == Stage::Left => None,
+            Some(led) => {
+                led.stage = Stage::Granted;
+                Some(std::mem::take(&mut led.others))
+            }
+            None => Some(Vec::new()),
+        }
+    }
+
+    /// The caller goes.
+    pub(super) fn leave(&self, flight: Flight) {
+        let mut shard = self.shard(flight.id);
+        if let Some(led) = shard.led.get_mut(&flight.id).filter(|led| led.number == flight.number) {
+            led.stage = Stage::Left;
+        }
+    }
+
+    /// It is over. Those who want to know.
+    pub(super) fn land(&self, flight: Flight) -> Vec<Tell<A>> {
+        match self.shard(flight.id).led.entry(flight.id) {
+            Entry::Occupied(led) if led.get().number == flight.number => led.remove().others,
+            _ => Vec::new(),
+        }
+    }
+
+    /// It is over, and there is nothing to be told.
+    pub(super) fn land_untold(&self, flight: Flight) {
+        // Whoever is gone need not know.
+        self.land(flight).into_iter().for_each(|tell| drop(tell.send(None)));
     }
 }
 
@@ -67,5 +171,85 @@ impl Hasher for Uniform {
 
     fn write_u64(&mut self, half: u64) {
         self.0 ^= half;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: u128 = 7;
+
+    fn lead(flights: &Flights<u32>) -> Flight {
+        match flights.join(Digest::from(ID)) {
+            Turn::Leads(flight) => flight,
+            Turn::Follows(_) => panic!("somebody else leads"),
+        }
+    }
+
+    fn follow(flights: &Flights<u32>) -> oneshot::Receiver<Option<u32>> {
+        match flights.join(Digest::from(ID)) {
+            Turn::Leads(flight) => panic!("it leads: {flight:?}"),
+            Turn::Follows(told) => told,
+        }
+    }
+
+    #[test]
+    fn who_comes_before_the_answer_follows_and_who_comes_after_it_does_not() {
+        let flights = Flights::default();
+        let first = lead(&flights);
+        let mut told = follow(&flights);
+        flights.land(first).into_iter().for_each(|tell| tell.send(Some(17)).unwrap());
+        assert_eq!(told.try_recv(), Ok(Some(17)));
+        assert!(!lead(&flights).is_aside());
+    }
+
+    #[test]
+    fn what_was_granted_is_in_flight_until_it_is_taken() {
+        let flights = Flights::default();
+        let first = lead(&flights);
+        let _told = follow(&flights);
+        assert_eq!(flights.granted(first).unwrap().len(), 1);
+        // Whether it will be taken, nobody knows.
+        let aside = lead(&flights);
+        assert!(aside.is_aside());
+        // Nothing that concerns it changes the flight.
+        assert!(flights.granted(aside).unwrap().is_empty() && flights.land(aside).is_empty());
+        flights.leave(aside);
+        assert!(lead(&flights).is_aside());
+        flights.land_untold(first);
+        assert!(!lead(&flights).is_aside());
+    }
+
+    #[test]
+    fn who_comes_when_the_caller_is_gone_waits_until_it_is_given_back() {
+        for answered_before in [false, true] {
+            let flights = Flights::default();
+            let first = lead(&flights);
+            if answered_before {
+                assert!(flights.granted(first).is_some());
+            }
+            flights.leave(first);
+            let mut told = follow(&flights);
+            if !answered_before {
+                assert!(flights.granted(first).is_none(), "it is to be given back");
+            }
+            assert!(told.try_recv().is_err());
+            flights.land_untold(first);
+            assert_eq!(told.try_recv(), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_flight_that_is_over_does_not_touch_the_next_one() {
+        let flights = Flights::default();
+        let first = lead(&flights);
+        flights.land_untold(first);
+        let second = lead(&flights);
+        let mut told = follow(&flights);
+        flights.leave(first);
+        flights.land_untold(first);
+        assert!(told.try_recv().is_err());
+        assert_eq!(flights.granted(second).map(|others| others.len()), Some(1));
     }
 }

@@ -1,6 +1,8 @@
 //! Who holds an id: a claim, whatever its store, and how it ends.
 
 use super::claim::{ClaimError, Done, TieredClaimOptions};
+#[cfg(any(feature = "http", feature = "stream"))]
+use super::completing::retry_pause;
 use super::completing::{Patience, Unfinished};
 use super::engine::{Engine, Name, PolicyState};
 use super::inner::Inner;
@@ -295,15 +297,25 @@ impl Holder {
         renewed
     }
 
+    /// Renews it every third of its lease, until it is lost.
     #[cfg(any(feature = "http", feature = "stream"))]
     pub(super) fn keep(&mut self) -> Answering<'_, ()> {
         Box::pin(async move {
+            let mut failures = 0_u32;
             loop {
-                // Not all at a time, of those that were claimed together.
-                tokio::time::sleep(jittered(self.lease / 3, self.inner.random())).await;
-                // What the store could not do is tried again, and completing says in the end whether that was enough.
-                if let Err(ClaimError::LostLease(_)) = self.renew(self.lease).await {
-                    return;
+                let random = self.inner.random();
+                // Not all at a time, of those that were claimed together; and what the store could
+                // not do is tried again soon, since the lease runs.
+                tokio::time::sleep(match failures {
+                    0 => jittered(self.lease / 3, random),
+                    _ => retry_pause(failures, self.lease, random),
+                })
+                .await;
+                // Completing says in the end whether that was enough.
+                match self.renew(self.lease).await {
+                    Ok(()) => failures = 0,
+                    Err(ClaimError::LostLease(_)) => return,
+                    Err(ClaimError::Store(_)) => failures = failures.saturating_add(1),
                 }
             }
         })

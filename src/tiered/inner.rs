@@ -1,6 +1,5 @@
 //! What the handles of an asynchronous engine share, and how it calls its store.
 
-use super::breaker::back_off;
 use super::doubt::{self, Doubts};
 use super::memory::{Memory, digest};
 use super::nodes::{Node, Nodes};
@@ -15,7 +14,7 @@ use crate::digest::Digest;
 use crate::random::mix;
 use crate::store::erased::Erased;
 use crate::store::{ErrorKind, RecordKey, StoreError};
-use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
+use crate::sync::{Mutex, MutexGuard, Ordering, StdAtomicBool, StdAtomicU64, fence};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -39,8 +38,9 @@ pub(super) struct Inner {
     pub(super) lost: mpsc::Sender<()>,
     /// By which its attempts' numbers are known again.
     pub(super) own: u64,
-    /// Room for claims that were dropped, and are to be released.
+    /// Room for what was granted to those who are gone, and is to be given back.
     pub(super) dropped: Arc<Semaphore>,
+    pub(super) max_dropped: usize,
     pub(super) observer: Observer,
     pub(super) runtime: Handle,
     pub(super) ownership: Ownership,
@@ -89,17 +89,55 @@ impl Inner {
         mix(self.numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed) ^ crate::process::salt())
     }
 
-    /// The number of the next attempt at an id: that of an earlier one, if nobody knows what came of that.
-    pub(super) fn attempt(&self, id: Digest) -> u64 {
+    /// Attempts of which nobody knows what came, if there are any.
+    pub(super) fn unresolved(&self) -> Option<MutexGuard<'_, Unresolved>> {
         // Relaxed: whoever was told of a lost answer has seen it counted, and others do not know of it.
-        if self.unresolved_ids.load(Ordering::Relaxed) == 0 {
-            return self.number();
+        match self.unresolved_ids.load(Ordering::Relaxed) {
+            0 => None,
+            _ => Some(self.lock_unresolved()),
         }
-        let mut unresolved = self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let attempt = unresolved.take(id);
+    }
+
+    fn lock_unresolved(&self) -> MutexGuard<'_, Unresolved> {
+        self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Says how many there are now.
+    pub(super) fn count(&self, unresolved: &Unresolved) {
         self.unresolved_ids.store(unresolved.len() as u64, Ordering::Relaxed);
-        drop(unresolved);
-        attempt.filter(|attempt| self.doubts().reclaim(*attempt)).unwrap_or_else(|| self.number())
+    }
+
+    /// Remembers attempts of which nobody knows what came.
+    pub(super) fn remember(&self, attempts: impl IntoIterator<Item = (Digest, u64)>) {
+        let mut attempts = attempts.into_iter().peekable();
+        if attempts.peek().is_some() {
+            let mut unresolved = self.lock_unresolved();
+            attempts.for_each(|(id, attempt)| unresolved.insert(id, attempt));
+            self.count(&unresolved);
+        }
+    }
+
+    /// Memory learns that these are done, unless that may be by an attempt here of which nobody was
+    /// told: whoever asks again must ask the store.
+    pub(super) fn teach(&self, memory: &Memory, ids: &[Digest]) {
+        if !ids.is_empty() {
+            memory.learn(ids);
+            self.doubt(memory, ids.iter().copied());
+        }
+    }
+
+    /// Memory forgets those of these of whose attempts nobody knows what came: it may have learned of
+    /// them from others who have met what came of that.
+    pub(super) fn doubt(&self, memory: &Memory, mut ids: impl Iterator<Item = Digest>) {
+        let Some(first) = ids.next() else { return };
+        // SeqCst: one remembers an attempt and comes here, another has told memory and comes here.
+        // Either that one sees the attempt, or this one what memory was told.
+        fence(Ordering::SeqCst);
+        if let Some(unresolved) = self.unresolved() {
+            for id in std::iter::once(first).chain(ids).filter(|id| unresolved.contains(*id)) {
+                memory.forget(id);
+            }
+        }
     }
 
     /// Whether the histories know all that the store knows.
@@ -147,12 +185,17 @@ impl Inner {
         }
     }
 
+    /// How long a call that is retried may take, but for the pauses.
+    pub(super) fn patience(&self) -> Duration {
+        self.calls.timeout * (self.calls.retries + 1)
+    }
+
     /// Waits as long as a call that is retried may take, and no longer.
     pub(super) async fn patiently<T>(
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let patience = self.calls.timeout * (self.calls.retries + 1);
+        let patience = self.patience();
         tokio::time::timeout(patience, work).await.unwrap_or_else(|_| {
             let late = format!("not done within {patience:?}");
             Err(StoreError::new(ErrorKind::Timeout, self.store.backend(), late))
@@ -188,57 +231,17 @@ impl Inner {
         }
     }
 
-    pub(super) fn unresolved_len(&self) -> usize {
-        self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).len()
+    /// How many ids are being given back.
+    pub(super) fn giving_back(&self) -> usize {
+        self.max_dropped - self.dropped.available_permits()
     }
 
-    /// Calls a node of the store, again if that may help: every request can be made twice, since its attempt or token tells it apart.
-    pub(super) async fn call<O: Operation>(
-        &self,
-        node: &Node,
-        requests: &mut [O::Request],
-        ids: &[Digest],
-    ) -> Vec<Result<O::Answer, StoreError>> {
-        let mut answers = self.try_call::<O>(node, requests).await;
-        for tries in 0..self.calls.retries {
-            let is_open = |answer: &Result<_, StoreError>| matches!(answer, Err(error) if error.kind().is_transient());
-            let open: Vec<usize> = (0..answers.len()).filter(|&i| is_open(&answers[i])).collect();
-            if open.is_empty() {
-                break;
-            }
-            tokio::time::sleep(back_off(tries, self.random())).await;
-            self.observer.retried(O::ASKED);
-            let again: Vec<O::Request> = open.iter().map(|&i| requests[i].clone()).collect();
-            for (i, answer) in open.into_iter().zip(self.try_call::<O>(node, &again).await) {
-                answers[i] = answer.map(O::when_asked_again);
-            }
-        }
-        let mut unresolved = None;
-        for ((request, answer), id) in requests.iter_mut().zip(&answers).zip(ids) {
-            if let Err(error) = answer
-                && error.kind().is_transient()
-                && let Some(attempt) = O::attempt(request)
-            {
-                unresolved
-                    .get_or_insert_with(|| self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
-                    .insert(*id, *attempt);
-            }
-        }
-        if let Some(unresolved) = unresolved {
-            self.unresolved_ids.store(unresolved.len() as u64, Ordering::Relaxed);
-            drop(unresolved);
-            let is_lost = |answer: &Result<_, StoreError>| answer.as_ref().is_err_and(|it| it.kind().is_transient());
-            O::lost(self, requests.iter().zip(&answers).filter(|(_, answer)| is_lost(answer)).map(|(it, _)| it));
-        }
-        let judged = |((answer, request), id): ((Result<_, _>, &_), &_)| {
-            let answer = O::judged(self, request, answer?);
-            self.believes::<O>(*id, &answer).map(|()| answer)
-        };
-        answers.into_iter().zip(&*requests).zip(ids).map(judged).collect()
+    pub(super) fn unresolved_len(&self) -> usize {
+        self.lock_unresolved().len()
     }
 
     /// An id that is in progress for ever, for no time at all, is an error.
-    fn believes<O: Operation>(&self, id: Digest, answer: &O::Answer) -> Result<(), StoreError> {
+    pub(super) fn believes<O: Operation>(&self, id: Digest, answer: &O::Answer) -> Result<(), StoreError> {
         let left = O::in_progress(answer);
         // Relaxed: whoever misses it leaves an id in it that is asked about again.
         if left.is_none_or(|left| left >= Duration::from_millis(1)) && !self.has_overdue.load(Ordering::Relaxed) {
@@ -252,60 +255,4 @@ impl Inner {
             false => Ok(()),
         }
     }
-
-    /// Gives back what was granted to those who are gone. A store that does not answer must not keep those who are not.
-    pub(super) async fn undo<O: Operation>(&self, granted: &[(O::Request, O::Answer)]) {
-        if !granted.is_empty() {
-            // If it is not done in time: see the operation.
-            let _ = tokio::time::timeout(self.calls.timeout, O::undo(self, granted)).await;
-        }
-    }
-
-    async fn try_call<O: Operation>(&self, node: &Node, requests: &[O::Request]) -> Vec<Result<O::Answer, StoreError>> {
-        let backend = self.store.backend();
-        let everywhere = |error: StoreError| requests.iter().map(|_| Err(error.clone())).collect();
-        // Acquire: pairs with the Release of whoever has found out.
-        if self.awaits_owner.load(Ordering::Acquire) {
-            self.observer.not_asked(O::ASKED);
-            let unknown = "not asked, since it is not known yet if another engine has claimed the store for itself";
-            return everywhere(StoreError::new(ErrorKind::Unavailable, backend, unknown));
-        }
-        if !node.breaker().admits(now()) {
-            self.observer.not_asked(O::ASKED);
-            let open = "not asked, since it has failed again and again: the circuit breaker is open";
-            return everywhere(StoreError::new(ErrorKind::Unavailable, backend, open));
-        }
-        let asked = async {
-            let answers = O::call(&*self.store, requests).await?;
-            if answers.len() != requests.len() {
-                let wrong = format!("{} answers to {} requests to {}", answers.len(), requests.len(), O::ASKED.name());
-                return Err(StoreError::new(ErrorKind::Corrupt, backend, wrong));
-            }
-            Ok(answers)
-        };
-        match self.in_time(O::ASKED, requests.len(), asked).await {
-            Ok(answers) => {
-                if node.breaker().succeeded() {
-                    self.observer.closed();
-                }
-                let failed = answers.iter().filter_map(|answer| answer.as_ref().err());
-                failed.for_each(|error| self.observer.meters.request_failed(error.kind()));
-                answers
-            }
-            Err(error) => {
-                match error.kind().is_transient() {
-                    true if node.breaker().failed(now()) => self.observer.opened(),
-                    // It has answered, if only to refuse.
-                    false if node.breaker().succeeded() => self.observer.closed(),
-                    _ => {}
-                }
-                everywhere(error)
-            }
-        }
-    }
-}
-
-/// By the runtime's clock, which a test may stop.
-fn now() -> std::time::Instant {
-    tokio::time::Instant::now().into_std()
 }

@@ -2,10 +2,10 @@
 
 use super::driver::Answered;
 use super::few::Few;
+use super::flights::Flight;
 use super::memory::Memory;
 use super::nodes::NodeOptions;
 use super::operation::Operation;
-use crate::digest::Digest;
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ struct Queue<O: Operation> {
 /// What one caller asks at a time.
 pub(super) struct Group<O: Operation> {
     pub(super) memory: Arc<Memory>,
-    pub(super) asked: Few<(O::Request, Digest)>,
+    pub(super) asked: Few<(O::Request, Flight)>,
     pub(super) reply: oneshot::Sender<Answered<O>>,
 }
 
@@ -91,7 +91,7 @@ impl<O: Operation> Lane<O> {
     }
 
     /// Room for these requests, if there is some now.
-    pub(super) fn try_room(&self, asked: &[(O::Request, Digest)]) -> Option<Room<'_>> {
+    pub(super) fn try_room(&self, asked: &[(O::Request, Flight)]) -> Option<Room<'_>> {
         let kib = match self.kib(asked.iter().map(|asked| &asked.0)) {
             0 => None,
             kib => Some(self.room_kib.try_acquire_many(kib).ok()?),
@@ -100,7 +100,7 @@ impl<O: Operation> Lane<O> {
     }
 
     /// Waits for room for these requests; `None` if nobody is let in any more.
-    pub(super) async fn room(&self, asked: &[(O::Request, Digest)]) -> Option<Room<'_>> {
+    pub(super) async fn room(&self, asked: &[(O::Request, Flight)]) -> Option<Room<'_>> {
         let kib = match self.kib(asked.iter().map(|asked| &asked.0)) {
             0 => None,
             kib => Some(self.room_kib.acquire_many(kib).await.ok()?),

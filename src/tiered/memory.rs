@@ -101,11 +101,6 @@ impl Memory {
         }
     }
 
-    /// Nobody was told of this.
-    pub(super) fn unlearn(&self, id: Digest) {
-        self.forget(id);
-    }
-
     /// Checks an id that is nobody else's: if the history is complete, what it does not know is new.
     #[inline]
     pub(super) fn check(&self, id: Digest, history_is_complete: bool) -> Guess {

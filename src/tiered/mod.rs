@@ -12,8 +12,8 @@
 //! Files in that order: `dedup`, `checking` and `claiming` are what users call, `engine`,
 //! `attempts`, `holder` and `completing` what is the same for every store, `memory` the tiers in
 //! memory, `ask`, `driver` and `lane` where requests gather, `nodes` the parts of a store that
-//! answer apart, `doubt` and `undoing` what becomes of lost answers, `operation` what can be asked,
-//! `inner` how it is asked
+//! answer apart, `doubt` and `undoing` what becomes of lost answers, `operation` and
+//! `holding` what can be asked, `inner` how it is asked
 //! (time-outs, retries, `breaker`), `behind` what is written later, `note` what is kept beside an
 //! id.
 
@@ -38,10 +38,13 @@ mod witness;
 mod collisions;
 
 mod ask;
+mod call;
 mod driver;
 mod few;
 mod flights;
+mod holding;
 mod lane;
+mod led;
 mod nodes;
 mod operation;
 mod unresolved;

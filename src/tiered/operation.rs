@@ -11,6 +11,10 @@ use crate::store::*;
 use std::future::Future;
 use std::time::Duration;
 
+/// The number of an attempt that has none yet. It gets it when it is asked: whoever follows another
+/// one, or finds no room, needs none.
+pub(super) const UNNUMBERED: u64 = 0;
+
 /// A kind of question.
 pub(super) trait Operation: Sized + Send + Sync + 'static {
     type Request: Clone + Send + Sync + 'static;
@@ -18,6 +22,8 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
 
     /// Which it is.
     const ASKED: Asked;
+    /// Whether it may grant an id to its caller, under the number of an attempt.
+    const GRANTS: bool = false;
 
     /// Where these wait.
     fn lane(lanes: &Lanes) -> &Lane<Self>;
@@ -66,16 +72,21 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Nobody knows what came of these.
-    fn lost<'r>(_inner: &Inner, _requests: impl Iterator<Item = &'r Self::Request>) {}
-
-    /// Gives back what was granted to those who are gone, in one call.
-    fn undo(_inner: &Inner, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = ()> + Send {
-        async {}
+    /// Returns true if an attempt may go by this number, of which nobody knows what came.
+    fn goes_by(_inner: &Inner, _number: u64) -> bool {
+        true
     }
 
-    /// Whether somebody who is gone must be cleaned up after.
-    fn needs_undo(_answer: &Self::Answer) -> bool {
+    /// Nobody knows what came of this. `undone`: the store may have been asked to give it back.
+    fn lost(_inner: &Inner, _request: &Self::Request, _undone: bool) {}
+
+    /// Gives back what was granted to those who are gone, in one call; whether each was.
+    fn undo(_inner: &Inner, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = Vec<bool>> + Send {
+        async { Vec::new() }
+    }
+
+    /// Whether the id is the caller's, and nobody else's: if the caller is gone, it must be given back.
+    fn is_granted(_answer: &Self::Answer) -> bool {
         false
     }
 
@@ -167,6 +178,7 @@ impl Operation for Marks {
     type Request = Mark;
     type Answer = Marked;
     const ASKED: Asked = Asked::Mark;
+    const GRANTS: bool = true;
 
     fn flights(shared: &Shared) -> Option<&Flights<Told<Self>>> {
         Some(&shared.marks)
@@ -202,13 +214,14 @@ impl Operation for Marks {
         }
     }
 
-    fn needs_undo(marked: &Marked) -> bool {
+    fn is_granted(marked: &Marked) -> bool {
         *marked == Marked::Fresh
     }
 
     /// Nobody was told that the id is fresh, so nobody handles it: its next delivery must be.
-    async fn undo(inner: &Inner, granted: &[(Mark, Marked)]) {
-        inner.unmark(&granted.iter().map(|(mark, _)| mark.clone()).collect::<Vec<_>>()).await;
+    async fn undo(inner: &Inner, granted: &[(Mark, Marked)]) -> Vec<bool> {
+        // If this fails, it is tried again in the background; until then the id is in doubt.
+        inner.unmark(granted.iter().map(|(mark, _)| mark)).await
     }
 
     fn in_progress(marked: &Marked) -> Option<Duration> {
@@ -222,8 +235,12 @@ impl Operation for Marks {
         inner.doubted(mark, marked)
     }
 
-    fn lost<'r>(inner: &Inner, marks: impl Iterator<Item = &'r Mark>) {
-        inner.lost(marks);
+    fn goes_by(inner: &Inner, number: u64) -> bool {
+        inner.doubts().reclaim(number)
+    }
+
+    fn lost(inner: &Inner, mark: &Mark, undone: bool) {
+        inner.lost(mark, undone);
     }
 
     fn attempt(mark: &mut Mark) -> Option<&mut u64> {
@@ -256,6 +273,7 @@ impl Operation for Claims {
     type Request = ClaimRequest;
     type Answer = Claimed;
     const ASKED: Asked = Asked::Claim;
+    const GRANTS: bool = true;
 
     fn flights(shared: &Shared) -> Option<&Flights<Told<Self>>> {
         Some(&shared.claims)
@@ -300,17 +318,22 @@ impl Operation for Claims {
         }
     }
 
-    fn needs_undo(claimed: &Claimed) -> bool {
+    /// A mark that is taken back has no number for a claim.
+    fn goes_by(inner: &Inner, number: u64) -> bool {
+        !inner.doubts().contains(number)
+    }
+
+    fn is_granted(claimed: &Claimed) -> bool {
         matches!(claimed, Claimed::Claimed { .. })
     }
 
-    async fn undo(inner: &Inner, granted: &[(ClaimRequest, Claimed)]) {
+    async fn undo(inner: &Inner, granted: &[(ClaimRequest, Claimed)]) -> Vec<bool> {
         let hold = |(claim, claimed): &(ClaimRequest, Claimed)| match claimed {
             Claimed::Claimed { token } => Some(Hold { key: claim.key.clone(), token: *token }),
             _ => None,
         };
-        // If this fails, the lease expires.
-        let _ = inner.store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await;
+        // If this fails, the next attempt here is granted it again; elsewhere the lease expires.
+        done(inner.store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await)
     }
 
     fn attempt(claim: &mut ClaimRequest) -> Option<&mut u64> {
@@ -318,109 +341,9 @@ impl Operation for Claims {
     }
 }
 
-impl Operation for Completions {
-    type Request = Completion;
-    type Answer = Held;
-    const ASKED: Asked = Asked::Complete;
-
-    fn lane(lanes: &Lanes) -> &Lane<Self> {
-        &lanes.completions
-    }
-
-    fn bytes(completion: &Completion) -> usize {
-        completion.result.as_ref().map_or(0, Vec::len)
-    }
-
-    fn key(completion: &Completion) -> &RecordKey {
-        &completion.hold.key
-    }
-
-    type Sameness = ();
-    fn sameness(_: &Completion) {}
-
-    fn call<'a>(store: &'a dyn Erased, completions: &'a [Completion]) -> Answering<'a, Answers<Held>> {
-        store.complete(completions)
-    }
-
-    fn completed(completion: &Completion, held: &Held, _: Duration) -> Option<Duration> {
-        (*held == Held::Done).then_some(completion.retention)
-    }
-}
-
-/// A release or failure that is asked for again finds nothing to end if it was done the first time.
-fn ended(_: Held) -> Held {
-    Held::Done
-}
-
-impl Operation for Releases {
-    type Request = Hold;
-    type Answer = Held;
-    const ASKED: Asked = Asked::Release;
-
-    fn lane(lanes: &Lanes) -> &Lane<Self> {
-        &lanes.releases
-    }
-
-    fn key(hold: &Hold) -> &RecordKey {
-        &hold.key
-    }
-
-    type Sameness = ();
-    fn sameness(_: &Hold) {}
-
-    fn call<'a>(store: &'a dyn Erased, holds: &'a [Hold]) -> Answering<'a, Answers<Held>> {
-        store.release(holds)
-    }
-
-    fn when_asked_again(held: Held) -> Held {
-        ended(held)
-    }
-}
-
-impl Operation for Failures {
-    type Request = Failure;
-    type Answer = Held;
-    const ASKED: Asked = Asked::Fail;
-
-    fn lane(lanes: &Lanes) -> &Lane<Self> {
-        &lanes.failures
-    }
-
-    fn key(failure: &Failure) -> &RecordKey {
-        &failure.hold.key
-    }
-
-    type Sameness = ();
-    fn sameness(_: &Failure) {}
-
-    fn call<'a>(store: &'a dyn Erased, failures: &'a [Failure]) -> Answering<'a, Answers<Held>> {
-        store.fail(failures)
-    }
-
-    fn when_asked_again(held: Held) -> Held {
-        ended(held)
-    }
-}
-
-impl Operation for Renewals {
-    type Request = Renewal;
-    type Answer = Held;
-    const ASKED: Asked = Asked::Renew;
-
-    fn lane(lanes: &Lanes) -> &Lane<Self> {
-        &lanes.renewals
-    }
-
-    fn key(renewal: &Renewal) -> &RecordKey {
-        &renewal.hold.key
-    }
-
-    type Sameness = ();
-    fn sameness(_: &Renewal) {}
-
-    fn call<'a>(store: &'a dyn Erased, renewals: &'a [Renewal]) -> Answering<'a, Answers<Held>> {
-        store.renew(renewals)
-    }
+/// Which of those that were to be undone are.
+fn done<A>(answers: Answers<A>) -> Vec<bool> {
+    answers.map_or_else(|_| Vec::new(), |answers| answers.iter().map(Result::is_ok).collect())
 }
 
 impl Operation for Looks {

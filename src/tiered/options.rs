@@ -101,6 +101,7 @@ impl Options {
             lost,
             own: random::mix(!numbers),
             dropped: Arc::new(tokio::sync::Semaphore::new(self.max_waiting)),
+            max_dropped: self.max_waiting,
             observer: Observer::new(store.backend()),
             owned: OnceLock::new(),
             runtime: tokio::runtime::Handle::current(),

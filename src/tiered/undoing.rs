@@ -40,38 +40,40 @@ impl Inner {
         left.map_or(marked, |lease_left| Marked::InProgress { lease_left })
     }
 
-    /// The answers to marks were lost: they are taken back, unless this process asks for them again.
-    pub(super) fn lost<'m>(&self, marks: impl Iterator<Item = &'m Mark>) {
+    /// The answer to a mark was lost: it is taken back, unless this process asks for it again first.
+    /// If the store may have been asked to `undo` it already, it cannot.
+    pub(super) fn lost(&self, mark: &Mark, undo: bool) {
         let now = Instant::now();
         let due = now + FIRST + back_off(2, self.random());
         let mut doubts = self.doubts();
-        marks.for_each(|mark| doubts.insert(mark.attempt, mark.key.clone(), now, due, mark.retention));
+        doubts.insert(mark.attempt, mark.key.clone(), now, due, mark.retention);
+        if undo {
+            doubts.asks(mark.attempt);
+        }
         drop(doubts);
         // If there is no room, it has been told already.
         let _ = self.lost.try_send(());
     }
 
-    /// Takes marks back that are known to be there. What the store cannot do now is tried again.
-    pub(super) async fn unmark(&self, marks: &[Mark]) {
-        // First, so that nothing is forgotten if this is given up on its way.
-        self.lost(marks.iter());
-        marks.iter().for_each(|mark| self.doubts().asks(mark.attempt));
-        let asked = marks.iter().map(|mark| Unmark { key: mark.key.clone(), attempt: mark.attempt });
-        let Ok(answers) = self.store.unmark(&asked.collect::<Vec<_>>()).await else { return };
-        let mut untold = Vec::new();
-        for (mark, answer) in marks.iter().zip(answers) {
-            match answer {
-                Ok(Unmarked::Done | Unmarked::NotThere) => self.doubts().remove(mark.attempt),
-                Ok(Unmarked::Unknown) => untold.push(mark),
-                Err(_) => {}
-            }
+    /// Takes marks back that are known to be there; whether each is gone.
+    pub(super) async fn unmark(&self, marks: impl Iterator<Item = &Mark>) -> Vec<bool> {
+        let asked: Vec<Unmark> = marks.map(|mark| Unmark { key: mark.key.clone(), attempt: mark.attempt }).collect();
+        let Ok(answers) = self.store.unmark(&asked).await else { return Vec::new() };
+        let is_unknown = |answer: &Result<Unmarked, StoreError>| matches!(answer, Ok(Unmarked::Unknown));
+        let unknown = asked.iter().zip(&answers).filter(|(_, answer)| is_unknown(answer));
+        let keys: Vec<RecordKey> = unknown.map(|(unmark, _)| unmark.key.clone()).collect();
+        // Whose marks these are the store cannot tell, but they were this engine's a moment ago.
+        let mut forgotten = match keys.is_empty() {
+            true => Vec::new(),
+            false => self.store.forget(&keys).await.unwrap_or_default(),
         }
-        if !untold.is_empty() {
-            // Whose mark it is the store cannot tell, but it was this one a moment ago.
-            let keys: Vec<RecordKey> = untold.iter().map(|mark| mark.key.clone()).collect();
-            let _ = self.store.forget(&keys).await;
-            untold.iter().for_each(|mark| self.doubts().remove(mark.attempt));
-        }
+        .into_iter();
+        let is_gone = |answer| match answer {
+            Ok(Unmarked::Done | Unmarked::NotThere) => true,
+            Ok(Unmarked::Unknown) => forgotten.next().is_some_and(|forgotten| forgotten.is_ok()),
+            Err(_) => false,
+        };
+        answers.into_iter().map(is_gone).collect()
     }
 }
 

@@ -57,6 +57,29 @@ async fn a_store_that_is_away_for_less_than_a_lease_repeats_no_effect() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn leases_outlast_a_store_that_is_away_while_handlers_work() {
+    for how in [DOWN, Fault::Hangs] {
+        let world = World::new();
+        let engine = world.engine().lease(10 * SECOND).build().await.unwrap();
+        let (broker, effects) = queued(&world, Acks::Each);
+        let consumer = consumer(&engine).build().unwrap();
+        let run = consumer.run(&broker, effects.handler(|_| 40 * SECOND), pending());
+        let (stats, ()) = tokio::join!(run, async {
+            // At two renewals of three: a third one a third of the lease later would be too late.
+            for _ in 0..4 {
+                tokio::time::sleep(3 * SECOND).await;
+                world.store.always(how);
+                tokio::time::sleep(4 * SECOND).await;
+                world.store.always(Fault::None);
+                tokio::time::sleep(3 * SECOND).await;
+            }
+        });
+        let stats = stats.unwrap();
+        assert_eq!((effects.total(), stats.lost, stats.handled), (HANDLERS, 0, u64::from(HANDLERS)), "{how:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn leases_of_those_that_are_handled_while_a_completion_hangs_last() {
     let world = World::new();
     let engine = short_lease(&world).await;

@@ -1,5 +1,9 @@
 //! The asynchronous engine, over a store in memory that fails when it is told to. What the stores do themselves: `tests/stores`.
 
+#[macro_use]
+mod forward;
+
+mod again;
 mod batching;
 mod cancelling;
 mod claims;
@@ -10,6 +14,8 @@ mod failing;
 mod memory;
 mod nodes;
 mod policies;
+#[path = "../common/random.rs"]
+mod random;
 mod shared;
 #[path = "../common/world.rs"]
 mod world;

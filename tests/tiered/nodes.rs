@@ -46,48 +46,20 @@ impl Cluster {
     }
 }
 
-macro_rules! calls {
-    ($($call:ident($request:ty) -> $answer:ty, $key:expr;)*) => {
-        impl hapax::store::Store for Cluster {
-            fn backend(&self) -> &'static str {
-                "cluster"
-            }
+forward! {
+    Cluster,
+    |cluster, keys| cluster.node(keys),
+    fn backend(&self) -> &'static str {
+        "cluster"
+    }
 
-            fn is_private(&self) -> bool {
-                self.is_private
-            }
+    fn is_private(&self) -> bool {
+        self.is_private
+    }
 
-            fn node_of(&self, key: &RecordKey) -> u32 {
-                node_of(key) as u32
-            }
-
-            $(async fn $call(&self, requests: &[$request]) -> Answers<$answer> {
-                let key: fn(&$request) -> &RecordKey = $key;
-                self.node(requests.iter().map(key)).$call(requests).await
-            })*
-
-            async fn expire(&self, _: usize) -> Result<Expired, StoreError> {
-                Ok(Expired::default())
-            }
-
-            async fn scan(&self, _: Option<&Cursor>, _: usize) -> Result<Page, StoreError> {
-                Ok(Page::default())
-            }
-        }
-    };
-}
-
-calls! {
-    mark(Mark) -> Marked, |it| &it.key;
-    unmark(Unmark) -> Unmarked, |it| &it.key;
-    claim(ClaimRequest) -> Claimed, |it| &it.key;
-    complete(Completion) -> Held, |it| &it.hold.key;
-    release(Hold) -> Held, |it| &it.key;
-    fail(Failure) -> Held, |it| &it.hold.key;
-    renew(Renewal) -> Held, |it| &it.hold.key;
-    look_up(RecordKey) -> Known, |it| it;
-    record(Record) -> (), |it| &it.key;
-    forget(RecordKey) -> bool, |it| it;
+    fn node_of(&self, key: &RecordKey) -> u32 {
+        node_of(key) as u32
+    }
 }
 
 type Clustered = TieredDedup<Arc<Cluster>>;

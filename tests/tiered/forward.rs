@@ -1,0 +1,43 @@
+//! Stores of tests that leave the work to other stores.
+
+/// Implements `Store`: each call is made of the store that is chosen by its keys; what else there is
+/// to say follows.
+macro_rules! forward {
+    ($store:ty, |$this:ident, $keys:ident| $inner:expr, $($method:item)*) => {
+        forward! {
+            @ $store, $this, $keys, $inner, [$($method)*]
+            mark(Mark) -> Marked, |it| &it.key;
+            unmark(Unmark) -> Unmarked, |it| &it.key;
+            claim(ClaimRequest) -> Claimed, |it| &it.key;
+            complete(Completion) -> Held, |it| &it.hold.key;
+            release(Hold) -> Held, |it| &it.key;
+            fail(Failure) -> Held, |it| &it.hold.key;
+            renew(Renewal) -> Held, |it| &it.hold.key;
+            look_up(RecordKey) -> Known, |it| it;
+            record(Record) -> (), |it| &it.key;
+            forget(RecordKey) -> bool, |it| it;
+        }
+    };
+    (
+        @ $store:ty, $this:ident, $keys:ident, $inner:expr, [$($method:item)*]
+        $($call:ident($request:ty) -> $answer:ty, $key:expr;)*
+    ) => {
+        impl hapax::store::Store for $store {
+            $($method)*
+
+            $(async fn $call(&self, requests: &[$request]) -> hapax::store::Answers<$answer> {
+                let key: fn(&$request) -> &hapax::store::RecordKey = $key;
+                let ($this, $keys) = (self, requests.iter().map(key));
+                $inner.$call(requests).await
+            })*
+
+            async fn expire(&self, _: usize) -> Result<Expired, StoreError> {
+                Ok(Expired::default())
+            }
+
+            async fn scan(&self, _: Option<&Cursor>, _: usize) -> Result<Page, StoreError> {
+                Ok(Page::default())
+            }
+        }
+    };
+}
