@@ -6,7 +6,7 @@ use std::time::Duration;
 // Bytes an id, as measured: docs/scaling-out.md, benches/README.md.
 const REDIS: f64 = 145.0;
 const REDIS_COMPACT: f64 = 9.0;
-const POSTGRES: f64 = 165.0;
+const POSTGRES: f64 = 122.0;
 const FJALL: f64 = 39.0;
 /// How much longer compact marks live.
 const COMPACT_RETENTION: f64 = 1.5;
@@ -26,7 +26,7 @@ pub struct StorePlan {
     pub redis_bytes: f64,
     /// Memory in Redis, compact marks: 9 bytes an id, for half as long again.
     pub redis_compact_bytes: f64,
-    /// Disk in PostgreSQL, row and index: 165 bytes an id.
+    /// Disk in PostgreSQL, row and index: 122 bytes an id.
     pub postgres_bytes: f64,
     /// Disk in fjall, tables and log: 39 bytes an id.
     pub fjall_bytes: f64,

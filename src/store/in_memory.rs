@@ -5,6 +5,7 @@ use super::error::StoreError;
 use super::key::RecordKey;
 use super::record::{self, Change, Kept, State};
 use super::request::*;
+use super::times::Sound;
 use crate::sync::Mutex;
 use crate::{Clock, MonotonicClock, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,7 +129,10 @@ impl Store for InMemoryStore {
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        self.each(marks, |mark| &mark.key, record::mark)
+        let asked = Sound::of(marks);
+        let marks = asked.requests();
+        let answers = self.each(marks, |mark| &mark.key, record::mark);
+        asked.answers(answers)
     }
 
     async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
@@ -136,11 +140,17 @@ impl Store for InMemoryStore {
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        self.each(claims, |claim| &claim.key, record::claim)
+        let asked = Sound::of(claims);
+        let claims = asked.requests();
+        let answers = self.each(claims, |claim| &claim.key, record::claim);
+        asked.answers(answers)
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        self.each(completions, |completion| &completion.hold.key, record::complete)
+        let asked = Sound::of(completions);
+        let completions = asked.requests();
+        let answers = self.each(completions, |completion| &completion.hold.key, record::complete);
+        asked.answers(answers)
     }
 
     async fn release(&self, holds: &[Hold]) -> Answers<Held> {
@@ -148,11 +158,17 @@ impl Store for InMemoryStore {
     }
 
     async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
-        self.each(failures, |failure| &failure.hold.key, record::fail)
+        let asked = Sound::of(failures);
+        let failures = asked.requests();
+        let answers = self.each(failures, |failure| &failure.hold.key, record::fail);
+        asked.answers(answers)
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        self.each(renewals, |renewal| &renewal.hold.key, record::renew)
+        let asked = Sound::of(renewals);
+        let renewals = asked.requests();
+        let answers = self.each(renewals, |renewal| &renewal.hold.key, record::renew);
+        asked.answers(answers)
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
@@ -160,7 +176,11 @@ impl Store for InMemoryStore {
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
-        self.each(records, |record| &record.key, |_, record, now| ((), Change::Put(Kept::recorded(record, now))))
+        let asked = Sound::of(records);
+        let records = asked.requests();
+        let answers =
+            self.each(records, |record| &record.key, |_, record, now| ((), Change::Put(Kept::recorded(record, now))));
+        asked.answers(answers)
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {

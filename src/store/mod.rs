@@ -35,6 +35,7 @@ mod request;
 mod contract;
 pub(crate) mod erased;
 mod record;
+pub(crate) mod times;
 
 mod in_memory;
 

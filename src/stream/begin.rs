@@ -38,7 +38,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }
         let mut tickets = self.order.take_ready();
         tickets.retain(|&ticket| self.set_busy(ticket, true));
-        tickets.iter().for_each(|&ticket| self.messages.is_at(Stage::Leaving, ticket));
+        tickets.iter().for_each(|&ticket| self.messages.set_stage(Stage::Leaving, ticket));
         if tickets.is_empty() {
             return;
         }

@@ -19,9 +19,9 @@ const SLOW: Duration = Duration::from_millis(250);
 
 impl<S: Store, Src: Source> Run<'_, S, Src> {
     /// Its work is done: from here on it is not released, whatever becomes of this run.
-    pub(super) fn to_complete(&mut self, ticket: Ticket, mut claim: TieredClaim<S>) {
+    pub(super) fn queue_completion(&mut self, ticket: Ticket, mut claim: TieredClaim<S>) {
         claim.work_is_done();
-        self.messages.is_at(Stage::Handled, ticket);
+        self.messages.set_stage(Stage::Handled, ticket);
         self.handled.push((ticket, claim));
     }
 

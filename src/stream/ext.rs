@@ -130,7 +130,8 @@ pub struct Undecided<T> {
 pub enum Why {
     /// The store could not be asked.
     Store(StoreError),
-    /// Somebody has claimed its id, and may complete it or not.
+    /// Somebody has claimed its id, and may complete it or not; or another instance has marked it just
+    /// now, and may not have been told so (see [`in_doubt`](crate::TieredBuilder::in_doubt)).
     InProgress,
 }
 
@@ -138,7 +139,9 @@ impl<T> fmt::Display for Undecided<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
             Why::Store(error) => write!(f, "whether an item is fresh could not be said: {error}"),
-            Why::InProgress => f.write_str("whether an item is fresh could not be said: somebody has claimed its id"),
+            Why::InProgress => {
+                f.write_str("whether an item is fresh could not be said: somebody has claimed or just marked its id")
+            }
         }
     }
 }

@@ -140,7 +140,7 @@ impl<M> Messages<M> {
     }
 
     /// It has come so far.
-    pub(super) fn is_at(&mut self, stage: Stage, ticket: Ticket) {
+    pub(super) fn set_stage(&mut self, stage: Stage, ticket: Ticket) {
         self.held.entry(ticket).and_modify(|held| held.stage = stage);
     }
 

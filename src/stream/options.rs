@@ -171,7 +171,8 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         self.with(|options| options.handler_timeout = timeout)
     }
 
-    /// After how long a message that has failed is tried again: twice as long each time, up to a limit. The limit holds for messages in progress elsewhere,
+    /// After how long a message that has failed is tried again: twice as long each time, up to a limit, and shortened
+    /// at random by up to a half. The limit holds for messages in progress elsewhere,
     /// too. Default: half a second, a minute.
     pub fn retry_delay(self, first: Duration, max: Duration) -> Self {
         self.with(|options| options.back_off = BackOff { first, max })

@@ -26,7 +26,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             // Too late to be acknowledged. If the claim is still good, what was done is recorded,
             // so that the next owner does not do it again.
             if let Ended::Done(Some(claim)) = ended {
-                self.to_complete(ticket, claim);
+                self.queue_completion(ticket, claim);
             }
             return;
         };
@@ -35,7 +35,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             Ended::Done(claim) => {
                 self.count(Event::Handled, 1);
                 match claim {
-                    Some(claim) => self.to_complete(ticket, claim),
+                    Some(claim) => self.queue_completion(ticket, claim),
                     None => self.done(ticket),
                 }
             }
@@ -94,7 +94,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             }
             Err(error) => {
                 self.count(Event::StoreError, 1);
-                tickets.iter().for_each(|&ticket| self.messages.is_at(Stage::Handled, ticket));
+                tickets.iter().for_each(|&ticket| self.messages.set_stage(Stage::Handled, ticket));
                 self.order.again(tickets);
                 self.unflushed = Some(Instant::now() + self.consumer.options.back_off.first);
                 if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Misconfigured) {
@@ -120,7 +120,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         for (ticket, _, claim) in dead {
             self.count(Event::DeadLettered, 1);
             match claim {
-                Some(claim) => self.to_complete(ticket, claim),
+                Some(claim) => self.queue_completion(ticket, claim),
                 None => self.done(ticket),
             }
         }

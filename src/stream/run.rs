@@ -232,7 +232,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
 
     pub(super) fn put_aside(&mut self, dead: Dead<S>) {
         self.set_busy(dead.0, true);
-        self.messages.is_at(Stage::Handled, dead.0);
+        self.messages.set_stage(Stage::Handled, dead.0);
         self.dead.push(dead);
     }
 
@@ -249,7 +249,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     fn leave(&mut self, ticket: Ticket, after: Duration) {
         self.messages.rest(ticket);
         self.set_busy(ticket, true);
-        self.messages.is_at(Stage::Leaving, ticket);
+        self.messages.set_stage(Stage::Leaving, ticket);
         self.retries.push((ticket, after));
     }
 
@@ -259,7 +259,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         match self.drains.covers(&held.partition) {
             true => self.give_back(ticket),
             false => {
-                self.messages.is_at(Stage::Here, ticket);
+                self.messages.set_stage(Stage::Here, ticket);
                 self.messages.wait_until(Instant::now() + after, ticket);
             }
         }

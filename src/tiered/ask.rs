@@ -1,6 +1,6 @@
 //! Asking the store, one id or many, together with others who ask now.
 
-use super::driver::{Answer, Told, completed, ended, unknown};
+use super::driver::{Answer, Told, ended, is_done, unknown};
 use super::few::{Few, all};
 use super::flights::{Flight, Flights, Turn};
 use super::inner::Inner;
@@ -110,7 +110,10 @@ impl Inner {
             asks.unknown = &[];
             let took = asked_at.elapsed();
             self.doubt(memory, unknown::<O>(ids, &answered));
-            let learned: Vec<Digest> = completed::<O>(memory, requests, ids, &answered, took, |_| true).collect();
+            let done = requests.iter().zip(ids).zip(&answered).filter_map(|((request, id), answer)| {
+                is_done::<O>(memory, request, answer.as_ref().ok()?, took).then_some(*id)
+            });
+            let learned: Vec<Digest> = done.collect();
             self.teach(memory, &learned);
             answers.extend(answered);
         }

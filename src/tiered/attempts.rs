@@ -9,6 +9,7 @@ use crate::back_off::jittered;
 use crate::claims::Tried;
 use crate::digest::Digest;
 use crate::store::erased::Answering;
+use crate::store::times;
 use crate::store::{ClaimRequest, Claimed, Completed, ErrorKind, Fingerprint, Known, RecordKey, StoreError};
 use crate::{OnStoreError, Outcome, Tier, Verdict};
 use std::time::Duration;
@@ -21,7 +22,8 @@ impl Engine {
         name: Name,
         options: &TieredClaimOptions,
     ) -> Result<Result<Attempt, StoreError>, Name> {
-        if let Err(error) = self.inner.admit().and_then(|()| self.check_retention(options)) {
+        let lease = options.lease.map_or(Ok(()), |lease| times::check("lease", lease));
+        if let Err(error) = self.inner.admit().and(lease).and_then(|()| self.check_retention(options)) {
             return Ok(Err(error));
         }
         let answer = match self.inner.ownership {
@@ -65,6 +67,7 @@ impl Engine {
     pub(super) fn claim_wait(&self, name: Name, patience: Duration) -> Answering<'_, Result<Attempt, StoreError>> {
         let options = TieredClaimOptions::new();
         Box::pin(async move {
+            times::check_or_none("patience", patience)?;
             let (deadline, mut pause) = (Instant::now() + patience, Duration::from_millis(5));
             loop {
                 let attempt = match self.claim_in_memory(name.clone(), &options) {

@@ -4,9 +4,10 @@ use super::breaker::back_off;
 use super::driver::Answer;
 use super::inner::Inner;
 use super::nodes::Node;
-use super::operation::Operation;
+use super::observe::Asked;
+use super::operation::{Operation, Unmarks};
 use crate::digest::Digest;
-use crate::store::{ErrorKind, StoreError};
+use crate::store::{ErrorKind, StoreError, Unmark};
 use crate::sync::Ordering;
 
 /// Requests under numbers of their own, for as long as nobody knows what came of them. If it is
@@ -27,9 +28,9 @@ impl<'a, O: Operation> Attempts<'a, O> {
     fn new(inner: &'a Inner, requests: &'a mut [O::Request], ids: &'a [Digest]) -> Self {
         let mut attempts = Attempts { inner, requests, ids, remembered: Vec::new(), asked: false, ended: false };
         let mut unresolved = inner.unresolved();
-        for place in 0..attempts.requests.len() {
+        for (place, id) in ids.iter().enumerate() {
             let Some(attempt) = O::attempt(&mut attempts.requests[place]) else { break };
-            match unresolved.as_mut().and_then(|unresolved| unresolved.take(ids[place])) {
+            match unresolved.as_mut().and_then(|unresolved| unresolved.take(*id)) {
                 Some(number) if O::goes_by(inner, number) => {
                     *attempt = number;
                     attempts.remembers(place);
@@ -120,6 +121,7 @@ impl Inner {
             let answered = self.insist::<O>(node, &again, &mut attempts.asked).await;
             others.into_iter().zip(answered).for_each(|(place, answer)| answers[place] = answer);
         }
+        self.take_back_met::<O>(node, attempts.requests, &mut answers, &mut attempts.asked).await;
         attempts.end(&answers);
         let judged = |((answer, request), id): ((Answer<O>, &O::Request), &Digest)| {
             let answer = O::judged(self, request, answer?);
@@ -128,8 +130,53 @@ impl Inner {
         answers.into_iter().zip(&*requests).zip(ids).map(judged).collect()
     }
 
+    /// Takes marks of this engine back that it meets while they are in doubt, and asks again: nobody
+    /// was told of them, and whoever asks is to be told what is true.
+    async fn take_back_met<O: Operation>(
+        &self,
+        node: &Node,
+        requests: &[O::Request],
+        answers: &mut [Answer<O>],
+        asked: &mut bool,
+    ) {
+        let met = answers.iter().enumerate().filter_map(|(place, answer)| {
+            let attempt = O::met(self, answer.as_ref().ok()?)?;
+            Some((place, Unmark { key: O::key(&requests[place]).clone(), attempt }))
+        });
+        let (met, unmarks): (Vec<usize>, Vec<Unmark>) = met.unzip();
+        if met.is_empty() {
+            return;
+        }
+        let mut again = Vec::new();
+        for (place, gone) in met.into_iter().zip(self.take_back(node, &unmarks).await) {
+            match gone {
+                Ok(()) => again.push(place),
+                Err(error) => answers[place] = Err(error),
+            }
+        }
+        let requests: Vec<O::Request> = again.iter().map(|&place| requests[place].clone()).collect();
+        let answered = self.insist::<O>(node, &requests, asked).await;
+        again.into_iter().zip(answered).for_each(|(place, answer)| answers[place] = answer);
+    }
+
+    /// Takes marks of this engine back, now.
+    async fn take_back(&self, node: &Node, unmarks: &[Unmark]) -> Vec<Result<(), StoreError>> {
+        let asked_at = tokio::time::Instant::now();
+        let answers = self.insist::<Unmarks>(node, unmarks, &mut false).await;
+        let settled = self.patience();
+        let mut doubts = self.doubts();
+        let gone = unmarks
+            .iter()
+            .zip(answers)
+            .map(|(unmark, answer)| answer.map(|_| doubts.answered(unmark.attempt, asked_at, settled)));
+        gone.collect()
+    }
+
     /// Asks, and asks again what failed, as often as was said.
     async fn insist<O: Operation>(&self, node: &Node, requests: &[O::Request], asked: &mut bool) -> Vec<Answer<O>> {
+        if requests.is_empty() {
+            return Vec::new();
+        }
         let mut answers = self.try_call::<O>(node, requests, asked).await;
         for tries in 0..self.calls.retries {
             let is_open = |answer: &Answer<O>| matches!(answer, Err(error) if error.kind().is_transient());
@@ -156,7 +203,9 @@ impl Inner {
             let unknown = "not asked, since it is not known yet if another engine has claimed the store for itself";
             return everywhere(StoreError::new(ErrorKind::Unavailable, backend, unknown));
         }
-        if !node.breaker().admits(now()) {
+        // Marks are taken back at a pace of their own, whose failures say nothing to callers.
+        let is_unasked = O::ASKED == Asked::Unmark;
+        if !is_unasked && !node.breaker().admits(now()) {
             self.observer.not_asked(O::ASKED);
             let open = "not asked, since it has failed again and again: the circuit breaker is open";
             return everywhere(StoreError::new(ErrorKind::Unavailable, backend, open));
@@ -181,7 +230,7 @@ impl Inner {
             }
             Err(error) => {
                 match error.kind().is_transient() {
-                    true if node.breaker().failed(now()) => self.observer.opened(),
+                    true if !is_unasked && node.breaker().failed(now()) => self.observer.opened(),
                     // It has answered, if only to refuse.
                     false if node.breaker().succeeded() => self.observer.closed(),
                     _ => {}

@@ -17,12 +17,13 @@ impl<S: Store> TieredDedup<S> {
     /// Whether the id is fresh or a duplicate. A fresh one is remembered from now on.
     ///
     /// This marks the id at sight: if the process dies before the work is done, the message is lost, unless the engine is exclusive and was
-    /// not [flushed](TieredDedup::flush).
+    /// not [flushed](TieredDedup::flush). [`claim`](TieredDedup::claim) does not have this gap.
     ///
-    /// If the caller is dropped while it waits (a time-out), the mark is taken back. Whoever asks in this process meanwhile waits for that, a second at most (the engine's
-    /// [time-out](crate::TieredBuilder::timeout)), and is told that the id is fresh; also if the store could not take it back. The message is lost only if it comes to
-    /// another process before the mark is taken back, or after that has failed.
-    /// [`claim`](TieredDedup::claim) does not have these gaps.
+    /// If the answer of the store is lost, or the caller is dropped while it waits (a time-out), the
+    /// mark is taken back. Whoever asks in this process meanwhile waits for that, for the engine's
+    /// [time-out](crate::TieredBuilder::timeout) at most, and is told that the id is fresh. Until that is done, or for [`in_doubt`](crate::TieredBuilder::in_doubt) at least, other
+    /// instances that meet the mark say [`Outcome::InProgress`], neither fresh nor a duplicate: such a
+    /// message must come again.
     ///
     /// # Errors
     ///

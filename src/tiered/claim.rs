@@ -85,7 +85,8 @@ impl TieredClaimOptions {
         Self::default()
     }
 
-    /// How long the id is the caller's. Default: as the policy has it.
+    /// Sets how long the id is the caller's: up to 100 years, not none, or the claim is an error that
+    /// says so. Default: as the policy has it.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         TieredClaimOptions { lease: Some(lease), ..self }
@@ -231,6 +232,8 @@ impl<S: Store> TieredClaim<S> {
 
     /// The work failed, and will for a while: until then the id is in progress for everybody, so that a poison message does not spin.
     ///
+    /// A time of more than 100 years is an error that says so, and the claim is released.
+    ///
     /// # Errors
     ///
     /// [`ClaimError`].
@@ -239,6 +242,8 @@ impl<S: Store> TieredClaim<S> {
     }
 
     /// Goes on: the lease is as long as this, from now.
+    ///
+    /// A lease of more than 100 years, or of none, is an error that says so, and changes nothing.
     ///
     /// # Errors
     ///

@@ -238,7 +238,7 @@ mod tests {
                 tries += 1;
             }
             assert_eq!(now - start, lease, "the last try is when it is over");
-            assert!(tries >= 8 && tries < 40, "{tries}");
+            assert!((8..40).contains(&tries), "{tries}");
         }
         let never = &mut Patience::new(Instant::now(), Duration::MAX);
         assert!((0..100).all(|_| never.pause(Instant::now(), 7).is_some_and(|pause| pause <= Duration::from_secs(1))));

@@ -144,7 +144,8 @@ impl<O: Operation> Driver<O> {
         self.batch = Batch::none();
     }
 
-    /// What the store has said is done is remembered. (What it has granted: by whoever takes it.)
+    /// What the store has said is done is remembered. (What it has granted: by whoever takes it. What
+    /// it has said beside a flight, not at all: that may be given back.)
     fn learn(&self, answers: &[Answer<O>], took: Duration) {
         let (mut start, mut learned) = (0, Vec::with_capacity(answers.len()));
         let mut replies = self.batch.replies.iter().peekable();
@@ -152,9 +153,15 @@ impl<O: Operation> Driver<O> {
             let places = start..start + len;
             start += len;
             let (requests, ids) = (&self.batch.requests[places.clone()], &self.batch.ids[places.clone()]);
-            let is_granted = |answer: &O::Answer| O::is_granted(answer);
-            learned.extend(completed::<O>(memory, requests, ids, &answers[places.clone()], took, |it| !is_granted(it)));
-            self.inner.doubt(memory, unknown::<O>(ids, &answers[places]));
+            let (flights, answers) = (&self.batch.flights[places.clone()], &answers[places]);
+            for ((request, flight), answer) in requests.iter().zip(flights).zip(answers) {
+                let stays = |answer: &&O::Answer| !O::GRANTS || !O::is_granted(answer) && !flight.is_aside();
+                let stays = answer.as_ref().ok().filter(stays);
+                if stays.is_some_and(|answer| is_done::<O>(memory, request, answer, took)) {
+                    learned.push(flight.id);
+                }
+            }
+            self.inner.doubt(memory, unknown::<O>(ids, answers));
             // Together with the next ones that concern the same memory.
             if replies.peek().is_none_or(|(next, ..)| !Arc::ptr_eq(next, memory)) {
                 self.inner.teach(memory, &learned);
@@ -196,20 +203,9 @@ impl<O: Operation> Driver<O> {
     }
 }
 
-/// Those that are done, as the store says, for as long as this memory remembers.
-pub(super) fn completed<O: Operation>(
-    memory: &Memory,
-    requests: &[O::Request],
-    ids: &[Digest],
-    answers: &[Answer<O>],
-    took: Duration,
-    which: impl Fn(&O::Answer) -> bool,
-) -> impl Iterator<Item = Digest> {
-    requests.iter().zip(ids).zip(answers).filter_map(move |((request, id), answer)| {
-        let answer = answer.as_ref().ok().filter(|answer| which(answer))?;
-        let expires_in = O::completed(request, answer, took)?;
-        memory.may_learn(expires_in).then_some(*id)
-    })
+/// Whether an id is done, as the store says, for as long as this memory remembers.
+pub(super) fn is_done<O: Operation>(memory: &Memory, request: &O::Request, answer: &O::Answer, took: Duration) -> bool {
+    O::completed(request, answer, took).is_some_and(|expires_in| memory.may_learn(expires_in))
 }
 
 /// Those that the store may have granted, and did not say so.

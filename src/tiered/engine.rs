@@ -12,6 +12,7 @@ use super::stats::TieredStats;
 use crate::OnStoreError;
 use crate::digest::{Digest, Digester};
 use crate::store::erased::Answering;
+use crate::store::times;
 use crate::store::{ErrorKind, RecordKey, Scope, StoreError};
 use crate::sync::Ordering;
 use std::collections::HashMap;
@@ -150,6 +151,7 @@ impl Engine {
     }
 
     async fn end(&self, deadline: Duration) -> Result<(), StoreError> {
+        times::check_or_none("deadline", deadline)?;
         let until = Instant::now() + deadline;
         let shut = StoreError::new(ErrorKind::Unavailable, "hapax", "the engine was shut down");
         self.inner.refuse(shut);

@@ -1,7 +1,6 @@
 //! One or many: most callers ask about one id, and that should not take a vector.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::Poll;
 use std::vec;
 
@@ -64,7 +63,7 @@ impl<T> IntoIterator for Few<T> {
 
 /// Waits for all of these at a time.
 pub(super) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let mut waits: Vec<(Pin<Box<F>>, Option<F::Output>)> = futures.into_iter().map(|it| (Box::pin(it), None)).collect();
+    let mut waits: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     poll_fn(|context| {
         let mut pending = false;
         for (future, output) in waits.iter_mut().filter(|(_, output)| output.is_none()) {

@@ -133,6 +133,13 @@ impl<A> Flights<A> {
         }
     }
 
+    /// Returns true if somebody waits for it.
+    pub(super) fn is_awaited(&self, flight: Flight) -> bool {
+        let shard = self.shard(flight.id);
+        let led = shard.led.get(&flight.id).filter(|led| led.number == flight.number);
+        led.is_some_and(|led| led.others.iter().any(|tell| !tell.is_closed()))
+    }
+
     /// The caller goes.
     pub(super) fn leave(&self, flight: Flight) {
         let mut shard = self.shard(flight.id);
@@ -234,7 +241,7 @@ mod tests {
             if !answered_before {
                 assert!(flights.granted(first).is_none(), "it is to be given back");
             }
-            assert!(told.try_recv().is_err());
+            assert!(told.try_recv().is_err() && flights.is_awaited(first));
             flights.land_untold(first);
             assert_eq!(told.try_recv(), Ok(None));
         }

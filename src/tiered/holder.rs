@@ -6,6 +6,7 @@ use super::completing::retry_pause;
 use super::completing::{Patience, Unfinished};
 use super::engine::{Engine, Name, PolicyState};
 use super::inner::Inner;
+use super::led::Leaving;
 #[cfg(feature = "stream")]
 use super::note::Note;
 use super::observe::{self, End};
@@ -14,6 +15,7 @@ use super::operation::{Completions, Failures, Records, Releases, Renewals};
 use crate::back_off::jittered;
 use crate::digest::Digest;
 use crate::store::erased::Answering;
+use crate::store::times;
 use crate::store::{self, Completion, Failure, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError};
 use crate::{LostLease, Token};
 use std::sync::Arc;
@@ -246,6 +248,8 @@ impl Holder {
 
     pub(super) fn fail(mut self, retry_after: Duration) -> Answering<'static, Result<(), ClaimError>> {
         Box::pin(async move {
+            // Otherwise it is dropped, which releases it: a wrong option must not burn the id.
+            times::check_or_none("retry_after", retry_after).map_err(ClaimError::Store)?;
             self.state = State::Ended;
             let failed = match self.held {
                 Where::Admitted | Where::Shadow => Ok(()),
@@ -262,6 +266,7 @@ impl Holder {
 
     pub(super) fn renew(&mut self, lease: Duration) -> Answering<'_, Result<(), ClaimError>> {
         Box::pin(async move {
+            times::check("lease", lease).map_err(ClaimError::Store)?;
             self.lease = lease;
             let renewed = match self.held {
                 Where::Admitted | Where::Shadow => return Ok(()),
@@ -364,8 +369,9 @@ impl Drop for Holder {
                 let Ok(room) = Arc::clone(&self.inner.dropped).try_acquire_owned() else { return };
                 let (inner, policy, id) = (Arc::clone(&self.inner), Arc::clone(&self.policy), self.id);
                 let hold = self.hold();
+                let leaving = (!inner.answers_at_once).then(|| Leaving::begin(&inner, id));
                 self.inner.runtime.spawn(async move {
-                    let _room = room;
+                    let (_room, _leaving) = (room, leaving);
                     let _ = inner.ask_one::<Releases>(&policy.memory, hold, id).await;
                 });
             }

@@ -1,13 +1,14 @@
 //! A caller's own requests on their way: who takes the answer, and what becomes of it if nobody does.
 
-use super::driver::{Answered, ended, start};
+use super::breaker::BreakerState;
+use super::driver::{Answer, Answered, ended, start};
 use super::few::Few;
-use super::flights::Flight;
+use super::flights::{Flight, Turn};
 use super::inner::Inner;
 use super::lane::{Group, Room};
 use super::memory::Memory;
 use super::nodes::Node;
-use super::operation::Operation;
+use super::operation::{Claims, Operation};
 use crate::digest::Digest;
 use crate::store::StoreError;
 use std::sync::Arc;
@@ -86,27 +87,60 @@ impl<O: Operation> Drop for Led<'_, O> {
     }
 }
 
-/// What was granted to callers who are gone. Its ids are in flight until it is given back; and if
-/// that cannot be done, the next attempt goes by the same number, and is granted it again.
+/// An id whose claim was dropped, and is being released: whoever wants it here waits for that.
+pub(super) struct Leaving {
+    inner: Arc<Inner>,
+    flight: Flight,
+}
+
+impl Leaving {
+    pub(super) fn begin(inner: &Arc<Inner>, id: Digest) -> Self {
+        let shared = Claims::flights(&inner.shared);
+        let flight = match shared.map(|shared| (shared, shared.join(id))) {
+            Some((shared, Turn::Leads(flight))) => {
+                shared.leave(flight);
+                flight
+            }
+            // Somebody asks already, and is told that it is in progress, or that it is not.
+            _ => Flight::aside(id),
+        };
+        Leaving { inner: Arc::clone(inner), flight }
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        Claims::flights(&self.inner.shared).into_iter().for_each(|shared| shared.land_untold(self.flight));
+    }
+}
+
+/// What was granted to callers who are gone. Its ids are in flight until that is settled:
+///
+/// - Whoever waits for one by then, or comes within a moment (a caller that gave up and asks again),
+///   goes by the same number, and is granted it as the first one was. Nothing is sent.
+/// - Otherwise the store is asked to take it back. If that fails, nobody knows whether it is still on
+///   its way, and the number is not used again: it could take back what was granted twice by it.
 pub(super) struct GivingBack<O: Operation> {
     inner: Arc<Inner>,
     granted: Vec<(O::Request, O::Answer)>,
     flights: Vec<Flight>,
+    /// Whether the store was asked.
+    sent: bool,
     /// Those that the store has taken back.
     undone: Vec<bool>,
 }
 
+/// How long those who asked again at once have.
+const MOMENT: Duration = Duration::from_millis(5);
+
 impl<O: Operation> GivingBack<O> {
     /// That of these which was granted.
-    pub(super) fn of(
-        inner: &Arc<Inner>,
-        gone: impl Iterator<Item = ((O::Request, super::driver::Answer<O>), Flight)>,
-    ) -> Self {
-        let granted = |((request, answer), flight): ((O::Request, super::driver::Answer<O>), Flight)| {
+    pub(super) fn of(inner: &Arc<Inner>, gone: impl Iterator<Item = ((O::Request, Answer<O>), Flight)>) -> Self {
+        let granted = |((request, answer), flight): ((O::Request, Answer<O>), Flight)| {
             Some(((request, answer.ok().filter(O::is_granted)?), flight))
         };
         let (granted, flights) = gone.filter_map(granted).unzip();
-        GivingBack { inner: Arc::clone(inner), granted, flights, undone: Vec::new() }
+        GivingBack { inner: Arc::clone(inner), granted, flights, sent: false, undone: Vec::new() }
     }
 
     /// More of it.
@@ -116,32 +150,47 @@ impl<O: Operation> GivingBack<O> {
         self
     }
 
-    /// Gives it back, as much as may be dropped at a time.
+    /// Settles it. What is too much at a time goes by its number, too.
     pub(super) fn start(self) {
-        let ids = u32::try_from(self.granted.len()).unwrap_or(u32::MAX);
-        if ids > 0
-            && let Ok(room) = Arc::clone(&self.inner.dropped).try_acquire_many_owned(ids)
-        {
-            let inner = Arc::clone(&self.inner);
-            inner.runtime.spawn(async move {
+        let Some(back) = self.hand_over() else { return };
+        let ids = u32::try_from(back.granted.len()).unwrap_or(u32::MAX);
+        if let Ok(room) = Arc::clone(&back.inner.dropped).try_acquire_many_owned(ids) {
+            let runtime = back.inner.runtime.clone();
+            runtime.spawn(async move {
                 let _room = room;
-                self.give_back().await;
+                tokio::time::sleep(MOMENT).await;
+                if let Some(back) = back.hand_over() {
+                    back.give_back().await;
+                }
             });
         }
     }
 
-    /// In one call. A store that does not answer must not keep those who wait for it.
+    /// What nobody waits for, if there is any; the rest is settled.
+    fn hand_over(mut self) -> Option<Self> {
+        let shared = O::flights(&self.inner.shared)?;
+        let granted = std::mem::take(&mut self.granted).into_iter().zip(std::mem::take(&mut self.flights));
+        // What was asked beside a flight is not sent: somebody else may have been granted the id since.
+        let is_awaited = |flight: Flight| flight.is_aside() || shared.is_awaited(flight);
+        let (awaited, back): (Vec<_>, Vec<_>) = granted.partition(|(_, flight)| is_awaited(*flight));
+        let of = |parts: Vec<_>| {
+            let (granted, flights) = parts.into_iter().unzip();
+            GivingBack { inner: Arc::clone(&self.inner), granted, flights, sent: false, undone: Vec::new() }
+        };
+        drop::<Self>(of(awaited));
+        (!back.is_empty()).then(|| of(back))
+    }
+
+    /// In one call, once. A mark of which the store does not say that it is gone is taken back in the
+    /// background; a claim's lease ends.
     async fn give_back(mut self) {
-        // What was asked beside a flight is not: somebody else may have been granted the id since.
-        let (aside, back): (Vec<_>, Vec<_>) = (0..self.flights.len()).partition(|at| self.flights[*at].is_aside());
-        if back.is_empty() {
+        let Some(first) = self.granted.first() else { return };
+        if self.inner.node(O::key(&first.0)).breaker().state() == BreakerState::Open {
             return;
         }
-        let granted: Vec<_> = back.iter().map(|at| self.granted[*at].clone()).collect();
-        let undo = O::undo(&self.inner, &granted);
-        let done = tokio::time::timeout(self.inner.calls.timeout, undo).await.unwrap_or_default();
-        self.undone = vec![false; aside.len() + back.len()];
-        back.into_iter().zip(done).for_each(|(at, done)| self.undone[at] = done);
+        self.sent = true;
+        let undo = O::undo(&self.inner, &self.granted);
+        self.undone = tokio::time::timeout(self.inner.calls.timeout, undo).await.unwrap_or_default();
     }
 }
 
@@ -151,9 +200,10 @@ impl<O: Operation> Drop for GivingBack<O> {
             if self.undone.get(at).is_some_and(|undone| *undone) {
                 continue;
             }
-            // Those aside are not given back here.
-            O::lost(&self.inner, request, !self.flights[at].is_aside());
-            if let Some(attempt) = O::attempt(request) {
+            O::lost(&self.inner, request, self.sent);
+            if !self.sent
+                && let Some(attempt) = O::attempt(request)
+            {
                 self.inner.remember([(self.flights[at].id, *attempt)]);
             }
         }

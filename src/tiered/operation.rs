@@ -72,6 +72,11 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
         None
     }
 
+    /// The attempt of a mark that this engine meets, and whose maker it is, and in doubt.
+    fn met(_inner: &Inner, _answer: &Self::Answer) -> Option<u64> {
+        None
+    }
+
     /// Returns true if an attempt may go by this number, of which nobody knows what came.
     fn goes_by(_inner: &Inner, _number: u64) -> bool {
         true
@@ -134,10 +139,9 @@ impl Lanes {
         }
     }
 
-    /// How many requests wait or are under way.
+    /// How many requests of callers wait or are under way.
     pub(super) fn len(&self) -> usize {
         self.marks.len()
-            + self.unmarks.len()
             + self.claims.len()
             + self.completions.len()
             + self.releases.len()
@@ -233,6 +237,10 @@ impl Operation for Marks {
 
     fn judged(inner: &Inner, mark: &Mark, marked: Marked) -> Marked {
         inner.doubted(mark, marked)
+    }
+
+    fn met(inner: &Inner, marked: &Marked) -> Option<u64> {
+        inner.met(marked)
     }
 
     fn goes_by(inner: &Inner, number: u64) -> bool {
@@ -332,18 +340,14 @@ impl Operation for Claims {
             Claimed::Claimed { token } => Some(Hold { key: claim.key.clone(), token: *token }),
             _ => None,
         };
-        // If this fails, the next attempt here is granted it again; elsewhere the lease expires.
-        done(inner.store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await)
+        // If this fails, the lease expires.
+        let released = inner.store.release(&granted.iter().filter_map(hold).collect::<Vec<_>>()).await;
+        released.map_or_else(|_| Vec::new(), |released| released.iter().map(Result::is_ok).collect())
     }
 
     fn attempt(claim: &mut ClaimRequest) -> Option<&mut u64> {
         Some(&mut claim.attempt)
     }
-}
-
-/// Which of those that were to be undone are.
-fn done<A>(answers: Answers<A>) -> Vec<bool> {
-    answers.map_or_else(|_| Vec::new(), |answers| answers.iter().map(Result::is_ok).collect())
 }
 
 impl Operation for Looks {

@@ -24,11 +24,6 @@ impl Inner {
         self.doubts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// How long a store may be busy with what was given up: by then it is done, or never will be.
-    fn settled(&self) -> Duration {
-        self.calls.timeout.saturating_mul(self.calls.retries + 1)
-    }
-
     /// What the answer to a mark means to this engine: a young mark of another one is in doubt, and
     /// so is one of its own that is to be taken back.
     pub(super) fn doubted(&self, mark: &Mark, marked: Marked) -> Marked {
@@ -38,6 +33,12 @@ impl Inner {
             false => doubt::left(self.calls.in_doubt, mark.retention, expires_in),
         };
         left.map_or(marked, |lease_left| Marked::InProgress { lease_left })
+    }
+
+    /// The attempt of this engine's own that has made a mark which is in doubt.
+    pub(super) fn met(&self, marked: &Marked) -> Option<u64> {
+        let Marked::Duplicate { attempt: Some(attempt), .. } = marked else { return None };
+        (doubt::is_own(*attempt, self.own) && self.doubts().contains(*attempt)).then_some(*attempt)
     }
 
     /// The answer to a mark was lost: it is taken back, unless this process asks for it again first.
@@ -112,7 +113,8 @@ impl Inner {
         });
         let answers: Vec<Result<Unmarked, StoreError>> = self.ask::<Unmarks>(memory, asked.collect()).await;
         let again = Instant::now() + back_off(tries, self.random());
-        let (settled, mut all) = (self.settled(), true);
+        // What was given up has been done by then, or never will be.
+        let (settled, mut all) = (self.patience(), true);
         let mut doubts = self.doubts();
         for ((attempt, _), answer) in due.iter().zip(answers) {
             match answer {

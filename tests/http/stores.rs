@@ -18,6 +18,7 @@ async fn cases(store: impl Store) {
 
 async fn cases_over(store: AnyStore) {
     let dedup = engine(store).timeout(Duration::from_secs(20)).build().await.unwrap();
+    expires(dedup.clone()).await;
     let layer = IdempotencyLayer::builder(dedup).global_scope().wait(Duration::from_secs(30)).build().unwrap();
     let (runs, counts) = (Runs::default(), Runs::default());
     let (of_handler, fails) = (runs.clone(), counts.clone());
@@ -62,6 +63,33 @@ async fn cases_over(store: AnyStore) {
     answers.iter().for_each(|answer| answer.is_run(5, ""));
     assert_eq!(answers.iter().filter(|answer| !answer.is_replayed()).count(), 1);
     assert_eq!(runs.count(), 5);
+}
+
+/// A key of a tenant that is replayed for a moment only, and then gone, by the store's own time.
+async fn expires(dedup: hapax::TieredDedup<AnyStore>) {
+    let layer = IdempotencyLayer::builder(dedup)
+        .scope(|_| Some("tenant".to_owned()))
+        .retention(|_| Some(Duration::from_millis(1)))
+        .gone_for(Duration::from_secs(3_600))
+        .build()
+        .unwrap();
+    let runs = Runs::default();
+    let (of_handler, stats) = (runs.clone(), layer.clone());
+    let server = Server::start(layer, move |_: axum::extract::Request| {
+        of_handler.begin();
+        std::future::ready(axum::response::Response::new("done".into()))
+    })
+    .await;
+    assert_eq!(server.post("e", "").await.text(), "done");
+    // Stores remember for longer by the unit in which they count, a second at most.
+    let gone = async {
+        while server.post("e", "").await.is_replayed() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("it expires");
+    server.post("e", "").await.is_problem(Problem::KeyExpired);
+    assert_eq!((runs.count(), stats.stats().expired), (1, 2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

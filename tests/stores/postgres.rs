@@ -384,12 +384,14 @@ async fn claim_and_end(store: Arc<PostgresStore>, seed: u64) {
             })
             .collect();
         random.shuffle(&mut holds);
-        let completions: Vec<Completion> =
-            holds.into_iter().map(|hold| Completion { hold, retention: Duration::ZERO, result: None }).collect();
+        let completions: Vec<Completion> = holds
+            .into_iter()
+            .map(|hold| Completion { hold, retention: Duration::from_micros(1), result: None })
+            .collect();
         all(store.complete(&completions).await);
         let records: Vec<Record> = keys
             .into_iter()
-            .map(|key| Record { key, retention: Duration::ZERO, fingerprint: None, result: None })
+            .map(|key| Record { key, retention: Duration::from_micros(1), fingerprint: None, result: None })
             .collect();
         all(store.record(&records).await);
     }

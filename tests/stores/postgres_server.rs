@@ -130,6 +130,15 @@ impl Server {
         child.wait().expect("it was killed");
     }
 
+    /// Of all of its processes, those that have ended, too.
+    #[allow(dead_code, reason = "only benchmarks measure")]
+    pub fn processor_time(&self) -> Duration {
+        let postmaster = self.process().as_ref().map(Child::id).expect("it runs");
+        let children = children_of(postmaster);
+        let children = children.iter().filter_map(|pid| pid.parse().ok());
+        processor_time_of(&children.chain([postmaster]).collect::<Vec<u32>>())
+    }
+
     fn command(&self, binary: &str) -> Command {
         let path = self.binaries.join(binary);
         let mut command = match is_root() {
@@ -198,4 +207,16 @@ fn parent_of(process: &Path) -> Option<u32> {
     let stat = fs::read_to_string(process.join("stat")).ok()?;
     // Its name may have anything in it, but is followed by the last bracket.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Of these processes, and of those of their children that have ended.
+#[allow(dead_code, reason = "only benchmarks measure")]
+pub fn processor_time_of(pids: &[u32]) -> Duration {
+    let ticks = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let words = stat.rsplit_once(')')?.1.split_whitespace();
+        Some(words.skip(11).take(4).filter_map(|word| word.parse::<u64>().ok()).sum::<u64>())
+    };
+    // A hundred a second, on every Linux.
+    Duration::from_millis(10 * pids.iter().filter_map(ticks).sum::<u64>())
 }

@@ -121,8 +121,9 @@ async fn repetitions_wait_for_the_one_that_is_handled_here_and_no_longer() {
         let begun = Instant::now();
         let stats = consumer(&engine).build().unwrap().run(&broker, handler, pending()).await.unwrap();
         assert_eq!((stats.handled, stats.duplicates, stats.acknowledged), (1, 4, 5), "{acks:?}");
-        let least = if fails { Duration::from_millis(100) } else { Duration::ZERO };
-        assert!(begun.elapsed() >= least && begun.elapsed() < least + 5 * MOMENT, "{acks:?}: {:?}", begun.elapsed());
+        let longest = if fails { Duration::from_millis(100) } else { Duration::ZERO };
+        let as_long = longest / 2..longest + 5 * MOMENT;
+        assert!(as_long.contains(&begun.elapsed()), "{acks:?}: {:?}", begun.elapsed());
     }
 }
 

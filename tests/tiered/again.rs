@@ -16,7 +16,7 @@ struct AtOnce(FaultyStore<InMemoryStore>);
 
 forward! {
     AtOnce,
-    |store, _keys| store.0,
+    |store, _keys, _call| store.0,
     fn backend(&self) -> &'static str {
         "at once"
     }
@@ -26,6 +26,21 @@ forward! {
     }
 }
 
+/// A store that loses and fails, but not when something is given back.
+struct TakesBack {
+    asked: FaultyStore<Arc<InMemoryStore>>,
+    given_back: FaultyStore<Arc<InMemoryStore>>,
+}
+
+forward! {
+    TakesBack,
+    |store, _keys, call| if ["forget", "release"].contains(&call) { &store.given_back } else { &store.asked },
+    fn backend(&self) -> &'static str {
+        "takes back"
+    }
+}
+
+const DELAY: Duration = Duration::from_millis(10);
 const LOST: Fault = Fault::LosesAnswer(ErrorKind::Timeout);
 const UNAVAILABLE: ErrorKind = ErrorKind::Unavailable;
 
@@ -176,7 +191,7 @@ async fn what_was_not_asked_takes_no_number() {
     assert_eq!(engine.stats().unresolved, 1);
     tokio::time::advance(WINDOW).await;
     // Nor is it by a caller that goes while there is no room.
-    world.store.next(Fault::Delays(Duration::from_millis(10)));
+    world.store.next(Fault::Delays(DELAY));
     let other = tokio::spawn({
         let engine = engine.clone();
         async move { engine.check("other").await }
@@ -204,38 +219,86 @@ async fn give_up_after<T>(yields: u64, polls: bool, future: impl Future<Output =
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_gives_up_and_asks_again_is_told_that_it_is_fresh() {
-    const DELAY: Duration = Duration::from_millis(10);
-    // What becomes of the giving back, before whoever asks again can be answered.
-    let givings_back = [Fault::None, Fault::Delays(DELAY), Fault::Fails(UNAVAILABLE), LOST, Fault::Hangs];
-    for giving_back in givings_back {
-        // When the caller goes: before the answer is there, and when it is there and not taken.
+async fn whoever_gives_up_and_asks_again_at_once_has_what_it_was_granted() {
+    let world = World::new();
+    let engine = world.shared().await;
+    let requests = world.store.requests();
+    // The caller goes before the answer is there, and when it is there and not taken.
+    for (round, answer) in [Fault::AnswersLate(DELAY), Fault::None].into_iter().enumerate() {
+        let id = format!("{round}");
+        world.store.next(answer);
+        assert!(give_up_after(9, false, engine.check(&id)).await.is_none());
+        assert!(is_fresh(&engine, &id).await && !is_fresh(&engine, &id).await);
+        let id = format!("{id} claimed");
+        world.store.next(answer);
+        assert!(give_up_after(9, false, engine.claim(&id)).await.is_none());
+        engine.claim(&id).await.unwrap().claimed().expect("its own").complete().await.unwrap();
+    }
+    // Nothing was given back, which might have been late.
+    assert_eq!(world.store.requests() - requests, 2 * (2 + 3));
+    assert_eq!(engine.stats().unresolved, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_gives_up_and_asks_again_while_that_is_given_back_waits() {
+    // What becomes of that, and whether it was.
+    let unknown = [(LOST, true), (Fault::Fails(UNAVAILABLE), false), (Fault::Hangs, false)];
+    for (giving_back, is_back) in [(Fault::None, true), (Fault::Delays(DELAY), true)].into_iter().chain(unknown) {
         for answer in [Fault::AnswersLate(DELAY), Fault::None] {
             let world = World::new();
             let engine = world.engine().retries(0).build().await.unwrap();
-            for id in ["a", "b"] {
-                let faults = || [answer, giving_back].map(|fault| world.store.next(fault));
-                faults();
-                assert!(give_up_after(9, false, engine.check(id)).await.is_none());
-                let again = engine.check(id).await.unwrap();
-                assert!(again.is_fresh(), "{answer:?}, {giving_back:?}: {again:?}");
-                assert!(!is_fresh(&engine, id).await);
-
-                let id = format!("{id} claimed");
-                faults();
-                assert!(give_up_after(9, false, engine.claim(&id)).await.is_none());
-                let again = engine.claim(&id).await.unwrap();
-                let claim = again.claimed().unwrap_or_else(|| panic!("{answer:?}, {giving_back:?}: its own"));
-                claim.complete().await.unwrap();
-            }
-            assert_eq!(engine.stats().unresolved, 0);
+            let faults = || [answer, giving_back].map(|fault| world.store.next(fault));
+            faults();
+            assert!(give_up_after(9, false, engine.check("a")).await.is_none());
+            tokio::time::sleep(2 * DELAY).await;
+            // (What could not be given back is as if the process had died after the check.)
+            assert_eq!(is_fresh(&engine, "a").await, is_back, "{answer:?}, {giving_back:?}");
+            assert!(!is_fresh(&engine, "a").await);
+            faults();
+            assert!(give_up_after(9, false, engine.claim("b")).await.is_none());
+            tokio::time::sleep(2 * DELAY).await;
+            let again = engine.claim("b").await.unwrap();
+            assert!(if is_back { again.claimed().is_some() } else { again.is_in_progress() });
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_others_met_meanwhile_does_not_stay() {
+    let world = World::new();
+    let engine = world.shared().await;
+    {
+        let mut first = pin!(engine.check("a"));
+        let polled = std::future::poll_fn(|context| Poll::Ready(first.as_mut().poll(context))).await;
+        assert!(polled.is_pending());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        // The answer is there, and its caller has not looked: it is a duplicate, and nobody waits.
+        let asked = tokio::time::timeout(Duration::from_millis(1), engine.check("a")).await;
+        assert!(asked.expect("an answer").unwrap().is_duplicate());
+        assert!(engine.check_batch(["a", "a"]).await.into_iter().all(|it| it.unwrap().is_duplicate()));
+    }
+    assert!(is_fresh(&engine, "a").await && !is_fresh(&engine, "a").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_dropped_does_not_block_the_next_one() {
+    let world = World::new();
+    let engine = world.shared().await;
+    for _ in 0..10 {
+        let claim = engine.claim("a").await.unwrap().claimed().expect("it was released");
+        world.store.next(Fault::Delays(DELAY));
+        drop(claim);
+    }
+    // Nor if it cannot be released: then for its lease.
+    let claim = engine.claim("a").await.unwrap().claimed().unwrap();
+    world.store.always(Fault::Hangs);
+    drop(claim);
+    let next = tokio::time::timeout(Duration::from_secs(10), engine.claim("a")).await.expect("an answer, or an error");
+    assert!(matches!(next.unwrap_err().kind(), ErrorKind::Timeout | UNAVAILABLE));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_nobody_has_taken_is_given_back_to_others_before_the_engine_ends() {
-    const DELAY: Duration = Duration::from_millis(10);
     for answer in [Fault::AnswersLate(DELAY), Fault::None] {
         let world = World::new();
         let (engine, other) = (world.shared().await, world.shared().await);
@@ -253,7 +316,7 @@ async fn what_nobody_has_taken_is_given_back_to_others_before_the_engine_ends() 
 }
 
 /// Asks until there is an answer, giving up at any time.
-async fn ask_and_give_up(engine: &Engine, id: &str, random: &mut Random) -> (u32, u32) {
+async fn ask_and_give_up(engine: &TieredDedup<Arc<TakesBack>>, id: &str, random: &mut Random) -> (u32, u32) {
     let fresh = loop {
         let (yields, polls) = (random.below(8), random.percent(50));
         if let Some(Ok(verdict)) = give_up_after(yields, polls, engine.check(id)).await {
@@ -276,11 +339,15 @@ async fn ask_and_give_up(engine: &Engine, id: &str, random: &mut Random) -> (u32
 }
 
 async fn all_give_up(seed: u64) {
-    let world = World::new();
-    let engine = world.engine().retries(0).circuit_breaker(u32::MAX, RETENTION).build().await.unwrap();
+    let records = Arc::new(InMemoryStore::new());
+    let asked = FaultyStore::new(Arc::clone(&records));
+    let store = Arc::new(TakesBack { asked, given_back: FaultyStore::new(records) });
+    let engine = TieredDedup::builder(Arc::clone(&store)).retries(0).circuit_breaker(u32::MAX, RETENTION);
+    let engine = engine.capacity(10_000).expiry(None).build().await.unwrap();
     // (As soon as a timer can.)
     let late = Fault::AnswersLate(Duration::from_micros(50));
-    world.store.at_random(seed, [(100, LOST), (100, Fault::Fails(UNAVAILABLE)), (100, late)]);
+    store.asked.at_random(seed, [(100, LOST), (100, Fault::Fails(UNAVAILABLE)), (100, late)]);
+    store.given_back.at_random(seed, [(200, late)]);
     let mut callers = JoinSet::new();
     for caller in 0..8 {
         let engine = engine.clone();

@@ -1,6 +1,7 @@
 //! Marks of which their maker was never told, met by another instance.
 
 use super::*;
+use crate::random::Random;
 use hapax::store::{ErrorKind, InMemoryStore, Mark, Marked, RecordKey, Scope, Store as _};
 use hapax::testing::store::{Fault, FaultyStore};
 use hapax::{Outcome, Verdict};
@@ -180,4 +181,59 @@ async fn others_believe_a_mark_after_eight_seconds_by_default() {
     here.claim("b").await.unwrap().claimed().unwrap().complete().await.unwrap();
     assert_eq!(outcome(&there, "b").await, Outcome::Duplicate);
     let _: &FaultyStore<InMemoryStore> = &store;
+}
+
+/// Two instances, a store that loses answers and is away now and then, and a broker that gives what
+/// was not acknowledged to the other instance at once, and everything twice. Returns how many
+/// messages nobody has handled, and how many were handled twice.
+async fn deliver(seed: u64, grace: Duration) -> (usize, usize) {
+    const MESSAGES: usize = 40;
+    let (world, mut random) = (World::new(), Random(seed));
+    let engine = |number: u64| {
+        let builder = world.engine().in_doubt(grace).retries(0).attempt_seed(seed << 1 | number);
+        builder.circuit_breaker(5, Duration::from_millis(200))
+    };
+    let engines = [engine(0).build().await.unwrap(), engine(1).build().await.unwrap()];
+    let mut handled = [0; MESSAGES];
+    let mut waiting: Vec<(usize, usize)> = (0..2 * MESSAGES).map(|i| (i / 2, random.below(2) as usize)).collect();
+    random.shuffle(&mut waiting);
+    let (mut away, mut turn) = (0, 0);
+    let faults = [(150, Fault::LosesAnswer(ErrorKind::Timeout)), (50, Fault::Fails(ErrorKind::Unavailable))];
+    world.store.at_random(seed, faults);
+    while let Some((message, at)) = waiting.pop() {
+        turn += 1;
+        assert!(turn < 100_000, "seed {seed}: it comes to no end");
+        match engines[at].check(format!("{message}")).await {
+            Ok(verdict) if verdict.is_fresh() => handled[message] += 1,
+            Ok(verdict) if verdict.is_duplicate() => {}
+            // Not acknowledged: the other one gets it, now, or when others have had their turn.
+            _ if random.percent(50) => waiting.push((message, 1 - at)),
+            _ => waiting.insert(0, (message, 1 - at)),
+        }
+        if away == 0 && random.percent(2) {
+            // For up to two seconds, which is less than the grace.
+            away = random.within(1, 40);
+            world.store.at_random(seed ^ turn, [(1_000, Fault::Fails(ErrorKind::Unavailable))]);
+        } else if away > 0 {
+            away -= 1;
+            if away == 0 {
+                world.store.at_random(seed ^ turn, faults);
+            }
+        }
+        pass(&world, Duration::from_millis(random.within(1, 50))).await;
+    }
+    let count = |is: fn(u32) -> bool| handled.iter().filter(|times| is(**times)).count();
+    (count(|times| times == 0), count(|times| times > 1))
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_lost_on_the_way_each_message_is_handled_once() {
+    let first = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut lost_without = 0;
+    for seed in first..first + 20 {
+        println!("HAPAX_SEED={seed}");
+        assert_eq!(deliver(seed, GRACE).await, (0, 0), "seed {seed}: lost, and handled twice");
+        lost_without += deliver(seed, Duration::ZERO).await.0;
+    }
+    assert!(lost_without >= 20, "without a doubt messages are lost, or this shows nothing: {lost_without}");
 }

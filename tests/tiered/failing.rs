@@ -153,3 +153,40 @@ async fn a_store_that_hangs_is_waited_for_no_longer_than_said() {
     assert_eq!(engine.check("a").await.unwrap_err().kind(), ErrorKind::Timeout);
     assert!(begun.elapsed() <= Duration::from_millis(3 * 100 + 10 + 20 + 10), "{:?}", begun.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_admits_starts_while_the_store_is_down() {
+    let world = World::new();
+    world.store.always(Fault::Fails(ErrorKind::Unavailable));
+    // One that does not is told so, and an exclusive one never starts without its store.
+    assert_eq!(world.engine().build().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    let admits = || world.engine().on_store_error(OnStoreError::Admit);
+    let error = admits().ownership(hapax::Ownership::Exclusive).build().await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("owns the store"), "{error}");
+
+    let engine = admits().build().await.unwrap();
+    assert_eq!(engine.check("a").await.unwrap().certainty(), Certainty::Unverified);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let calls = world.store.calls();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!((50..130).contains(&(world.store.calls() - calls)), "once in half a second to a second");
+    // The store answers: what must be checked is checked before anything else is asked.
+    world.store.always(Fault::None);
+    assert_eq!(engine.check("b").await.unwrap().certainty(), Certainty::Unverified);
+    tokio::time::sleep(Duration::from_millis(1_001)).await;
+    assert!(is_fresh(&engine, "c").await);
+    assert_eq!(engine.check("d").await.unwrap().certainty(), Certainty::Exact);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_started_without_its_store_finds_that_another_owns_it() {
+    let world = World::new();
+    let _owner = world.exclusive().await;
+    world.store.always(Fault::Hangs);
+    let engine = world.engine().on_store_error(OnStoreError::Admit).build().await.unwrap();
+    assert_eq!(engine.check("a").await.unwrap().certainty(), Certainty::Unverified);
+    world.store.always(Fault::None);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let error = engine.check("b").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+}

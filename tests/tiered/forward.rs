@@ -1,11 +1,11 @@
 //! Stores of tests that leave the work to other stores.
 
-/// Implements `Store`: each call is made of the store that is chosen by its keys; what else there is
-/// to say follows.
+/// Implements `Store`: each call is made of the store that is chosen by its keys and the
+/// call's name; what else there is to say follows.
 macro_rules! forward {
-    ($store:ty, |$this:ident, $keys:ident| $inner:expr, $($method:item)*) => {
+    ($store:ty, |$this:ident, $keys:ident, $name:ident| $inner:expr, $($method:item)*) => {
         forward! {
-            @ $store, $this, $keys, $inner, [$($method)*]
+            @ $store, $this, $keys, $name, $inner, [$($method)*]
             mark(Mark) -> Marked, |it| &it.key;
             unmark(Unmark) -> Unmarked, |it| &it.key;
             claim(ClaimRequest) -> Claimed, |it| &it.key;
@@ -19,7 +19,7 @@ macro_rules! forward {
         }
     };
     (
-        @ $store:ty, $this:ident, $keys:ident, $inner:expr, [$($method:item)*]
+        @ $store:ty, $this:ident, $keys:ident, $name:ident, $inner:expr, [$($method:item)*]
         $($call:ident($request:ty) -> $answer:ty, $key:expr;)*
     ) => {
         impl hapax::store::Store for $store {
@@ -27,7 +27,7 @@ macro_rules! forward {
 
             $(async fn $call(&self, requests: &[$request]) -> hapax::store::Answers<$answer> {
                 let key: fn(&$request) -> &hapax::store::RecordKey = $key;
-                let ($this, $keys) = (self, requests.iter().map(key));
+                let ($this, $keys, $name) = (self, requests.iter().map(key), stringify!($call));
                 $inner.$call(requests).await
             })*
 

@@ -13,6 +13,8 @@ mod exclusive;
 mod failing;
 mod memory;
 mod nodes;
+mod options;
+mod overdue;
 mod policies;
 #[path = "../common/random.rs"]
 mod random;

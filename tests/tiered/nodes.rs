@@ -48,7 +48,7 @@ impl Cluster {
 
 forward! {
     Cluster,
-    |cluster, keys| cluster.node(keys),
+    |cluster, keys, _call| cluster.node(keys),
     fn backend(&self) -> &'static str {
         "cluster"
     }

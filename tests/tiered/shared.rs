@@ -174,3 +174,27 @@ async fn tokens_grow_over_those_of_records_that_were_removed() {
     }
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
 }
+
+#[tokio::test]
+async fn forgetting_reaches_other_instances_when_their_window_has_passed() {
+    let world = World::new();
+    let (here, there) = (world.shared().await, world.shared().await);
+    assert!(is_fresh(&here, "a").await && !is_fresh(&there, "a").await);
+    assert!(here.forget("a").await.unwrap());
+    // The other one has learned it, and asks nobody: until its window has passed, and two ticks.
+    assert!(!is_fresh(&there, "a").await);
+    world.clock.advance(WINDOW - Duration::from_secs(1));
+    assert!(!is_fresh(&there, "a").await);
+    world.clock.advance(Duration::from_secs(1) + WINDOW / 50);
+    assert!(is_fresh(&there, "a").await);
+
+    // A scope whose ids are forgotten now and then has a shorter window.
+    let policy = || hapax::Policy::new().window(Duration::from_secs(1));
+    let (here, there) = (world.engine().policy("payments", policy()), world.engine().policy("payments", policy()));
+    let (here, there) = (here.build().await.unwrap(), there.build().await.unwrap());
+    let (here, there) = (here.with_scope("payments").unwrap(), there.with_scope("payments").unwrap());
+    assert!(is_fresh(&here, "b").await && !is_fresh(&there, "b").await);
+    assert!(here.forget("b").await.unwrap());
+    world.clock.advance(Duration::from_secs(1) + Duration::from_millis(20));
+    assert!(is_fresh(&there, "b").await);
+}

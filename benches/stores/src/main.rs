@@ -1,7 +1,7 @@
 //! The asynchronous engine over real servers, beside the naive way, in one run on one machine: medians of several rounds, interleaved. The answers
 //! are checked: a fresh id that is called a duplicate, or the other way round, ends the run.
 //!
-//! `cargo run --release -- [redis-versus] [redis] [postgres] [fjall] [latency] [warm] [inbox] [consumer]`: without a name, everything.
+//! `cargo run --release -- [redis-versus] [redis] [postgres] [postgres-batches] [fjall] [latency] [warm] [inbox] [consumer]`: without a name, everything.
 
 #[path = "../../../tests/stores/redis_server.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
@@ -16,6 +16,7 @@ mod fjall_rows;
 mod inbox_rows;
 mod latency;
 mod load;
+mod postgres_batches;
 mod postgres_rows;
 mod redis_rows;
 mod redis_versus;
@@ -38,6 +39,10 @@ fn main() {
     }
     if wants("postgres") {
         runtime.block_on(postgres_rows::run());
+        runtime.block_on(postgres_batches::run());
+    }
+    if wanted.iter().any(|wanted| wanted == "postgres-batches") {
+        runtime.block_on(postgres_batches::run());
     }
     if wants("fjall") {
         runtime.block_on(fjall_rows::run());

@@ -44,24 +44,25 @@ fn cpu_ns() -> u64 {
     on_cpu.sum()
 }
 
-/// Where the numbers of a caller's ids begin, and of how many it repeats: none, or every second
-/// one, which it has had just before.
+/// Ids, of which every second one may be a redelivery: of one so many places before, by the same
+/// caller, which has had its answer by then.
 #[derive(Clone, Copy)]
 struct Ids {
     first: u64,
-    half: bool,
+    each: u64,
+    back: Option<u64>,
 }
 
 impl Ids {
-    fn new(count: u64, half: bool) -> Self {
-        Ids { first: numbers(count), half }
+    fn new(callers: u64, each: u64, back: Option<u64>) -> Self {
+        Ids { first: numbers(callers * each), each, back }
     }
 
     /// The id at this place, and whether it was there before.
     fn at(self, place: u64) -> ([u8; 16], bool) {
-        match self.half {
-            true => (id(self.first + place / 2), place % 2 == 1),
-            false => (id(self.first + place), false),
+        match self.back {
+            Some(back) if place % 2 == 1 && place % self.each >= back => (id(self.first + place - back), true),
+            _ => (id(self.first + place), false),
         }
     }
 }
@@ -83,7 +84,7 @@ fn set_nx(id: &[u8; 16]) -> Cmd {
 
 /// Callers, each on one of these connections, one id after the other.
 async fn commands(connections: &[MultiplexedConnection], callers: u64, each: u64, half: bool) -> Measured {
-    let ids = Ids::new(callers * each, half);
+    let ids = Ids::new(callers, each, half.then_some(1));
     measured(callers * each, async {
         let mut tasks = JoinSet::new();
         for caller in 0..callers {
@@ -103,7 +104,7 @@ async fn commands(connections: &[MultiplexedConnection], callers: u64, each: u64
 
 /// Pipelines of a batch, on a connection each.
 async fn pipelines(connections: &[MultiplexedConnection], batches: u64, half: bool) -> Measured {
-    let ids = Ids::new(BATCHERS * batches * BATCH, half);
+    let ids = Ids::new(BATCHERS, batches * BATCH, half.then_some(BATCH + 1));
     measured(BATCHERS * batches * BATCH, async {
         let mut tasks = JoinSet::new();
         for batcher in 0..BATCHERS {
@@ -132,7 +133,7 @@ async fn engine(server: &Server) -> TieredDedup<RedisStore> {
 }
 
 async fn checks(dedup: &TieredDedup<RedisStore>, each: u64, half: bool) -> Measured {
-    let ids = Ids::new(CALLERS * each, half);
+    let ids = Ids::new(CALLERS, each, half.then_some(1));
     measured(CALLERS * each, async {
         let mut tasks = JoinSet::new();
         for caller in 0..CALLERS {
@@ -150,7 +151,7 @@ async fn checks(dedup: &TieredDedup<RedisStore>, each: u64, half: bool) -> Measu
 }
 
 async fn batches(dedup: &TieredDedup<RedisStore>, batches: u64, half: bool) -> Measured {
-    let ids = Ids::new(BATCHERS * batches * BATCH, half);
+    let ids = Ids::new(BATCHERS, batches * BATCH, half.then_some(BATCH + 1));
     measured(BATCHERS * batches * BATCH, async {
         let mut tasks = JoinSet::new();
         for batcher in 0..BATCHERS {

@@ -6,6 +6,7 @@ use crate::store::error::StoreError;
 use crate::store::key::RecordKey;
 use crate::store::record::{self, Kept};
 use crate::store::request::*;
+use crate::store::times::Sound;
 
 /// A store over a committer.
 pub(in crate::store) trait Committed: Send + Sync + 'static {
@@ -30,7 +31,10 @@ impl<C: Committed> Store for C {
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        self.committer().change(marks, |mark| &mark.key, record::mark).await
+        let asked = Sound::of(marks);
+        let marks = asked.requests();
+        let answers = self.committer().change(marks, |mark| &mark.key, record::mark).await;
+        asked.answers(answers)
     }
 
     async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
@@ -38,11 +42,17 @@ impl<C: Committed> Store for C {
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        self.committer().change(claims, |claim| &claim.key, record::claim).await
+        let asked = Sound::of(claims);
+        let claims = asked.requests();
+        let answers = self.committer().change(claims, |claim| &claim.key, record::claim).await;
+        asked.answers(answers)
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        self.committer().change(completions, |completion| &completion.hold.key, record::complete).await
+        let asked = Sound::of(completions);
+        let completions = asked.requests();
+        let answers = self.committer().change(completions, |completion| &completion.hold.key, record::complete).await;
+        asked.answers(answers)
     }
 
     async fn release(&self, holds: &[Hold]) -> Answers<Held> {
@@ -50,11 +60,17 @@ impl<C: Committed> Store for C {
     }
 
     async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
-        self.committer().change(failures, |failure| &failure.hold.key, record::fail).await
+        let asked = Sound::of(failures);
+        let failures = asked.requests();
+        let answers = self.committer().change(failures, |failure| &failure.hold.key, record::fail).await;
+        asked.answers(answers)
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        self.committer().change(renewals, |renewal| &renewal.hold.key, record::renew).await
+        let asked = Sound::of(renewals);
+        let renewals = asked.requests();
+        let answers = self.committer().change(renewals, |renewal| &renewal.hold.key, record::renew).await;
+        asked.answers(answers)
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
@@ -62,7 +78,10 @@ impl<C: Committed> Store for C {
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
-        self.committer().put(records, |record| &record.key, Kept::recorded).await
+        let asked = Sound::of(records);
+        let records = asked.requests();
+        let answers = self.committer().put(records, |record| &record.key, Kept::recorded).await;
+        asked.answers(answers)
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {

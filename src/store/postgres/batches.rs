@@ -5,7 +5,8 @@
 //! backend, and written back. Each of the three is a transaction of its own and takes its locks in the order of keys;
 //! insertions wait for insertions only, and changes for changes, so nobody waits in a circle.
 
-use super::operations::{Creation, Operation};
+use super::keys::Keys;
+use super::operations::Operation;
 use super::rows::*;
 use super::session::{Session, Values};
 use super::{BACKEND, PostgresStore, SHARED, statements};
@@ -25,8 +26,8 @@ const ROUNDS_MAX: usize = 8;
 const ROUNDS_OF_CHANGES: usize = 2;
 
 /// A batch under way.
-struct Batch<'r, R, A> {
-    operation: &'r Operation<R, A>,
+pub(super) struct Batch<'r, R, A> {
+    pub(super) operation: &'r Operation<R, A>,
     requests: &'r [R],
     order: Vec<usize>,
     answers: Vec<Option<Result<A, StoreError>>>,
@@ -34,12 +35,12 @@ struct Batch<'r, R, A> {
 
 impl<R, A> Batch<'_, R, A> {
     /// The first request for an id that has no answer yet.
-    fn first(&self, entry: &Entry) -> &R {
+    pub(super) fn first(&self, entry: &Entry) -> &R {
         &self.requests[self.order[entry.asking.start]]
     }
 
     /// Answers it.
-    fn answer_first(&mut self, entry: &mut Entry, answer: A) {
+    pub(super) fn answer_first(&mut self, entry: &mut Entry, answer: A) {
         self.answers[self.order[entry.asking.start]] = Some(Ok(answer));
         entry.asking.start += 1;
     }
@@ -162,52 +163,6 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Inserts what is nowhere, in one round trip. What is left was there, or has more than one request.
-    async fn insert<R, A>(
-        &self,
-        session: &Session<'_>,
-        family: i32,
-        batch: &mut Batch<'_, R, A>,
-        creation: &Creation<R, A>,
-        mut entries: Vec<Entry>,
-    ) -> Result<Vec<Entry>, StoreError> {
-        let rows = {
-            let fresh: Vec<Fresh> = entries.iter().map(|entry| (creation.fresh)(batch.first(entry))).collect();
-            let scopes: Vec<i32> = entries.iter().map(|entry| entry.scope).collect();
-            let ids: Vec<&[u8]> = entries.iter().map(|entry| entry.id.as_bytes()).collect();
-            let lasts: Vec<f64> = fresh.iter().map(|fresh| micros(fresh.lasts)).collect();
-            let attempts: Vec<Option<i64>> = fresh.iter().map(|fresh| fresh.attempt.map(u64::cast_signed)).collect();
-            let fingerprints: Vec<Option<&[u8]>> =
-                fresh.iter().map(|fresh| fresh.fingerprint.as_ref().map(|f| f.0.as_slice())).collect();
-            let results: Vec<Option<&[u8]>> = fresh.iter().map(|fresh| fresh.result).collect();
-            let names = &self.options.names;
-            let values: Values<'_> = &[
-                (&creation.state, Type::INT2),
-                (&creation.has_token, Type::BOOL),
-                (&scopes, Type::INT4_ARRAY),
-                (&ids, Type::BYTEA_ARRAY),
-                (&lasts, Type::FLOAT8_ARRAY),
-                (&attempts, Type::INT8_ARRAY),
-                (&fingerprints, Type::BYTEA_ARRAY),
-                (&results, Type::BYTEA_ARRAY),
-            ];
-            let begin = statements::begin(session.settings(), names, family);
-            let insert = statements::insert(names, family);
-            session.between(batch.operation.name, &begin, (&insert, values), "COMMIT").await?
-        };
-        // Both are in the order of keys.
-        let mut entry = entries.iter_mut();
-        for row in &rows {
-            let (scope, id) = (column::<i32>(row, "scope")?, column::<&[u8]>(row, "id")?);
-            let inserted = entry.find(|entry| entry.scope == scope && entry.id.as_bytes() == id);
-            let inserted = inserted.ok_or_else(|| super::errors::corrupt("inserted what was not asked for"))?;
-            let token = u64::try_from(column::<i64>(row, "token")?).unwrap_or(0);
-            batch.answer_first(inserted, (creation.answer)(token));
-        }
-        entries.retain(|entry| !entry.asking.is_empty());
-        Ok(entries)
-    }
-
     /// Answers what changes nothing. What is left has to be changed, or was not found.
     async fn look<R, A>(
         &self,
@@ -216,10 +171,10 @@ impl PostgresStore {
         batch: &mut Batch<'_, R, A>,
         entries: Vec<Entry>,
     ) -> Result<Vec<Entry>, StoreError> {
-        let (scopes, ids) = keys(&entries);
+        let keys = Keys::of(&entries);
         let sql = statements::look(&self.options.names, family);
         let results = batch.operation.answers_results;
-        let values: Values<'_> = &[(&scopes, Type::INT4_ARRAY), (&ids, Type::BYTEA_ARRAY), (&results, Type::BOOL)];
+        let values: Values<'_> = &[(&keys, Type::BYTEA_ARRAY), (&results, Type::BOOL)];
         let rows = session.query(batch.operation.name, &sql, values).await?;
         let mut answered = vec![false; entries.len()];
         for row in &rows {
@@ -248,14 +203,15 @@ impl PostgresStore {
         let (lock, put) = (statements::lock(names, family), statements::put(names, family));
         // Nobody is to wait for a lock because of that.
         session.prepare(&put).await?;
-        let (scopes, ids) = keys(&entries);
+        let keys = Keys::of(&entries);
         let results = batch.operation.answers_results;
-        let values: Values<'_> = &[(&scopes, Type::INT4_ARRAY), (&ids, Type::BYTEA_ARRAY), (&results, Type::BOOL)];
+        let values: Values<'_> = &[(&keys, Type::BYTEA_ARRAY), (&results, Type::BOOL)];
         let begin = statements::begin(session.settings(), names, family);
         let rows = session.between(name, &begin, (&lock, values), "").await?;
 
         let mut found_any = vec![false; entries.len()];
-        let (mut decided, mut puts, mut moved) = (Vec::new(), Vec::new(), Moved::default());
+        let (mut decided, mut puts, mut moved) =
+            (Vec::new(), Vec::new(), Moved { buckets: Vec::new(), keys: Keys(Vec::new()) });
         for row in &rows {
             let found = found(row)?;
             let entry = entries.get(found.at).ok_or_else(|| super::errors::corrupt("locked what was not asked for"))?;
@@ -273,22 +229,16 @@ impl PostgresStore {
         }
         if !moved.buckets.is_empty() {
             let remove = statements::remove(names, family);
-            let values: Values<'_> = &[
-                (&moved.buckets, Type::INT4_ARRAY),
-                (&moved.scopes, Type::INT4_ARRAY),
-                (&moved.ids, Type::BYTEA_ARRAY),
-            ];
+            let values: Values<'_> = &[(&moved.buckets, Type::INT4_ARRAY), (&moved.keys, Type::BYTEA_ARRAY)];
             session.query_within(name, &remove, values).await?;
         }
-        let mut columns = Columns::default();
-        puts.iter().for_each(|(entry, kept)| columns.push(entry, kept));
-        let Columns { scopes, ids, states, tokens, attempts, fingerprints, times, results } = &columns;
+        let columns = Columns::of(puts.iter().map(|(entry, kept)| (*entry, kept)));
+        let Columns { keys, states, tokens, attempts, fingerprints, times, results } = &columns;
         if puts.is_empty() {
             session.batch(name, "COMMIT").await?;
         } else {
             let values: Values<'_> = &[
-                (scopes, Type::INT4_ARRAY),
-                (ids, Type::BYTEA_ARRAY),
+                (keys, Type::BYTEA_ARRAY),
                 (states, Type::INT2_ARRAY),
                 (tokens, Type::INT8_ARRAY),
                 (attempts, Type::INT8_ARRAY),
@@ -307,23 +257,16 @@ impl PostgresStore {
 }
 
 /// Rows that are written elsewhere.
-#[derive(Default)]
 struct Moved<'e> {
     buckets: Vec<i32>,
-    scopes: Vec<i32>,
-    ids: Vec<&'e [u8]>,
+    keys: Keys<'e>,
 }
 
 impl<'e> Moved<'e> {
     fn push(&mut self, bucket: i32, entry: &'e Entry) {
         self.buckets.push(bucket);
-        self.scopes.push(entry.scope);
-        self.ids.push(entry.id.as_bytes());
+        self.keys.0.push(entry);
     }
-}
-
-fn keys(entries: &[Entry]) -> (Vec<i32>, Vec<&[u8]>) {
-    entries.iter().map(|entry| (entry.scope, entry.id.as_bytes())).unzip()
 }
 
 fn unanswered(entries: Vec<Entry>, answered: &[bool]) -> Vec<Entry> {

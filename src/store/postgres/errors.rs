@@ -18,8 +18,8 @@ pub(crate) fn kind(state: &SqlState) -> ErrorKind {
         "55P03" => ErrorKind::Conflict,
         // A deadlock, a serialization failure: undone, and worth another try.
         "40001" | "40P01" => ErrorKind::Unavailable,
-        // A row without a bucket: its transaction had not begun.
-        "23502" => ErrorKind::Unavailable,
+        // A row without a bucket, for which there is no partition: its transaction had not begun.
+        "23502" | "23514" => ErrorKind::Unavailable,
         // The server found its own files damaged.
         "XX001" | "XX002" => ErrorKind::Corrupt,
         // A server that only reads, as after a failover.

@@ -25,7 +25,7 @@ fn record(bytes: &[u8]) -> bool {
     let columns = RecordColumns {
         state: i16::from_le_bytes([numbers[0], numbers[1]]),
         attempt: (flags & 1 != 0).then(|| word(3)),
-        token: word(11),
+        token: (flags & 8 == 0).then(|| word(11)),
         fingerprint: (flags & 2 != 0).then(|| &rest[..rest.len().min(usize::from(numbers[35]))]),
         result: (flags & 4 != 0).then(|| rest.to_vec()),
         expires_at: time(word(19)),
@@ -46,8 +46,7 @@ fn time(micros: i64) -> SystemTime {
 /// Checks that what is read is written as what would be read again.
 fn written_alike(kept: &Kept) {
     let entry = Entry { scope: 1, id: StoredId::new(b"a"), asking: 0..1 };
-    let mut columns = Columns::default();
-    columns.push(&entry, kept);
+    let columns = Columns::of([(&entry, kept)].into_iter());
     let again = RecordColumns {
         state: columns.states[0],
         attempt: columns.attempts[0],

@@ -2,7 +2,7 @@
 
 use super::rows::{COMPLETED, column, from_server, micros};
 use super::session::Session;
-use super::{BACKEND, PostgresStore, SHARED, statements};
+use super::{BACKEND, PostgresStore, SHARED, keys, statements};
 use crate::store::*;
 use std::time::Duration;
 use tokio_postgres::types::Type;
@@ -121,7 +121,7 @@ impl PostgresStore {
             .query(
                 "scan",
                 &statements::page(names, family),
-                &[(&bucket, Type::INT4), (&at.scope, Type::INT4), (&at.id, Type::BYTEA), (&(limit as i64), Type::INT8)],
+                &[(&bucket, Type::INT4), (&at.key, Type::BYTEA), (&(limit as i64), Type::INT8)],
             )
             .await?;
         session.finish();
@@ -130,15 +130,15 @@ impl PostgresStore {
         for row in &records {
             let left = from_server(column(row, "expires_at")?).since(from_server(column(row, "now")?));
             if column::<i16>(row, "state")? == COMPLETED && !left.is_zero() {
-                let key = RecordKey {
-                    scope: Scope::from_stored(column(row, "name")?)?,
-                    id: StoredId::from_stored(column(row, "id")?)?,
-                };
+                let id = keys::id_of(column(row, "key")?);
+                let id = id.ok_or_else(|| super::errors::corrupt("expected a scope and an id, got a shorter key"))?;
+                let key =
+                    RecordKey { scope: Scope::from_stored(column(row, "name")?)?, id: StoredId::from_stored(id)? };
                 page.found.push(Found { key, expires_in: left });
             }
         }
         page.next = Some(match records.last().filter(|_| records.len() == limit) {
-            Some(row) => Place { family, bucket, scope: column(row, "scope")?, id: column(row, "id")? }.encode(),
+            Some(row) => Place { family, bucket, key: column(row, "key")? }.encode(),
             // There is always a last partition, and behind it nothing is found.
             None => Place { family, bucket: bucket.saturating_add(1), ..Place::default() }.encode(),
         });
@@ -146,7 +146,8 @@ impl PostgresStore {
     }
 }
 
-fn one(rows: &[tokio_postgres::Row]) -> Result<&tokio_postgres::Row, StoreError> {
+/// The row of an answer that has one.
+pub(super) fn one(rows: &[tokio_postgres::Row]) -> Result<&tokio_postgres::Row, StoreError> {
     rows.first().ok_or_else(|| super::errors::corrupt("expected a row, got none"))
 }
 
@@ -156,14 +157,13 @@ fn one(rows: &[tokio_postgres::Row]) -> Result<&tokio_postgres::Row, StoreError>
 pub(super) struct Place {
     family: i32,
     bucket: i32,
-    scope: i32,
-    id: Vec<u8>,
+    key: Vec<u8>,
 }
 
 impl Place {
     pub(super) fn encode(&self) -> Cursor {
-        let numbers = [self.family, self.bucket, self.scope].map(i32::to_be_bytes).concat();
-        Cursor([numbers, self.id.clone()].concat())
+        let numbers = [self.family, self.bucket].map(i32::to_be_bytes).concat();
+        Cursor([numbers, self.key.clone()].concat())
     }
 
     pub(super) fn decode(cursor: &Cursor) -> Result<Self, StoreError> {
@@ -171,10 +171,10 @@ impl Place {
             let what = format!("no scan got to the cursor {}", cursor.0.escape_ascii());
             StoreError::new(ErrorKind::Corrupt, BACKEND, what)
         };
-        let (numbers, id) = cursor.0.split_at_checked(12).ok_or_else(wrong)?;
+        let (numbers, key) = cursor.0.split_at_checked(8).ok_or_else(wrong)?;
         let number = |at: usize| numbers[at..at + 4].try_into().map(i32::from_be_bytes).map_err(|_| wrong());
-        let place = Place { family: number(0)?, bucket: number(4)?, scope: number(8)?, id: id.to_vec() };
-        match place.family >= SHARED && id.len() <= StoredId::MAX_BYTES {
+        let place = Place { family: number(0)?, bucket: number(4)?, key: key.to_vec() };
+        match place.family >= SHARED && key.len() <= keys::KEY_BYTES_MAX {
             true => Ok(place),
             false => Err(wrong()),
         }
@@ -187,11 +187,11 @@ mod tests {
 
     #[test]
     fn a_cursor_is_a_place() {
-        for id in [b"".as_slice(), b"\0\xff", &[7; 48]] {
-            let place = Place { family: 0, bucket: i32::MAX, scope: 17, id: id.to_vec() };
+        for key in [b"".as_slice(), b"\0\xff", &[7; 53]] {
+            let place = Place { family: 0, bucket: i32::MAX, key: key.to_vec() };
             assert_eq!(Place::decode(&place.encode()).unwrap(), place);
         }
-        for wrong in [vec![], vec![0; 11], vec![0xff; 12], vec![0; 12 + 49]] {
+        for wrong in [vec![], vec![0; 7], vec![0xff; 8], vec![0; 8 + 54]] {
             assert_eq!(Place::decode(&Cursor(wrong)).unwrap_err().kind(), ErrorKind::Corrupt);
         }
     }

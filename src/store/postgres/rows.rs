@@ -1,6 +1,7 @@
 //! Requests as arrays of columns, and rows as what is kept: pure.
 
 use super::errors::corrupt;
+use super::keys::Keys;
 use crate::Timestamp;
 use crate::store::record::{Kept, State};
 use crate::store::{Fingerprint, StoreError, StoredId};
@@ -113,7 +114,7 @@ pub(super) struct Found {
 pub(super) struct RecordColumns<'r> {
     pub(super) state: i16,
     pub(super) attempt: Option<i64>,
-    pub(super) token: i64,
+    pub(super) token: Option<i64>,
     pub(super) fingerprint: Option<&'r [u8]>,
     pub(super) result: Option<Vec<u8>>,
     pub(super) expires_at: SystemTime,
@@ -124,7 +125,7 @@ impl RecordColumns<'_> {
     pub(super) fn kept(self) -> Result<Kept, StoreError> {
         Ok(Kept {
             state: state(self.state, self.attempt, self.result)?,
-            token: u64::try_from(self.token).map_err(|_| corrupt("a token is never negative"))?,
+            token: u64::try_from(self.token.unwrap_or(0)).map_err(|_| corrupt("a token is never negative"))?,
             fingerprint: fingerprint(self.fingerprint)?,
             until: from_server(self.expires_at),
         })
@@ -182,12 +183,10 @@ fn fingerprint(kept: Option<&[u8]>) -> Result<Option<Fingerprint>, StoreError> {
 }
 
 /// Rows to be written, column by column.
-#[derive(Default)]
 pub(super) struct Columns<'r> {
-    pub(super) scopes: Vec<i32>,
-    pub(super) ids: Vec<&'r [u8]>,
+    pub(super) keys: Keys<'r>,
     pub(super) states: Vec<i16>,
-    pub(super) tokens: Vec<i64>,
+    pub(super) tokens: Vec<Option<i64>>,
     pub(super) attempts: Vec<Option<i64>>,
     pub(super) fingerprints: Vec<Option<&'r [u8]>>,
     pub(super) times: Vec<SystemTime>,
@@ -195,17 +194,30 @@ pub(super) struct Columns<'r> {
 }
 
 impl<'r> Columns<'r> {
-    pub(super) fn push(&mut self, entry: &'r Entry, kept: &'r Kept) {
+    pub(super) fn of(rows: impl Iterator<Item = (&'r Entry, &'r Kept)>) -> Self {
+        let mut columns = Columns {
+            keys: Keys(Vec::new()),
+            states: Vec::new(),
+            tokens: Vec::new(),
+            attempts: Vec::new(),
+            fingerprints: Vec::new(),
+            times: Vec::new(),
+            results: Vec::new(),
+        };
+        rows.for_each(|(entry, kept)| columns.push(entry, kept));
+        columns
+    }
+
+    fn push(&mut self, entry: &'r Entry, kept: &'r Kept) {
         let (state, attempt, result) = match &kept.state {
             State::InProgress { attempt } => (IN_PROGRESS, Some(*attempt), None),
             State::Failed => (FAILED, None, None),
             State::Completed { attempt, result } => (COMPLETED, *attempt, result.as_deref()),
         };
-        self.scopes.push(entry.scope);
-        self.ids.push(entry.id.as_bytes());
+        self.keys.0.push(entry);
         self.states.push(state);
         // Below 2^63 for a quarter of a million years.
-        self.tokens.push(kept.token.cast_signed());
+        self.tokens.push((kept.token != 0).then(|| kept.token.cast_signed()));
         self.attempts.push(attempt.map(u64::cast_signed));
         self.fingerprints.push(kept.fingerprint.as_ref().map(|fingerprint| fingerprint.0.as_slice()));
         self.times.push(to_server(kept.until));

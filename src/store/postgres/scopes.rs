@@ -48,7 +48,16 @@ impl Scopes {
             }
         }
         let known = self.known();
-        Ok(scopes.map(|scope| known.get(scope).or_else(|| numbers.get(scope)).copied()).collect())
+        let mut last: Option<(&Scope, Option<i32>)> = None;
+        let number = |scope: &'k Scope| match last {
+            Some((same, number)) if same == scope => number,
+            _ => {
+                let number = known.get(scope).or_else(|| numbers.get(scope)).copied();
+                last = Some((scope, number));
+                number
+            }
+        };
+        Ok(scopes.map(number).collect())
     }
 
     /// In order, so that two processes that insert the same ones do not wait for each other.

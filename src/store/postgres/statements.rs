@@ -4,6 +4,7 @@
 //! arrays: what is asked for comes first, by `unnest`, and each row is found by the primary key from within (`OFFSET 0`
 //! keeps the planner from turning that around).
 
+use super::keys;
 use super::names::Names;
 
 /// What every statement of ours is planned and run with. The planner then looks rows up by their key, and plans no
@@ -58,95 +59,114 @@ pub(super) fn begin_exclusive(settings: &str, names: &Names, family: i32, lock_t
     )
 }
 
-/// The bucket that is written into. It is none outside of a transaction that began before: should `BEGIN` ever fail,
-/// what was sent behind it must not be done without the lock, and a row without a bucket is refused.
+/// The bucket that is written into, and whether there are earlier ones. It is none outside of a transaction that began
+/// before: should `BEGIN` ever fail, what was sent behind it must not be done without the lock, and a row without a
+/// bucket is refused.
 fn current(names: &Names, family: i32) -> String {
     let buckets = names.buckets();
     format!(
-        "current AS MATERIALIZED (SELECT max(bucket) AS bucket FROM {buckets} \
-         WHERE family = {family} AND now() <> statement_timestamp())"
+        "current AS MATERIALIZED (SELECT max(bucket) AS bucket, min(bucket) < max(bucket) AS has_earlier \
+         FROM {buckets} WHERE family = {family} AND now() <> statement_timestamp())"
     )
 }
 
-const COLUMNS: &str = "expires_at, token, attempt, bucket, scope, state, id, fingerprint, result";
+/// What is inserted where nothing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Insertion {
+    pub(super) state: i16,
+    pub(super) has_token: bool,
+    /// Whether all last as long, and have neither fingerprints nor results: then columns are not even mentioned.
+    pub(super) is_plain: bool,
+}
 
-/// Inserts what is nowhere: `$1` the state, `$2` whether there is to be a token, then scopes, ids, microseconds that it
-/// lasts, attempts, fingerprints, results. Answers with what it inserted, in order.
-pub(super) fn insert(names: &Names, family: i32) -> String {
+/// Inserts what is nowhere: keys, attempts, and in microseconds how long all of it lasts; or, unless it is plain, how
+/// long each lasts, fingerprints, results. Answers in one row how many it inserted, which they are unless it is all of
+/// them, in order, and their token.
+pub(super) fn insert(names: &Names, family: i32, insertion: Insertion) -> String {
     let (records, current) = (names.records(family), current(names, family));
+    let Insertion { state, has_token, is_plain } = insertion;
+    let (now, token) = match has_token {
+        true => ("(extract(epoch FROM clock_timestamp()) * 1000000)::bigint", "(SELECT now FROM token)"),
+        false => ("NULL::bigint", "NULL"),
+    };
+    let (columns, asked, lasts, more) = match is_plain {
+        true => ("", "unnest($1::bytea[], $2::bigint[]) AS u(key, attempt)", "(SELECT lasts FROM token)", ""),
+        false => (
+            ", fingerprint, result",
+            "unnest($1::bytea[], $2::bigint[], $3::float8[], $4::bytea[], $5::bytea[]) \
+             AS u(key, attempt, lasts, fingerprint, result)",
+            "u.lasts * interval '1 microsecond'",
+            ", u.fingerprint, u.result",
+        ),
+    };
+    let all_last = if is_plain { "$3::float8 * interval '1 microsecond'" } else { "NULL::interval" };
     format!(
-        "WITH {current}, \
-         token AS MATERIALIZED (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) \
-         INSERT INTO {records} ({COLUMNS}) \
-         SELECT clock_timestamp() + u.lasts * interval '1 microsecond', \
-         CASE WHEN $2::bool THEN (SELECT now FROM token) ELSE 0 END, u.attempt, (SELECT bucket FROM current), \
-         u.scope, $1::smallint, u.id, u.fingerprint, u.result \
-         FROM unnest($3::int[], $4::bytea[], $5::float8[], $6::bigint[], $7::bytea[], $8::bytea[]) \
-         AS u(scope, id, lasts, attempt, fingerprint, result) \
-         WHERE NOT EXISTS (SELECT FROM {records} r WHERE r.bucket < (SELECT bucket FROM current) \
-         AND r.scope = u.scope AND r.id = u.id OFFSET 0) \
-         ON CONFLICT DO NOTHING RETURNING scope, id, token"
+        "WITH {current}, token AS MATERIALIZED (SELECT {now} AS now, {all_last} AS lasts), \
+         inserted AS (INSERT INTO {records} (expires_at, attempt, token, bucket, state, key{columns}) \
+         SELECT clock_timestamp() + {lasts}, u.attempt, {token}, (SELECT bucket FROM current), {state}::smallint, \
+         u.key{more} FROM {asked} \
+         WHERE NOT ((SELECT has_earlier FROM current) AND EXISTS (SELECT FROM {records} r \
+         WHERE r.bucket < (SELECT bucket FROM current) AND r.key = u.key OFFSET 0)) \
+         ON CONFLICT DO NOTHING RETURNING key) \
+         SELECT count(*) AS inserted, CASE WHEN count(*) < cardinality($1) THEN array_agg(key) END AS keys, \
+         (SELECT now FROM token) AS token FROM inserted"
     )
 }
 
-/// Finds rows, and locks them: `$1` scopes, `$2` ids, `$3` whether results are wanted. Time is read after the lock is
-/// had.
+/// Finds rows, and locks them: `$1` keys, `$2` whether results are wanted. Time is read after the lock is had.
 pub(super) fn lock(names: &Names, family: i32) -> String {
     let (current, asked) = (current(names, family), asked(names, family, "FOR UPDATE"));
     format!("WITH {current} SELECT {FOUND}, (SELECT bucket FROM current) AS current FROM {asked}")
 }
 
-/// Finds rows: `$1` scopes, `$2` ids, `$3` whether results are wanted.
+/// Finds rows: `$1` keys, `$2` whether results are wanted.
 pub(super) fn look(names: &Names, family: i32) -> String {
     format!("SELECT {FOUND}, r.bucket AS current FROM {}", asked(names, family, ""))
 }
 
 const FOUND: &str = "u.n, r.bucket, r.state, r.token, r.attempt, r.fingerprint, r.expires_at, \
-     CASE WHEN $3::bool THEN r.result END AS result, clock_timestamp() AS now";
+     CASE WHEN $2::bool THEN r.result END AS result, clock_timestamp() AS now";
 
 fn asked(names: &Names, family: i32, locking: &str) -> String {
     let records = names.records(family);
     format!(
-        "unnest($1::int[], $2::bytea[]) WITH ORDINALITY AS u(scope, id, n), \
-         LATERAL (SELECT * FROM {records} s WHERE s.scope = u.scope AND s.id = u.id {locking} OFFSET 0) r"
+        "unnest($1::bytea[]) WITH ORDINALITY AS u(key, n), \
+         LATERAL (SELECT * FROM {records} s WHERE s.key = u.key {locking} OFFSET 0) r"
     )
 }
 
-/// Writes rows that are locked into the current bucket, over what is there of them: scopes, ids, states, tokens,
-/// attempts, fingerprints, times, results.
+/// Writes rows that are locked into the current bucket, over what is there of them: keys, states, tokens, attempts,
+/// fingerprints, times, results.
 pub(super) fn put(names: &Names, family: i32) -> String {
     let (records, current) = (names.records(family), current(names, family));
     format!(
-        "WITH {current} INSERT INTO {records} ({COLUMNS}) \
-         SELECT u.expires_at, u.token, u.attempt, (SELECT bucket FROM current), \
-         u.scope, u.state, u.id, u.fingerprint, u.result \
-         FROM unnest($1::int[], $2::bytea[], $3::smallint[], $4::bigint[], $5::bigint[], \
-         $6::bytea[], $7::timestamptz[], $8::bytea[]) \
-         AS u(scope, id, state, token, attempt, fingerprint, expires_at, result) \
-         ON CONFLICT (scope, id, bucket) DO UPDATE SET state = excluded.state, token = excluded.token, \
+        "WITH {current} INSERT INTO {records} (expires_at, attempt, token, bucket, state, key, fingerprint, result) \
+         SELECT u.expires_at, u.attempt, u.token, (SELECT bucket FROM current), u.state, u.key, u.fingerprint, u.result \
+         FROM unnest($1::bytea[], $2::smallint[], $3::bigint[], $4::bigint[], \
+         $5::bytea[], $6::timestamptz[], $7::bytea[]) \
+         AS u(key, state, token, attempt, fingerprint, expires_at, result) \
+         ON CONFLICT (key, bucket) DO UPDATE SET state = excluded.state, token = excluded.token, \
          attempt = excluded.attempt, fingerprint = excluded.fingerprint, expires_at = excluded.expires_at, \
          result = excluded.result"
     )
 }
 
-/// Removes rows that are locked and have been written elsewhere: `$1` buckets, `$2` scopes, `$3` ids.
+/// Removes rows that are locked and have been written elsewhere: `$1` buckets, `$2` keys.
 pub(super) fn remove(names: &Names, family: i32) -> String {
     let records = names.records(family);
     format!(
-        "DELETE FROM {records} r USING unnest($1::int[], $2::int[], $3::bytea[]) AS u(bucket, scope, id) \
-         WHERE r.bucket = u.bucket AND r.scope = u.scope AND r.id = u.id"
+        "DELETE FROM {records} r USING unnest($1::int[], $2::bytea[]) AS u(bucket, key) \
+         WHERE r.bucket = u.bucket AND r.key = u.key"
     )
 }
 
-/// The rows of a bucket behind a key, in order, of whatever state: `$1` the bucket, `$2` and `$3` the key, `$4` how
-/// many.
+/// The rows of a bucket behind a key, in order, of whatever state: `$1` the bucket, `$2` the key, `$3` how many.
 pub(super) fn page(names: &Names, family: i32) -> String {
-    let (records, scopes) = (names.records(family), names.scopes());
+    let (records, scopes, scope) = (names.records(family), names.scopes(), keys::scope_of("r.key"));
     format!(
-        "SELECT r.scope, r.id, r.state, r.expires_at, clock_timestamp() AS now, \
-         (SELECT name FROM {scopes} s WHERE s.scope = r.scope) AS name \
-         FROM {records} r WHERE r.bucket = $1 AND (r.scope, r.id) > ($2, $3) \
-         ORDER BY r.scope, r.id LIMIT $4"
+        "SELECT r.key, r.state, r.expires_at, clock_timestamp() AS now, \
+         (SELECT name FROM {scopes} s WHERE s.scope = {scope}) AS name \
+         FROM {records} r WHERE r.bucket = $1 AND r.key > $2 ORDER BY r.key LIMIT $3"
     )
 }
 

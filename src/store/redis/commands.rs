@@ -121,21 +121,47 @@ impl Commands {
 
 const DIGITS_MAX: usize = 20;
 
+/// Two digits at a time: a mark has a number of nineteen.
 fn decimal(mut number: u64, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
     let mut start = DIGITS_MAX;
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &digits[start..];
-        }
+    while number >= 10 {
+        let pair = 2 * (number % 100) as usize;
+        number /= 100;
+        start -= 2;
+        digits[start..start + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
     }
+    // What is left is one digit, unless the last pair was the number's first.
+    if number > 0 || start == DIGITS_MAX {
+        start -= 1;
+        digits[start] = b'0' + number as u8;
+    }
+    &digits[start..]
 }
+
+/// `00` to `99`.
+const PAIRS: [u8; 200] = {
+    let mut pairs = [b'0'; 200];
+    let mut number = 0;
+    while number < 100 {
+        pairs[2 * number] += (number / 10) as u8;
+        pairs[2 * number + 1] += (number % 10) as u8;
+        number += 1;
+    }
+    pairs
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_written_as_everybody_writes_them() {
+        let powers = (0..20).map(|power| 10_u64.pow(power));
+        let near = powers.flat_map(|power| [power - 1, power, power + 1, power / 10 * 9 + 7]);
+        for number in near.chain(0..=1_001).chain([u64::MAX, u64::MAX - 1]) {
+            assert_eq!(decimal(number, &mut [0; DIGITS_MAX]), number.to_string().as_bytes());
+        }
+    }
 
     #[test]
     fn commands_are_written_as_the_protocol_has_them() {

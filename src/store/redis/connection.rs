@@ -121,7 +121,7 @@ impl Shared {
         while let Some(found) = asked.join_next().await {
             let failure = match found {
                 Ok(Ok(Some(place))) if !tried.contains(&place) => {
-                    let dialer = connector.dialer(super::servers::moved(like, &place.0, place.1));
+                    let dialer = connector.dialer(super::dial::moved(like, &place.0, place.1));
                     tried.push(place);
                     match self.connect_to(&dialer).await {
                         Ok(connected) => return Ok(connected),

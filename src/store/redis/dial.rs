@@ -105,3 +105,14 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     Ok(stream)
 }
+
+/// The same credentials and encryption at another address.
+pub(super) fn moved(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
+    let address = match info.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host: host.into(), port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host.into(), port),
+    };
+    info.clone().set_addr(address)
+}

@@ -40,6 +40,7 @@ use super::contract::Store;
 use super::error::StoreError;
 use super::key::RecordKey;
 use super::request::*;
+use super::times::Sound;
 use crate::sync::{Ordering, StdAtomicU64};
 use compact::Layout;
 use keys::Keys;
@@ -210,10 +211,13 @@ impl Store for RedisStore {
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        match &self.compact {
+        let asked = Sound::of(marks);
+        let marks = asked.requests();
+        let answers = match &self.compact {
             Some(layout) => self.mark_compactly(layout, marks).await,
             None => self.mark_each(marks).await,
-        }
+        };
+        asked.answers(answers)
     }
 
     async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
@@ -224,17 +228,23 @@ impl Store for RedisStore {
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        match &self.compact {
+        let asked = Sound::of(claims);
+        let claims = asked.requests();
+        let answers = match &self.compact {
             Some(layout) => self.claim_unmarked(layout, claims).await,
             None => self.claim_each(claims).await,
-        }
+        };
+        asked.answers(answers)
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
+        let asked = Sound::of(completions);
+        let completions = asked.requests();
         fn rest(completion: &Completion) -> (u64, Tail<'_>) {
             (value::expiry_ms(completion.retention), Some(completion.result.as_deref()))
         }
-        self.hold("complete", completions, |completion| &completion.hold, rest).await
+        let answers = self.hold("complete", completions, |completion| &completion.hold, rest).await;
+        asked.answers(answers)
     }
 
     async fn release(&self, holds: &[Hold]) -> Answers<Held> {
@@ -242,15 +252,24 @@ impl Store for RedisStore {
     }
 
     async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+        let asked = Sound::of(failures);
+        let failures = asked.requests();
         let retry_after_ms = |failure: &Failure| match failure.retry_after {
             Duration::ZERO => 0, // the script releases it
             retry_after => value::expiry_ms(retry_after),
         };
-        self.hold("fail", failures, |failure| &failure.hold, |failure| (retry_after_ms(failure), None)).await
+        let answers =
+            self.hold("fail", failures, |failure| &failure.hold, |failure| (retry_after_ms(failure), None)).await;
+        asked.answers(answers)
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        self.hold("renew", renewals, |renewal| &renewal.hold, |renewal| (value::expiry_ms(renewal.lease), None)).await
+        let asked = Sound::of(renewals);
+        let renewals = asked.requests();
+        let answers = self
+            .hold("renew", renewals, |renewal| &renewal.hold, |renewal| (value::expiry_ms(renewal.lease), None))
+            .await;
+        asked.answers(answers)
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
@@ -261,10 +280,13 @@ impl Store for RedisStore {
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
-        match &self.compact {
+        let asked = Sound::of(records);
+        let records = asked.requests();
+        let answers = match &self.compact {
             Some(layout) => self.record_compactly(layout, records).await,
             None => self.record_each(records).await,
-        }
+        };
+        asked.answers(answers)
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {

@@ -5,6 +5,7 @@
 //! that is silent keeps nobody waiting for the others.
 
 use super::commands::Commands;
+use super::dial::moved;
 use super::errors::{error, refused};
 use super::keys::SLOTS;
 use super::map::Map;
@@ -18,7 +19,7 @@ use super::wire::Answered;
 use crate::random;
 use crate::store::{Answers, ErrorKind, StoreError};
 use crate::sync::{Mutex, Ordering, StdAtomicBool};
-use ::redis::{ConnectionAddr, ConnectionInfo};
+use ::redis::ConnectionInfo;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -69,6 +70,13 @@ struct Batch {
     node: Option<Arc<Node>>,
     commands: Arc<Commands>,
     /// The place of each command in what was asked for, if it has one.
+    places: Vec<Option<usize>>,
+}
+
+/// A batch in the making.
+struct Share {
+    node: Option<Arc<Node>>,
+    commands: Commands,
     places: Vec<Option<usize>>,
 }
 
@@ -276,22 +284,22 @@ impl Servers {
         load: Option<&Script>,
     ) -> Result<Vec<Batch>, StoreError> {
         let map = self.map();
-        let mut shares: Vec<(Option<Arc<Node>>, Commands, Vec<Option<usize>>)> = Vec::new();
+        let mut shares: Vec<Share> = Vec::new();
         for Asked { place, to } in asked {
             let node = match &to {
                 To::Owner => map.owner(commands.slot(place)).cloned(),
                 To::Node(address) | To::Importer(address) => Some(self.named(&map, address)?),
             };
-            let i = shares.iter().position(|(other, ..)| is_same(other, &node)).unwrap_or_else(|| {
+            let i = shares.iter().position(|share| is_same(&share.node, &node)).unwrap_or_else(|| {
                 let (mut commands, mut places) = (Commands::default(), Vec::new());
                 if let Some(script) = load {
                     script.load(&mut commands);
                     places.push(None);
                 }
-                shares.push((node, commands, places));
+                shares.push(Share { node, commands, places });
                 shares.len() - 1
             });
-            let (_, share, places) = &mut shares[i];
+            let Share { commands: share, places, .. } = &mut shares[i];
             if let To::Importer(_) = to {
                 share.add(&["ASKING"]);
                 places.push(None);
@@ -299,7 +307,7 @@ impl Servers {
             share.copy(commands, place);
             places.push(Some(place));
         }
-        let batch = |(node, commands, places)| Batch { node, commands: Arc::new(commands), places };
+        let batch = |Share { node, commands, places }| Batch { node, commands: Arc::new(commands), places };
         Ok(shares.into_iter().map(batch).collect())
     }
 
@@ -401,15 +409,4 @@ fn is_same(one: &Option<Arc<Node>>, other: &Option<Arc<Node>>) -> bool {
         (None, None) => true,
         _ => false,
     }
-}
-
-/// The same credentials and encryption at another address.
-pub(super) fn moved(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
-    let address = match info.addr().clone() {
-        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-            ConnectionAddr::TcpTls { host: host.into(), port, insecure, tls_params }
-        }
-        _ => ConnectionAddr::Tcp(host.into(), port),
-    };
-    info.clone().set_addr(address)
 }

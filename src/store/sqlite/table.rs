@@ -7,6 +7,7 @@ use crate::store::error::{ErrorKind, StoreError};
 use crate::store::key::{RecordKey, Scope};
 use crate::store::record::{Kept, State, live};
 use crate::store::request::Marked;
+use crate::store::times;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::time::Duration;
 
@@ -149,6 +150,7 @@ impl SqliteTable {
         retention: Duration,
         now: Timestamp,
     ) -> Result<Marked, StoreError> {
+        times::check("retention", retention)?;
         let key = RecordKey::new(scope, id).to_stored();
         let kept = self.read(transaction, &key)?;
         match live(kept.as_ref(), now) {

@@ -92,6 +92,8 @@ flaws! {
     CompletionsLastForALease,
     /// What is marked is so for ever.
     MarksDoNotEnd,
+    /// A time that is too long is the longest that can be.
+    TimesAreClamped,
     /// Nobody is told how much longer.
     NoTimeIsLeft,
     /// A result of no bytes is no result.

@@ -2,6 +2,7 @@
 
 use super::fixture::{LEASE, all, one};
 use super::flaw::Flaw;
+use crate::store::times::Timed;
 use crate::store::*;
 use crate::sync::{Mutex, MutexGuard, Ordering, StdAtomicU64};
 use std::collections::HashMap;
@@ -106,6 +107,7 @@ impl Flawed {
             Flaw::MarksIgnoreClaims if self.is_in_progress(&mark.key).await => self.drop_record(&mark.key).await,
             Flaw::MarksForgetAttempts => mark.attempt = self.numbers.fetch_add(1, Ordering::Relaxed),
             Flaw::MarksDoNotEnd => mark.retention *= 1_000,
+            Flaw::TimesAreClamped => mark.retention = mark.retention.clamp(LEASE, Duration::from_secs(1 << 30)),
             _ => {}
         }
         let asker = mark.attempt;
@@ -312,6 +314,11 @@ impl Flawed {
 }
 
 impl Flawed {
+    /// A time that cannot be is refused.
+    fn refuses(&self, request: &impl Timed) -> Option<StoreError> {
+        request.check().err().filter(|_| !self.is(Flaw::TimesAreClamped))
+    }
+
     fn begin(&self, requests: usize) -> Result<(), StoreError> {
         match requests {
             0 if self.is(Flaw::EmptyBatchesFail) => {
@@ -321,13 +328,13 @@ impl Flawed {
         }
     }
 
-    fn end<A>(&self, mut answers: Vec<A>) -> Answers<A> {
+    fn end<A>(&self, mut answers: Vec<Result<A, StoreError>>) -> Answers<A> {
         match self.flaw {
             Flaw::AnswersAreOutOfOrder => answers.reverse(),
             Flaw::AnswersAreMissing => drop(answers.pop()),
             _ => {}
         }
-        Ok(answers.into_iter().map(Ok).collect())
+        Ok(answers)
     }
 }
 
@@ -344,11 +351,14 @@ impl Store for Flawed {
             let mut answers = all(self.inner.mark(marks).await);
             let seen = answers.iter_mut().zip(known).filter(|(_, known)| *known == Known::Unknown);
             seen.for_each(|(marked, _)| *marked = Marked::Fresh);
-            return self.end(answers);
+            return self.end(answers.into_iter().map(Ok).collect());
         }
         let mut answers = Vec::new();
         for mark in marks {
-            answers.push(self.mark_one(mark).await);
+            answers.push(match self.refuses(mark) {
+                Some(error) => Err(error),
+                None => Ok(self.mark_one(mark).await),
+            });
         }
         self.end(answers)
     }
@@ -357,7 +367,7 @@ impl Store for Flawed {
         self.begin(marks.len())?;
         let mut answers = Vec::new();
         for mark in marks {
-            answers.push(self.unmark_one(mark).await);
+            answers.push(Ok(self.unmark_one(mark).await));
         }
         self.end(answers)
     }
@@ -366,7 +376,10 @@ impl Store for Flawed {
         self.begin(claims.len())?;
         let mut answers = Vec::new();
         for claim in claims {
-            answers.push(self.claim_one(claim).await);
+            answers.push(match self.refuses(claim) {
+                Some(error) => Err(error),
+                None => Ok(self.claim_one(claim).await),
+            });
         }
         self.end(answers)
     }
@@ -375,7 +388,10 @@ impl Store for Flawed {
         self.begin(completions.len())?;
         let mut answers = Vec::new();
         for completion in completions {
-            answers.push(self.complete_one(completion).await);
+            answers.push(match self.refuses(completion) {
+                Some(error) => Err(error),
+                None => Ok(self.complete_one(completion).await),
+            });
         }
         self.end(answers)
     }
@@ -384,7 +400,7 @@ impl Store for Flawed {
         self.begin(holds.len())?;
         let mut answers = Vec::new();
         for hold in holds {
-            answers.push(self.release_one(hold).await);
+            answers.push(Ok(self.release_one(hold).await));
         }
         self.end(answers)
     }
@@ -393,7 +409,10 @@ impl Store for Flawed {
         self.begin(failures.len())?;
         let mut answers = Vec::new();
         for failure in failures {
-            answers.push(self.fail_one(failure).await);
+            answers.push(match self.refuses(failure) {
+                Some(error) => Err(error),
+                None => Ok(self.fail_one(failure).await),
+            });
         }
         self.end(answers)
     }
@@ -402,7 +421,10 @@ impl Store for Flawed {
         self.begin(renewals.len())?;
         let mut answers = Vec::new();
         for renewal in renewals {
-            answers.push(self.renew_one(renewal).await);
+            answers.push(match self.refuses(renewal) {
+                Some(error) => Err(error),
+                None => Ok(self.renew_one(renewal).await),
+            });
         }
         self.end(answers)
     }
@@ -411,7 +433,7 @@ impl Store for Flawed {
         self.begin(keys.len())?;
         let mut answers = Vec::new();
         for key in keys {
-            answers.push(self.look_up_one(key).await);
+            answers.push(Ok(self.look_up_one(key).await));
         }
         self.end(answers)
     }
@@ -420,8 +442,11 @@ impl Store for Flawed {
         self.begin(records.len())?;
         let mut answers = Vec::new();
         for record in records {
-            self.record_one(record).await;
-            answers.push(());
+            let refusal = self.refuses(record);
+            if refusal.is_none() {
+                self.record_one(record).await;
+            }
+            answers.push(refusal.map_or(Ok(()), Err));
         }
         self.end(answers)
     }
@@ -430,7 +455,7 @@ impl Store for Flawed {
         self.begin(keys.len())?;
         let mut answers = Vec::new();
         for key in keys {
-            answers.push(self.forget_one(key).await);
+            answers.push(Ok(self.forget_one(key).await));
         }
         self.end(answers)
     }

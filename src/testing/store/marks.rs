@@ -2,6 +2,7 @@
 
 use super::fixture::*;
 use crate::store::*;
+use std::time::Duration;
 
 pub(super) async fn verify(bench: &Bench<'_>) {
     a_mark_is_fresh_once(bench).await;
@@ -11,6 +12,7 @@ pub(super) async fn verify(bench: &Bench<'_>) {
     batches_are_answered_in_order(bench).await;
     a_mark_sees_claims(bench).await;
     retention_ends(bench).await;
+    times_that_cannot_be_are_refused(bench).await;
     ids_are_any_bytes(bench).await;
     scopes_are_namespaces(bench).await;
 }
@@ -157,6 +159,45 @@ async fn retention_ends(bench: &Bench<'_>) {
     assert_eq!(case.mark("marked", 21).await, Marked::Fresh);
     assert!(case.token("claimed", 22).await > token);
     case.token("recorded", 23).await;
+}
+
+async fn times_that_cannot_be_are_refused(bench: &Bench<'_>) {
+    let case = bench.case("times that cannot be are refused").await;
+    fn refused<A: std::fmt::Debug>(answers: Answers<A>, option: &str) {
+        match &answers.unwrap_or_else(|error| panic!("a batch came to nothing: {error}"))[..] {
+            [Err(error), Ok(_)] => {
+                assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+                assert!(error.to_string().contains(&format!("`{option}`")), "{error} does not name `{option}`");
+            }
+            answers => panic!("one `{option}` of two cannot be, but the answers are {answers:?}"),
+        }
+    }
+    let token = case.token("held", 1).await;
+    let hold = || case.hold("held", token);
+    for (number, time) in (10..).step_by(10).zip([Duration::ZERO, Duration::MAX]) {
+        let id = |what: &str| format!("{what} {number}");
+        let mark = Mark { retention: time, ..case.mark_of(id("marked"), number) };
+        refused(case.store.mark(&[mark, case.mark_of(id("other"), number + 1)]).await, "retention");
+        let claim = ClaimRequest { lease: time, ..case.claim_of(id("claimed"), number + 2) };
+        refused(case.store.claim(&[claim, case.claim_of(id("another"), number + 3)]).await, "lease");
+        let renewals = [time, LEASE].map(|lease| Renewal { hold: hold(), lease });
+        refused(case.store.renew(&renewals).await, "lease");
+        let record = |id: &str, retention| Record { key: case.key(id), retention, fingerprint: None, result: None };
+        let records = [record(&id("recorded"), time), record(&id("more"), RETENTION)];
+        refused(case.store.record(&records).await, "retention");
+        for what in ["marked", "claimed", "recorded"] {
+            assert_eq!(case.look_up(&id(what)).await, Known::Unknown, "{what}");
+        }
+    }
+    let other = case.token("other", 90).await;
+    let failures = [("held", token, Duration::MAX), ("other", other, LEASE)]
+        .map(|(id, token, retry_after)| Failure { hold: case.hold(id, token), retry_after });
+    refused(case.store.fail(&failures).await, "retry_after");
+    let other = case.token("yet another", 91).await;
+    let completions = [("held", token, Duration::MAX), ("yet another", other, RETENTION)]
+        .map(|(id, token, retention)| Completion { retention, ..case.completion(id, token) });
+    refused(case.store.complete(&completions).await, "retention");
+    assert_eq!(case.complete("held", token).await, Held::Done, "it is held as before");
 }
 
 async fn ids_are_any_bytes(bench: &Bench<'_>) {

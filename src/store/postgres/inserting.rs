@@ -1,0 +1,96 @@
+//! Inserts what is nowhere: what most marks and claims ask for.
+
+use super::PostgresStore;
+use super::batches::Batch;
+use super::errors::corrupt;
+use super::keys::{Keys, is_key_of};
+use super::operations::Creation;
+use super::partitions::one;
+use super::rows::{Entry, Fresh, column, micros};
+use super::session::{Session, Values};
+use super::statements::{self, Insertion};
+use crate::store::StoreError;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+impl PostgresStore {
+    /// Inserts what is nowhere, in one round trip. What is left was there, or has more than one request.
+    pub(super) async fn insert<R, A>(
+        &self,
+        session: &Session<'_>,
+        family: i32,
+        batch: &mut Batch<'_, R, A>,
+        creation: &Creation<R, A>,
+        mut entries: Vec<Entry>,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let rows = {
+            let fresh: Vec<Fresh> = entries.iter().map(|entry| (creation.fresh)(batch.first(entry))).collect();
+            let Creation { state, has_token, .. } = *creation;
+            let insertion = Insertion { state, has_token, is_plain: are_plain(&fresh) };
+            let asked = Asked { family, insertion, keys: Keys::of(&entries), fresh };
+            self.ask_to_insert(session, batch.operation.name, &asked).await?
+        };
+        let row = one(&rows)?;
+        let token = u64::try_from(column::<Option<i64>>(row, "token")?.unwrap_or(0)).unwrap_or(0);
+        let inserted: usize = column::<i64>(row, "inserted")?.try_into().unwrap_or(0);
+        // Both are in the order of keys.
+        let mut rest = entries.iter_mut();
+        match column::<Option<Vec<&[u8]>>>(row, "keys")? {
+            Some(keys) => {
+                for key in keys {
+                    let inserted = rest.find(|entry| is_key_of(key, entry));
+                    let inserted = inserted.ok_or_else(|| corrupt("inserted what was not asked for"))?;
+                    batch.answer_first(inserted, (creation.answer)(token));
+                }
+            }
+            // All, or none.
+            None => rest.take(inserted).for_each(|entry| batch.answer_first(entry, (creation.answer)(token))),
+        }
+        entries.retain(|entry| !entry.asking.is_empty());
+        Ok(entries)
+    }
+
+    async fn ask_to_insert(
+        &self,
+        session: &Session<'_>,
+        doing: &str,
+        asked: &Asked<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let Asked { family, insertion, keys, fresh } = asked;
+        let begin = statements::begin(session.settings(), &self.options.names, *family);
+        let insert = statements::insert(&self.options.names, *family, *insertion);
+        let attempts: Vec<Option<i64>> = fresh.iter().map(|fresh| fresh.attempt.map(u64::cast_signed)).collect();
+        if insertion.is_plain {
+            let all_last = fresh.first().map_or(0.0, |fresh| micros(fresh.lasts));
+            let values: Values<'_> =
+                &[(keys, Type::BYTEA_ARRAY), (&attempts, Type::INT8_ARRAY), (&all_last, Type::FLOAT8)];
+            return session.between(doing, &begin, (&insert, values), "COMMIT").await;
+        }
+        let lasts: Vec<f64> = fresh.iter().map(|fresh| micros(fresh.lasts)).collect();
+        let fingerprints: Vec<Option<&[u8]>> =
+            fresh.iter().map(|fresh| fresh.fingerprint.as_ref().map(|fingerprint| &fingerprint.0[..])).collect();
+        let results: Vec<Option<&[u8]>> = fresh.iter().map(|fresh| fresh.result).collect();
+        let values: Values<'_> = &[
+            (keys, Type::BYTEA_ARRAY),
+            (&attempts, Type::INT8_ARRAY),
+            (&lasts, Type::FLOAT8_ARRAY),
+            (&fingerprints, Type::BYTEA_ARRAY),
+            (&results, Type::BYTEA_ARRAY),
+        ];
+        session.between(doing, &begin, (&insert, values), "COMMIT").await
+    }
+}
+
+/// What is to be inserted, in the order of keys.
+struct Asked<'a> {
+    family: i32,
+    insertion: Insertion,
+    keys: Keys<'a>,
+    fresh: Vec<Fresh<'a>>,
+}
+
+/// Returns true if all of it lasts as long, and has neither a fingerprint nor a result.
+fn are_plain(fresh: &[Fresh]) -> bool {
+    let lasts = fresh.first().map(|fresh| fresh.lasts);
+    fresh.iter().all(|fresh| Some(fresh.lasts) == lasts && fresh.fingerprint.is_none() && fresh.result.is_none())
+}

@@ -1,0 +1,104 @@
+//! Times that stores are asked for. One that cannot be is an error that names it: nothing is clamped,
+//! and nothing overflows.
+
+use super::error::{ErrorKind, StoreError};
+use super::request::*;
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// The longest of them: 100 years.
+pub(crate) const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+/// Returns an error if a time is longer than any, or none at all.
+pub(crate) fn check(option: &str, time: Duration) -> Result<(), StoreError> {
+    match !time.is_zero() && time <= MAX {
+        true => Ok(()),
+        false => Err(wrong(option, time, "a duration of up to 100 years, not none")),
+    }
+}
+
+/// The same for one that may be none at all.
+pub(crate) fn check_or_none(option: &str, time: Duration) -> Result<(), StoreError> {
+    match time <= MAX {
+        true => Ok(()),
+        false => Err(wrong(option, time, "a duration of up to 100 years, or none")),
+    }
+}
+
+fn wrong(option: &str, got: Duration, expected: &str) -> StoreError {
+    let wrong = format!("option `{option}`: got {got:?}, expected {expected}");
+    StoreError::new(ErrorKind::Misconfigured, "hapax", wrong)
+}
+
+/// A request with a time.
+pub(crate) trait Timed: Clone {
+    fn check(&self) -> Result<(), StoreError>;
+}
+
+impl Timed for Mark {
+    fn check(&self) -> Result<(), StoreError> {
+        check("retention", self.retention)
+    }
+}
+
+impl Timed for ClaimRequest {
+    fn check(&self) -> Result<(), StoreError> {
+        check("lease", self.lease)
+    }
+}
+
+impl Timed for Completion {
+    fn check(&self) -> Result<(), StoreError> {
+        check("retention", self.retention)
+    }
+}
+
+impl Timed for Failure {
+    fn check(&self) -> Result<(), StoreError> {
+        check_or_none("retry_after", self.retry_after)
+    }
+}
+
+impl Timed for Renewal {
+    fn check(&self) -> Result<(), StoreError> {
+        check("lease", self.lease)
+    }
+}
+
+impl Timed for Record {
+    fn check(&self) -> Result<(), StoreError> {
+        check("retention", self.retention)
+    }
+}
+
+/// Requests of a batch: those whose times can be, and what is wrong with the others.
+pub(crate) struct Sound<'r, R: Timed> {
+    sound: Cow<'r, [R]>,
+    /// None at all if nothing is wrong.
+    wrong: Vec<Option<StoreError>>,
+}
+
+impl<'r, R: Timed> Sound<'r, R> {
+    pub(crate) fn of(requests: &'r [R]) -> Self {
+        if requests.iter().all(|request| request.check().is_ok()) {
+            return Sound { sound: Cow::Borrowed(requests), wrong: Vec::new() };
+        }
+        let wrong: Vec<Option<StoreError>> = requests.iter().map(|request| request.check().err()).collect();
+        let sound = requests.iter().zip(&wrong).filter(|(_, wrong)| wrong.is_none());
+        Sound { sound: sound.map(|(request, _)| request.clone()).collect(), wrong }
+    }
+
+    /// Those to ask about.
+    pub(crate) fn requests(&self) -> &[R] {
+        &self.sound
+    }
+
+    /// The answers to all, given those to these.
+    pub(crate) fn answers<A>(self, answers: Answers<A>) -> Answers<A> {
+        if self.wrong.is_empty() {
+            return answers;
+        }
+        let mut answers = answers?.into_iter();
+        Ok(self.wrong.into_iter().filter_map(|wrong| wrong.map(Err).or_else(|| answers.next())).collect())
+    }
+}

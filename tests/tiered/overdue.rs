@@ -1,0 +1,93 @@
+//! A store and whoever reads it disagree about what has expired, for ever.
+
+use super::*;
+use hapax::store::*;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Says of everything that it is in progress, for no more time.
+#[derive(Debug, Default)]
+struct Lying(InMemoryStore, AtomicU32);
+
+impl Lying {
+    fn asked<A: Clone>(&self, requests: usize, answer: A) -> Answers<A> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Ok((0..requests).map(|_| Ok(answer.clone())).collect())
+    }
+}
+
+impl hapax::store::Store for Lying {
+    fn backend(&self) -> &'static str {
+        "lying"
+    }
+
+    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
+        self.asked(marks.len(), Marked::InProgress { lease_left: Duration::ZERO })
+    }
+
+    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
+        self.asked(claims.len(), Claimed::InProgress { lease_left: Duration::ZERO })
+    }
+
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.0.unmark(marks).await
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
+        self.0.complete(completions).await
+    }
+
+    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
+        self.0.release(holds).await
+    }
+
+    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+        self.0.fail(failures).await
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
+        self.0.renew(renewals).await
+    }
+
+    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
+        self.0.look_up(keys).await
+    }
+
+    async fn record(&self, records: &[Record]) -> Answers<()> {
+        self.0.record(records).await
+    }
+
+    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
+        self.0.forget(keys).await
+    }
+
+    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+        self.0.expire(limit).await
+    }
+
+    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.0.scan(from, limit).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_it_is_told_so_after_bounded_tries() {
+    let store = Arc::new(Lying::default());
+    let engine = TieredDedup::builder(Arc::clone(&store)).build().await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let error = engine.claim_wait("a", 10 * RETENTION).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.to_string().contains("disagree"), "{error}");
+    let (took, calls) = (begun.elapsed(), store.1.load(Ordering::Relaxed));
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!((16..50).contains(&calls), "{calls} calls");
+    // Those who do not wait go on to be told that it is in progress, and now and then why.
+    let mut errors = 0;
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        match engine.check("b").await {
+            Ok(verdict) => assert!(!verdict.is_fresh() && !verdict.is_duplicate()),
+            Err(error) => errors += u32::from(error.kind() == ErrorKind::Corrupt),
+        }
+    }
+    assert!((1..=7).contains(&errors), "{errors}");
+}
