@@ -149,6 +149,11 @@ impl Broker {
                 state.delete(place);
             }
             "duplicate" => state.delete(number()),
+            "in-doubt" => {
+                if let Some(sent) = state.sent.get_mut(&number()) {
+                    (sent.asker, sent.visible) = (None, Instant::now() + Duration::from_millis(200));
+                }
+            }
             other => panic!("a worker asks for {other}"),
         }
         "ok".to_owned()

@@ -29,6 +29,11 @@ impl Plan {
         if self.is_short { Duration::from_secs(3) } else { Duration::from_secs(12) }
     }
 
+    /// Longer than any store is away.
+    pub fn in_doubt(&self) -> Duration {
+        self.lease() / 2
+    }
+
     /// Shorter than some handlers take.
     pub fn visibility(&self) -> Duration {
         if self.is_short { Duration::from_millis(300) } else { Duration::from_secs(2) }

@@ -147,7 +147,12 @@ async fn call(line: Line, engine: TieredDedup<impl Store>, mut random: Random) -
                 verdict = engine.check(id) => verdict.ok(),
             };
             if let Some(verdict) = verdict {
-                let told = if verdict.is_fresh() { "fresh" } else { "duplicate" };
+                let told = match (verdict.is_fresh(), verdict.is_duplicate()) {
+                    (true, _) => "fresh",
+                    (_, true) => "duplicate",
+                    // Somebody else may be about to take a mark back.
+                    _ => "in-doubt",
+                };
                 line.ask(format!("{told} {place}")).await?;
                 break;
             }
@@ -187,6 +192,7 @@ async fn try_to_work(part: Part, store: impl Store) -> Result<(), Box<dyn std::e
         .capacity(20_000)
         .timeout(Duration::from_millis(300))
         .retries(random.below(3) as u32)
+        .in_doubt(plan.in_doubt())
         .expiry(Some((Duration::from_secs(5), 1_000)))
         .build()
         .await?;
