@@ -4,7 +4,7 @@ use super::driver::{Answer, Told, ended, is_done, unknown};
 use super::few::{Few, all};
 use super::flights::{Flight, Flights, Turn};
 use super::inner::Inner;
-use super::led::lead;
+use super::led::{Led, lead};
 use super::memory::Memory;
 use super::nodes::{OfNode, in_order};
 use super::operation::Operation;
@@ -22,6 +22,21 @@ impl<O: Operation> Drop for Joined<'_, O> {
     fn drop(&mut self) {
         self.shared.into_iter().for_each(|shared| self.flights.drain(..).for_each(|it| shared.land_untold(it)));
     }
+}
+
+/// An answer, or one that is given back if it is dropped.
+enum Untaken<'i, O: Operation> {
+    /// Nothing was granted.
+    Told(Answer<O>),
+    Led(Led<'i, O>),
+}
+
+/// What a node was asked, and has answered, in the order of these places.
+struct Asked<'i, O: Operation> {
+    places: Vec<usize>,
+    leads: Vec<Led<'i, O>>,
+    /// The answer to the rest.
+    otherwise: StoreError,
 }
 
 /// A caller who asks itself. If it is dropped on the way, nobody knows what came of it.
@@ -57,6 +72,19 @@ impl Inner {
         if self.answers_at_once {
             return self.ask_at_once::<O>(memory, &mut [request], &[id]).await.pop().unwrap_or_else(|| Err(ended()));
         }
+        match self.ask_untaken::<O>(memory, request, id).await {
+            Untaken::Told(answer) => answer,
+            Untaken::Led(led) => led.take().next().unwrap_or_else(|| Err(ended())),
+        }
+    }
+
+    /// Asks about one id, where others may ask about it. What is granted is not the caller's yet.
+    async fn ask_untaken<'i, O: Operation>(
+        self: &'i Arc<Self>,
+        memory: &'i Arc<Memory>,
+        request: O::Request,
+        id: Digest,
+    ) -> Untaken<'i, O> {
         let flight = loop {
             let told = match self.join::<O>(id) {
                 Turn::Leads(flight) => break flight,
@@ -64,11 +92,11 @@ impl Inner {
             };
             match told.await {
                 Ok(Some(told)) if told.answers(&request) => {
-                    return told.answer.map(|answer| O::shared(answer, &request));
+                    return Untaken::Told(told.answer.map(|answer| O::shared(answer, &request)));
                 }
                 // That question is over, and it was another one, or nobody has its answer.
                 Ok(_) => {}
-                Err(_) => return Err(ended()),
+                Err(_) => return Untaken::Told(Err(ended())),
             }
         };
         let node = self.node(O::key(&request));
@@ -77,13 +105,16 @@ impl Inner {
             Some(room) => room,
             None => {
                 let mut joined = Joined { shared: O::flights(&self.shared), flights: vec![flight] };
-                let room = lane.room(asked.as_slice()).await.ok_or_else(closed)?;
+                let Some(room) = lane.room(asked.as_slice()).await else { return Untaken::Told(Err(closed())) };
                 joined.flights.clear();
                 room
             }
         };
-        let answered = lead::<O>(self, node, memory, asked, room).answer().await?;
-        answered.asked.into_iter().next().map_or_else(|| Err(ended()), |(_, answer)| answer)
+        let mut led = lead::<O>(self, node, memory, asked, room);
+        match led.receive().await {
+            Ok(()) => Untaken::Led(led),
+            Err(error) => Untaken::Told(Err(error)),
+        }
     }
 
     /// Asks a store that [answers at once](Store::answers_at_once): nobody comes meanwhile, and nobody is dropped before the answer is there.
@@ -140,27 +171,43 @@ impl Inner {
         }
         let parts = self.by_node(asked.into_iter(), |(request, _)| O::key(request));
         let mut parts: Vec<_> = parts.into_iter().map(|part| self.ask_node::<O>(memory, part)).collect();
-        let mut answers = match parts.pop() {
+        let asked = match parts.pop() {
             Some(part) if parts.is_empty() => vec![part.await],
             last => all(parts.into_iter().chain(last)).await,
         };
+        let mut followed = Vec::with_capacity(follows.len());
         for (place, told, request, id) in follows {
             let answer = match told.await {
-                Ok(Some(told)) if told.answers(&request) => told.answer.map(|answer| O::shared(answer, &request)),
-                Ok(_) => self.ask_one::<O>(memory, request, id).await,
-                Err(_) => Err(ended()),
+                Ok(Some(told)) if told.answers(&request) => {
+                    Untaken::Told(told.answer.map(|answer| O::shared(answer, &request)))
+                }
+                Ok(_) => self.ask_untaken::<O>(memory, request, id).await,
+                Err(_) => Untaken::Told(Err(ended())),
             };
-            answers.push((vec![place], vec![answer]));
+            followed.push((place, answer));
         }
-        in_order(count, answers)
+        // All are there, and nothing is waited for any more: only now they are the caller's.
+        let asked = asked.into_iter().map(|part| {
+            let mut answers: Vec<_> = part.leads.into_iter().flat_map(Led::take).collect();
+            answers.resize_with(part.places.len(), || Err(part.otherwise.clone()));
+            (part.places, answers)
+        });
+        let followed = followed.into_iter().map(|(place, answer)| {
+            let answer = match answer {
+                Untaken::Told(answer) => answer,
+                Untaken::Led(led) => led.take().next().unwrap_or_else(|| Err(ended())),
+            };
+            (vec![place], vec![answer])
+        });
+        in_order(count, asked.chain(followed).collect())
     }
 
-    /// Asks one node about many ids, each of which was joined; answers, and where they belong.
+    /// Asks one node about many ids, each of which was joined.
     fn ask_node<'i, O: Operation>(
         self: &'i Arc<Self>,
         memory: &'i Arc<Memory>,
         part: OfNode<'i, (O::Request, Flight)>,
-    ) -> impl Future<Output = (Vec<usize>, Vec<Answer<O>>)> + use<'i, O> {
+    ) -> impl Future<Output = Asked<'i, O>> + use<'i, O> {
         // From now on, not from when it is polled.
         let flights = part.asked.iter().map(|(_, flight)| *flight).collect();
         let mut joined = Joined { shared: O::flights(&self.shared), flights };
@@ -175,18 +222,18 @@ impl Inner {
             }
             // Those that there was no room for any more.
             drop(joined);
-            let (mut answers, mut otherwise) = (Vec::with_capacity(part.places.len()), closed());
-            for led in leads {
-                match led.answer().await {
-                    Ok(answered) => answers.extend(answered.asked.into_iter().map(|(_, answer)| answer)),
+            let (mut received, mut otherwise) = (0, closed());
+            for led in &mut leads {
+                match led.receive().await {
+                    Ok(()) => received += 1,
                     Err(error) => {
                         otherwise = error;
                         break;
                     }
                 }
             }
-            answers.resize_with(part.places.len(), || Err(otherwise.clone()));
-            (part.places, answers)
+            leads.truncate(received);
+            Asked { places: part.places, leads, otherwise }
         }
     }
 }

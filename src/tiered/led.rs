@@ -15,11 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A caller's requests. If it is dropped before it has the answer, what was granted is given back.
+/// A caller's requests. If it is dropped before the answer is taken, what was granted is given back.
 pub(super) struct Led<'i, O: Operation> {
     inner: &'i Arc<Inner>,
     memory: &'i Arc<Memory>,
     answered: oneshot::Receiver<Answered<O>>,
+    /// What was received from there, and is not the caller's yet: it waits for answers of others.
+    received: Option<Answered<O>>,
     /// Those that are this caller's to end.
     flights: Option<Few<Flight>>,
 }
@@ -40,21 +42,31 @@ pub(super) fn lead<'i, O: Operation>(
     if node.lane::<O>().push(Group { memory: Arc::clone(memory), asked, reply }, room) {
         start::<O>(inner, node);
     }
-    Led { inner, memory, answered, flights }
+    Led { inner, memory, answered, received: None, flights }
 }
 
 impl<O: Operation> Led<'_, O> {
-    pub(super) async fn answer(mut self) -> Result<Answered<O>, StoreError> {
-        let answered = (&mut self.answered).await.map_err(|_| ended())?;
-        if let Some(flights) = self.flights.take() {
-            self.take(&answered, &flights);
+    /// Waits until the answer is there. It is not the caller's before that [takes](Led::take) it,
+    /// which whoever asks about many does when all answers are there: it may give up before.
+    pub(super) async fn receive(&mut self) -> Result<(), StoreError> {
+        if self.received.is_none() {
+            self.received = Some((&mut self.answered).await.map_err(|_| ended())?);
         }
-        Ok(answered)
+        Ok(())
     }
 
-    /// From now on it is the caller's. Memory learns that it is done from whoever takes it, and not
-    /// before: whoever gives up must not find there what nobody was told.
-    fn take(&self, answered: &Answered<O>, flights: &Few<Flight>) {
+    /// Returns the answers that were received. From now on they are the caller's.
+    pub(super) fn take(mut self) -> impl Iterator<Item = Answer<O>> {
+        let received = self.received.take();
+        if let (Some(answered), Some(flights)) = (&received, self.flights.take()) {
+            self.learn(answered, &flights);
+        }
+        received.into_iter().flat_map(|answered| answered.asked.into_iter().map(|(_, answer)| answer))
+    }
+
+    /// Memory learns that it is done from whoever takes it, and not before: whoever gives up must not
+    /// find there what nobody was told.
+    fn learn(&self, answered: &Answered<O>, flights: &Few<Flight>) {
         let mut learned: Few<Digest> = Few::Many(Vec::new());
         for ((request, answer), flight) in answered.asked.as_slice().iter().zip(flights.as_slice()) {
             let Some(granted) = answer.as_ref().ok().filter(|answer| O::is_granted(answer)) else { continue };
@@ -77,7 +89,7 @@ impl<O: Operation> Drop for Led<'_, O> {
         let Some(flights) = self.flights.take() else { return };
         // From now on the driver finds nobody, and has to give back what it would have told.
         self.answered.close();
-        let gone = self.answered.try_recv();
+        let gone = self.received.take().map_or_else(|| self.answered.try_recv(), Ok);
         // Before the caller can ask again.
         let shared = O::flights(&self.inner.shared);
         shared.into_iter().for_each(|shared| flights.as_slice().iter().for_each(|flight| shared.leave(*flight)));

@@ -23,8 +23,8 @@ pub fn now() -> Duration {
 }
 
 impl Broker {
-    pub fn new(clients: usize, deliveries: Vec<String>, random: Random) -> Self {
-        let waiting = deliveries.into_iter().map(|id| (Duration::ZERO, id)).collect();
+    /// `waiting`: when what is delivered.
+    pub fn new(clients: usize, waiting: Vec<(Duration, String)>, random: Random) -> Self {
         let state =
             State { waiting, out: vec![Vec::new(); clients], lives: vec![0; clients], tries: Vec::new(), random };
         Broker(Mutex::new(state))
@@ -84,6 +84,7 @@ impl Broker {
             granted: None,
             ending: None,
             completes: false,
+            gave_up: 0,
             end: None,
         });
         state.tries.len() - 1
@@ -91,6 +92,11 @@ impl Broker {
 
     pub fn granted(&self, number: usize, token: u64) {
         self.lock().tries[number].granted = Some((now(), token));
+    }
+
+    /// Whoever asked has waited long enough, and asks again.
+    pub fn gave_up(&self, number: usize) {
+        self.lock().tries[number].gave_up += 1;
     }
 
     /// It is over, one way or the other.

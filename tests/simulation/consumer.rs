@@ -4,7 +4,7 @@ use crate::broker::{Broker, now};
 use crate::judge::{Asked, End};
 use crate::random::Random;
 use crate::remote::RemoteStore;
-use crate::scenario::{LEASE, RETENTION, Scenario};
+use crate::scenario::{LEASE, Manners, RETENTION, Scenario};
 use crate::wrong::Wrong;
 use hapax::store::StoreError;
 use hapax::{ClaimError, Clock, TieredAttempt, TieredClaim, TieredDedup, Timestamp, Verdict};
@@ -16,9 +16,9 @@ type Engine = TieredDedup<RemoteStore>;
 type Claim = TieredClaim<RemoteStore>;
 
 /// A client's clock: wrong by so much, and faster or slower than time.
-struct Skewed {
-    by: Duration,
-    per_mille: u32,
+pub struct Skewed {
+    pub by: Duration,
+    pub per_mille: u32,
 }
 
 impl Clock for Skewed {
@@ -34,8 +34,13 @@ struct Consumer {
     client: usize,
     life: u64,
     takes_timeouts_for_fresh: bool,
+    manners: Manners,
+    impatient_percent: u64,
     random: Random,
 }
+
+/// What was asked for each delivery, and not answered.
+type Open = Vec<(usize, String)>;
 
 /// A life of a client: until it is killed.
 pub async fn live(scenario: Arc<Scenario>, broker: Arc<Broker>, client: usize) -> turmoil::Result {
@@ -47,7 +52,7 @@ pub async fn live(scenario: Arc<Scenario>, broker: Arc<Broker>, client: usize) -
     };
     let engine = loop {
         let clock = Skewed { by: scenario.skews[client].0, per_mille: scenario.skews[client].1 };
-        let engine = TieredDedup::builder(RemoteStore::default())
+        let engine = TieredDedup::builder(RemoteStore::new(scenario.nodes, scenario.batch))
             .window(scenario.window)
             .retention(RETENTION)
             .capacity(64)
@@ -56,7 +61,7 @@ pub async fn live(scenario: Arc<Scenario>, broker: Arc<Broker>, client: usize) -
             .seed(scenario.seed)
             .attempt_seed(attempts)
             .timeout(Duration::from_millis(60))
-            .retries(2)
+            .retries(scenario.retries)
             .circuit_breaker(4, Duration::from_millis(80))
             .expiry(scenario.expires.then_some((Duration::from_millis(100), 3)));
         match engine.build().await {
@@ -73,6 +78,8 @@ pub async fn live(scenario: Arc<Scenario>, broker: Arc<Broker>, client: usize) -
             client,
             life,
             takes_timeouts_for_fresh: scenario.wrong == Some(Wrong::TakesTimeoutsForFresh),
+            manners: scenario.manners,
+            impatient_percent: scenario.impatient_percent,
             random: random.fork(),
         };
         consumers.spawn(consumer.consume());
@@ -98,69 +105,113 @@ impl Consumer {
         }
     }
 
-    fn begin(&self, ids: &[String], asked: Asked) -> Vec<usize> {
-        ids.iter().map(|id| self.broker.begin(self.client, self.life, id, asked)).collect()
+    fn begin(&self, ids: Vec<String>, asked: Asked) -> Open {
+        ids.into_iter().map(|id| (self.broker.begin(self.client, self.life, &id, asked), id)).collect()
     }
 
     /// How long this consumer waits at all, now and then not long enough.
     fn patience(&mut self) -> Duration {
-        if self.random.percent(6) { self.random.millis(1, 60) } else { Duration::from_secs(30) }
+        if self.random.percent(self.impatient_percent) { self.random.millis(1, 60) } else { Duration::from_secs(30) }
+    }
+
+    /// The answers, unless it has waited long enough. Then it may be gone although they are there.
+    async fn wait<T>(&mut self, open: &Open, answers: impl Future<Output = Vec<T>>) -> Vec<Option<T>> {
+        let (patience, goes_first) = (self.patience(), self.random.percent(50));
+        let given_up = || open.iter().map(|_| None).collect();
+        tokio::select! {
+            biased;
+            () = sleep(patience), if goes_first => given_up(),
+            answers = answers => answers.into_iter().map(Some).collect(),
+            () = sleep(patience) => given_up(),
+        }
+    }
+
+    /// What was not answered: it is asked again, if the caller insists, or is delivered again.
+    async fn again(&mut self, unanswered: Open, times: u32) -> Open {
+        if self.manners == Manners::LetGo {
+            unanswered.iter().for_each(|(number, _)| self.broker.end(*number, End::Unknown));
+            return Vec::new();
+        }
+        // A breaker that is open answers without waiting, and time must pass.
+        if times % 4 == 3 {
+            sleep(self.random.millis(1, 20)).await;
+        }
+        unanswered
     }
 
     async fn check(&mut self, ids: Vec<String>) {
-        if ids.is_empty() {
-            return;
-        }
-        let (tries, patience, engine) = (self.begin(&ids, Asked::Check), self.patience(), self.engine.clone());
-        let verdicts = timeout(patience, async {
-            match &ids[..] {
-                [id] => vec![engine.check(id).await],
-                ids => engine.check_batch(ids).await,
+        let (mut open, engine) = (self.begin(ids, Asked::Check), self.engine.clone());
+        for times in 0.. {
+            if open.is_empty() {
+                return;
             }
-        });
-        let verdicts: Vec<Option<Result<Verdict, StoreError>>> = match verdicts.await {
-            Ok(verdicts) => verdicts.into_iter().map(Some).collect(),
-            Err(_) => ids.iter().map(|_| None).collect(),
-        };
-        for (number, verdict) in tries.into_iter().zip(verdicts) {
-            let end = match verdict {
-                Some(Ok(verdict)) if verdict.is_fresh() => End::Fresh,
-                Some(Ok(verdict)) if verdict.is_duplicate() => End::Duplicate,
-                Some(Ok(_)) => End::InProgress,
-                Some(Err(_)) if self.takes_timeouts_for_fresh => End::Fresh,
-                Some(Err(_)) | None => End::Unknown,
+            let asked = async {
+                match &open[..] {
+                    [(_, id)] => vec![engine.check(id).await],
+                    several => engine.check_batch(several.iter().map(|(_, id)| id)).await,
+                }
             };
-            self.broker.end(number, end);
+            let verdicts = self.wait(&open, asked).await;
+            let mut unanswered = Open::new();
+            for ((number, id), verdict) in std::mem::take(&mut open).into_iter().zip(verdicts) {
+                match self.end_of_check(number, verdict) {
+                    End::Unknown => unanswered.push((number, id)),
+                    end => self.broker.end(number, end),
+                }
+            }
+            open = self.again(unanswered, times).await;
+        }
+    }
+
+    fn end_of_check(&self, number: usize, verdict: Option<Result<Verdict, StoreError>>) -> End {
+        match verdict {
+            Some(Ok(verdict)) if verdict.is_fresh() => End::Fresh,
+            Some(Ok(verdict)) if verdict.is_duplicate() => End::Duplicate,
+            Some(Ok(_)) => End::InProgress,
+            Some(Err(_)) if self.takes_timeouts_for_fresh => End::Fresh,
+            Some(Err(_)) => End::Unknown,
+            None => {
+                self.broker.gave_up(number);
+                End::Unknown
+            }
         }
     }
 
     async fn claim(&mut self, ids: Vec<String>) {
-        if ids.is_empty() {
-            return;
-        }
-        let (tries, patience, engine) = (self.begin(&ids, Asked::Claim), self.patience(), self.engine.clone());
-        let attempts = timeout(patience, async {
-            match &ids[..] {
-                [id] => vec![engine.claim(id).await],
-                ids => engine.claim_batch(ids).await,
-            }
-        });
-        let Ok(attempts) = attempts.await else {
-            return tries.into_iter().for_each(|number| self.broker.end(number, End::Unknown));
-        };
+        let (mut open, engine) = (self.begin(ids, Asked::Claim), self.engine.clone());
         let mut held = Vec::new();
-        for (number, attempt) in tries.into_iter().zip(attempts) {
-            match attempt {
-                Ok(TieredAttempt::Claimed(claim)) => {
-                    self.broker.granted(number, claim.token().as_u64());
-                    held.push((number, claim));
-                }
-                Ok(TieredAttempt::Duplicate(_)) => self.broker.end(number, End::Duplicate),
-                Ok(_) => self.broker.end(number, End::InProgress),
-                Err(_) => self.broker.end(number, End::Unknown),
+        for times in 0.. {
+            if open.is_empty() {
+                break;
             }
+            let asked = async {
+                match &open[..] {
+                    [(_, id)] => vec![engine.claim(id).await],
+                    several => engine.claim_batch(several.iter().map(|(_, id)| id)).await,
+                }
+            };
+            let attempts = self.wait(&open, asked).await;
+            let mut unanswered = Open::new();
+            for ((number, id), attempt) in std::mem::take(&mut open).into_iter().zip(attempts) {
+                match attempt {
+                    Some(Ok(TieredAttempt::Claimed(claim))) => {
+                        self.broker.granted(number, claim.token().as_u64());
+                        held.push((number, claim));
+                    }
+                    Some(Ok(TieredAttempt::Duplicate(_))) => self.broker.end(number, End::Duplicate),
+                    Some(Ok(_)) => self.broker.end(number, End::InProgress),
+                    Some(Err(_)) => unanswered.push((number, id)),
+                    None => {
+                        self.broker.gave_up(number);
+                        unanswered.push((number, id));
+                    }
+                }
+            }
+            open = self.again(unanswered, times).await;
         }
-        self.handle(held).await;
+        if !held.is_empty() {
+            self.handle(held).await;
+        }
     }
 
     /// Does the work of what it holds, and ends it.

@@ -18,6 +18,8 @@ pub struct Try {
     /// When the consumer went about ending its claim, whether by completion or not.
     pub ending: Option<Duration>,
     pub completes: bool,
+    /// How often the caller did not wait for an answer, and asked again.
+    pub gave_up: u32,
     /// When and how it came out. Nothing: the process died.
     pub end: Option<(Duration, End)>,
 }
@@ -77,10 +79,13 @@ fn checks(id: &str, tries: &[&Try], violations: &mut Violations) -> bool {
     if fresh > 1 {
         violations.push(format!("{id}: fresh {fresh} times"));
     }
-    // Whoever died or got no answer may have marked it, and may have made it forgotten again when others knew it as a duplicate.
+    // Whoever died may have marked it. Whoever got no answer and let go may be about to take its mark
+    // back when others take it for a duplicate, if that takes longer than a mark is in doubt.
     let excused = tries.iter().any(|each| each.end.is_none() || ended(each, End::Unknown));
     if fresh == 0 && !excused {
-        violations.push(format!("{id}: never fresh, and nobody can have been told so"));
+        let given_up = tries.iter().map(|each| each.gave_up).sum::<u32>();
+        violations
+            .push(format!("{id}: never fresh, and nobody can have been told so (callers gave up {given_up} times)"));
     }
     for each in tries.iter().filter(|each| ended(each, End::Duplicate)) {
         let before = |other: &&&Try| !std::ptr::eq(**other, *each) && other.began <= ended_at(each);
@@ -112,12 +117,47 @@ fn claims(id: &str, tries: &[&Try], lease: Duration, violations: &mut Violations
             violations.push(format!("{id}: held under {token} and {other_token} at a time"));
         }
     }
+    // (Whoever gave up may have to wait until what was granted meanwhile is given back.)
+    for each in tries.iter().filter(|each| ended(each, End::InProgress) && each.gave_up == 0) {
+        if !tries.iter().any(|other| !std::ptr::eq(*other, *each) && may_hold(other, each, lease)) {
+            violations.push(format!("{id}: in progress, and nobody else can have claimed it"));
+        }
+    }
     for each in tries.iter().filter(|each| ended(each, End::Duplicate)) {
         let at = ended_at(each);
         if !tries.iter().any(|other| other.completes && other.ending.is_some_and(|ending| ending <= at)) {
             violations.push(format!("{id}: a duplicate that nobody has begun to complete"));
         }
     }
+}
+
+/// Whether a claim of one may have been in somebody else's way. What it asked for may have come late.
+fn may_hold(one: &Try, other: &Try, lease: Duration) -> bool {
+    const LATE: Duration = Duration::from_secs(1);
+    let was_refused = ended(one, End::Duplicate) || ended(one, End::InProgress);
+    let until = ended_at(one).saturating_add(2 * lease + LATE);
+    (!was_refused || one.gave_up > 0) && one.began <= ended_at(other) && until >= other.began
+}
+
+/// While one node does nothing, the ids of others are answered, and soon.
+pub fn kept_waiting(
+    tries: &[Try],
+    is_healthy: impl Fn(&str) -> bool,
+    (from, to): (Duration, Duration),
+    soon: Duration,
+) -> Violations {
+    let meanwhile = tries.iter().filter(|each| each.began >= from && each.began + soon <= to && is_healthy(&each.id));
+    let late = meanwhile.filter_map(|each| {
+        let answered = each.granted.map(|(at, _)| at).or(each.end.map(|(at, _)| at));
+        if each.granted.is_none() && ended(each, End::Unknown) {
+            return Some(format!("{}: not answered at {:?}, while another node hangs", each.id, ended_at(each)));
+        }
+        let late = answered.is_none_or(|at| at > each.began + soon);
+        late.then(|| {
+            format!("{}: asked at {:?}, answered at {answered:?}, while another node hangs", each.id, each.began)
+        })
+    });
+    late.collect()
 }
 
 /// From when the consumer knew that it had the claim, until it began to end it or until the earliest time at which its lease can have expired.
@@ -143,8 +183,8 @@ mod tests {
         let ending = end.map(|(at, _)| at - ms(1));
         let granted = token.map(|token| (ms(began + 1), token));
         let completes = matches!(end, Some((_, End::Completed)));
-        let (client, life, id) = (0, 0, "a".to_owned());
-        Try { client, life, id, asked: Asked::Claim, began: ms(began), granted, ending, completes, end }
+        let (client, life, id, gave_up) = (0, 0, "a".to_owned(), 0);
+        Try { client, life, id, asked: Asked::Claim, began: ms(began), granted, ending, completes, gave_up, end }
     }
 
     fn check(began: u64, end: Option<End>) -> Try {
@@ -164,6 +204,11 @@ mod tests {
             &[claim(0, Some(1), Some((120, End::LostLease))), claim(100, Some(2), Some((150, End::Completed)))],
             &[check(0, Some(End::Fresh)), check(5, Some(End::Duplicate))],
             &[check(0, None), check(5, Some(End::Duplicate))],
+            &[
+                claim(0, Some(1), Some((10, End::GivenUp))),
+                claim(20, None, Some((21, End::InProgress))),
+                claim(100, Some(2), Some((150, End::Completed))),
+            ],
         ] {
             assert_eq!(verdict(right), "", "{right:?}");
         }
@@ -181,6 +226,7 @@ mod tests {
             (&[check(0, Some(End::Fresh)), check(5, Some(End::Fresh))], "fresh 2 times"),
             (&[check(0, Some(End::Duplicate)), check(5, Some(End::Duplicate))], "never fresh"),
             (&[check(0, Some(End::Duplicate))], "a duplicate of nothing"),
+            (&[claim(0, None, Some((1, End::InProgress))), completed(5_000, 1)], "nobody else can have claimed it"),
         ] {
             assert!(verdict(wrong).contains(says), "{wrong:?}: {:?} does not say {says:?}", verdict(wrong));
         }

@@ -1,11 +1,14 @@
 //! Several processes on one store, simulated: clients and a server whose messages are late, held or lost, who crash and come back, and whose
 //! clocks are wrong. A seed stands for all that happens, so what failed once fails again.
 //!
-//! `HAPAX_SIM_SEEDS=n` says how many, `HAPAX_SIM_SEED=n` with which to begin.
+//! `HAPAX_SIM_SEEDS=n` says how many, `HAPAX_SIM_SEED=n` with which to begin, `HAPAX_SIM_GO_ON=1` that all of them are run and each finding is said.
 
+mod backlog;
 mod broker;
 mod consumer;
+mod effects;
 mod judge;
+mod queue;
 #[path = "../common/random.rs"]
 mod random;
 mod remote;
@@ -13,10 +16,11 @@ mod scenario;
 mod wire;
 mod wrong;
 
-use judge::{Asked, End};
+use backlog::Backlog;
+use judge::{Asked, End, Try};
 use scenario::{Scenario, run};
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, RwLock};
 use wrong::Wrong;
 
 /// The runtime drops the tasks of a host that crashes in an order that depends on numbers which all runtimes of the process share. So a seed stands for all that
@@ -28,41 +32,58 @@ fn number(variable: &str, usual: u64) -> u64 {
     text.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
 }
 
-#[test]
-fn every_id_is_completed_once_whatever_happens() {
-    let _others = ALONE.read();
-    let (first, seeds) = (number("HAPAX_SIM_SEED", 1), number("HAPAX_SIM_SEEDS", 5_000));
-    let (next, crashes, runs, completed, retried) = Default::default();
-    let count = |counter: &AtomicU64, by: usize| counter.fetch_add(by as u64, Ordering::Relaxed);
+/// Runs many seeds, two at a time. What is found fails the test, at once if nothing else is asked for.
+fn explore(test: &str, seeds: u64, judged: impl Fn(u64) -> Result<(), String> + Sync) -> u64 {
+    let (first, seeds) = (number("HAPAX_SIM_SEED", 1), number("HAPAX_SIM_SEEDS", seeds));
+    let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
-                    let seed = first + count(&next, 1);
+                    let seed = first + next.fetch_add(1, Ordering::Relaxed);
                     if seed >= first + seeds {
                         return;
                     }
-                    let ended = run(Scenario::new(seed, None));
-                    if !ended.violations.is_empty() {
-                        next.store(seeds, Ordering::Relaxed);
-                        println!("HAPAX_SIM_SEED={seed} HAPAX_SIM_SEEDS=1");
-                        ended.tries.iter().for_each(|each| println!("{each:?}"));
-                        panic!("seed {seed}: {}; {:?}", ended.violations.join("; "), Scenario::new(seed, None));
+                    if let Err(what) = judged(seed) {
+                        println!("HAPAX_SIM_SEED={seed} HAPAX_SIM_SEEDS=1 {test}: {what}");
+                        found.lock().unwrap().push(seed);
+                        if number("HAPAX_SIM_GO_ON", 0) == 0 {
+                            next.store(seeds, Ordering::Relaxed);
+                        }
                     }
-                    count(&crashes, ended.crashes);
-                    count(&runs, ended.tries.iter().filter(|each| each.granted.is_some()).count());
-                    count(
-                        &completed,
-                        ended.tries.iter().filter(|each| matches!(each.end, Some((_, End::Completed)))).count(),
-                    );
-                    count(&retried, ended.tries.iter().filter(|each| each.asked == Asked::Claim).count());
                 }
             });
         }
     });
+    let found = found.into_inner().unwrap();
+    assert!(found.is_empty(), "{} of {seeds} seeds from {first} show that it is wrong: {found:?}", found.len());
+    seeds
+}
+
+/// Judges what comes of these seeds, and counts.
+fn simulate(test: &str, seeds: u64, scenario: fn(u64) -> Scenario) {
+    let _others = ALONE.read();
+    let (crashes, runs, completed, retried) = Default::default();
+    let count = |counter: &AtomicU64, by: usize| counter.fetch_add(by as u64, Ordering::Relaxed);
+    let seeds = explore(test, seeds, |seed| {
+        let ended = run(scenario(seed));
+        if !ended.violations.is_empty() {
+            if number("HAPAX_SIM_GO_ON", 0) == 0 {
+                ended.tries.iter().for_each(|each| println!("{each:?}"));
+                println!("{:?}", scenario(seed));
+            }
+            return Err(ended.violations.join("; "));
+        }
+        let how_many = |is: fn(&Try) -> bool| ended.tries.iter().filter(|each| is(each)).count();
+        count(&crashes, ended.crashes);
+        count(&runs, how_many(|each| each.granted.is_some()));
+        count(&completed, how_many(|each| matches!(each.end, Some((_, End::Completed)))));
+        count(&retried, how_many(|each| each.asked == Asked::Claim));
+        Ok(())
+    });
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     println!(
-        "{seeds} seeds from {first}: {} crashes; {} tries at claims, {} runs of handlers, {} completions acknowledged",
+        "{seeds} seeds: {} crashes; {} tries at claims, {} runs of handlers, {} completions acknowledged",
         get(&crashes),
         get(&retried),
         get(&runs),
@@ -71,13 +92,56 @@ fn every_id_is_completed_once_whatever_happens() {
 }
 
 #[test]
+fn every_id_is_completed_once_whatever_happens() {
+    simulate("every_id_is_completed_once_whatever_happens", 4_000, |seed| Scenario::new(seed, None));
+}
+
+#[test]
+fn whoever_asks_again_at_once_is_told_what_happened() {
+    simulate("whoever_asks_again_at_once_is_told_what_happened", 1_500, Scenario::insisting);
+}
+
+#[test]
+fn a_node_that_hangs_keeps_nobody_else_waiting() {
+    simulate("a_node_that_hangs_keeps_nobody_else_waiting", 300, Scenario::with_a_node_that_hangs);
+}
+
+#[test]
+fn a_backlog_is_worked_off_once() {
+    let _others = ALONE.read();
+    let (runs, effects) = (AtomicU64::new(0), AtomicU64::new(0));
+    let seeds = explore("a_backlog_is_worked_off_once", 150, |seed| {
+        let ended = backlog::run(Backlog::new(seed));
+        if !ended.violations.is_empty() {
+            if number("HAPAX_SIM_GO_ON", 0) == 0 {
+                ended.runs.iter().for_each(|run| println!("{run:?}"));
+                println!("{:?}", Backlog::new(seed));
+            }
+            return Err(ended.violations.join("; "));
+        }
+        runs.fetch_add(ended.runs.len() as u64, Ordering::Relaxed);
+        effects.fetch_add(ended.effects as u64, Ordering::Relaxed);
+        Ok(())
+    });
+    println!("{seeds} seeds: {} effects, {} runs of handlers", effects.into_inner(), runs.into_inner());
+}
+
+#[test]
 fn a_seed_stands_for_all_that_happens() {
     let _nobody = ALONE.write();
     let first = number("HAPAX_SIM_SEED", 1);
-    for seed in first..first + 200 {
-        let (once, again) = (run(Scenario::new(seed, None)), run(Scenario::new(seed, None)));
-        assert_eq!(once.trace, again.trace, "seed {seed} stands for two things");
-        assert_ne!(once.trace, run(Scenario::new(seed + 1, None)).trace);
+    let new: fn(u64) -> Scenario = |seed| Scenario::new(seed, None);
+    for (scenario, seeds) in [(new, 100), (Scenario::insisting, 60), (Scenario::with_a_node_that_hangs, 20)] {
+        for seed in first..first + seeds {
+            let (once, again) = (run(scenario(seed)), run(scenario(seed)));
+            assert_eq!(once.trace, again.trace, "seed {seed} stands for two things");
+            assert_ne!(once.trace, run(scenario(seed + 1)).trace);
+        }
+    }
+    for seed in first..first + 10 {
+        let trace = |seed| backlog::run(Backlog::new(seed)).trace;
+        assert_eq!(trace(seed), trace(seed), "seed {seed} stands for two things");
+        assert_ne!(trace(seed), trace(seed + 1));
     }
 }
 

@@ -8,9 +8,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 use turmoil::net::{TcpListener, TcpStream};
 
-pub const SERVER: &str = "server";
+/// The nodes that there are at most.
+pub const NODES: usize = 3;
 const PORT: u16 = 4_711;
 const FRAME_MAX_BYTES: usize = 1 << 20;
+
+/// The host of a node.
+pub fn host_of(node: usize) -> String {
+    format!("node-{node}")
+}
+
+/// The node of so many that has a key.
+pub fn node_of(key: &RecordKey, nodes: usize) -> usize {
+    key.to_stored().iter().fold(7_usize, |hash, byte| (hash * 31 + usize::from(*byte)) % 65_537) % nodes
+}
 
 async fn send(stream: &mut TcpStream, frame: &[u8]) -> std::io::Result<()> {
     let mut bytes = encode(&frame.len());
@@ -30,7 +41,7 @@ async fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// What a server does with its time, besides: it is slow before it has done something, or after. It may die in between.
+/// What a server does with its time, besides: it is slow, or hangs, before it has done something, or after. It may die in between.
 pub type Slowness = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// Serves a store to whoever connects, until it is killed.
@@ -55,7 +66,7 @@ pub async fn serve<S: Store>(store: Arc<S>, slowness: Slowness) -> turmoil::Resu
 
 /// Names what is asked, for both sides.
 macro_rules! calls {
-    ($($number:literal: $call:ident ($request:ty) -> $answer:ty;)*) => {
+    ($($number:literal: $call:ident ($request:ty) -> $answer:ty, of $key:expr;)*) => {
         async fn answer(store: &impl Store, asked: &[u8]) -> Option<Vec<u8>> {
             let (call, body) = asked.split_first()?;
             Some(match call {
@@ -74,42 +85,112 @@ macro_rules! calls {
                 "simulated"
             }
 
+            fn limits(&self) -> Limits {
+                Limits { batch: self.batch, under_way: 2 }
+            }
+
+            fn node_of(&self, key: &RecordKey) -> u32 {
+                node_of(key, self.nodes.len()) as u32
+            }
+
             $(async fn $call(&self, requests: &[$request]) -> Answers<$answer> {
-                self.ask($number, &requests.to_vec()).await
+                let key: fn(&$request) -> &RecordKey = $key;
+                self.ask_all($number, requests, key).await
             })*
 
             async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
-                self.ask(20, &limit).await
+                let mut all = Expired { records: 0, more: false };
+                for node in &self.nodes {
+                    let expired: Expired = node.ask(20, &limit).await?;
+                    all = Expired { records: all.records + expired.records, more: all.more || expired.more };
+                }
+                Ok(all)
             }
 
+            /// (Only a store of one node is scanned.)
             async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
-                self.ask(21, &(from.cloned(), limit)).await
+                self.nodes[0].ask(21, &(from.cloned(), limit)).await
             }
         }
     };
 }
 
 calls! {
-    1: mark(Mark) -> Marked;
-    2: claim(ClaimRequest) -> Claimed;
-    3: complete(Completion) -> Held;
-    4: release(Hold) -> Held;
-    5: fail(Failure) -> Held;
-    6: renew(Renewal) -> Held;
-    7: look_up(RecordKey) -> Known;
-    8: record(Record) -> ();
-    9: forget(RecordKey) -> bool;
-    10: unmark(Unmark) -> Unmarked;
+    1: mark(Mark) -> Marked, of |mark| &mark.key;
+    2: claim(ClaimRequest) -> Claimed, of |claim| &claim.key;
+    3: complete(Completion) -> Held, of |completion| &completion.hold.key;
+    4: release(Hold) -> Held, of |hold| &hold.key;
+    5: fail(Failure) -> Held, of |failure| &failure.hold.key;
+    6: renew(Renewal) -> Held, of |renewal| &renewal.hold.key;
+    7: look_up(RecordKey) -> Known, of |key| key;
+    8: record(Record) -> (), of |record| &record.key;
+    9: forget(RecordKey) -> bool, of |key| key;
+    10: unmark(Unmark) -> Unmarked, of |mark| &mark.key;
+}
+
+/// Asks the node that has a key, each over a connection of its own, all at a time. A node that
+/// fails fails its own requests.
+pub struct RemoteStore {
+    nodes: Vec<Node>,
+    batch: usize,
 }
 
 /// Asks over one connection, one question after the other. Whatever fails or is given up ends the connection: the next question makes another,
 /// and what was asked may still arrive.
-#[derive(Default)]
-pub struct RemoteStore {
+struct Node {
+    host: String,
     connection: Mutex<Option<TcpStream>>,
 }
 
 impl RemoteStore {
+    /// A store of so many nodes, that is asked so many requests at a time.
+    pub fn new(nodes: usize, batch: usize) -> Self {
+        let node = |node| Node { host: host_of(node), connection: Mutex::default() };
+        RemoteStore { nodes: (0..nodes).map(node).collect(), batch }
+    }
+
+    async fn ask_all<R: Wire + Clone, A: Wire>(
+        &self,
+        call: u8,
+        requests: &[R],
+        key: fn(&R) -> &RecordKey,
+    ) -> Answers<A> {
+        let mut parts: [Vec<usize>; NODES] = Default::default();
+        for (place, request) in requests.iter().enumerate() {
+            parts[node_of(key(request), self.nodes.len())].push(place);
+        }
+        if let Some(node) = parts.iter().position(|part| part.len() == requests.len()) {
+            return self.nodes[node].ask(call, &requests.to_vec()).await;
+        }
+        let (one, two, three) = tokio::join!(
+            self.ask_some(0, call, requests, &parts[0]),
+            self.ask_some(1, call, requests, &parts[1]),
+            self.ask_some(2, call, requests, &parts[2])
+        );
+        let mut answers: Vec<_> = [one, two, three].into_iter().flatten().collect();
+        answers.sort_by_key(|(place, _)| *place);
+        Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+    }
+
+    /// Asks one node of those at these places.
+    async fn ask_some<R: Wire + Clone, A: Wire>(
+        &self,
+        node: usize,
+        call: u8,
+        requests: &[R],
+        places: &[usize],
+    ) -> Vec<(usize, Result<A, StoreError>)> {
+        if places.is_empty() {
+            return Vec::new();
+        }
+        let asked: Vec<R> = places.iter().map(|&place| requests[place].clone()).collect();
+        let answers: Answers<A> = self.nodes[node].ask(call, &asked).await;
+        let answers = answers.unwrap_or_else(|error| places.iter().map(|_| Err(error.clone())).collect());
+        places.iter().copied().zip(answers).collect()
+    }
+}
+
+impl Node {
     async fn ask<A: Wire>(&self, call: u8, body: &impl Wire) -> Result<A, StoreError>
     where
         Result<A, StoreError>: Wire,
@@ -120,7 +201,7 @@ impl RemoteStore {
         // Taken out: if this future is dropped, or fails, nobody reads an answer that is not their own.
         let mut stream = match connection.take() {
             Some(stream) => stream,
-            None => TcpStream::connect((SERVER, PORT)).await.map_err(broken)?,
+            None => TcpStream::connect((self.host.as_str(), PORT)).await.map_err(broken)?,
         };
         send(&mut stream, &asked).await.map_err(broken)?;
         let answer = receive(&mut stream).await.map_err(broken)?;

@@ -1,10 +1,10 @@
 //! One simulation: what a seed stands for, what goes wrong in it, and how it ends.
 
-use crate::broker::Broker;
+use crate::broker::{Broker, now};
 use crate::consumer;
-use crate::judge::{Try, Violations, judge};
+use crate::judge::{Try, Violations, judge, kept_waiting};
 use crate::random::Random;
-use crate::remote::{SERVER, serve};
+use crate::remote::{NODES, host_of, node_of, serve};
 use crate::wrong::{ServerStore, Wrong};
 use hapax::Timestamp;
 use hapax::store::{Known, RecordKey, Scope, Store};
@@ -24,6 +24,27 @@ const FAULTS_END: Duration = Duration::from_millis(1_200);
 /// and by this time everything is done.
 const END: Duration = Duration::from_secs(12);
 
+/// A healthy node's ids are answered within this time, whatever another node does.
+const ANSWERED: Duration = Duration::from_millis(450);
+
+/// The callers' way with errors, and with waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manners {
+    /// Whoever gets no answer lets the broker deliver the message again, to anybody.
+    LetGo,
+    /// Whoever gets none, or has waited long enough, asks again at once in the same process, until
+    /// there is an answer.
+    Insist,
+}
+
+/// One node of several does nothing for a while.
+#[derive(Clone, Copy, Debug)]
+pub struct Hang {
+    pub node: usize,
+    pub from: Duration,
+    pub to: Duration,
+}
+
 /// What a seed stands for.
 #[derive(Debug)]
 pub struct Scenario {
@@ -36,6 +57,18 @@ pub struct Scenario {
     pub expires: bool,
     /// By how much each client's clock is wrong, and how fast it is in thousandths.
     pub skews: Vec<(Duration, u32)>,
+    pub manners: Manners,
+    /// Of a hundred calls, those whose callers do not wait long.
+    pub impatient_percent: u64,
+    /// The engines' own.
+    pub retries: u32,
+    /// The requests that the store takes at a time.
+    pub batch: usize,
+    pub nodes: usize,
+    hang: Option<Hang>,
+    /// Of a hundred answers that are a part of many.
+    loses: u64,
+    slow_percent: u64,
     latency_max: Duration,
     actions: Vec<(Duration, Action)>,
 }
@@ -72,7 +105,7 @@ impl Scenario {
         let claims = (0..random.within(1, 5)).map(|i| format!("claim-{i}"));
         let checks = (0..random.within(1, 4)).map(|i| format!("check-{i}"));
         let skew = |random: &mut Random| (Duration::from_secs(random.below(7_200)), random.within(900, 1_100) as u32);
-        Scenario {
+        let scenario = Scenario {
             seed,
             wrong,
             clients,
@@ -81,14 +114,70 @@ impl Scenario {
             window: if random.percent(50) { Duration::from_secs(60) } else { random.millis(100, 500) },
             expires: random.percent(30),
             skews: (0..clients).map(|_| skew(&mut random)).collect(),
+            manners: Manners::LetGo,
+            impatient_percent: 6,
+            retries: 2,
+            batch: 1_024,
+            nodes: 1,
+            hang: None,
+            loses: 0,
+            slow_percent: 15,
             latency_max: random.millis(3, 30),
             actions: actions(&mut random, clients),
+        };
+        scenario
+    }
+
+    /// Callers ask again at once: after errors, since answers are lost, also in part, and the engines'
+    /// own tries are few; or after they have not waited; or after both.
+    pub fn insisting(seed: u64) -> Self {
+        let scenario = Scenario::new(seed, None);
+        let mut random = Random(seed ^ 0x1751);
+        let why = random.below(3);
+        let actions = if random.percent(30) { Vec::new() } else { scenario.actions };
+        Scenario {
+            manners: Manners::Insist,
+            impatient_percent: if why > 0 { 25 } else { 0 },
+            loses: if why < 2 { random.within(5, 40) } else { 0 },
+            retries: random.below(3) as u32,
+            nodes: if random.percent(50) { 1 } else { NODES },
+            batch: if random.percent(50) { 2 } else { 1_024 },
+            actions: if why < 2 { actions } else { Vec::new() },
+            ..scenario
         }
     }
 
-    /// Each id three times, in any order.
-    fn deliveries(&self) -> Vec<String> {
-        (0..3).flat_map(|_| self.ids.iter().cloned()).collect()
+    /// Nothing else goes wrong.
+    pub fn with_a_node_that_hangs(seed: u64) -> Self {
+        let mut random = Random(seed ^ 0x4a46);
+        let from = random.millis(100, 400);
+        let hang = Hang { node: random.below(NODES as u64) as usize, from, to: from + random.millis(500, 800) };
+        Scenario {
+            nodes: NODES,
+            ids: (0..12).map(|i| if i % 2 == 0 { format!("claim-{i}") } else { format!("check-{i}") }).collect(),
+            hang: Some(hang),
+            impatient_percent: 0,
+            slow_percent: 0,
+            latency_max: Duration::from_millis(5),
+            actions: Vec::new(),
+            ..Scenario::new(seed, None)
+        }
+    }
+
+    /// Each id three times, in any order; or once, so that nobody else has met it. While a node hangs
+    /// they come one after the other.
+    fn deliveries(&self) -> Vec<(Duration, String)> {
+        let mut random = Random(self.seed ^ 0xde11);
+        let mut deliveries = Vec::new();
+        for id in &self.ids {
+            let times = if self.manners == Manners::Insist && random.percent(60) { 1 } else { 3 };
+            for _ in 0..times {
+                let at = self.hang.map_or(Duration::ZERO, |hang| random.millis(0, hang.to.as_millis() as u64));
+                deliveries.push((at, id.clone()));
+            }
+        }
+        deliveries.sort();
+        deliveries
     }
 }
 
@@ -113,7 +202,7 @@ fn actions(random: &mut Random, clients: usize) -> Vec<(Duration, Action)> {
     actions
 }
 
-fn host(client: usize) -> String {
+pub fn host(client: usize) -> String {
     format!("client-{client}")
 }
 
@@ -124,20 +213,23 @@ pub fn run(scenario: Scenario) -> Ended {
     builder.rng_seed(random.next()).tick_duration(TICK).simulation_duration(END + END);
     builder.min_message_latency(Duration::from_millis(1)).max_message_latency(scenario.latency_max);
     let mut sim = builder.build();
-    let store = Arc::new(ServerStore::new(scenario.wrong, EPOCH));
+    let store = |_| Arc::new(ServerStore::new(scenario.wrong, EPOCH, scenario.loses, random.fork()));
+    let stores: Vec<Arc<ServerStore>> = (0..scenario.nodes).map(store).collect();
     let broker = Arc::new(Broker::new(scenario.clients, scenario.deliveries(), random.fork()));
-    start_server(&mut sim, &store, random.fork());
+    for (node, store) in stores.iter().enumerate() {
+        start_server(&mut sim, node, store, scenario.slow_percent, random.fork());
+    }
     for client in 0..scenario.clients {
         let (scenario, broker) = (Arc::clone(&scenario), Arc::clone(&broker));
         sim.host(host(client), move || consumer::live(Arc::clone(&scenario), Arc::clone(&broker), client));
     }
-    let hung = drive(&mut sim, &scenario, &store, &broker);
+    let hung = drive(&mut sim, &scenario, &stores, &broker);
     let tries = broker.tries();
-    let done = known_as_done(&store, &scenario.ids);
+    let done = known_as_done(&stores, &scenario.ids);
     drop(sim);
     let violations = match hung {
         Some(hung) => vec![hung],
-        None => judge(&tries, LEASE, &done),
+        None => verdict(&scenario, &tries, &done),
     };
     let crashes =
         scenario.actions.iter().filter(|(_, action)| matches!(action, Action::Crash(_) | Action::CrashServer));
@@ -146,15 +238,26 @@ pub fn run(scenario: Scenario) -> Ended {
     Ended { violations, crashes: crashes.count(), tries, trace: trace.finish() }
 }
 
-fn start_server(sim: &mut Sim, store: &Arc<ServerStore>, random: Random) {
+fn verdict(scenario: &Scenario, tries: &[Try], done: &BTreeSet<String>) -> Violations {
+    let mut violations = judge(tries, LEASE, done);
+    if let Some(Hang { node, from, to }) = scenario.hang {
+        let is_healthy = |id: &str| node_of(&key_of(id), scenario.nodes) != node;
+        violations.extend(kept_waiting(tries, is_healthy, (from, to), ANSWERED));
+    }
+    violations
+}
+
+pub fn start_server(sim: &mut Sim, node: usize, store: &Arc<ServerStore>, slow_percent: u64, random: Random) {
     let (store, random) = (Arc::clone(store), Arc::new(Mutex::new(random)));
-    sim.host(SERVER, move || {
+    sim.host(host_of(node), move || {
         let (store, random) = (Arc::clone(&store), Arc::clone(&random));
         async move {
             store.restarted().await;
+            let hangs = Arc::clone(&store);
             let slowness = move || {
                 let mut random = random.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                if random.percent(85) { Duration::ZERO } else { random.millis(1, 80) }
+                let slow = if random.percent(100 - slow_percent) { Duration::ZERO } else { random.millis(1, 80) };
+                slow.max(hangs.hangs_until().saturating_sub(now()))
             };
             serve(store, Arc::new(slowness)).await
         }
@@ -162,25 +265,30 @@ fn start_server(sim: &mut Sim, store: &Arc<ServerStore>, random: Random) {
 }
 
 /// Lets everything happen. Says so if it comes to no end.
-fn drive(sim: &mut Sim, scenario: &Scenario, store: &ServerStore, broker: &Broker) -> Option<String> {
+fn drive(sim: &mut Sim, scenario: &Scenario, stores: &[Arc<ServerStore>], broker: &Broker) -> Option<String> {
     let mut actions = scenario.actions.iter().peekable();
     let mut is_healed = false;
     while !(broker.is_done() && is_healed) {
         let now = sim.elapsed();
         while let Some((_, action)) = actions.next_if(|(at, _)| *at <= now) {
-            act(sim, broker, *action, now);
+            act(sim, scenario.nodes, broker, *action, now);
+        }
+        if let Some(hang) = scenario.hang
+            && (hang.from..hang.to).contains(&now)
+        {
+            stores[hang.node].hang(hang.to);
         }
         if !is_healed && (now >= FAULTS_END || actions.peek().is_none()) {
             is_healed = true;
-            for client in 0..scenario.clients {
-                sim.repair(host(client), SERVER);
-                sim.release(host(client), SERVER);
+            for (client, node) in links(scenario.clients, scenario.nodes) {
+                sim.repair(host(client), host_of(node));
+                sim.release(host(client), host_of(node));
             }
         }
         if now > END {
             return Some(format!("not done after {now:?}"));
         }
-        store.clock.set(Timestamp::default() + EPOCH + now);
+        stores.iter().for_each(|store| store.clock.set(Timestamp::default() + EPOCH + now));
         if let Err(error) = sim.step() {
             return Some(format!("a host has failed: {error}"));
         }
@@ -188,13 +296,18 @@ fn drive(sim: &mut Sim, scenario: &Scenario, store: &ServerStore, broker: &Broke
     None
 }
 
-fn act(sim: &mut Sim, broker: &Broker, action: Action, now: Duration) {
+fn links(clients: usize, nodes: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..clients).flat_map(move |client| (0..nodes).map(move |node| (client, node)))
+}
+
+fn act(sim: &mut Sim, nodes: usize, broker: &Broker, action: Action, now: Duration) {
+    let nodes = 0..nodes;
     match action {
-        Action::Partition(client) => sim.partition(host(client), SERVER),
-        Action::LoseAnswers(client) => sim.partition_oneway(SERVER, host(client)),
-        Action::Repair(client) => sim.repair(host(client), SERVER),
-        Action::Hold(client) => sim.hold(host(client), SERVER),
-        Action::Release(client) => sim.release(host(client), SERVER),
+        Action::Partition(client) => nodes.for_each(|node| sim.partition(host(client), host_of(node))),
+        Action::LoseAnswers(client) => nodes.for_each(|node| sim.partition_oneway(host_of(node), host(client))),
+        Action::Repair(client) => nodes.for_each(|node| sim.repair(host(client), host_of(node))),
+        Action::Hold(client) => nodes.for_each(|node| sim.hold(host(client), host_of(node))),
+        Action::Release(client) => nodes.for_each(|node| sim.release(host(client), host_of(node))),
         Action::Crash(client) => {
             sim.crash(host(client));
             broker.died(client, now);
@@ -204,15 +317,22 @@ fn act(sim: &mut Sim, broker: &Broker, action: Action, now: Duration) {
             sim.bounce(host(client));
             broker.died(client, now);
         }
-        Action::CrashServer => sim.crash(SERVER),
-        Action::StartServer => sim.bounce(SERVER),
+        Action::CrashServer => nodes.for_each(|node| sim.crash(host_of(node))),
+        Action::StartServer => nodes.for_each(|node| sim.bounce(host_of(node))),
     }
 }
 
-fn known_as_done(store: &ServerStore, ids: &[String]) -> BTreeSet<String> {
-    let keys: Vec<RecordKey> = ids.iter().map(|id| RecordKey::new(&Scope::default(), id)).collect();
+fn key_of(id: &str) -> RecordKey {
+    RecordKey::new(&Scope::default(), id)
+}
+
+fn known_as_done(stores: &[Arc<ServerStore>], ids: &[String]) -> BTreeSet<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let known = runtime.block_on(store.look_up(&keys)).expect("a store in memory answers");
-    let done = ids.iter().zip(known).filter(|(_, known)| matches!(known, Ok(Known::Completed(_))));
-    done.map(|(id, _)| id.clone()).collect()
+    let is_done = |id: &&String| {
+        let key = key_of(id);
+        let store = &stores[node_of(&key, stores.len())];
+        let known = runtime.block_on(store.look_up(&[key])).expect("a store in memory answers");
+        matches!(known[..], [Ok(Known::Completed(_))])
+    };
+    ids.iter().filter(is_done).cloned().collect()
 }

@@ -1,5 +1,6 @@
 //! What the simulation must reject: stores and clients that are wrong.
 
+use crate::random::Random;
 use hapax::store::*;
 use hapax::{ManualClock, Timestamp};
 use std::sync::Mutex;
@@ -39,8 +40,11 @@ impl Wrong {
     ];
 }
 
-/// The server's store: records that survive its death. Right, unless it is to be wrong.
+/// The server's store: records that survive its death. Right, unless it is to be wrong. It may hang,
+/// and lose answers to a part of what it was asked.
 pub struct ServerStore {
+    hangs_until: Mutex<Duration>,
+    loses: Mutex<(u64, Random)>,
     pub records: InMemoryStore,
     pub clock: ManualClock,
     wrong: Option<Wrong>,
@@ -49,11 +53,34 @@ pub struct ServerStore {
 }
 
 impl ServerStore {
-    pub fn new(wrong: Option<Wrong>, starts_at: Duration) -> Self {
+    /// `loses`: so many of a hundred answers.
+    pub fn new(wrong: Option<Wrong>, starts_at: Duration, loses: u64, random: Random) -> Self {
         let clock = ManualClock::new();
         clock.set(Timestamp::default() + starts_at);
         let records = InMemoryStore::with_clock(clock.clone());
-        ServerStore { records, clock, wrong, asked: AtomicU64::new(1), last_done: Mutex::default() }
+        let loses = Mutex::new((loses, random));
+        let (asked, last_done) = (AtomicU64::new(1), Mutex::default());
+        ServerStore { hangs_until: Mutex::default(), loses, records, clock, wrong, asked, last_done }
+    }
+
+    /// From now on it does nothing until then.
+    pub fn hang(&self, until: Duration) {
+        *self.hangs_until.lock().unwrap() = until;
+    }
+
+    pub fn hangs_until(&self) -> Duration {
+        *self.hangs_until.lock().unwrap()
+    }
+
+    /// Each was done. Of some nobody learns.
+    fn lose_some<T>(&self, answers: &mut [Result<T, StoreError>]) {
+        let mut loses = self.loses.lock().unwrap();
+        let (percent, random) = &mut *loses;
+        if *percent > 0 {
+            for answer in answers.iter_mut().filter(|_| random.percent(*percent)) {
+                *answer = Err(StoreError::new(ErrorKind::Unavailable, "simulated", "this answer was lost"));
+            }
+        }
     }
 
     /// The server has died, and is there again.
@@ -88,7 +115,9 @@ impl Store for ServerStore {
         self.done(marks.iter().map(|mark| &mark.key));
         let marks: Vec<Mark> =
             marks.iter().map(|mark| Mark { attempt: self.attempt(mark.attempt), ..mark.clone() }).collect();
-        self.records.mark(&marks).await
+        let mut marked = self.records.mark(&marks).await?;
+        self.lose_some(&mut marked);
+        Ok(marked)
     }
 
     async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
@@ -117,7 +146,9 @@ impl Store for ServerStore {
         }
         let claimed = self.records.claim(&claims).await;
         self.clock.set(now);
-        claimed
+        let mut claimed = claimed?;
+        self.lose_some(&mut claimed);
+        Ok(claimed)
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {

@@ -113,6 +113,11 @@ impl Server {
         ready.status().is_ok_and(|status| status.success())
     }
 
+    /// Its process, while it runs. (As root there is none between: `setpriv` becomes it.)
+    pub fn pid(&self) -> Option<u32> {
+        self.process().as_ref().map(Child::id)
+    }
+
     /// Kills it and all of its processes at once, as a lack of memory would.
     pub fn kill(&self) {
         let Some(mut child) = self.process().take() else { return };

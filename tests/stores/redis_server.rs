@@ -122,6 +122,11 @@ impl Server {
         }
     }
 
+    /// Its process, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.running().as_ref().map(Child::id)
+    }
+
     /// As `kill -9`.
     pub fn kill(&self) {
         if let Some(mut child) = self.running().take() {
@@ -262,9 +267,14 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn start() -> Cluster {
+        Self::start_with(&[])
+    }
+
+    /// With these arguments for each.
+    pub fn start_with(arguments: &[&str]) -> Cluster {
         let bus_ports: Vec<String> = (0..3).map(|_| free_port().to_string()).collect();
         let start = |bus_port: &String| {
-            Server::start_on_loopback(&[
+            let of_a_cluster = [
                 "--cluster-enabled",
                 "yes",
                 "--cluster-port",
@@ -273,7 +283,8 @@ impl Cluster {
                 "2000",
                 "--cluster-require-full-coverage",
                 "no",
-            ])
+            ];
+            Server::start_on_loopback(&[&of_a_cluster[..], arguments].concat())
         };
         let nodes: Vec<Server> = bus_ports.iter().map(start).collect();
         for ((node, bus_port), slots) in

@@ -225,10 +225,17 @@ impl<S: Store> Store for FaultyStore<S> {
     }
 
     async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.call(&[limit], async |limit| Ok(vec![self.inner.expire(limit[0]).await])).await?.remove(0)
+        let expire = async |limit: usize| Ok(vec![self.inner.expire(limit).await]);
+        // (Without one of one request there is none.)
+        self.call(&[limit], async |limit| if let [limit] = limit { expire(*limit).await } else { Ok(Vec::new()) })
+            .await?
+            .remove(0)
     }
 
     async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
-        self.call(&[limit], async |limit| Ok(vec![self.inner.scan(from, limit[0]).await])).await?.remove(0)
+        let scan = async |limit: usize| Ok(vec![self.inner.scan(from, limit).await]);
+        self.call(&[limit], async |limit| if let [limit] = limit { scan(*limit).await } else { Ok(Vec::new()) })
+            .await?
+            .remove(0)
     }
 }

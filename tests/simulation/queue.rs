@@ -1,0 +1,158 @@
+//! A queue as Amazon SQS is one: what is received is hidden for a while, and comes again, counted,
+//! unless it is deleted. It never fails, and keeps the record of what handlers did.
+
+use crate::broker::now;
+use crate::effects::{PutAside, Run};
+use hapax::stream::Source;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// The troubles that handlers have with a message.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub id: String,
+    /// How long it takes to handle it.
+    pub takes: Duration,
+    /// So many first attempts never end.
+    pub hangs: u32,
+    /// So many after these fail.
+    pub fails: u32,
+}
+
+pub struct Queue {
+    visibility: Duration,
+    state: Mutex<State>,
+}
+
+struct State {
+    sent: Vec<Sent>,
+    runs: Vec<Run>,
+    put_aside: Vec<PutAside>,
+}
+
+struct Sent {
+    message: Message,
+    visible: Duration,
+    deliveries: u32,
+    is_deleted: bool,
+}
+
+/// A delivery. Its number is its receipt: only the latest one's holder can put the next one off.
+#[derive(Debug)]
+pub struct Received {
+    pub message: Message,
+    place: usize,
+    delivery: u32,
+}
+
+impl Queue {
+    pub fn new(visibility: Duration, messages: &[Message]) -> Self {
+        let sent = |message: &Message| Sent {
+            message: message.clone(),
+            visible: Duration::ZERO,
+            deliveries: 0,
+            is_deleted: false,
+        };
+        let state = State { sent: messages.iter().map(sent).collect(), runs: Vec::new(), put_aside: Vec::new() };
+        Queue { visibility, state: Mutex::new(state) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Messages that nobody has deleted.
+    pub fn open(&self) -> Vec<String> {
+        self.lock().sent.iter().filter(|sent| !sent.is_deleted).map(|sent| sent.message.id.clone()).collect()
+    }
+
+    pub fn runs(&self) -> Vec<Run> {
+        self.lock().runs.clone()
+    }
+
+    pub fn put_aside(&self) -> Vec<PutAside> {
+        self.lock().put_aside.clone()
+    }
+
+    /// A handler begins. Its number, and how many of this id began before.
+    pub fn begin(&self, client: usize, id: &str) -> (usize, u32) {
+        let mut state = self.lock();
+        let before = state.runs.iter().filter(|run| run.id == id).count() as u32;
+        state.runs.push(Run { client, id: id.to_owned(), began: now(), done: None, has_failed: false });
+        (state.runs.len() - 1, before)
+    }
+
+    /// The effect is there.
+    pub fn done(&self, run: usize) {
+        self.lock().runs[run].done = Some(now());
+    }
+
+    pub fn failed(&self, run: usize) {
+        self.lock().runs[run].has_failed = true;
+    }
+
+    /// The next delivery comes so much later, if this is the latest one.
+    fn put_off(&self, received: &Received, by: Duration) {
+        let sent = &mut self.lock().sent[received.place];
+        if sent.deliveries == received.delivery {
+            sent.visible = now() + by;
+        }
+    }
+}
+
+/// Where a consumer receives.
+pub struct Inlet {
+    pub queue: Arc<Queue>,
+    pub heartbeat: Option<Duration>,
+}
+
+impl Source for Inlet {
+    type Message = Received;
+    type Error = Infallible;
+
+    async fn receive(&self, max: usize) -> Result<Option<Vec<Received>>, Infallible> {
+        let mut received = Vec::new();
+        for (place, sent) in self.queue.lock().sent.iter_mut().enumerate() {
+            if received.len() < max && !sent.is_deleted && sent.visible <= now() {
+                sent.visible = now() + self.queue.visibility;
+                sent.deliveries += 1;
+                received.push(Received { message: sent.message.clone(), place, delivery: sent.deliveries });
+            }
+        }
+        if received.is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(Some(received))
+    }
+
+    async fn acknowledge(&self, messages: &[Arc<Received>]) -> Result<(), Infallible> {
+        let mut state = self.queue.lock();
+        messages.iter().for_each(|message| state.sent[message.place].is_deleted = true);
+        Ok(())
+    }
+
+    async fn retry(&self, message: &Arc<Received>, after: Duration) -> Result<(), Infallible> {
+        self.queue.put_off(message, after);
+        Ok(())
+    }
+
+    async fn dead_letter(&self, message: &Arc<Received>, why: &str) -> Result<(), Infallible> {
+        let id = message.message.id.clone();
+        self.queue.lock().put_aside.push(PutAside { id, why: why.to_owned(), at: now() });
+        Ok(())
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        self.heartbeat
+    }
+
+    async fn extend(&self, messages: &[Arc<Received>]) -> Result<(), Infallible> {
+        messages.iter().for_each(|message| self.queue.put_off(message, self.queue.visibility));
+        Ok(())
+    }
+
+    fn deliveries(&self, message: &Received) -> Option<u32> {
+        Some(message.delivery)
+    }
+}

@@ -1,0 +1,95 @@
+//! What parent and children must agree on.
+
+use crate::random::Random;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A backend's campaign.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub backend: String,
+    pub seed: u64,
+    /// A short one has shorter leases and faults.
+    pub is_short: bool,
+}
+
+/// A worker's part.
+#[derive(Clone, Debug)]
+pub struct Part {
+    pub plan: Plan,
+    pub worker: usize,
+    pub life: u64,
+    pub broker: SocketAddr,
+    /// Of the store: a path, a URL.
+    pub store: String,
+}
+
+impl Plan {
+    pub fn lease(&self) -> Duration {
+        if self.is_short { Duration::from_secs(3) } else { Duration::from_secs(12) }
+    }
+
+    /// Longer than any store is away.
+    pub fn in_doubt(&self) -> Duration {
+        self.lease() / 2
+    }
+
+    /// Shorter than some handlers take.
+    pub fn visibility(&self) -> Duration {
+        if self.is_short { Duration::from_millis(300) } else { Duration::from_secs(2) }
+    }
+
+    /// How long the few slow handlers take.
+    pub fn slow(&self, random: &mut Random) -> Duration {
+        if self.is_short { random.millis(300, 700) } else { random.millis(1_500, 4_000) }
+    }
+
+    /// More than any handler takes that ends.
+    pub fn handler_timeout(&self) -> Duration {
+        if self.is_short { Duration::from_secs(1) } else { Duration::from_secs(6) }
+    }
+
+    /// Messages whose first handler never ends.
+    pub fn hangs_per_thousand(&self) -> u64 {
+        5
+    }
+
+    pub fn max_attempts(&self) -> u32 {
+        5
+    }
+
+    /// A fault's length: much shorter than a lease, so that a lease is renewed in time.
+    pub fn fault(&self, random: &mut Random) -> Duration {
+        match random.below(3) {
+            0 => Duration::from_millis(300),
+            1 if !self.is_short => Duration::from_secs(1),
+            _ => random.millis(20, if self.is_short { 300 } else { 1_500 }),
+        }
+    }
+
+    /// The time between faults.
+    pub fn pause(&self, random: &mut Random) -> Duration {
+        if self.is_short { random.millis(50, 300) } else { random.millis(1_000, 5_000) }
+    }
+
+    /// Whoever was killed keeps its ids for a lease; more than that is too long without any effect.
+    pub fn standstill_max(&self) -> Duration {
+        self.lease() + Duration::from_secs(15)
+    }
+}
+
+impl Part {
+    pub fn to_text(&self) -> String {
+        let Part { plan: Plan { backend, seed, is_short }, worker, life, broker, store } = self;
+        format!("{backend} {seed} {} {worker} {life} {broker} {store}", u64::from(*is_short))
+    }
+
+    pub fn parse(text: &str) -> Option<Part> {
+        let mut words = text.splitn(7, ' ');
+        let backend = words.next()?.to_owned();
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let (seed, is_short, worker, life) = (number()?, number()? == 1, number()? as usize, number()?);
+        let broker = words.next()?.parse().ok()?;
+        Some(Part { plan: Plan { backend, seed, is_short }, worker, life, broker, store: words.next()?.to_owned() })
+    }
+}
