@@ -5,7 +5,7 @@ use super::delivery::{Delivery, Handler};
 use super::stats::{Counts, Event};
 use super::tally::{Counting, Tally};
 use crate::back_off::BackOff;
-use crate::random;
+use crate::random::mix;
 use crate::store::{Store, StoreError};
 use crate::tiered::Note;
 use crate::{TieredClaim, Token, unwind};
@@ -60,6 +60,8 @@ pub(super) struct Task<M> {
     /// Of the handler.
     pub(super) timeout: Duration,
     pub(super) back_off: BackOff,
+    /// This message's number for waits, which differ from those of others.
+    pub(super) random: u64,
     /// Whoever may be the one that has killed its process is at its last attempt alone.
     pub(super) alone: Arc<Semaphore>,
     pub(super) counts: Arc<Counts>,
@@ -121,7 +123,7 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
             task.counts.meters.handled(since.elapsed());
         }
         if let Some(failure) = progress.failure {
-            return failed(failure, claim, task.back_off).await;
+            return failed(failure, claim, task.back_off, task.random).await;
         }
         match worked {
             Ok(Worked::Handled) => {
@@ -144,13 +146,13 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
     }
 }
 
-async fn failed<S: Store>(failure: Failure, claim: Option<TieredClaim<S>>, back_off: BackOff) -> Ended<S> {
+async fn failed<S: Store>(failure: Failure, claim: Option<TieredClaim<S>>, back_off: BackOff, random: u64) -> Ended<S> {
     let Failure { why, how, attempt, is_last } = failure;
     if is_last {
         return Ended::Exhausted { why, how, claim };
     }
     // One wait for both: a message that came before its claim has ended would find it in progress.
-    let after = back_off.after(attempt, random::any());
+    let after = back_off.after(attempt, random);
     if let Some(claim) = claim {
         // If that fails, the lease ends by itself, and the message comes again all the same.
         let _ = claim.fail(after).await;
@@ -271,7 +273,7 @@ impl<M: Send + Sync + 'static> Task<M> {
             match ask().await {
                 Err(error) if error.kind().is_transient() => {
                     self.counts.add(Event::StoreError, 1);
-                    tokio::time::sleep(self.back_off.after(failures, random::any())).await;
+                    tokio::time::sleep(self.back_off.after(failures, mix(self.random ^ u64::from(failures)))).await;
                 }
                 answer => return answer,
             }

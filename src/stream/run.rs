@@ -210,6 +210,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             max_attempts: options.max_attempts,
             timeout: options.handler_timeout,
             back_off: options.back_off,
+            random: self.consumer.engine.random(),
             alone: Arc::clone(&self.alone),
             counts: Arc::clone(&self.consumer.counts),
         };

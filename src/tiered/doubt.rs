@@ -10,7 +10,7 @@
 
 use crate::random::mix;
 use crate::store::RecordKey;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -69,7 +69,8 @@ struct Lost {
 /// in doubt until its grace is over, and then a duplicate.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
-    lost: HashMap<u64, Lost>,
+    /// In order, so that a simulation's seed stands for one run.
+    lost: BTreeMap<u64, Lost>,
 }
 
 impl Doubts {

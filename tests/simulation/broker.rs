@@ -85,6 +85,7 @@ impl Broker {
             ending: None,
             completes: false,
             gave_up: 0,
+            failed: 0,
             end: None,
         });
         state.tries.len() - 1
@@ -97,6 +98,11 @@ impl Broker {
     /// Whoever asked has waited long enough, and asks again.
     pub fn gave_up(&self, number: usize) {
         self.lock().tries[number].gave_up += 1;
+    }
+
+    /// Whoever asked got no answer, and asks again.
+    pub fn failed(&self, number: usize) {
+        self.lock().tries[number].failed += 1;
     }
 
     /// It is over, one way or the other.

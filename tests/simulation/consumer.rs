@@ -169,7 +169,10 @@ impl Consumer {
             Some(Ok(verdict)) if verdict.is_duplicate() => End::Duplicate,
             Some(Ok(_)) => End::InProgress,
             Some(Err(_)) if self.takes_timeouts_for_fresh => End::Fresh,
-            Some(Err(_)) => End::Unknown,
+            Some(Err(_)) => {
+                self.broker.failed(number);
+                End::Unknown
+            }
             None => {
                 self.broker.gave_up(number);
                 End::Unknown
@@ -200,7 +203,10 @@ impl Consumer {
                     }
                     Some(Ok(TieredAttempt::Duplicate(_))) => self.broker.end(number, End::Duplicate),
                     Some(Ok(_)) => self.broker.end(number, End::InProgress),
-                    Some(Err(_)) => unanswered.push((number, id)),
+                    Some(Err(_)) => {
+                        self.broker.failed(number);
+                        unanswered.push((number, id));
+                    }
                     None => {
                         self.broker.gave_up(number);
                         unanswered.push((number, id));

@@ -18,8 +18,10 @@ pub struct Try {
     /// When the consumer went about ending its claim, whether by completion or not.
     pub ending: Option<Duration>,
     pub completes: bool,
-    /// How often the caller did not wait for an answer, and asked again.
+    /// How often the caller did not wait for an answer, and asked again,
     pub gave_up: u32,
+    /// or got none.
+    pub failed: u32,
     /// When and how it came out. Nothing: the process died.
     pub end: Option<(Duration, End)>,
 }
@@ -134,9 +136,11 @@ fn claims(id: &str, tries: &[&Try], lease: Duration, violations: &mut Violations
 /// Whether a claim of one may have been in somebody else's way. What it asked for may have come late.
 fn may_hold(one: &Try, other: &Try, lease: Duration) -> bool {
     const LATE: Duration = Duration::from_secs(1);
+    // Another one of its process may have been granted what its lost answer said.
+    let has_asked_again = one.gave_up + one.failed > 0;
     let was_refused = ended(one, End::Duplicate) || ended(one, End::InProgress);
     let until = ended_at(one).saturating_add(2 * lease + LATE);
-    (!was_refused || one.gave_up > 0) && one.began <= ended_at(other) && until >= other.began
+    (!was_refused || has_asked_again) && one.began <= ended_at(other) && until >= other.began
 }
 
 /// While one node does nothing, the ids of others are answered, and soon.
@@ -183,8 +187,9 @@ mod tests {
         let ending = end.map(|(at, _)| at - ms(1));
         let granted = token.map(|token| (ms(began + 1), token));
         let completes = matches!(end, Some((_, End::Completed)));
-        let (client, life, id, gave_up) = (0, 0, "a".to_owned(), 0);
-        Try { client, life, id, asked: Asked::Claim, began: ms(began), granted, ending, completes, gave_up, end }
+        let (client, life, id, began) = (0, 0, "a".to_owned(), ms(began));
+        let (asked, gave_up, failed) = (Asked::Claim, 0, 0);
+        Try { client, life, id, asked, began, granted, ending, completes, gave_up, failed, end }
     }
 
     fn check(began: u64, end: Option<End>) -> Try {

@@ -134,7 +134,15 @@ fn a_seed_stands_for_all_that_happens() {
     for (scenario, seeds) in [(new, 100), (Scenario::insisting, 60), (Scenario::with_a_node_that_hangs, 20)] {
         for seed in first..first + seeds {
             let (once, again) = (run(scenario(seed)), run(scenario(seed)));
-            assert_eq!(once.trace, again.trace, "seed {seed} stands for two things");
+            let mut both =
+                once.tries.iter().zip(&again.tries).map(|(one, other)| [one, other].map(|it| format!("{it:?}")));
+            let differs = both.find(|[one, other]| one != other);
+            assert_eq!(
+                once.trace,
+                again.trace,
+                "seed {seed} stands for two things: {differs:#?}, {:?}",
+                scenario(seed)
+            );
             assert_ne!(once.trace, run(scenario(seed + 1)).trace);
         }
     }
