@@ -41,7 +41,7 @@ pub struct Backend {
 /// A worker: a process, or a runtime of its own where the store is in this process.
 pub enum Worker {
     Process(Child),
-    Runtime(Runtime, JoinHandle<String>),
+    Runtime(Runtime, JoinHandle<()>),
 }
 
 impl Backend {
@@ -89,7 +89,10 @@ impl Backend {
             let (runtime, store) =
                 (Builder::new_multi_thread().worker_threads(2).enable_all().build(), Arc::clone(store));
             let runtime = runtime.expect("a runtime");
-            let working = runtime.spawn(async move { work(part, store).await });
+            let working = runtime.spawn(async move {
+                let number = part.worker;
+                println!("worker {number} has ended: {}", work(part, store).await);
+            });
             return Worker::Runtime(runtime, working);
         }
         let child = Command::new(std::env::current_exe().expect("this program"))
@@ -100,9 +103,13 @@ impl Backend {
         Worker::Process(child.expect("this program can be started again"))
     }
 
-    /// Lets one thing go wrong, for a while.
-    pub async fn harm(&self, random: &mut Random) {
+    /// Lets one thing go wrong, for a while; what, and for how long.
+    pub async fn harm(&self, random: &mut Random) -> String {
         let time = self.plan.fault(random);
+        format!("{} for {time:?}", self.harm_for(time, random).await)
+    }
+
+    async fn harm_for(&self, time: Duration, random: &mut Random) -> String {
         match &self.records {
             Records::Here(store) => {
                 let fault = match random.below(4) {
@@ -114,12 +121,14 @@ impl Backend {
                 store.always(fault);
                 sleep(time).await;
                 store.always(Fault::None);
+                format!("{fault:?}")
             }
             Records::Redis(server, proxy) => match random.below(3) {
                 0 => {
                     server.kill();
                     sleep(time).await;
                     tokio::task::block_in_place(|| server.start_again());
+                    "server killed".to_owned()
                 }
                 1 => stopped(&family(server.pid()), time).await,
                 _ => in_the_way(proxy, random, time).await,
@@ -131,8 +140,9 @@ impl Backend {
                     node.kill();
                     sleep(time).await;
                     tokio::task::block_in_place(|| node.start_again());
+                    "node killed".to_owned()
                 } else {
-                    stopped(&family(node.pid()), time).await;
+                    stopped(&family(node.pid()), time).await
                 }
             }
             Records::Postgres(server, proxy) => match random.below(3) {
@@ -140,6 +150,7 @@ impl Backend {
                     tokio::task::block_in_place(|| server.kill());
                     sleep(time).await;
                     tokio::task::block_in_place(|| server.launch());
+                    "server killed".to_owned()
                 }
                 1 => stopped(&family(server.pid()), time).await,
                 _ => in_the_way(proxy, random, time).await,
@@ -147,31 +158,36 @@ impl Backend {
             // Somebody else has the file.
             Records::File(directory) if self.plan.backend == "sqlite" => {
                 locked(&directory.path().join("store"), time).await;
+                "file locked".to_owned()
             }
             // Nobody else can get at it.
-            Records::File(_) => sleep(time).await,
+            Records::File(_) => {
+                sleep(time).await;
+                "nothing".to_owned()
+            }
         }
     }
 }
 
-async fn in_the_way(proxy: &Proxy, random: &mut Random, time: Duration) {
-    match random.below(4) {
-        0 => proxy.cut(),
-        1 => proxy.set(Mode::Stall),
-        2 => proxy.set(Mode::Mute),
-        _ => proxy.set(Mode::Refuse),
+async fn in_the_way(proxy: &Proxy, random: &mut Random, time: Duration) -> String {
+    let mode = [Mode::Pass, Mode::Stall, Mode::Mute, Mode::Refuse][random.below(4) as usize];
+    proxy.set(mode);
+    if mode == Mode::Pass {
+        proxy.cut();
     }
     sleep(time).await;
     proxy.set(Mode::Pass);
     // Of what was not sent on meanwhile, the rest would be no sense.
     proxy.cut();
+    format!("network: {mode:?}, cut")
 }
 
 /// Processes stand still.
-async fn stopped(pids: &[u32], time: Duration) {
+async fn stopped(pids: &[u32], time: Duration) -> String {
     signal(pids, "-STOP");
     sleep(time).await;
     signal(pids, "-CONT");
+    "stopped".to_owned()
 }
 
 fn signal(pids: &[u32], signal: &str) {

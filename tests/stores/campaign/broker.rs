@@ -4,7 +4,7 @@
 use super::ledger::{Kind, Story, Tally};
 use super::plan::Plan;
 use crate::random::Random;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -13,6 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// So many messages are there to be handled at a time, so that some always wait.
 const OPEN: usize = 80;
+/// The latest faults are said with a violation.
+const FAULTS_SAID: usize = 20;
 /// What is done is judged when nobody can be at it any more.
 const JUDGED_AFTER: Duration = Duration::from_secs(20);
 
@@ -22,6 +24,7 @@ pub struct Broker {
 }
 
 struct State {
+    backend: String,
     random: Random,
     sent: BTreeMap<u64, Sent>,
     places: u64,
@@ -33,6 +36,8 @@ struct State {
     connections: HashMap<usize, usize>,
     sends: bool,
     last_effect: Instant,
+    began: Instant,
+    faults: VecDeque<(Duration, String)>,
     tally: Tally,
 }
 
@@ -62,6 +67,7 @@ impl Broker {
     /// A queue on loopback, and where it is.
     pub async fn start(plan: Plan, random: Random) -> (Arc<Broker>, SocketAddr) {
         let state = State {
+            backend: plan.backend.clone(),
             random,
             sent: BTreeMap::new(),
             places: 0,
@@ -72,6 +78,8 @@ impl Broker {
             connections: HashMap::new(),
             sends: true,
             last_effect: Instant::now(),
+            began: Instant::now(),
+            faults: VecDeque::new(),
             tally: Tally::default(),
         };
         let broker = Arc::new(Broker { plan, state: Mutex::new(state) });
@@ -139,13 +147,17 @@ impl Broker {
             "done" => {
                 let run = number();
                 let id = state.runs.remove(&run).expect("a run that has begun");
-                state.effect(id);
+                state.effect(id, worker);
             }
-            "failed" => drop(state.runs.remove(&number())),
+            "failed" => {
+                let run = number();
+                let id = state.runs.remove(&run).expect("a run that has begun");
+                state.note(id, format!("failed at {worker}"));
+            }
             "fresh" => {
                 let place = number();
                 let id = state.sent[&place].id;
-                state.effect(id);
+                state.effect(id, worker);
                 state.delete(place);
             }
             "duplicate" => state.delete(number()),
@@ -168,9 +180,11 @@ impl Broker {
         }
         let mut state = self.lock();
         let at = |open: &&mut Open| open.closed.is_none() && open.workers.contains(&worker);
+        let since = state.began.elapsed();
         for open in state.stories.values_mut().filter(at) {
             open.workers.retain(|other| *other != worker);
             open.story.deaths += 1;
+            open.story.events.push((since, format!("{worker} dies")));
         }
         let mut held = Vec::new();
         for sent in state.sent.values_mut().filter(|sent| sent.asker == Some(worker)) {
@@ -204,8 +218,18 @@ impl Broker {
         self.lock().tally.violated(what);
     }
 
-    pub fn injected(&self) {
-        self.lock().tally.faults += 1;
+    pub fn since(&self) -> Duration {
+        self.lock().began.elapsed()
+    }
+
+    /// Something went wrong from then on.
+    pub fn injected(&self, from: Duration, what: String) {
+        let mut state = self.lock();
+        state.tally.faults += 1;
+        state.faults.push_back((from, what));
+        if state.faults.len() > FAULTS_SAID {
+            state.faults.pop_front();
+        }
     }
 
     pub fn end(&self) -> Tally {
@@ -280,12 +304,19 @@ impl State {
         if !open.workers.contains(&worker) {
             open.workers.push(worker);
         }
+        self.note(id, format!("begins at {worker}"));
         self.run += 1;
         self.runs.insert(self.run, id);
         format!("{} {before}", self.run)
     }
 
-    fn effect(&mut self, id: u64) {
+    fn note(&mut self, id: u64, what: String) {
+        let since = self.began.elapsed();
+        self.story(id).story.events.push((since, what));
+    }
+
+    fn effect(&mut self, id: u64, worker: usize) {
+        self.note(id, format!("effect at {worker}"));
         self.story(id).story.effects += 1;
         self.last_effect = Instant::now();
     }
@@ -297,6 +328,7 @@ impl State {
             if open.copies == 0 {
                 open.closed = Some(Instant::now());
             }
+            self.note(sent.id, "deleted".to_owned());
         }
     }
 
@@ -305,7 +337,9 @@ impl State {
             self.stories.iter().filter(|(_, open)| open.closed.is_some_and(&is_over)).map(|(id, _)| *id).collect();
         for id in over {
             if let Some(open) = self.stories.remove(&id) {
-                self.tally.judge(id, &open.story, max_attempts);
+                if self.tally.judge(id, &open.story, max_attempts) {
+                    println!("{}: of the violation {id}: faults {:?}", self.backend, self.faults);
+                }
                 self.runs.retain(|_, of| *of != id);
             }
         }

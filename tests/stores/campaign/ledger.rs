@@ -21,11 +21,13 @@ pub struct Story {
     /// Processes that were killed while they had it in hand.
     pub deaths: u32,
     pub put_aside: Option<String>,
+    /// What happened, and when: for whoever reads a violation.
+    pub events: Vec<(Duration, String)>,
 }
 
 impl Story {
     pub fn new(kind: Kind) -> Self {
-        Story { kind, begun: 0, effects: 0, deaths: 0, put_aside: None }
+        Story { kind, begun: 0, effects: 0, deaths: 0, put_aside: None, events: Vec::new() }
     }
 }
 
@@ -61,8 +63,18 @@ impl Tally {
         }
     }
 
-    /// Judges an id of which nothing is delivered any more.
-    pub fn judge(&mut self, id: u64, story: &Story, max_attempts: u32) {
+    /// Judges an id of which nothing is delivered any more; whether something was wrong, and is said.
+    pub fn judge(&mut self, id: u64, story: &Story, max_attempts: u32) -> bool {
+        let before = self.violations.len();
+        self.judge_story(id, story, max_attempts);
+        let is_wrong = self.violations.len() > before;
+        if is_wrong && let Some(last) = self.violations.last_mut() {
+            *last += &format!("; {:?}", story.events);
+        }
+        is_wrong
+    }
+
+    fn judge_story(&mut self, id: u64, story: &Story, max_attempts: u32) {
         self.messages += 1;
         self.effects += u64::from(story.effects);
         self.doubles += u64::from(story.effects.saturating_sub(1));

@@ -128,12 +128,19 @@ async fn campaign(plan: Plan, time: Duration) -> Option<(String, Tally)> {
     while began.elapsed() < time {
         sleep(plan.pause(&mut random)).await;
         let worker = random.below(backend.workers as u64) as usize;
-        match random.below(8) {
-            0 => workers.kill(worker).await,
-            1 => workers.workers[worker].stop(plan.fault(&mut random)).await,
+        let from = broker.since();
+        let what = match random.below(8) {
+            0 => {
+                workers.kill(worker).await;
+                format!("worker {worker} killed")
+            }
+            1 => {
+                workers.workers[worker].stop(plan.fault(&mut random)).await;
+                format!("worker {worker} stopped")
+            }
             _ => backend.harm(&mut random).await,
-        }
-        broker.injected();
+        };
+        broker.injected(from, what);
         workers.look_after().await;
     }
     // Nothing goes wrong any more.

@@ -34,6 +34,12 @@ impl Plan {
         self.lease() / 2
     }
 
+    /// Much shorter than a lease and than the time between faults, or a store that is back is not
+    /// asked before it is away again.
+    pub fn breaker_rest(&self) -> Duration {
+        if self.is_short { Duration::from_millis(100) } else { Duration::from_secs(1) }
+    }
+
     /// Shorter than some handlers take.
     pub fn visibility(&self) -> Duration {
         if self.is_short { Duration::from_millis(300) } else { Duration::from_secs(2) }
@@ -41,12 +47,12 @@ impl Plan {
 
     /// How long the few slow handlers take.
     pub fn slow(&self, random: &mut Random) -> Duration {
-        if self.is_short { random.millis(300, 700) } else { random.millis(1_500, 4_000) }
+        if self.is_short { random.millis(300, 500) } else { random.millis(1_500, 4_000) }
     }
 
     /// More than any handler takes that ends.
     pub fn handler_timeout(&self) -> Duration {
-        if self.is_short { Duration::from_secs(1) } else { Duration::from_secs(6) }
+        if self.is_short { Duration::from_millis(1_500) } else { Duration::from_secs(6) }
     }
 
     /// Messages whose first handler never ends.
@@ -67,9 +73,9 @@ impl Plan {
         }
     }
 
-    /// The time between faults.
+    /// The time between faults, in which leases are renewed.
     pub fn pause(&self, random: &mut Random) -> Duration {
-        if self.is_short { random.millis(50, 300) } else { random.millis(1_000, 5_000) }
+        if self.is_short { random.millis(200, 600) } else { random.millis(1_000, 5_000) }
     }
 
     /// Whoever was killed keeps its ids for a lease; more than that is too long without any effect.

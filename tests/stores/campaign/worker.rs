@@ -175,7 +175,7 @@ pub async fn work(part: Part, store: impl Store) -> String {
 async fn try_to_work(part: Part, store: impl Store) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let Part { plan, worker, life, broker, .. } = part;
     let mut random = Random(plan.seed ^ (worker as u64) << 32 ^ life << 40);
-    let store = FaultyStore::new(store);
+    let store = Arc::new(FaultyStore::new(store));
     store.at_random(
         random.next(),
         [
@@ -186,16 +186,23 @@ async fn try_to_work(part: Part, store: impl Store) -> Result<(), Box<dyn std::e
             (1, Fault::Hangs),
         ],
     );
-    let engine = TieredDedup::builder(store)
-        .lease(plan.lease())
-        .window(Duration::from_secs(60))
-        .capacity(20_000)
-        .timeout(Duration::from_millis(300))
-        .retries(random.below(3) as u32)
-        .in_doubt(plan.in_doubt())
-        .expiry(Some((Duration::from_secs(5), 1_000)))
-        .build()
-        .await?;
+    let retries = random.below(3) as u32;
+    let engine = loop {
+        let engine = TieredDedup::builder(Arc::clone(&store))
+            .lease(plan.lease())
+            .window(Duration::from_secs(60))
+            .capacity(20_000)
+            .timeout(Duration::from_millis(300))
+            .retries(retries)
+            .in_doubt(plan.in_doubt())
+            .circuit_breaker(5, plan.breaker_rest())
+            .expiry(Some((Duration::from_secs(5), 1_000)));
+        match engine.build().await {
+            Ok(engine) => break engine,
+            Err(error) if error.kind().is_transient() => sleep(Duration::from_millis(50)).await,
+            Err(error) => return Err(error.into()),
+        }
+    };
     let line = Line::to(broker, worker).await?;
     for _ in 0..CALLERS {
         let line = Line::to(broker, worker).await?;
