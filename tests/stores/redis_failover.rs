@@ -188,7 +188,7 @@ fn a_clusters_replica_takes_over_and_only_the_last_marks_can_be_lost() {
         master.pause();
         let began = Instant::now();
         let marked = async |id: &String| store.mark(&[mark_of(id, 1)]).await.is_ok_and(|marked| marked[0].is_ok());
-        eventually_within(Duration::from_secs(30), "the replica takes over", async || marked(&after[0]).await).await;
+        eventually_within(Duration::from_secs(60), "the replica takes over", async || marked(&after[0]).await).await;
         println!("the replica took over after {:?}", began.elapsed());
         mark_each(&store, &after[1..]).await;
 
@@ -196,7 +196,7 @@ fn a_clusters_replica_takes_over_and_only_the_last_marks_can_be_lost() {
         master.resume();
         mark_each(&connect(RedisOptions::cluster(cluster.urls())).await, &["back".to_owned()]).await;
         let is_replica = async || master.try_ask::<Vec<::redis::Value>>(&["ROLE"]).is_ok_and(|role| role.len() == 5);
-        eventually_within(Duration::from_secs(30), "the old master follows", is_replica).await;
+        eventually_within(Duration::from_secs(60), "the old master follows", is_replica).await;
         println!("{} marks lost of {}", lost(&store, before).await, before.len());
         assert_eq!(lost(&store, after).await, 0, "acknowledged by the new master");
         assert!(replica.ask::<u64>(&["DBSIZE"]) >= 300);
