@@ -74,8 +74,8 @@ async fn claim_until_told<S: hapax::store::Store>(engine: &TieredDedup<S>, id: &
         match engine.claim(id).await {
             Err(_) => {}
             Ok(TieredAttempt::Claimed(claim)) => {
-                // If that fails, the id is done or in progress, and nobody else gets it. (It would be tried
-                // for as long as the lease is.)
+                // If that fails, the id is done or in progress, and nobody else gets it. (It would
+                // be tried for as long as the lease is.)
                 let _ = tokio::time::timeout(Duration::from_millis(1), claim.complete()).await;
                 return true;
             }
