@@ -1,6 +1,7 @@
 //! A server whose charges are made once, however often a client retries: an axum server with idempotency keys in 64 MiB of memory.
 //!
-//! `cargo run --example http_server --features budget,http` asks itself. With an address behind it, it serves:
+//! `cargo run --example http_server --features budget,http` asks itself. With an address behind it,
+//! it serves:
 //!
 //! ```sh
 //! cargo run --example http_server --features budget,http -- 127.0.0.1:3000

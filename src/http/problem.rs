@@ -3,8 +3,8 @@
 use http::StatusCode;
 use std::fmt;
 
-/// An answer of the layer itself, as `application/problem+json`: the `type` is the address of the line
-/// below, unless the layer is given [another](super::LayerBuilder::problem_type).
+/// An answer of the layer itself, as `application/problem+json`: the `type` is the address of the
+/// line below, unless the layer is given [another](super::LayerBuilder::problem_type).
 ///
 /// ```
 /// use hapax::http::Problem;

@@ -46,10 +46,11 @@ pub const MAX_NODES: u32 = 1_024;
 ///    the token before, whichever is larger, so that it also grows when nothing is left of earlier claims.
 /// 5. *Fencing.* Whoever does not hold an unexpired lease under its token changes nothing, and is told [`Held::Lost`]. A completion that
 ///    is asked for again with its token is [`Held::Done`] again.
-/// 6. *Attempts.* A mark or claim that is asked for again with the same attempt number gets the answer that it had: whoever got none in
-///    time may therefore ask again. (A claim then has a whole lease again.) Others who meet a mark are told which attempt has made
-///    it, and a mark is [taken back](Store::unmark) by its attempt only. A backend that cannot do that says so at the beginning of its
-///    documentation.
+/// 6. *Attempts.* A mark or claim that is asked for again with the same attempt number gets the
+///    answer that it had: whoever got none in time may therefore ask again. (A claim then has a
+///    whole lease again.) Others who meet a mark are told which attempt has made it, and a mark is
+///    [taken back](Store::unmark) by its attempt only. A backend that cannot do that says so at the
+///    beginning of its documentation.
 /// 7. *Ids* are any bytes, and different ids and scopes have different records, whatever is in them.
 /// 8. *Time* is the server's, where there is one, and otherwise a clock's that the backend is given; its documentation says which. Nothing is
 ///    forgotten before its time. It may be remembered longer by the unit in which the backend counts, a second at most.

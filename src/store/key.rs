@@ -108,9 +108,9 @@ impl StoredId {
         StoredId { bytes: Sha384::digest(id).into(), len: Self::MAX_BYTES as u8 }
     }
 
-    /// Returns an id of a group, a tenant's say: a byte 255, 14 bytes of the group's SHA-256, and the
-    /// 32 bytes of the SHA-256 of both. Stores take it for any other id; one with a budget can tell
-    /// who uses how much of it.
+    /// Returns an id of a group, a tenant's say: a byte 255, 14 bytes of the group's SHA-256, and
+    /// the 32 bytes of the SHA-256 of both. Stores take it for any other id; one with a budget can
+    /// tell who uses how much of it.
     ///
     /// ```
     /// use hapax::store::StoredId;

@@ -1,5 +1,5 @@
-//! Times that stores are asked for. One that cannot be is an error that names it: nothing is clamped,
-//! and nothing overflows.
+//! Times that stores are asked for. One that cannot be is an error that names it: nothing is
+//! clamped, and nothing overflows.
 
 use super::error::{ErrorKind, StoreError};
 use super::request::*;

@@ -130,8 +130,8 @@ impl<E: std::error::Error + 'static> std::error::Error for ConsumerError<E> {
 }
 
 impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
-    /// Starts configuring a consumer: `id_of` takes the id of a message, a header or a field, say, or
-    /// one made by [`ids`](super::ids). `None`, or a blank one, is
+    /// Starts configuring a consumer: `id_of` takes the id of a message, a header or a field, say,
+    /// or one made by [`ids`](super::ids). `None`, or a blank one, is
     /// [missing](ConsumerBuilder::on_missing): so is that of a message that cannot be parsed.
     pub fn builder<I: AsRef<[u8]>>(
         engine: TieredDedup<S>,

@@ -130,8 +130,8 @@ pub struct Undecided<T> {
 pub enum Why {
     /// The store could not be asked.
     Store(StoreError),
-    /// Somebody has claimed its id, and may complete it or not; or another instance has marked it just
-    /// now, and may not have been told so (see [`in_doubt`](crate::TieredBuilder::in_doubt)).
+    /// Somebody has claimed its id, and may complete it or not; or another instance has marked it
+    /// just now, and may not have been told so (see [`in_doubt`](crate::TieredBuilder::in_doubt)).
     InProgress,
 }
 

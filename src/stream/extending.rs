@@ -30,8 +30,8 @@ impl Heartbeat {
 }
 
 impl<S: Store, Src: Source> Run<'_, S, Src> {
-    /// Tells the broker about all messages that wait or are handled here, in batches, and stops when
-    /// it is time for the next one.
+    /// Tells the broker about all messages that wait or are handled here, in batches, and stops
+    /// when it is time for the next one.
     pub(super) fn begin_extending(&mut self, now: Instant) {
         let Some(heartbeat) = &mut self.heartbeat else { return };
         if self.calls.extend.is_some() || !heartbeat.is_due(now) {

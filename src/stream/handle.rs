@@ -127,7 +127,8 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
         }
         match worked {
             Ok(Worked::Handled) => {
-                // Also if nobody takes this task's end any more, the work is not done again at once.
+                // Also if nobody takes this task's end any more, the work is not done again at
+                // once.
                 claim.iter_mut().for_each(TieredClaim::work_is_done);
                 Ended::Done(claim)
             }

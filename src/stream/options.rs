@@ -152,28 +152,29 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         self.with(|options| options.max_attempts = attempts)
     }
 
-    /// Sets how long a handler may take. Then it is dropped where it awaits, its attempt has failed,
-    /// which is [counted](super::ConsumerStats::timed_out), and the message is tried again or put
-    /// aside like any that fails. Default: 10 minutes.
+    /// Sets how long a handler may take. Then it is dropped where it awaits, its attempt has
+    /// failed, which is [counted](super::ConsumerStats::timed_out), and the message is tried again
+    /// or put aside like any that fails. Default: 10 minutes.
     ///
-    /// The lease is renewed, and the broker told that the message is worked on, for so long at most:
-    /// without a limit, a few handlers that hang would stop this consumer for ever, and no other one
-    /// would get their messages. It may be longer or shorter than the lease. The default is longer
-    /// than handlers of single messages take; as many as [`max_in_flight`](Self::max_in_flight) that
-    /// hang stop a consumer for so long, so say what yours need.
+    /// The lease is renewed, and the broker told that the message is worked on, for so long at
+    /// most: without a limit, a few handlers that hang would stop this consumer for ever, and no
+    /// other one would get their messages. It may be longer or shorter than the lease. The default
+    /// is longer than handlers of single messages take; as many as
+    /// [`max_in_flight`](Self::max_in_flight) that hang stop a consumer for so long, so say what
+    /// yours need.
     ///
     /// A handler that blocks its thread cannot be dropped: nothing ends it, and its lease is not
     /// renewed, so somebody else handles the message when that is over. Blocking work belongs on
-    /// [`spawn_blocking`](tokio::task::spawn_blocking), with a time-out of its own: the handler that
-    /// awaits it is dropped in time, but the work goes on, and may still have its effect.
+    /// [`spawn_blocking`](tokio::task::spawn_blocking), with a time-out of its own: the handler
+    /// that awaits it is dropped in time, but the work goes on, and may still have its effect.
     /// [`Delivery::token`](super::Delivery::token) fences that.
     pub fn handler_timeout(self, timeout: Duration) -> Self {
         self.with(|options| options.handler_timeout = timeout)
     }
 
-    /// After how long a message that has failed is tried again: twice as long each time, up to a limit, and shortened
-    /// at random by up to a half. The limit holds for messages in progress elsewhere,
-    /// too. Default: half a second, a minute.
+    /// After how long a message that has failed is tried again: twice as long each time, up to a
+    /// limit, and shortened at random by up to a half. The limit holds for messages in progress
+    /// elsewhere, too. Default: half a second, a minute.
     pub fn retry_delay(self, first: Duration, max: Duration) -> Self {
         self.with(|options| options.back_off = BackOff { first, max })
     }

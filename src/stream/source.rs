@@ -95,9 +95,9 @@ pub trait Source: Send + Sync {
 
     /// The next messages, at most `max`; none at all if the broker has waited for some in vain: it is asked again at once. `None`: there will be no more.
     ///
-    /// One that cannot be decoded is a message all the same: what cannot be read is kept as it came,
-    /// has no id, and is [put aside](super::ConsumerBuilder::on_missing). An error would end the run,
-    /// and those that were received with it would come again, with it, at each start.
+    /// One that cannot be decoded is a message all the same: what cannot be read is kept as it
+    /// came, has no id, and is [put aside](super::ConsumerBuilder::on_missing). An error would end
+    /// the run, and those that were received with it would come again, with it, at each start.
     ///
     /// The call is not dropped before it has answered, except when the consumer stops (a shutdown, an error): what it has taken from the broker
     /// by then counts as received and not acknowledged.
@@ -149,8 +149,8 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// Returns how often the broker is to be [told](Source::extend) that messages are still worked on.
-    /// Default: never.
+    /// Returns how often the broker is to be [told](Source::extend) that messages are still worked
+    /// on. Default: never.
     ///
     /// A third of the time for which the broker leaves a message alone is often enough, also if it
     /// is not told once.
@@ -158,14 +158,14 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// Tells the broker that these wait here, or are handled, or recorded: it is not to deliver them
-    /// to others yet. Amazon SQS changes their visibility, JetStream takes it for progress. Default:
-    /// nothing.
+    /// Tells the broker that these wait here, or are handled, or recorded: it is not to deliver
+    /// them to others yet. Amazon SQS changes their visibility, JetStream takes it for progress.
+    /// Default: nothing.
     ///
     /// It is called at every [heartbeat](Source::heartbeat) for all messages that are neither being
-    /// acknowledged nor given back, in batches, and dropped if it has not answered when the next one
-    /// is due. A message may be acknowledged or given back while this call is under way: what comes
-    /// too late is not to be an error.
+    /// acknowledged nor given back, in batches, and dropped if it has not answered when the next
+    /// one is due. A message may be acknowledged or given back while this call is under way: what
+    /// comes too late is not to be an error.
     ///
     /// # Errors
     ///

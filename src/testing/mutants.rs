@@ -95,8 +95,8 @@ fn situations() -> Vec<Situation> {
     ]
 }
 
-/// Situations of all kinds, seed by seed; first those of the kind where it is likely to be noticed, since each takes a
-/// second or more.
+/// Situations of all kinds, seed by seed; first those of the kind where it is likely to be noticed,
+/// since each takes a second or more.
 fn situations_from(likely: &str, seeds: u64) -> impl Iterator<Item = (u64, Situation)> {
     (0..seeds).flat_map(move |seed| {
         let (first, others): (Vec<_>, Vec<_>) = situations().into_iter().partition(|it| it.name.starts_with(likely));

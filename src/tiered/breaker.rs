@@ -95,7 +95,8 @@ impl Breaker {
     }
 }
 
-/// How long to wait before the next try at a store: up to 10 ms, twice that, and so on up to a second.
+/// How long to wait before the next try at a store: up to 10 ms, twice that, and so on up to a
+/// second.
 pub(super) fn back_off(tries: u32, random: u64) -> Duration {
     const WAITS: BackOff = BackOff { first: Duration::from_millis(10), max: Duration::from_secs(1) };
     WAITS.after(tries.saturating_add(1), random)

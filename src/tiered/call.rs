@@ -103,7 +103,8 @@ impl<O: Operation> Drop for Attempts<'_, O> {
 }
 
 impl Inner {
-    /// Calls a node of the store, again if that may help: every request can be made twice, since its attempt or token tells it apart.
+    /// Calls a node of the store, again if that may help: every request can be made twice, since
+    /// its attempt or token tells it apart.
     pub(super) async fn call<O: Operation>(
         &self,
         node: &Node,
@@ -130,8 +131,8 @@ impl Inner {
         answers.into_iter().zip(&*requests).zip(ids).map(judged).collect()
     }
 
-    /// Takes marks of this engine back that it meets while they are in doubt, and asks again: nobody
-    /// was told of them, and whoever asks is to be told what is true.
+    /// Takes marks of this engine back that it meets while they are in doubt, and asks again:
+    /// nobody was told of them, and whoever asks is to be told what is true.
     async fn take_back_met<O: Operation>(
         &self,
         node: &Node,

@@ -19,11 +19,12 @@ impl<S: Store> TieredDedup<S> {
     /// This marks the id at sight: if the process dies before the work is done, the message is lost, unless the engine is exclusive and was
     /// not [flushed](TieredDedup::flush). [`claim`](TieredDedup::claim) does not have this gap.
     ///
-    /// If the answer of the store is lost, or the caller is dropped while it waits (a time-out), the
-    /// mark is taken back. Whoever asks in this process meanwhile waits for that, for the engine's
-    /// [time-out](crate::TieredBuilder::timeout) at most, and is told that the id is fresh. Until that is done, or for [`in_doubt`](crate::TieredBuilder::in_doubt) at least, other
-    /// instances that meet the mark say [`Outcome::InProgress`], neither fresh nor a duplicate: such a
-    /// message must come again.
+    /// If the answer of the store is lost, or the caller is dropped while it waits (a time-out),
+    /// the mark is taken back. Whoever asks in this process meanwhile waits for that, for the
+    /// engine's [time-out](crate::TieredBuilder::timeout) at most, and is told that the id is
+    /// fresh. Until that is done, or for [`in_doubt`](crate::TieredBuilder::in_doubt) at least,
+    /// other instances that meet the mark say [`Outcome::InProgress`], neither fresh nor a
+    /// duplicate: such a message must come again.
     ///
     /// # Errors
     ///

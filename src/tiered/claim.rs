@@ -85,8 +85,8 @@ impl TieredClaimOptions {
         Self::default()
     }
 
-    /// Sets how long the id is the caller's: up to 100 years, not none, or the claim is an error that
-    /// says so. Default: as the policy has it.
+    /// Sets how long the id is the caller's: up to 100 years, not none, or the claim is an error
+    /// that says so. Default: as the policy has it.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         TieredClaimOptions { lease: Some(lease), ..self }
@@ -99,7 +99,8 @@ impl TieredClaimOptions {
         TieredClaimOptions { fingerprint: Some(Fingerprint::of(message)), ..self }
     }
 
-    /// Sets how long the store remembers the id once it is completed. Default: as the policy has it.
+    /// Sets how long the store remembers the id once it is completed. Default: as the policy has
+    /// it.
     ///
     /// Memory may say "duplicate" of it for the length of the window, where it is asked. An
     /// exclusive engine's history is made for the policy's retention, so a longer one is an error
@@ -197,9 +198,9 @@ impl<S: Store> TieredClaim<S> {
     /// Records that the work is done: the id is a duplicate from now on, for its retention.
     ///
     /// While the store cannot be asked, it is asked again, after 10 ms, then 20 ms, and so on up to
-    /// a second, and the lease is renewed, for as long as a lease is: an outage that is shorter than
-    /// what is left of the lease changes nothing. Whoever cannot wait drops the future. The work is
-    /// not released then either: its lease ends.
+    /// a second, and the lease is renewed, for as long as a lease is: an outage that is shorter
+    /// than what is left of the lease changes nothing. Whoever cannot wait drops the future. The
+    /// work is not released then either: its lease ends.
     ///
     /// A claim that nobody has [verified](Self::is_verified) has no lease, and is not tried again
     /// here.

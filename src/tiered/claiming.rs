@@ -191,9 +191,9 @@ impl<S: Store> TieredDedup<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The work gets the fencing token for its own writes. It should take less than the lease; where it may not, use
-    /// [`claim`](TieredDedup::claim), and renew. Its completion is tried for as long as the lease is,
-    /// as that of a [claim](TieredClaim::complete).
+    /// The work gets the fencing token for its own writes. It should take less than the lease;
+    /// where it may not, use [`claim`](TieredDedup::claim), and renew. Its completion is tried for
+    /// as long as the lease is, as that of a [claim](TieredClaim::complete).
     ///
     /// # Errors
     ///

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The pause before a store is asked again to end or to renew a claim: it grows to a second, is short
-/// beside the lease, and differs from that of others.
+/// The pause before a store is asked again to end or to renew a claim: it grows to a second, is
+/// short beside the lease, and differs from that of others.
 pub(super) fn retry_pause(tries: u32, lease: Duration, random: u64) -> Duration {
     back_off(tries, random).min((lease / 8).max(Duration::from_millis(1)))
 }

@@ -160,19 +160,19 @@ impl<S: Store> TieredBuilder<S> {
     }
 
     /// Sets how long a mark that another engine has made is *in doubt*: until it is that old, a
-    /// [`check`](TieredDedup::check) that meets it says that the id is in progress, not that it is a
-    /// duplicate. Default: twice as long as a call may take with its retries, 8 seconds. Zero: not at
-    /// all.
+    /// [`check`](TieredDedup::check) that meets it says that the id is in progress, not that it is
+    /// a duplicate. Default: twice as long as a call may take with its retries, 8 seconds. Zero:
+    /// not at all.
     ///
     /// The store may have marked an id and its answer may have been lost. Nobody was told then that
     /// the id is fresh, and its message comes again, perhaps to another instance. It must not be
-    /// dropped for that mark. Its maker takes the mark back as soon as the store answers again; until
-    /// then, others are not told "duplicate".
+    /// dropped for that mark. Its maker takes the mark back as soon as the store answers again;
+    /// until then, others are not told "duplicate".
     ///
     /// # Guarantees
     ///
-    /// No message is lost to a lost answer, if whoever asked lives until it has taken the mark back,
-    /// and the store answers it within this time. If the process dies before, its mark is a
+    /// No message is lost to a lost answer, if whoever asked lives until it has taken the mark
+    /// back, and the store answers it within this time. If the process dies before, its mark is a
     /// duplicate when the time is over, as it is when a process dies between a check and the work:
     /// a [`claim`](TieredDedup::claim) has no such gap.
     ///
@@ -209,7 +209,8 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// How many ids of an exclusive engine may be completed and not yet durable, for each node of the store; whoever comes then waits for room. Default: a million, about 160 MB.
+    /// How many ids of an exclusive engine may be completed and not yet durable, for each node of
+    /// the store; whoever comes then waits for room. Default: a million, about 160 MB.
     pub fn max_behind(mut self, ids: usize) -> Self {
         self.options.max_behind = ids;
         self

@@ -99,9 +99,9 @@ impl<S: Store> TieredDedup<S> {
     /// consumers have tried it; whether the store knew it.
     ///
     /// Other instances whose memory knows the id say "duplicate" until their
-    /// [window](crate::TieredBuilder::window) has passed since they learned it, and two ticks of it:
-    /// nothing tells them earlier. A scope whose ids are forgotten now and then should have a short
-    /// one ([`Policy::window`](crate::Policy::window)); what is older is asked of the store.
+    /// [window](crate::TieredBuilder::window) has passed since they learned it, and two ticks of
+    /// it: nothing tells them earlier. A scope whose ids are forgotten now and then should have a
+    /// short one ([`Policy::window`](crate::Policy::window)); what is older is asked of the store.
     ///
     /// # Errors
     ///

@@ -2,11 +2,11 @@
 //! Pure: time is an argument.
 //!
 //! The store has marked an id, and its answer was lost. The message comes again, to another
-//! instance, which meets the mark. To take it for a duplicate would be to drop a message that nobody
-//! has handled. The maker knows that it was told nothing, and takes the mark back as soon as the
-//! store answers ([`undoing`](super::undoing)). Until that is done at the latest, for a while, others
-//! say of a young mark that is not theirs that the id is in progress, so that its message comes
-//! again.
+//! instance, which meets the mark. To take it for a duplicate would be to drop a message that
+//! nobody has handled. The maker knows that it was told nothing, and takes the mark back as soon as
+//! the store answers ([`undoing`](super::undoing)). Until that is done at the latest, for a while,
+//! others say of a young mark that is not theirs that the id is in progress, so that its message
+//! comes again.
 
 use crate::random::mix;
 use crate::store::RecordKey;
@@ -28,8 +28,8 @@ pub(super) fn tagged(random: u64, key: u64) -> u64 {
     number << TAG_BITS | tag(number, key)
 }
 
-/// Returns true if the number was given under this key. Of others, one in a million is taken for it,
-/// at random: such a mark is believed at once.
+/// Returns true if the number was given under this key. Of others, one in a million is taken for
+/// it, at random: such a mark is believed at once.
 pub(super) fn is_own(attempt: u64, key: u64) -> bool {
     attempt & TAG == tag(attempt >> TAG_BITS, key)
 }
@@ -37,8 +37,8 @@ pub(super) fn is_own(attempt: u64, key: u64) -> bool {
 /// Returns for how much longer a mark is in doubt that was made for `retention` and is one for
 /// `expires_in` more, if it is.
 ///
-/// Whoever asks knows the retention as its own. Where another instance has another one, a mark's age
-/// cannot be told, and it is believed if it is to last longer than it could.
+/// Whoever asks knows the retention as its own. Where another instance has another one, a mark's
+/// age cannot be told, and it is believed if it is to last longer than it could.
 pub(super) fn left(grace: Duration, retention: Duration, expires_in: Duration) -> Option<Duration> {
     /// By how much a store may count coarsely.
     const UNIT: Duration = Duration::from_secs(1);
@@ -65,8 +65,8 @@ struct Lost {
     answered: bool,
 }
 
-/// Marks of which nobody was told that they are fresh, by attempt. Bounded: what does not fit is left
-/// in doubt until its grace is over, and then a duplicate.
+/// Marks of which nobody was told that they are fresh, by attempt. Bounded: what does not fit is
+/// left in doubt until its grace is over, and then a duplicate.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
     /// In order, so that a simulation's seed stands for one run.

@@ -76,8 +76,8 @@ impl<O: Operation> Batch<O> {
     }
 }
 
-/// Asks batch after batch, until nobody waits. If it is dropped on the way (the runtime ends, the store panics), those who wait learn
-/// that nobody asks for them any more.
+/// Asks batch after batch, until nobody waits. If it is dropped on the way (the runtime ends, the
+/// store panics), those who wait learn that nobody asks for them any more.
 struct Driver<O: Operation> {
     inner: Arc<Inner>,
     /// Whom it asks.
@@ -107,7 +107,8 @@ pub(super) fn start<O: Operation>(inner: &Arc<Inner>, node: &Node) {
     let mut driver = Driver::<O> { inner: Arc::clone(inner), node: node.number, batch: Batch::none(), runs: true };
     inner.runtime.spawn(async move {
         loop {
-            // Whoever is ready to ask goes first, and is in the batch: no timer, and no delay if nobody is.
+            // Whoever is ready to ask goes first, and is in the batch: no timer, and no delay if
+            // nobody is.
             tokio::task::yield_now().await;
             let lane = driver.node().lane::<O>();
             match lane.take() {
@@ -129,8 +130,8 @@ impl<O: Operation> Driver<O> {
         self.runs = false;
     }
 
-    /// Asks, tells those who follow, and only then those who asked: whoever is told may ask again at
-    /// once, and must not meet an answer that is there.
+    /// Asks, tells those who follow, and only then those who asked: whoever is told may ask again
+    /// at once, and must not meet an answer that is there.
     async fn ask(&mut self) {
         let asked_at = Instant::now();
         if !self.batch.requests.is_empty() {
@@ -144,8 +145,8 @@ impl<O: Operation> Driver<O> {
         self.batch = Batch::none();
     }
 
-    /// What the store has said is done is remembered. (What it has granted: by whoever takes it. What
-    /// it has said beside a flight, not at all: that may be given back.)
+    /// What the store has said is done is remembered. (What it has granted: by whoever takes it.
+    /// What it has said beside a flight, not at all: that may be given back.)
     fn learn(&self, answers: &[Answer<O>], took: Duration) {
         let (mut start, mut learned) = (0, Vec::with_capacity(answers.len()));
         let mut replies = self.batch.replies.iter().peekable();

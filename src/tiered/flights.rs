@@ -10,9 +10,10 @@
 //!                                └── answered, or given back ──┘        the others ask themselves
 //! ```
 //!
-//! The caller who leads may go at any time, and ask again at once. So it says that it goes before it
-//! is gone, and an id that it was granted stays in flight until it has taken the answer, or that is
-//! given back: whoever asks meanwhile waits for that, and never meets what the one before has left.
+//! The caller who leads may go at any time, and ask again at once. So it says that it goes before
+//! it is gone, and an id that it was granted stays in flight until it has taken the answer, or that
+//! is given back: whoever asks meanwhile waits for that, and never meets what the one before has
+//! left.
 
 use crate::digest::Digest;
 use crate::sync::{Mutex, MutexGuard};
@@ -99,9 +100,9 @@ impl<A> Flights<A> {
         shard.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Whoever is the first leads; the others are told. Who comes when the first was granted the id,
-    /// and has not taken it, asks beside it: the store knows, and nobody waits for a caller that may
-    /// take its time.
+    /// Whoever is the first leads; the others are told. Who comes when the first was granted the
+    /// id, and has not taken it, asks beside it: the store knows, and nobody waits for a caller
+    /// that may take its time.
     pub(super) fn join(&self, id: Digest) -> Turn<A> {
         let mut shard = self.shard(id);
         let number = shard.numbers + 1;
@@ -120,8 +121,8 @@ impl<A> Flights<A> {
         }
     }
 
-    /// It was granted. Those who are to be told; `None` if the caller is gone: then it is given back,
-    /// and they wait for that.
+    /// It was granted. Those who are to be told; `None` if the caller is gone: then it is given
+    /// back, and they wait for that.
     pub(super) fn granted(&self, flight: Flight) -> Option<Vec<Tell<A>>> {
         match self.shard(flight.id).led.get_mut(&flight.id).filter(|led| led.number == flight.number) {
             Some(led) if led.stage == Stage::Left => None,

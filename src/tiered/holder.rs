@@ -51,8 +51,8 @@ pub(super) struct Holder {
 enum State {
     /// Dropping it releases it.
     Held,
-    /// Its work is done, and nobody knows that it is recorded. Dropping it leaves it to its lease: to
-    /// release it would have the work done again at once.
+    /// Its work is done, and nobody knows that it is recorded. Dropping it leaves it to its lease:
+    /// to release it would have the work done again at once.
     Done,
     Ended,
 }
@@ -158,7 +158,8 @@ impl Holder {
         if may_help { patience.pause(tokio::time::Instant::now(), random) } else { None }
     }
 
-    /// Returns true if the store is to be told that the lease goes on while its completion is tried.
+    /// Returns true if the store is to be told that the lease goes on while its completion is
+    /// tried.
     pub(super) fn is_to_be_renewed(&self) -> bool {
         matches!(self.held, Where::Store { .. }) && self.renewed.elapsed() >= self.lease / 3
     }

@@ -126,8 +126,8 @@ impl Inner {
         }
     }
 
-    /// Memory forgets those of these of whose attempts nobody knows what came: it may have learned of
-    /// them from others who have met what came of that.
+    /// Memory forgets those of these of whose attempts nobody knows what came: it may have learned
+    /// of them from others who have met what came of that.
     pub(super) fn doubt(&self, memory: &Memory, mut ids: impl Iterator<Item = Digest>) {
         let Some(first) = ids.next() else { return };
         // SeqCst: one remembers an attempt and comes here, another has told memory and comes here.

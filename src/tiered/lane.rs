@@ -1,4 +1,5 @@
-//! Requests of one kind on their way to a node: those that come while a batch is under way are the next batch.
+//! Requests of one kind on their way to a node: those that come while a batch is under way are the
+//! next batch.
 
 use super::driver::Answered;
 use super::few::Few;

@@ -1,4 +1,5 @@
-//! A caller's own requests on their way: who takes the answer, and what becomes of it if nobody does.
+//! A caller's own requests on their way: who takes the answer, and what becomes of it if nobody
+//! does.
 
 use super::breaker::BreakerState;
 use super::driver::{Answer, Answered, ended, start};
@@ -15,7 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A caller's requests. If it is dropped before the answer is taken, what was granted is given back.
+/// A caller's requests. If it is dropped before the answer is taken, what was granted is given
+/// back.
 pub(super) struct Led<'i, O: Operation> {
     inner: &'i Arc<Inner>,
     memory: &'i Arc<Memory>,
@@ -64,8 +66,8 @@ impl<O: Operation> Led<'_, O> {
         received.into_iter().flat_map(|answered| answered.asked.into_iter().map(|(_, answer)| answer))
     }
 
-    /// Memory learns that it is done from whoever takes it, and not before: whoever gives up must not
-    /// find there what nobody was told.
+    /// Memory learns that it is done from whoever takes it, and not before: whoever gives up must
+    /// not find there what nobody was told.
     fn learn(&self, answered: &Answered<O>, flights: &Few<Flight>) {
         let mut learned: Few<Digest> = Few::Many(Vec::new());
         for ((request, answer), flight) in answered.asked.as_slice().iter().zip(flights.as_slice()) {
@@ -128,10 +130,10 @@ impl Drop for Leaving {
 
 /// What was granted to callers who are gone. Its ids are in flight until that is settled:
 ///
-/// - Whoever waits for one by then, or comes within a moment (a caller that gave up and asks again),
-///   goes by the same number, and is granted it as the first one was. Nothing is sent.
-/// - Otherwise the store is asked to take it back. If that fails, nobody knows whether it is still on
-///   its way, and the number is not used again: it could take back what was granted twice by it.
+/// - Whoever waits for one by then, or comes within a moment (a caller that gave up and asks
+///   again), goes by the same number, and is granted it as the first one was. Nothing is sent.
+/// - Otherwise the store is asked to take it back. If that fails, nobody knows whether it is still
+///   on its way, and the number is not used again: it could take back what was granted twice by it.
 pub(super) struct GivingBack<O: Operation> {
     inner: Arc<Inner>,
     granted: Vec<(O::Request, O::Answer)>,
@@ -182,7 +184,8 @@ impl<O: Operation> GivingBack<O> {
     fn hand_over(mut self) -> Option<Self> {
         let shared = O::flights(&self.inner.shared)?;
         let granted = std::mem::take(&mut self.granted).into_iter().zip(std::mem::take(&mut self.flights));
-        // What was asked beside a flight is not sent: somebody else may have been granted the id since.
+        // What was asked beside a flight is not sent: somebody else may have been granted the id
+        // since.
         let is_awaited = |flight: Flight| flight.is_aside() || shared.is_awaited(flight);
         let (awaited, back): (Vec<_>, Vec<_>) = granted.partition(|(_, flight)| is_awaited(*flight));
         let of = |parts: Vec<_>| {
@@ -193,8 +196,8 @@ impl<O: Operation> GivingBack<O> {
         (!back.is_empty()).then(|| of(back))
     }
 
-    /// In one call, once. A mark of which the store does not say that it is gone is taken back in the
-    /// background; a claim's lease ends.
+    /// In one call, once. A mark of which the store does not say that it is gone is taken back in
+    /// the background; a claim's lease ends.
     async fn give_back(mut self) {
         let Some(first) = self.granted.first() else { return };
         if self.inner.node(O::key(&first.0)).breaker().state() == BreakerState::Open {

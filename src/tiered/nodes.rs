@@ -177,7 +177,8 @@ impl Inner {
         let mut parts: Vec<OfNode<'_, T>> = Vec::new();
         for (place, asked) in asked {
             let node = self.node(key(&asked));
-            // Nodes are few; keys of one often come one after the other, and nearly always it is one.
+            // Nodes are few; keys of one often come one after the other, and nearly always it is
+            // one.
             let known = parts.iter().rposition(|part| part.node.number == node.number);
             let at = known.unwrap_or_else(|| {
                 parts.push(OfNode { node, asked: Vec::new(), places: Vec::new() });

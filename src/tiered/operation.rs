@@ -90,7 +90,8 @@ pub(super) trait Operation: Sized + Send + Sync + 'static {
         async { Vec::new() }
     }
 
-    /// Whether the id is the caller's, and nobody else's: if the caller is gone, it must be given back.
+    /// Whether the id is the caller's, and nobody else's: if the caller is gone, it must be given
+    /// back.
     fn is_granted(_answer: &Self::Answer) -> bool {
         false
     }

@@ -159,9 +159,9 @@ impl Options {
         }
     }
 
-    /// How long a mark of another engine is in doubt: as long as it may take until its maker knows that
-    /// it has no answer, and as long again until it has taken the mark back. Not at all where no answer
-    /// can be lost on its way to another engine.
+    /// How long a mark of another engine is in doubt: as long as it may take until its maker knows
+    /// that it has no answer, and as long again until it has taken the mark back. Not at all where
+    /// no answer can be lost on its way to another engine.
     fn in_doubt(&self, store: &dyn Erased) -> Duration {
         let usual = match store.is_private() || store.answers_at_once() {
             true => Duration::ZERO,

@@ -27,8 +27,8 @@ impl Overdue {
         self.ids.is_empty()
     }
 
-    /// The store says of an id that it is in progress for so long, or is not any more. Returns true if
-    /// that can be believed no longer.
+    /// The store says of an id that it is in progress for so long, or is not any more. Returns true
+    /// if that can be believed no longer.
     pub(super) fn says(&mut self, id: Digest, lease_left: Option<Duration>, now: Instant) -> bool {
         if lease_left.is_none_or(|left| left >= NONE) {
             self.ids.remove(&id);
@@ -67,7 +67,8 @@ mod tests {
     fn what_never_ends_is_noticed_after_so_many_tries_and_so_long() {
         let (mut overdue, start) = (Overdue::default(), Instant::now());
         let none = Some(Duration::ZERO);
-        // Somebody who asks without a pause sees the same answer as often as it likes, for a moment.
+        // Somebody who asks without a pause sees the same answer as often as it likes, for a
+        // moment.
         assert!((0..10_000).all(|_| !overdue.says(id(1), none, start)));
         assert!(overdue.says(id(1), none, start + LASTS));
         assert!(overdue.is_empty(), "it begins anew");

@@ -71,7 +71,8 @@ pub(super) async fn nobody(inner: &Inner) -> Result<(), StoreError> {
 /// Returns true if another node of the store answers than the one that knows who owns it.
 pub(super) async fn others_answer(inner: &Inner) -> bool {
     let scope = Scope::reserved("owner");
-    // None of these is ever written. There need not be one of each node: one that answers is enough.
+    // None of these is ever written. There need not be one of each node: one that answers is
+    // enough.
     let keys = (0..64).map(|number| RecordKey::new(&scope, format!("{number}")));
     let silent = inner.node(&key());
     let parts = inner.by_node(keys.filter(|key| !inner.is_of(silent, key)).enumerate(), |key| key);

@@ -10,8 +10,9 @@ pub enum OnStoreError {
     Fail,
     /// Let it through: fresh, and [unverified](crate::Certainty::Unverified). A duplicate, perhaps, unless this process knows it.
     ///
-    /// An engine with a policy like this starts while its store is down, and asks nothing of it before
-    /// it knows that no other engine owns it. An exclusive one does not start without its store.
+    /// An engine with a policy like this starts while its store is down, and asks nothing of it
+    /// before it knows that no other engine owns it. An exclusive one does not start without its
+    /// store.
     Admit,
 }
 

@@ -41,8 +41,8 @@ impl Inner {
         (doubt::is_own(*attempt, self.own) && self.doubts().contains(*attempt)).then_some(*attempt)
     }
 
-    /// The answer to a mark was lost: it is taken back, unless this process asks for it again first.
-    /// If the store may have been asked to `undo` it already, it cannot.
+    /// The answer to a mark was lost: it is taken back, unless this process asks for it again
+    /// first. If the store may have been asked to `undo` it already, it cannot.
     pub(super) fn lost(&self, mark: &Mark, undo: bool) {
         let now = Instant::now();
         let due = now + FIRST + back_off(2, self.random());

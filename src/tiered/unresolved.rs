@@ -36,7 +36,8 @@ impl Numbers {
 
 impl Unresolved {
     const HALF: usize = 32_768;
-    /// As many as may ask about one id at a time and lose all answers: more are not worth the calls.
+    /// As many as may ask about one id at a time and lose all answers: more are not worth the
+    /// calls.
     const OF_ONE_ID: usize = 16;
 
     pub(super) fn insert(&mut self, id: Digest, attempt: u64) {

@@ -167,7 +167,8 @@ fn claims_are_counted_by_how_they_end() {
         assert!(late.renew(Duration::from_secs(5)).await.is_err());
         assert!(late.complete().await.is_err());
         let unknown = claim("unknown").await;
-        // What may be mended is tried again; how it ended is counted once, when nobody tries any more.
+        // What may be mended is tried again; how it ended is counted once, when nobody tries any
+        // more.
         world.store.next(Fault::Fails(ErrorKind::Corrupt));
         let not_completed = unknown.complete().await.unwrap_err();
         world.store.next(Fault::Fails(ErrorKind::Corrupt));

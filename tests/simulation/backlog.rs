@@ -1,5 +1,5 @@
-//! Consumers of a queue on one store: a back-log, visibilities that lapse, handlers that hang, and a
-//! store that is away for less than a lease.
+//! Consumers of a queue on one store: a back-log, visibilities that lapse, handlers that hang, and
+//! a store that is away for less than a lease.
 
 use crate::broker::now;
 use crate::consumer::Skewed;

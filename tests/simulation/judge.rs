@@ -81,8 +81,8 @@ fn checks(id: &str, tries: &[&Try], violations: &mut Violations) -> bool {
     if fresh > 1 {
         violations.push(format!("{id}: fresh {fresh} times"));
     }
-    // Whoever died may have marked it. Whoever got no answer and let go may be about to take its mark
-    // back when others take it for a duplicate, if that takes longer than a mark is in doubt.
+    // Whoever died may have marked it. Whoever got no answer and let go may be about to take its
+    // mark back when others take it for a duplicate, if that takes longer than a mark is in doubt.
     let excused = tries.iter().any(|each| each.end.is_none() || ended(each, End::Unknown));
     if fresh == 0 && !excused {
         let given_up = tries.iter().map(|each| each.gave_up).sum::<u32>();
@@ -133,7 +133,8 @@ fn claims(id: &str, tries: &[&Try], lease: Duration, violations: &mut Violations
     }
 }
 
-/// Whether a claim of one may have been in somebody else's way. What it asked for may have come late.
+/// Whether a claim of one may have been in somebody else's way. What it asked for may have come
+/// late.
 fn may_hold(one: &Try, other: &Try, lease: Duration) -> bool {
     const LATE: Duration = Duration::from_secs(1);
     // Another one of its process may have been granted what its lost answer said.

@@ -1,7 +1,8 @@
 //! Several processes on one store, simulated: clients and a server whose messages are late, held or lost, who crash and come back, and whose
 //! clocks are wrong. A seed stands for all that happens, so what failed once fails again.
 //!
-//! `HAPAX_SIM_SEEDS=n` says how many, `HAPAX_SIM_SEED=n` with which to begin, `HAPAX_SIM_GO_ON=1` that all of them are run and each finding is said.
+//! `HAPAX_SIM_SEEDS=n` says how many, `HAPAX_SIM_SEED=n` with which to begin, `HAPAX_SIM_GO_ON=1`
+//! that all of them are run and each finding is said.
 
 mod backlog;
 mod broker;
@@ -32,7 +33,8 @@ fn number(variable: &str, usual: u64) -> u64 {
     text.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
 }
 
-/// Runs many seeds, two at a time. What is found fails the test, at once if nothing else is asked for.
+/// Runs many seeds, two at a time. What is found fails the test, at once if nothing else is asked
+/// for.
 fn explore(test: &str, seeds: u64, judged: impl Fn(u64) -> Result<(), String> + Sync) -> u64 {
     let (first, seeds) = (number("HAPAX_SIM_SEED", 1), number("HAPAX_SIM_SEEDS", seeds));
     let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::new()));

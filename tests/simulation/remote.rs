@@ -41,7 +41,8 @@ async fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// What a server does with its time, besides: it is slow, or hangs, before it has done something, or after. It may die in between.
+/// What a server does with its time, besides: it is slow, or hangs, before it has done something,
+/// or after. It may die in between.
 pub type Slowness = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// Serves a store to whoever connects, until it is killed.

@@ -128,8 +128,8 @@ impl Scenario {
         scenario
     }
 
-    /// Callers ask again at once: after errors, since answers are lost, also in part, and the engines'
-    /// own tries are few; or after they have not waited; or after both.
+    /// Callers ask again at once: after errors, since answers are lost, also in part, and the
+    /// engines' own tries are few; or after they have not waited; or after both.
     pub fn insisting(seed: u64) -> Self {
         let scenario = Scenario::new(seed, None);
         let mut random = Random(seed ^ 0x1751);
@@ -164,8 +164,8 @@ impl Scenario {
         }
     }
 
-    /// Each id three times, in any order; or once, so that nobody else has met it. While a node hangs
-    /// they come one after the other.
+    /// Each id three times, in any order; or once, so that nobody else has met it. While a node
+    /// hangs they come one after the other.
     fn deliveries(&self) -> Vec<(Duration, String)> {
         let mut random = Random(self.seed ^ 0xde11);
         let mut deliveries = Vec::new();

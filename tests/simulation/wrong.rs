@@ -40,8 +40,8 @@ impl Wrong {
     ];
 }
 
-/// The server's store: records that survive its death. Right, unless it is to be wrong. It may hang,
-/// and lose answers to a part of what it was asked.
+/// The server's store: records that survive its death. Right, unless it is to be wrong. It may
+/// hang, and lose answers to a part of what it was asked.
 pub struct ServerStore {
     hangs_until: Mutex<Duration>,
     loses: Mutex<(u64, Random)>,

@@ -1,5 +1,5 @@
-//! A pooler of transactions in between: each transaction may be on another connection of the server,
-//! and whatever is left on one is met by whoever has it next.
+//! A pooler of transactions in between: each transaction may be on another connection of the
+//! server, and whatever is left on one is met by whoever has it next.
 
 use super::pooler::Pooler;
 use super::*;
@@ -39,7 +39,8 @@ fn the_suite_passes_through_a_pooler_with_a_table_for_each_scope() {
 /// are afterwards as others expect them.
 #[test]
 fn engines_behind_a_pooler_do_nothing_twice_and_leave_no_setting() {
-    // One that refuses what it does not know in a connection's first message, and one that ignores it.
+    // One that refuses what it does not know in a connection's first message, and one that ignores
+    // it.
     for (table, settings) in [("refused", &[][..]), ("ignored", &["ignore_startup_parameters = options"])] {
         let Some(server) = Server::start(&["fsync=off"]) else { return };
         let Some(pooler) = Pooler::start(&server, CONNECTIONS, settings) else { return };

@@ -1,5 +1,5 @@
-//! A pgbouncer of a test's own, in front of a server of a test's own: on a port of the loopback, gone
-//! when the test ends.
+//! A pgbouncer of a test's own, in front of a server of a test's own: on a port of the loopback,
+//! gone when the test ends.
 
 use super::server::{Server, UNPRIVILEGED, is_root};
 use std::fs;

@@ -203,7 +203,8 @@ fn networks_that_misbehave() {
         // So that the server knows the script: what it does not know, it has not done.
         one(store.claim(&[claim_of("another", 1)]).await);
 
-        // Answers are lost: what was claimed and marked is found out by asking again with the same attempt.
+        // Answers are lost: what was claimed and marked is found out by asking again with the same
+        // attempt.
         proxy.set(Mode::Mute);
         assert_eq!(store.claim(&[claim_of("claimed", 1)]).await.unwrap_err().kind(), ErrorKind::Timeout);
         assert!(store.mark(&[mark_of("marked", 1)]).await.unwrap_err().kind().is_transient());

@@ -188,7 +188,7 @@ fn a_clusters_replica_takes_over_and_only_the_last_marks_can_be_lost() {
         master.pause();
         let began = Instant::now();
         let marked = async |id: &String| store.mark(&[mark_of(id, 1)]).await.is_ok_and(|marked| marked[0].is_ok());
-        eventually_within(Duration::from_secs(30), "the replica takes over", async || marked(&after[0]).await).await;
+        eventually_within(Duration::from_secs(60), "the replica takes over", async || marked(&after[0]).await).await;
         println!("the replica took over after {:?}", began.elapsed());
         mark_each(&store, &after[1..]).await;
 
@@ -196,7 +196,7 @@ fn a_clusters_replica_takes_over_and_only_the_last_marks_can_be_lost() {
         master.resume();
         mark_each(&connect(RedisOptions::cluster(cluster.urls())).await, &["back".to_owned()]).await;
         let is_replica = async || master.try_ask::<Vec<::redis::Value>>(&["ROLE"]).is_ok_and(|role| role.len() == 5);
-        eventually_within(Duration::from_secs(30), "the old master follows", is_replica).await;
+        eventually_within(Duration::from_secs(60), "the old master follows", is_replica).await;
         println!("{} marks lost of {}", lost(&store, before).await, before.len());
         assert_eq!(lost(&store, after).await, 0, "acknowledged by the new master");
         assert!(replica.ask::<u64>(&["DBSIZE"]) >= 300);
@@ -214,7 +214,17 @@ async fn mark_each(store: &RedisStore, ids: &[String]) {
 /// loses what was on its way to the replica: nothing, or the last ones.
 async fn lost(store: &RedisStore, ids: &[String]) -> usize {
     let again: Vec<Mark> = ids.iter().map(|id| mark_of(id, 2)).collect();
-    let is_kept: Vec<bool> = all(store.mark(&again).await).iter().map(|marked| *marked != Marked::Fresh).collect();
+    let mut answers = store.mark(&again).await;
+    // A connection that has failed a moment ago is made in a moment. Asked again under the same
+    // number, each has the answer that it had.
+    for _ in 0..100 {
+        if answers.as_ref().is_ok_and(|answers| answers.iter().all(Result::is_ok)) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        answers = store.mark(&again).await;
+    }
+    let is_kept: Vec<bool> = all(answers).iter().map(|marked| *marked != Marked::Fresh).collect();
     let kept = is_kept.iter().position(|kept| !kept).unwrap_or(ids.len());
     assert!(is_kept[kept..].iter().all(|kept| !kept), "an earlier one was lost than one that was kept");
     ids.len() - kept

@@ -82,7 +82,8 @@ fn restarts_flushes_and_evictions_are_noticed() {
         all(store.mark(&[mark_of("a", 1)]).await);
         store.expire(1).await.unwrap();
         assert_eq!(noticed(), (0, 0, 0));
-        // It restarts, without what it knew. Both connections are made anew, and it is noticed once.
+        // It restarts, without what it knew. Both connections are made anew, and it is noticed
+        // once.
         server.kill();
         server.start_again();
         let marked = async || store.mark(&[mark_of("b", 1)]).await.is_ok_and(|marked| marked[0].is_ok());

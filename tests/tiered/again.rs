@@ -74,8 +74,9 @@ async fn claim_until_told<S: hapax::store::Store>(engine: &TieredDedup<S>, id: &
         match engine.claim(id).await {
             Err(_) => {}
             Ok(TieredAttempt::Claimed(claim)) => {
-                // If that fails, the id is done or in progress, and nobody else gets it.
-                let _ = claim.complete().await;
+                // If that fails, the id is done or in progress, and nobody else gets it. (It would
+                // be tried for as long as the lease is.)
+                let _ = tokio::time::timeout(Duration::from_millis(1), claim.complete()).await;
                 return true;
             }
             Ok(_) => return false,
@@ -251,8 +252,8 @@ async fn whoever_gives_up_and_asks_again_while_that_is_given_back_waits() {
             faults();
             assert!(give_up_after(9, false, engine.check("a")).await.is_none());
             tokio::time::sleep(2 * DELAY).await;
-            // (What could not be given back is as if the process had died after the check.)
-            assert_eq!(is_fresh(&engine, "a").await, is_back, "{answer:?}, {giving_back:?}");
+            // A mark that could not be given back is known by its number, and taken back first.
+            assert!(is_fresh(&engine, "a").await, "{answer:?}, {giving_back:?}");
             assert!(!is_fresh(&engine, "a").await);
             faults();
             assert!(give_up_after(9, false, engine.claim("b")).await.is_none());

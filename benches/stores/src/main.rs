@@ -1,7 +1,8 @@
 //! The asynchronous engine over real servers, beside the naive way, in one run on one machine: medians of several rounds, interleaved. The answers
 //! are checked: a fresh id that is called a duplicate, or the other way round, ends the run.
 //!
-//! `cargo run --release -- [redis-versus] [redis] [postgres] [postgres-batches] [fjall] [latency] [warm] [inbox] [consumer]`: without a name, everything.
+//! `cargo run --release -- [redis-versus] [redis] [postgres] [postgres-batches] [fjall] [latency]
+//! [warm] [inbox] [consumer]`: without a name, everything.
 
 #[path = "../../../tests/stores/redis_server.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]

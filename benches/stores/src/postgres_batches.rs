@@ -1,5 +1,6 @@
-//! PostgreSQL beside what its best users write: an `INSERT` of an array, and one of each id on many connections. In turns; the answers are
-//! checked. Besides ids a second: processor time of server and client, and write-ahead log, of an id. These do not depend on who else works.
+//! PostgreSQL beside what its best users write: an `INSERT` of an array, and one of each id on many
+//! connections. In turns; the answers are checked. Besides ids a second: processor time of server
+//! and client, and write-ahead log, of an id. These do not depend on who else works.
 
 use crate::load::{CALLERS, id, numbers};
 use crate::postgres_server::Server;

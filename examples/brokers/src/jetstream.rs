@@ -26,8 +26,8 @@ pub fn message_id(message: &Message) -> Option<&str> {
 impl JetStream {
     /// Connects to a consumer that is there already, and fetches up to `prefetch` messages ahead.
     /// The server waits for the acknowledgement of each from then on, no longer than its
-    /// `ack_wait`. It is told about those that were [received](Source::receive), and not about those
-    /// that the client has fetched: so few.
+    /// `ack_wait`. It is told about those that were [received](Source::receive), and not about
+    /// those that the client has fetched: so few.
     ///
     /// # Errors
     ///

@@ -37,8 +37,8 @@ pub struct Kafka {
     polling: Option<JoinHandle<()>>,
 }
 
-/// The header `id`, which the producer gave it: its offset is another one each time that it sends. A
-/// message without it is put aside.
+/// The header `id`, which the producer gave it: its offset is another one each time that it sends.
+/// A message without it is put aside.
 pub fn header_id(message: &OwnedMessage) -> Option<&[u8]> {
     message.headers()?.iter().find(|header| header.key == "id")?.value
 }

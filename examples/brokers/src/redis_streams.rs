@@ -32,8 +32,8 @@ pub struct Group {
     pub group: String,
     /// This process in it. The same name after a restart, or the group collects names.
     pub consumer: String,
-    /// How long an entry may be unacknowledged, and nobody says that it is worked on, before somebody
-    /// else gets it.
+    /// How long an entry may be unacknowledged, and nobody says that it is worked on, before
+    /// somebody else gets it.
     pub idle: Duration,
 }
 
@@ -138,8 +138,9 @@ impl Source for RedisStreams {
         Some(self.group.idle / 3)
     }
 
-    /// Not idle, as of now. One that was acknowledged is not pending, and left alone; one that somebody
-    /// else has taken over, since this process stood still, comes back, and its id is in progress there.
+    /// Not idle, as of now. One that was acknowledged is not pending, and left alone; one that
+    /// somebody else has taken over, since this process stood still, comes back, and its id is in
+    /// progress there.
     async fn extend(&self, entries: &[Arc<StreamId>]) -> Result<(), BrokerError> {
         let Group { stream, group, consumer, .. } = &self.group;
         let mut words = vec!["XCLAIM", stream, group, consumer, "0"];

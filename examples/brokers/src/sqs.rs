@@ -28,8 +28,8 @@ pub struct Message {
     received: Option<u32>,
 }
 
-/// The field `id` of a body in JSON; none, if it is something else, which is put aside then. SQS's own
-/// id is another one each time that a producer sends.
+/// The field `id` of a body in JSON; none, if it is something else, which is put aside then. SQS's
+/// own id is another one each time that a producer sends.
 pub fn body_id(message: &Message) -> Option<String> {
     let body: Value = serde_json::from_str(&message.body).ok()?;
     body["id"].as_str().map(str::to_owned)
@@ -42,8 +42,8 @@ impl Sqs {
         Sqs { http, endpoint, queue: queue.into(), dead: dead.into(), visibility }
     }
 
-    /// Hides messages for so long from now on. One whose receipt is no good any more is left alone: it
-    /// was deleted, or is visible, or somebody else has it.
+    /// Hides messages for so long from now on. One whose receipt is no good any more is left alone:
+    /// it was deleted, or is visible, or somebody else has it.
     async fn hide(&self, messages: &[Arc<Message>], seconds: u64) -> Result<(), BrokerError> {
         for ten in messages.chunks(10) {
             let entry = |(place, message): (usize, &Arc<Message>)| json!({"Id": place.to_string(), "ReceiptHandle": message.receipt, "VisibilityTimeout": seconds});

@@ -39,8 +39,8 @@ use std::time::Duration;
 ///   and those that are held go on. (8 MiB are enough for the 4,096 requests that an HTTP layer has
 ///   in flight by default.)
 /// - What is completed has the rest. When that is full, ids are forgotten before their time: *a
-///   message of such an id is handled again*. [`evicted`](BudgetStore::evicted) counts them. A budget
-///   that never evicts holds what is completed within the retention.
+///   message of such an id is handled again*. [`evicted`](BudgetStore::evicted) counts them. A
+///   budget that never evicts holds what is completed within the retention.
 /// - An *account* that has no more than an equal share (what is used, divided by the accounts that
 ///   have something in it) loses nothing to others, unless one record is larger than such a share.
 ///   Accounts are scopes, and within one the groups of its ids

@@ -45,7 +45,8 @@ pub(super) fn is_anothers_session(state: &SqlState) -> bool {
 
 /// How the pool of this process looks at its connections.
 pub(super) fn recycling() -> ManagerConfig {
-    // Fast: only whether it is closed. Whatever else may be wrong with a connection shows when it is used.
+    // Fast: only whether it is closed. Whatever else may be wrong with a connection shows when it
+    // is used.
     ManagerConfig { recycling_method: RecyclingMethod::Fast }
 }
 

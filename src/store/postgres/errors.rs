@@ -24,8 +24,8 @@ pub(crate) fn kind(state: &SqlState) -> ErrorKind {
         "XX001" | "XX002" => ErrorKind::Corrupt,
         // A server that only reads, as after a failover.
         "25006" => ErrorKind::Unavailable,
-        // A prepared statement that is gone, or another one of its name: somebody in between has given the transaction
-        // another session. It is prepared again, or has no name from then on.
+        // A prepared statement that is gone, or another one of its name: somebody in between has
+        // given the transaction another session. It is prepared again, or has no name from then on.
         "26000" | "42P05" => ErrorKind::Unavailable,
         // Sent too late, or the server was about to end the connection.
         "25P02" | "25P03" => ErrorKind::Unavailable,

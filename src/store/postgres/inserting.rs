@@ -14,7 +14,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 impl PostgresStore {
-    /// Inserts what is nowhere, in one round trip. What is left was there, or has more than one request.
+    /// Inserts what is nowhere, in one round trip. What is left was there, or has more than one
+    /// request.
     pub(super) async fn insert<R, A>(
         &self,
         session: &Session<'_>,

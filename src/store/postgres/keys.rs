@@ -1,5 +1,5 @@
-//! A record's key in the tables: the number of its scope and the id, in one string of bytes, so that
-//! rows and their index are narrow and compared at once.
+//! A record's key in the tables: the number of its scope and the id, in one string of bytes, so
+//! that rows and their index are narrow and compared at once.
 //!
 //! A scope below 128 is one byte, any other 0x80 and four bytes. No such prefix begins another one,
 //! so different scopes and ids have different keys; and keys are in the order of scopes, then ids.

@@ -95,29 +95,34 @@ const GRACE: Duration = Duration::from_secs(1);
 /// tables: their role owns the tables and has `CREATE` on the schema. All others need `SELECT`, `INSERT`, `UPDATE` and
 /// `DELETE` on them.
 ///
-/// *A pooler* may be in between, also one of transactions, as pgbouncer with `pool_mode = transaction`. It is found out
-/// with the first connection, or is said ([`PostgresOptions::pooled`]). Then nothing is left on the server's
-/// connections: settings are local to a transaction, and no statement is prepared under a name. In return each
-/// statement is planned each time. Poolers of single statements do not work: a batch is a transaction. Locks are those
-/// of transactions, and nothing listens, so there is nothing else that a session would have to keep.
+/// *A pooler* may be in between, also one of transactions, as pgbouncer with `pool_mode =
+/// transaction`. It is found out with the first connection, or is said
+/// ([`PostgresOptions::pooled`]). Then nothing is left on the server's connections: settings are
+/// local to a transaction, and no statement is prepared under a name. In return each statement is
+/// planned each time. Poolers of single statements do not work: a batch is a transaction. Locks are
+/// those of transactions, and nothing listens, so there is nothing else that a session would have
+/// to keep.
 ///
 /// Call [`expire`](Store::expire) regularly from one process or several. Until it is called, partitions grow and
 /// nothing is dropped.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`] when the server cannot be reached, is shutting down, reads
-/// only, or is late; [`ErrorKind::Misconfigured`] for a wrong password or database, a lack of permission, and tables
-/// that are not there or of another layout; [`ErrorKind::Conflict`] if a rotation had to wait for somebody's long
-/// transaction, and was put off; [`ErrorKind::Corrupt`] for rows that nobody could have written. The store never asks
-/// again by itself. A call that failed or was dropped closes its connection. A prepared statement that is gone, or one
-/// of its name that is somebody else's (SQLSTATE 26000, 42P05), is `Unavailable`: none is used from then on.
+/// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`] when the server cannot be reached, is
+/// shutting down, reads only, or is late; [`ErrorKind::Misconfigured`] for a wrong password or
+/// database, a lack of permission, and tables that are not there or of another layout;
+/// [`ErrorKind::Conflict`] if a rotation had to wait for somebody's long transaction, and was put
+/// off; [`ErrorKind::Corrupt`] for rows that nobody could have written. The store never asks again
+/// by itself. A call that failed or was dropped closes its connection. A prepared statement that is
+/// gone, or one of its name that is somebody else's (SQLSTATE 26000, 42P05), is `Unavailable`: none
+/// is used from then on.
 ///
 /// # Cost
 ///
-/// Marks and claims of fresh ids take one round trip and one transaction a batch. Those of duplicates take another one
-/// that only reads. Everything that changes a record takes two. An id of 16 bytes takes about 122 bytes with its index,
-/// and each look at one takes a probe of each partition; to mark a new one, of each earlier one that there is. Results are up to 64 MiB each.
+/// Marks and claims of fresh ids take one round trip and one transaction a batch. Those of
+/// duplicates take another one that only reads. Everything that changes a record takes two. An id
+/// of 16 bytes takes about 122 bytes with its index, and each look at one takes a probe of each
+/// partition; to mark a new one, of each earlier one that there is. Results are up to 64 MiB each.
 ///
 /// Ideas: batches by `unnest`; partitions that are dropped instead of deleting rows; a lock order against deadlocks,
 /// Havender 1968; fencing tokens, Burrows, OSDI 2006.
@@ -233,7 +238,8 @@ impl Store for PostgresStore {
         BACKEND
     }
 
-    /// As many batches under way as there are connections, up to four: more have nothing to wait for but each other.
+    /// As many batches under way as there are connections, up to four: more have nothing to wait
+    /// for but each other.
     fn limits(&self) -> Limits {
         Limits { batch: 1_024, under_way: self.options.connections.min(4) }
     }

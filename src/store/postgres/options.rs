@@ -145,7 +145,8 @@ impl PostgresOptions {
         Ok(self)
     }
 
-    /// Says that a pooler of transactions is in between, as pgbouncer with `pool_mode = transaction`.
+    /// Says that a pooler of transactions is in between, as pgbouncer with `pool_mode =
+    /// transaction`.
     ///
     /// Nobody need say so of one that refuses or ignores the settings in a connection's first
     /// message (`options`), as pgbouncer does: that is found out when the first connection is made,

@@ -66,8 +66,9 @@ where
     Manager::from_connect(config, Connecting { tls, options, pooled }, recycling())
 }
 
-/// A connection for one call. It goes back into the pool if the call says that it came to its end, and is closed
-/// otherwise: a call that failed or was cancelled may have left a transaction open, or answers that nobody has read.
+/// A connection for one call. It goes back into the pool if the call says that it came to its end,
+/// and is closed otherwise: a call that failed or was cancelled may have left a transaction open,
+/// or answers that nobody has read.
 pub(super) struct Session<'s> {
     client: Option<Client>,
     is_pooled: bool,
@@ -85,7 +86,8 @@ impl Session<'_> {
         self.client.take();
     }
 
-    /// What a transaction has to begin with, behind `BEGIN`: its settings, unless they are the session's.
+    /// What a transaction has to begin with, behind `BEGIN`: its settings, unless they are the
+    /// session's.
     pub(super) fn settings(&self) -> &str {
         if self.is_pooled { &self.connections.local } else { "" }
     }
@@ -126,7 +128,8 @@ impl Session<'_> {
         self.between(doing, "", (sql, values), "").await
     }
 
-    /// One statement that is asked once, in the transaction that is open, and whether its only value is true.
+    /// One statement that is asked once, in the transaction that is open, and whether its only
+    /// value is true.
     pub(super) async fn ask_once(&self, doing: &str, sql: &str) -> Result<bool, StoreError> {
         let row = self.client().query_typed_one(sql, &[]).await;
         row.and_then(|row| row.try_get(0)).map_err(|error| self.failed(doing, error))

@@ -7,9 +7,9 @@
 use super::keys;
 use super::names::Names;
 
-/// What every statement of ours is planned and run with. The planner then looks rows up by their key, and plans no
-/// statement again at each call. (Nor is any compiled: a plan that has to use what is switched off counts as so
-/// expensive that it would be.)
+/// What every statement of ours is planned and run with. The planner then looks rows up by their
+/// key, and plans no statement again at each call. (Nor is any compiled: a plan that has to use
+/// what is switched off counts as so expensive that it would be.)
 fn settings(timeout_ms: u128) -> [(&'static str, String); 8] {
     let timeout = || timeout_ms.to_string();
     [
@@ -24,8 +24,8 @@ fn settings(timeout_ms: u128) -> [(&'static str, String); 8] {
     ]
 }
 
-/// Settings for a session of our own, in its first message; and one of a name that nobody else has, by which to see
-/// that the server has got them.
+/// Settings for a session of our own, in its first message; and one of a name that nobody else has,
+/// by which to see that the server has got them.
 pub(super) fn startup_options(timeout_ms: u128) -> String {
     let ours = settings(timeout_ms).map(|(name, value)| format!("-c {name}={value}"));
     format!("{} -c hapax.session=on", ours.join(" "))
@@ -59,9 +59,9 @@ pub(super) fn begin_exclusive(settings: &str, names: &Names, family: i32, lock_t
     )
 }
 
-/// The bucket that is written into, and whether there are earlier ones. It is none outside of a transaction that began
-/// before: should `BEGIN` ever fail, what was sent behind it must not be done without the lock, and a row without a
-/// bucket is refused.
+/// The bucket that is written into, and whether there are earlier ones. It is none outside of a
+/// transaction that began before: should `BEGIN` ever fail, what was sent behind it must not be
+/// done without the lock, and a row without a bucket is refused.
 fn current(names: &Names, family: i32) -> String {
     let buckets = names.buckets();
     format!(
@@ -75,13 +75,14 @@ fn current(names: &Names, family: i32) -> String {
 pub(super) struct Insertion {
     pub(super) state: i16,
     pub(super) has_token: bool,
-    /// Whether all last as long, and have neither fingerprints nor results: then columns are not even mentioned.
+    /// Whether all last as long, and have neither fingerprints nor results: then columns are not
+    /// even mentioned.
     pub(super) is_plain: bool,
 }
 
-/// Inserts what is nowhere: keys, attempts, and in microseconds how long all of it lasts; or, unless it is plain, how
-/// long each lasts, fingerprints, results. Answers in one row how many it inserted, which they are unless it is all of
-/// them, in order, and their token.
+/// Inserts what is nowhere: keys, attempts, and in microseconds how long all of it lasts; or,
+/// unless it is plain, how long each lasts, fingerprints, results. Answers in one row how many it
+/// inserted, which they are unless it is all of them, in order, and their token.
 pub(super) fn insert(names: &Names, family: i32, insertion: Insertion) -> String {
     let (records, current) = (names.records(family), current(names, family));
     let Insertion { state, has_token, is_plain } = insertion;
@@ -113,7 +114,8 @@ pub(super) fn insert(names: &Names, family: i32, insertion: Insertion) -> String
     )
 }
 
-/// Finds rows, and locks them: `$1` keys, `$2` whether results are wanted. Time is read after the lock is had.
+/// Finds rows, and locks them: `$1` keys, `$2` whether results are wanted. Time is read after the
+/// lock is had.
 pub(super) fn lock(names: &Names, family: i32) -> String {
     let (current, asked) = (current(names, family), asked(names, family, "FOR UPDATE"));
     format!("WITH {current} SELECT {FOUND}, (SELECT bucket FROM current) AS current FROM {asked}")
@@ -135,8 +137,8 @@ fn asked(names: &Names, family: i32, locking: &str) -> String {
     )
 }
 
-/// Writes rows that are locked into the current bucket, over what is there of them: keys, states, tokens, attempts,
-/// fingerprints, times, results.
+/// Writes rows that are locked into the current bucket, over what is there of them: keys, states,
+/// tokens, attempts, fingerprints, times, results.
 pub(super) fn put(names: &Names, family: i32) -> String {
     let (records, current) = (names.records(family), current(names, family));
     format!(
@@ -160,7 +162,8 @@ pub(super) fn remove(names: &Names, family: i32) -> String {
     )
 }
 
-/// The rows of a bucket behind a key, in order, of whatever state: `$1` the bucket, `$2` the key, `$3` how many.
+/// The rows of a bucket behind a key, in order, of whatever state: `$1` the bucket, `$2` the key,
+/// `$3` how many.
 pub(super) fn page(names: &Names, family: i32) -> String {
     let (records, scopes, scope) = (names.records(family), names.scopes(), keys::scope_of("r.key"));
     format!(

@@ -9,7 +9,8 @@ use super::scripts::Script;
 use crate::store::{Answers, StoreError};
 use std::ops::Range;
 
-/// Keys in a call to a script, where they may lie in different slots: the server does nothing else meanwhile, for some 100 µs.
+/// Keys in a call to a script, where they may lie in different slots: the server does nothing else
+/// meanwhile, for some 100 µs.
 const KEYS_IN_A_CALL: usize = 64;
 
 /// What a script is called with: keys, what comes after them, and then so many arguments for each.

@@ -16,8 +16,9 @@ use std::time::Duration;
 /// let options = RedisOptions::single("redis://127.0.0.1/").compact(marks);
 /// ```
 ///
-/// **A message is lost if the answer to its mark is lost**: attempts are not kept, so whoever asks again, here or in another instance, is told
-/// "duplicate". Take compact marks where one message in many may be lost, and plain ones otherwise.
+/// **A message is lost if the answer to its mark is lost**: attempts are not kept, so whoever asks
+/// again, here or in another instance, is told "duplicate". Take compact marks where one message in
+/// many may be lost, and plain ones otherwise.
 ///
 /// A mark is a 64-bit member of a set of about 300 integers, which the server keeps sorted in one piece of memory; SHA-256 of scope and id
 /// says which set and which member. There is one generation of sets for each half of the retention, by the server's clock, and each
@@ -29,8 +30,8 @@ use std::time::Duration;
 ///   with a result are kept as ever, and a claim also sees the marks. So an id that is claimed or completed is still fresh to a mark: don't mix
 ///   the two for the same ids.
 /// - *Retention* is that of the options, and up to half of it longer. A mark that asks for more is refused.
-/// - *Attempts* are not kept: a mark that is asked for again because its answer was lost is a duplicate, and no mark is in
-///   [doubt](crate::TieredBuilder::in_doubt).
+/// - *Attempts* are not kept: a mark that is asked for again because its answer was lost is a
+///   duplicate, and no mark is in [doubt](crate::TieredBuilder::in_doubt).
 /// - A new id is taken for a duplicate if it agrees with one that is known in all of 64 bits and the set, at odds of 1 to 10^16 (the
 ///   set's 1,000 members in 2^64), however many ids there are. If there are more ids than expected, the odds rise in proportion.
 /// - If there are more than 1.6 times as many ids as expected, the server turns sets into hash tables, which take five times as much. (As it does if its

@@ -78,15 +78,16 @@ use std::time::Duration;
 /// - **Eviction forgets.** Set `maxmemory-policy noeviction`; when memory is full, requests then fail as unavailable.
 /// - *Nothing is repeated* unless the server said that it was not done (script not known, slot moved). Whoever got no answer may ask
 ///   again with the same attempt or token.
-/// - *Connections*: two to each server. One that breaks is made anew, with waits that double and are
-///   jittered; meanwhile, requests fail at once. So is one that fell silent: if nothing is answered
-///   for [`response_timeout`](RedisOptions::response_timeout), also if whoever asked has given up
-///   long before.
+/// - *Connections*: two to each server. One that breaks is made anew, with waits that double and
+///   are jittered; meanwhile, requests fail at once. So is one that fell silent: if nothing is
+///   answered for [`response_timeout`](RedisOptions::response_timeout), also if whoever asked has
+///   given up long before.
 /// - *Who is the master* is asked with each connection (`ROLE`). A replica is refused as
-///   unavailable, a Sentinel's port as misconfigured; one that refuses to write since it was demoted
-///   is left, and its address resolved anew. With [`RedisOptions::sentinel`] the Sentinels are asked
-///   where the master is, each time that a connection is made. A master that was cut off and does
-///   not know of its successor takes writes that are lost, unless `min-replicas-to-write` forbids it.
+///   unavailable, a Sentinel's port as misconfigured; one that refuses to write since it was
+///   demoted is left, and its address resolved anew. With [`RedisOptions::sentinel`] the Sentinels
+///   are asked where the master is, each time that a connection is made. A master that was cut off
+///   and does not know of its successor takes writes that are lost, unless `min-replicas-to-write`
+///   forbids it.
 /// - *A server that may forget* (it evicts, or keeps nothing on disk) is [warned
 ///   of](RedisStore::warnings), and refused with [`RedisOptions::require_durable`]. One that has
 ///   forgotten is counted: [`restarted`](RedisStore::restarted), [`emptied`](RedisStore::emptied),
@@ -94,8 +95,8 @@ use std::time::Duration;
 /// - *A cluster*: each batch goes to all nodes concerned at once; moved slots are followed. A node
 ///   that is down fails its own requests only, and so does one that hangs: once another node has
 ///   answered, it is waited for a quarter of [`response_timeout`](RedisOptions::response_timeout)
-///   longer. An engine asks each master apart (see [`node_of`](Store::node_of)). A store connects if
-///   one node answers. While slots move, a scan may miss records.
+///   longer. An engine asks each master apart (see [`node_of`](Store::node_of)). A store connects
+///   if one node answers. While slots move, a scan may miss records.
 ///
 /// # Errors
 ///

@@ -123,9 +123,10 @@ impl RedisOptions {
         self
     }
 
-    /// Refuses a server that may forget what it has acknowledged, as [`RedisRisk`](super::RedisRisk)
-    /// has it, with [`ErrorKind::Misconfigured`]. If nothing is said, such a server is used, and
-    /// [`RedisStore::warnings`](super::RedisStore::warnings) says so.
+    /// Refuses a server that may forget what it has acknowledged, as
+    /// [`RedisRisk`](super::RedisRisk) has it, with [`ErrorKind::Misconfigured`]. If nothing is
+    /// said, such a server is used, and [`RedisStore::warnings`](super::RedisStore::warnings) says
+    /// so.
     ///
     /// It is looked at with each connection. Managed services often keep no append-only file: what
     /// they replicate instead is theirs to promise, and this option refuses them.

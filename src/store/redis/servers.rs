@@ -1,8 +1,9 @@
 //! Who is asked what: one server, or the nodes of a cluster.
 //!
-//! A cluster's client of our own, since what a batch asks for lies in many slots: commands are sorted by the node that owns their keys' slots,
-//! each node gets one pipeline, and all of them at once. Whatever a node says is elsewhere is asked for there: it has not been done. A node
-//! that is silent keeps nobody waiting for the others.
+//! A cluster's client of our own, since what a batch asks for lies in many slots: commands are
+//! sorted by the node that owns their keys' slots, each node gets one pipeline, and all of them at
+//! once. Whatever a node says is elsewhere is asked for there: it has not been done. A node that is
+//! silent keeps nobody waiting for the others.
 
 use super::commands::Commands;
 use super::dial::moved;
@@ -276,7 +277,8 @@ impl Servers {
         Ok(())
     }
 
-    /// Who gets which commands, in their order; after a script that they call, if it is to be loaded.
+    /// Who gets which commands, in their order; after a script that they call, if it is to be
+    /// loaded.
     fn share_out(
         &self,
         commands: &Commands,

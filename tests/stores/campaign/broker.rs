@@ -171,8 +171,8 @@ impl Broker {
         "ok".to_owned()
     }
 
-    /// A worker has died: what it had in hand may have come to an end that nobody learns of. First its
-    /// last words are heard.
+    /// A worker has died: what it had in hand may have come to an end that nobody learns of. First
+    /// its last words are heard.
     pub async fn died(&self, worker: usize) {
         let began = Instant::now();
         while self.lock().connections.get(&worker).is_some_and(|&n| n > 0) && began.elapsed().as_secs() < 5 {

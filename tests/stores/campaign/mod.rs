@@ -1,8 +1,8 @@
-//! Everything that can go wrong, at random, on every backend, with a ledger of effects: servers that
-//! are killed, stopped, silent, cut off or lose answers, workers that are killed or stopped, handlers
-//! that hang, fail, or take longer than the queue hides a message, callers that do not wait and ask
-//! again at once. No message is lost; an effect is there twice only where a process was killed after
-//! it; nothing stands still.
+//! Everything that can go wrong, at random, on every backend, with a ledger of effects: servers
+//! that are killed, stopped, silent, cut off or lose answers, workers that are killed or stopped,
+//! handlers that hang, fail, or take longer than the queue hides a message, callers that do not
+//! wait and ask again at once. No message is lost; an effect is there twice only where a process
+//! was killed after it; nothing stands still.
 //!
 //! `HAPAX_CAMPAIGN_SECONDS=n` says for how long, `HAPAX_CAMPAIGN_BACKENDS=a,b` where,
 //! `HAPAX_STORE_SEED=n` what: `scripts/campaign`.

@@ -131,7 +131,8 @@ async fn handle(line: Line, delivery: Delivery<Received>) -> io::Result<()> {
     line.ask(format!("done {run}")).await.map(drop)
 }
 
-/// Takes messages, and asks about each at once again until it is told. Now and then it does not wait.
+/// Takes messages, and asks about each at once again until it is told. Now and then it does not
+/// wait.
 async fn call(line: Line, engine: TieredDedup<impl Store>, mut random: Random) -> io::Result<()> {
     loop {
         let grabbed = line.ask("grab".to_owned()).await?;

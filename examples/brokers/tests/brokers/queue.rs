@@ -123,8 +123,8 @@ impl Queues {
         Some(json!({"Successful": hidden, "Failed": failed}))
     }
 
-    /// None, and so an error, if the receipt has expired: the message was deleted, is visible, or was
-    /// received again.
+    /// None, and so an error, if the receipt has expired: the message was deleted, is visible, or
+    /// was received again.
     fn hide(&self, name: &str, request: &Value) -> Option<()> {
         let hidden = Duration::from_secs(request["VisibilityTimeout"].as_u64().filter(|seconds| *seconds <= 43_200)?);
         let (receipt, now) = (receipt(request)?, Instant::now());
