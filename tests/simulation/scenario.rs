@@ -105,7 +105,7 @@ impl Scenario {
         let claims = (0..random.within(1, 5)).map(|i| format!("claim-{i}"));
         let checks = (0..random.within(1, 4)).map(|i| format!("check-{i}"));
         let skew = |random: &mut Random| (Duration::from_secs(random.below(7_200)), random.within(900, 1_100) as u32);
-        let scenario = Scenario {
+        Scenario {
             seed,
             wrong,
             clients,
@@ -124,8 +124,7 @@ impl Scenario {
             slow_percent: 15,
             latency_max: random.millis(3, 30),
             actions: actions(&mut random, clients),
-        };
-        scenario
+        }
     }
 
     /// Callers ask again at once: after errors, since answers are lost, also in part, and the
