@@ -141,6 +141,14 @@ fn over_its_budget_it_goes_on_by_itself_when_files_have_expired() {
     assert!(failures > 5 && stats.reopened > 0, "{failures} failures, {stats:?}");
     clock.advance(3 * WINDOW);
     dedup.check("late");
-    dedup.flush().unwrap();
+    // By itself, but not at once: what the writer had begun before comes first.
+    let goes_on = (0..1_000).any(|_| {
+        let has_room = dedup.flush().is_ok();
+        if !has_room {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        has_room
+    });
+    assert!(goes_on, "{:?}", dedup.flush());
     assert!(dedup.stats().journal.unwrap().disk_bytes <= 4_000);
 }

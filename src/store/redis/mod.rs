@@ -100,9 +100,13 @@ use std::time::Duration;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unavailable`]: no connection, or the server is loading, a replica, out of memory, or unable to write.
-/// [`ErrorKind::Timeout`]: no answer within [`response_timeout`](RedisOptions::response_timeout). [`ErrorKind::Misconfigured`]: address,
-/// password, permissions, version. [`ErrorKind::Corrupt`]: something else is kept under a key.
+/// [`ErrorKind::Unavailable`](crate::store::ErrorKind::Unavailable): no connection, or the server
+/// is loading, a replica, out of memory, or unable to write.
+/// [`ErrorKind::Timeout`](crate::store::ErrorKind::Timeout): no answer within
+/// [`response_timeout`](RedisOptions::response_timeout).
+/// [`ErrorKind::Misconfigured`](crate::store::ErrorKind::Misconfigured): address, password,
+/// permissions, version. [`ErrorKind::Corrupt`](crate::store::ErrorKind::Corrupt): something else
+/// is kept under a key.
 ///
 /// # Cost
 ///
@@ -122,8 +126,9 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if an option is wrong, the password is, or the server is older than Redis 6.0;
-    /// [`ErrorKind::Unavailable`] if nobody answers.
+    /// [`ErrorKind::Misconfigured`](crate::store::ErrorKind::Misconfigured) if an option is wrong,
+    /// the password is, or the server is older than Redis 6.0;
+    /// [`ErrorKind::Unavailable`](crate::store::ErrorKind::Unavailable) if nobody answers.
     pub async fn connect(options: RedisOptions) -> Result<Self, StoreError> {
         let keys = Keys::new(&options.namespace, options.in_cluster)?;
         let compact = options.compact.map(Layout::new).transpose()?;
