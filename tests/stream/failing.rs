@@ -152,7 +152,8 @@ async fn messages_wait_while_the_store_fails() {
             tokio::time::sleep(2 * LEASE).await;
             assert_eq!((broker.out().len(), effects.total()), (30, 0), "no more are received than may wait");
             assert!(broker.state().retried.is_empty(), "they wait here");
-            assert!(world.store.calls() < 60, "{} calls: the store is left alone", world.store.calls());
+            // Pauses double, and are shortened at random by up to a half.
+            assert!(world.store.calls() < 100, "{} calls: the store is left alone", world.store.calls());
             world.store.always(Fault::None);
         });
         assert_eq!((effects.total(), stats.unwrap().acknowledged), (100, 100));
