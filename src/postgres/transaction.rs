@@ -1,5 +1,6 @@
-//! A caller's transaction, of whatever driver.
+//! A caller's transaction, of whatever driver: what is said to it, and the rows that come back.
 
+use super::errors::corrupt;
 use crate::store::StoreError;
 
 /// A transaction that the caller has begun and will commit: of tokio-postgres, of deadpool-postgres, or, with the
@@ -14,62 +15,124 @@ impl<T: asking::Ask> Transaction for T {}
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'v> {
     Text(&'v str),
+    OptionalText(Option<&'v str>),
     Bytes(&'v [u8]),
     OptionalBytes(Option<&'v [u8]>),
+    Number(i64),
+    OptionalNumber(Option<i64>),
+    Real(f64),
+    Flag(bool),
+    Texts(&'v [String]),
+    OptionalTexts(Option<&'v [String]>),
+    OptionalTextEach(&'v [Option<String>]),
+    BytesEach(&'v [Vec<u8>]),
+    OptionalBytesEach(&'v [Option<Vec<u8>>]),
+    Numbers(&'v [i64]),
+    OptionalNumbers(&'v [Option<i64>]),
+    Reals(&'v [f64]),
 }
+
+/// A row of an answer, of whatever driver.
+#[derive(Debug)]
+pub enum Row {
+    Tokio(tokio_postgres::Row),
+    #[cfg(feature = "sqlx")]
+    Sqlx(sqlx::postgres::PgRow),
+}
+
+/// A value that rows have, in both drivers.
+pub trait Column: Sized {
+    fn of(row: &Row, name: &str) -> Result<Self, String>;
+}
+
+impl Row {
+    /// The value of this column.
+    pub(super) fn get<T: Column>(&self, name: &str) -> Result<T, StoreError> {
+        T::of(self, name).map_err(|error| corrupt(format!("expected a column {name}: {error}")))
+    }
+}
+
+macro_rules! columns {
+    ($($of:ty),+) => { $(impl Column for $of {
+        fn of(row: &Row, name: &str) -> Result<Self, String> {
+            match row {
+                Row::Tokio(row) => row.try_get(name).map_err(|error| error.to_string()),
+                #[cfg(feature = "sqlx")]
+                Row::Sqlx(row) => sqlx::Row::try_get(row, name).map_err(|error| error.to_string()),
+            }
+        }
+    })+ };
+}
+
+columns!(
+    bool, i32, i64, f64, String, Vec<u8>, Option<i64>, Option<f64>, Option<String>, Option<Vec<u8>>,
+    Option<Vec<String>>
+);
 
 pub(super) mod asking {
     use super::*;
 
     /// Public in a private module: nobody else implements it.
     pub trait Ask: Send {
-        /// Says what goes before, if anything does, and then asks for a row's first column.
+        /// Asks for rows, in one round trip. The statement has no name, so that it may go through
+        /// a pooler of transactions.
         fn ask(
             &mut self,
             doing: &'static str,
-            before: &str,
             sql: &str,
             values: &[Value<'_>],
-        ) -> impl Future<Output = Result<Option<i64>, StoreError>> + Send;
+        ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
     }
 }
 
-mod tokio_postgres_driver {
+pub(super) mod tokio_driver {
     use super::asking::Ask;
     use super::*;
     use crate::postgres::errors::failed;
     use tokio_postgres::types::{ToSql, Type};
+    use tokio_postgres::{Error, GenericClient};
 
     type Typed<'v> = (&'v (dyn ToSql + Sync), Type);
 
     fn typed<'v>(value: &'v Value<'_>) -> Typed<'v> {
         match value {
             Value::Text(text) => (text, Type::TEXT),
+            Value::OptionalText(text) => (text, Type::TEXT),
             Value::Bytes(bytes) => (bytes, Type::BYTEA),
             Value::OptionalBytes(bytes) => (bytes, Type::BYTEA),
+            Value::Number(number) => (number, Type::INT8),
+            Value::OptionalNumber(number) => (number, Type::INT8),
+            Value::Real(number) => (number, Type::FLOAT8),
+            Value::Flag(flag) => (flag, Type::BOOL),
+            Value::Texts(texts) => (texts, Type::TEXT_ARRAY),
+            Value::OptionalTexts(texts) => (texts, Type::TEXT_ARRAY),
+            Value::OptionalTextEach(texts) => (texts, Type::TEXT_ARRAY),
+            Value::BytesEach(all) => (all, Type::BYTEA_ARRAY),
+            Value::OptionalBytesEach(all) => (all, Type::BYTEA_ARRAY),
+            Value::Numbers(numbers) => (numbers, Type::INT8_ARRAY),
+            Value::OptionalNumbers(numbers) => (numbers, Type::INT8_ARRAY),
+            Value::Reals(numbers) => (numbers, Type::FLOAT8_ARRAY),
         }
+    }
+
+    /// Asks whatever a statement can be said to.
+    pub(in crate::postgres) async fn rows(
+        client: &impl GenericClient,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        let values: Vec<Typed<'_>> = values.iter().map(typed).collect();
+        Ok(client.query_typed(sql, &values).await?.into_iter().map(Row::Tokio).collect())
     }
 
     impl Ask for tokio_postgres::Transaction<'_> {
         async fn ask(
             &mut self,
             doing: &'static str,
-            before: &str,
             sql: &str,
             values: &[Value<'_>],
-        ) -> Result<Option<i64>, StoreError> {
-            let values: Vec<Typed<'_>> = values.iter().map(typed).collect();
-            let before = async {
-                match before {
-                    "" => Ok(()),
-                    before => self.batch_execute(before).await,
-                }
-            };
-            // Both are sent before an answer is awaited: one round trip. If the first fails, the server refuses the
-            // second, since the transaction has failed.
-            let (before, rows) = tokio::join!(biased; before, self.query_typed(sql, &values));
-            let rows = before.and(rows).map_err(|error| failed(doing, error))?;
-            rows.first().map(|row| row.try_get(0)).transpose().map_err(|error| failed(doing, error))
+        ) -> Result<Vec<Row>, StoreError> {
+            rows(self, sql, values).await.map_err(|error| failed(doing, error))
         }
     }
 
@@ -77,53 +140,69 @@ mod tokio_postgres_driver {
         async fn ask(
             &mut self,
             doing: &'static str,
-            before: &str,
             sql: &str,
             values: &[Value<'_>],
-        ) -> Result<Option<i64>, StoreError> {
+        ) -> Result<Vec<Row>, StoreError> {
             let inner: &mut tokio_postgres::Transaction<'_> = self;
-            inner.ask(doing, before, sql, values).await
+            inner.ask(doing, sql, values).await
         }
     }
 }
 
 #[cfg(feature = "sqlx")]
-mod sqlx_driver {
+pub(super) mod sqlx_driver {
     use super::asking::Ask;
     use super::*;
     use crate::postgres::BACKEND;
     use crate::postgres::errors::refused;
     use crate::store::ErrorKind;
-    use sqlx::{AssertSqlSafe, Postgres, Row as _};
+    use sqlx::{AssertSqlSafe, PgExecutor, Postgres};
     use tokio_postgres::error::SqlState;
+
+    /// Asks whatever a statement can be said to.
+    pub(in crate::postgres) async fn rows(
+        executor: impl PgExecutor<'_>,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, sqlx::Error> {
+        // Texts are made in `statements` of names that were validated. Not persistent: without a name, so that
+        // they may go through a pooler of transactions.
+        let mut query = sqlx::query(AssertSqlSafe(sql.to_owned())).persistent(false);
+        for value in values {
+            query = match *value {
+                Value::Text(text) => query.bind(text.to_owned()),
+                Value::OptionalText(text) => query.bind(text.map(str::to_owned)),
+                Value::Bytes(bytes) => query.bind(bytes.to_vec()),
+                Value::OptionalBytes(bytes) => query.bind(bytes.map(<[u8]>::to_vec)),
+                Value::Number(number) => query.bind(number),
+                Value::OptionalNumber(number) => query.bind(number),
+                Value::Real(number) => query.bind(number),
+                Value::Flag(flag) => query.bind(flag),
+                Value::Texts(texts) => query.bind(texts.to_vec()),
+                Value::OptionalTexts(texts) => query.bind(texts.map(<[String]>::to_vec)),
+                Value::OptionalTextEach(texts) => query.bind(texts.to_vec()),
+                Value::BytesEach(all) => query.bind(all.to_vec()),
+                Value::OptionalBytesEach(all) => query.bind(all.to_vec()),
+                Value::Numbers(numbers) => query.bind(numbers.to_vec()),
+                Value::OptionalNumbers(numbers) => query.bind(numbers.to_vec()),
+                Value::Reals(numbers) => query.bind(numbers.to_vec()),
+            };
+        }
+        Ok(query.fetch_all(executor).await?.into_iter().map(Row::Sqlx).collect())
+    }
 
     impl Ask for sqlx::Transaction<'_, Postgres> {
         async fn ask(
             &mut self,
             doing: &'static str,
-            before: &str,
             sql: &str,
             values: &[Value<'_>],
-        ) -> Result<Option<i64>, StoreError> {
-            // Texts are made in `statements` of names that were validated, and of numbers.
-            if !before.is_empty() {
-                let before = sqlx::raw_sql(AssertSqlSafe(before.to_owned()));
-                before.execute(&mut **self).await.map_err(|error| failed(doing, error))?;
-            }
-            let mut query = sqlx::query(AssertSqlSafe(sql.to_owned()));
-            for value in values {
-                query = match *value {
-                    Value::Text(text) => query.bind(text.to_owned()),
-                    Value::Bytes(bytes) => query.bind(bytes.to_vec()),
-                    Value::OptionalBytes(bytes) => query.bind(bytes.map(<[u8]>::to_vec)),
-                };
-            }
-            let row = query.fetch_optional(&mut **self).await.map_err(|error| failed(doing, error))?;
-            row.map(|row| row.try_get(0)).transpose().map_err(|error| failed(doing, error))
+        ) -> Result<Vec<Row>, StoreError> {
+            rows(&mut **self, sql, values).await.map_err(|error| failed(doing, error))
         }
     }
 
-    fn failed(doing: &str, error: sqlx::Error) -> StoreError {
+    pub(in crate::postgres) fn failed(doing: &str, error: sqlx::Error) -> StoreError {
         if let sqlx::Error::Database(answer) = &error
             && let Some(code) = answer.code()
         {
