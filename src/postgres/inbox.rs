@@ -78,8 +78,8 @@ pub async fn once(
     validate_name("a consumer", consumer)?;
     let id = StoredId::new(id.as_ref());
     let values = [Value::Text(consumer), Value::Bytes(id.as_bytes())];
-    let marked = tx.ask("mark an id", &statements::hold_bucket(tables), &statements::mark(tables), &values).await?;
-    match marked {
+    hold_bucket(tx, tables).await?;
+    match tx.ask("mark an id", &statements::mark(tables), &values).await?.first() {
         Some(_) => Ok(Seen::First),
         None => duplicate(tx, &statements::first_at(tables), &values).await,
     }
@@ -130,20 +130,27 @@ pub async fn receive(
         Value::OptionalBytes(message.key),
         Value::Bytes(message.payload),
     ];
-    let mut before = statements::hold_bucket(tables);
+    hold_bucket(tx, tables).await?;
     if let Some(key) = message.key {
-        before = format!("{before}; {}", statements::hold_key(tables, Queue::Inbox, consumer, key));
+        tx.ask("lock a key", &statements::hold_key(tables, Queue::Inbox, consumer, key), &[]).await?;
     }
-    match tx.ask("receive a message", &before, &statements::receive(tables), &values).await? {
+    match tx.ask("receive a message", &statements::receive(tables), &values).await?.first() {
         Some(_) => Ok(Seen::First),
         None => duplicate(tx, &statements::first_received_at(tables), &values[..3]).await,
     }
 }
 
+async fn hold_bucket(tx: &mut impl Transaction, tables: &Tables) -> Result<(), StoreError> {
+    for sql in statements::hold_bucket(tables) {
+        tx.ask("hold the open partition", &sql, &[]).await?;
+    }
+    Ok(())
+}
+
 /// When it was marked. The mark cannot be dropped meanwhile: the transaction holds the buckets.
 async fn duplicate(tx: &mut impl Transaction, first_at: &str, values: &[Value<'_>]) -> Result<Seen, StoreError> {
-    match tx.ask("look at a mark", "", first_at, values).await? {
-        Some(micros) => Ok(Seen::Duplicate { first_at: time(micros) }),
+    match tx.ask("look at a mark", first_at, values).await?.first() {
+        Some(row) => Ok(Seen::Duplicate { first_at: time(row.get("first_at")?) }),
         None => Err(corrupt("expected the mark of a duplicate, got none")),
     }
 }

@@ -64,8 +64,10 @@ pub async fn enqueue(
         Value::OptionalBytes(message.key),
         Value::Bytes(message.payload),
     ];
-    let before = message.key.map(|key| statements::hold_key(tables, Queue::Outbox, topic, key)).unwrap_or_default();
-    match tx.ask("enqueue a message", &before, &statements::enqueue(tables), &values).await? {
+    if let Some(key) = message.key {
+        tx.ask("lock a key", &statements::hold_key(tables, Queue::Outbox, topic, key), &[]).await?;
+    }
+    match tx.ask("enqueue a message", &statements::enqueue(tables), &values).await?.first() {
         Some(_) => Ok(()),
         None => Err(corrupt("expected the position of a message, got none")),
     }

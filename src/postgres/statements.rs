@@ -7,12 +7,15 @@ use super::tables::{Queue, Tables};
 /// That the next statement sees all that was written before the partition was opened is due to READ COMMITTED, in which
 /// each statement sees what was committed before it. Where a transaction sees one state only, a lock on the partition's
 /// row says whether that state is too old: the server refuses to lock a row that has changed since (SQLSTATE 40001).
-pub(super) fn hold_bucket(tables: &Tables) -> String {
+pub(super) fn hold_bucket(tables: &Tables) -> [String; 2] {
     let (lock, buckets) = (tables.lock("marks", &[]), tables.buckets());
-    format!(
-        "SELECT pg_advisory_xact_lock_shared({lock}); SELECT FROM {buckets} WHERE closed_at IS NULL \
-         AND current_setting('transaction_isolation') <> 'read committed' FOR SHARE"
-    )
+    [
+        format!("SELECT pg_advisory_xact_lock_shared({lock})"),
+        format!(
+            "SELECT FROM {buckets} WHERE closed_at IS NULL \
+             AND current_setting('transaction_isolation') <> 'read committed' FOR SHARE"
+        ),
+    ]
 }
 
 /// Nobody else writes a message of this key until the transaction ends.
@@ -32,7 +35,7 @@ fn marked(tables: &Tables) -> String {
     )
 }
 
-const MICROS: &str = "(extract(epoch FROM first_at) * 1000000)::bigint";
+const MICROS: &str = "(extract(epoch FROM first_at) * 1000000)::bigint AS first_at";
 
 /// Marks an id: `$1` the consumer, `$2` the id. When, or nothing if it was marked.
 pub(super) fn mark(tables: &Tables) -> String {
@@ -42,7 +45,7 @@ pub(super) fn mark(tables: &Tables) -> String {
 /// When an id was marked: `$1` the consumer, `$2` the id.
 pub(super) fn first_at(tables: &Tables) -> String {
     let marks = tables.marks();
-    format!("SELECT {MICROS} FROM {marks} WHERE consumer = $1 AND id = $2 ORDER BY first_at LIMIT 1")
+    format!("SELECT {MICROS} FROM {marks} WHERE consumer = $1 AND id = $2 ORDER BY 1 LIMIT 1")
 }
 
 /// The same of an id that was received, which may wait from before its mark was dropped: `$3` the whole id.
@@ -50,7 +53,7 @@ pub(super) fn first_received_at(tables: &Tables) -> String {
     let (marks, inbox) = (tables.marks(), tables.queue(Queue::Inbox));
     format!(
         "SELECT {MICROS} FROM (SELECT first_at FROM {marks} WHERE consumer = $1 AND id = $2 \
-         UNION ALL SELECT enqueued_at FROM {inbox} WHERE name = $1 AND id = $3) AS s ORDER BY first_at LIMIT 1"
+         UNION ALL SELECT enqueued_at FROM {inbox} WHERE name = $1 AND id = $3) AS s ORDER BY 1 LIMIT 1"
     )
 }
 
