@@ -56,6 +56,7 @@ pub mod inbox;
 mod message;
 mod outage;
 pub mod outbox;
+mod pace;
 mod queue;
 mod relay;
 mod retention;
