@@ -57,6 +57,7 @@ pub mod inbox;
 mod message;
 mod outage;
 pub mod outbox;
+mod pace;
 mod queue;
 mod relay;
 mod retention;
