@@ -65,7 +65,16 @@ macro_rules! columns {
 }
 
 columns!(
-    bool, i32, i64, f64, String, Vec<u8>, Option<i64>, Option<f64>, Option<String>, Option<Vec<u8>>,
+    bool,
+    i32,
+    i64,
+    f64,
+    String,
+    Vec<u8>,
+    Option<i64>,
+    Option<f64>,
+    Option<String>,
+    Option<Vec<u8>>,
     Option<Vec<String>>
 );
 
@@ -126,23 +135,13 @@ pub(super) mod tokio_driver {
     }
 
     impl Ask for tokio_postgres::Transaction<'_> {
-        async fn ask(
-            &mut self,
-            doing: &'static str,
-            sql: &str,
-            values: &[Value<'_>],
-        ) -> Result<Vec<Row>, StoreError> {
+        async fn ask(&mut self, doing: &'static str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
             rows(self, sql, values).await.map_err(|error| failed(doing, error))
         }
     }
 
     impl Ask for deadpool_postgres::Transaction<'_> {
-        async fn ask(
-            &mut self,
-            doing: &'static str,
-            sql: &str,
-            values: &[Value<'_>],
-        ) -> Result<Vec<Row>, StoreError> {
+        async fn ask(&mut self, doing: &'static str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
             let inner: &mut tokio_postgres::Transaction<'_> = self;
             inner.ask(doing, sql, values).await
         }
@@ -192,12 +191,7 @@ pub(super) mod sqlx_driver {
     }
 
     impl Ask for sqlx::Transaction<'_, Postgres> {
-        async fn ask(
-            &mut self,
-            doing: &'static str,
-            sql: &str,
-            values: &[Value<'_>],
-        ) -> Result<Vec<Row>, StoreError> {
+        async fn ask(&mut self, doing: &'static str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
             rows(&mut **self, sql, values).await.map_err(|error| failed(doing, error))
         }
     }
