@@ -112,7 +112,9 @@ impl Tables {
             .replace("{migrations}", &self.versions())
             .replace("{buckets}", &self.buckets())
             .replace("{marks}", &self.marks())
-            .replace("{partition}", &self.partition(1));
+            .replace("{partition}", &self.partition(1))
+            .replace("{once}", &self.function("once"))
+            .replace("{marks_lock}", &self.lock("marks", &[]).to_string());
         let queues = [self.queue_made(Queue::Inbox), self.queue_made(Queue::Outbox)].concat();
         let inbox = INBOX
             .replace("{inbox_id}", &self.index("inbox_id"))
@@ -123,7 +125,8 @@ impl Tables {
             .replace("{inbox}", &self.queue(Queue::Inbox));
         let capture = CAPTURE
             .replace("{capture_expire}", &self.function("capture_expire"))
-            .replace("{capture}", &self.capture());
+            .replace("{capture_insert}", &self.function("capture"))
+            .replace("{capture}", &self.table("outbox_capture"));
         let versions = self.versions();
         let version = format!("INSERT INTO {versions} (version) VALUES ({VERSION}) ON CONFLICT DO NOTHING;\n");
         // `IF NOT EXISTS` alone is no protection against two at once.
@@ -187,16 +190,13 @@ impl Tables {
         format!("\"{}\".\"{}_{suffix}\"", self.schema, self.prefix)
     }
 
-    fn function(&self, suffix: &str) -> String {
+    /// A function is named like a table.
+    pub(super) fn function(&self, suffix: &str) -> String {
         self.table(suffix)
     }
 
     pub(super) fn queue_function(&self, queue: Queue, function: &str) -> String {
         self.function(&format!("{}_{function}", queue.name()))
-    }
-
-    pub(super) fn capture(&self) -> String {
-        self.table("outbox_capture")
     }
 
     /// An index is in its table's schema.

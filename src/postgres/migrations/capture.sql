@@ -9,6 +9,19 @@ CREATE TABLE IF NOT EXISTS {capture} (
     payload bytea NOT NULL
 );
 
+-- Inserts rows of one topic, in their order.
+CREATE OR REPLACE FUNCTION {capture_insert}(
+    _name text, _ids bytea[], _keys bytea[], _payloads bytea[], _headers text[]
+) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    WITH stored AS (
+        INSERT INTO {capture} (name, id, key, payload, headers)
+        SELECT _name, g.id, g.key, g.payload, g.headers::text[]
+        FROM unnest(_ids, _keys, _payloads, _headers) WITH ORDINALITY AS g(id, key, payload, headers, n) ORDER BY g.n
+        RETURNING 1
+    ) SELECT count(*) FROM stored
+$$;
+
 -- Removes the oldest rows, at most so many, that were inserted so many microseconds ago. How many.
 CREATE OR REPLACE FUNCTION {capture_expire}(_age float8, _limit bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$

@@ -298,12 +298,16 @@ BEGIN
 END $$;
 
 -- Claims messages of these names: of each its share of those that are wanted, and of the bytes. With and without keys, those
--- first that have been due for longer. _from: nothing is looked for that was due before, since it has been claimed.
+-- first that have been due for longer.
+--
+-- _since: for each name, from which time on (in microseconds since 1970) due messages are looked for. The column since says
+-- where the first one was: for a while the caller need not look in front of that, where there may be millions of rows that
+-- are gone and cannot be removed yet, as long as some transaction may see them.
 CREATE OR REPLACE FUNCTION {queue_claim}(
-    _names text[], _first bigint, _behind bigint, _bytes bigint, _lease float8, _token bigint, _from timestamptz
+    _names text[], _since bigint[], _first bigint, _behind bigint, _bytes bigint, _lease float8, _token bigint
 ) RETURNS TABLE (
     "position" bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer,
-    enqueued_at bigint, is_expired boolean
+    enqueued_at bigint, is_expired boolean, since bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_sort = off ROWS 1000 AS $$
@@ -318,10 +322,14 @@ DECLARE
     _budget bigint;
     _to_come bigint := cardinality(_names);
     _name text;
+    _from timestamptz;
     _last bytea;
     _message {queue};
 BEGIN
-    FOREACH _name IN ARRAY _names LOOP
+    FOR _name, _from IN
+        SELECT g.name, '1970-01-01 00:00:00+00'::timestamptz + g.since * interval '1 microsecond'
+        FROM unnest(_names, _since) g(name, since)
+    LOOP
         _room := greatest(ceil(_first::float8 / _to_come)::bigint, 1);
         _budget := greatest(_bytes / _to_come, 0);
         _runs := 0;
@@ -333,6 +341,7 @@ BEGIN
             AND m.due_at >= _from ORDER BY m.name, m.due_at, m.position LIMIT 1;
         SELECT k.due_at INTO _keyed FROM {keys} k WHERE k.name = _name AND k.due_at <= clock_timestamp()
             AND k.due_at >= _from ORDER BY k.name, k.due_at LIMIT 1;
+        since := floor(extract(epoch FROM least(_free, _keyed)) * 1000000)::bigint;
         FOR _turn IN 1..2 LOOP
             EXIT WHEN _runs >= _room OR _left < 0;
             _last := NULL;
@@ -452,17 +461,20 @@ END $$;
 
 -- Makes dead letters the last of their keys: those at these positions, or the oldest so many of a name (or of all). How
 -- many. Each takes its key's lock, as whoever enqueues does.
-CREATE OR REPLACE FUNCTION {queue_requeue}(_positions bigint[], _name text, _limit bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION {queue_requeue}(
+    _positions bigint[], _name text, _age float8, _limit bigint, OUT changed bigint
+)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _letter record;
-    _requeued bigint := 0;
 BEGIN
+    changed := 0;
     FOR _letter IN
         SELECT d.* FROM (
             SELECT m.position, m.name, m.key FROM {queue} m WHERE m.dead_at IS NOT NULL
                 AND (_positions IS NULL OR m.position = ANY (_positions)) AND (_name IS NULL OR m.name = _name)
+                AND (_age IS NULL OR m.dead_at < clock_timestamp() - _age * interval '1 microsecond')
             ORDER BY m.position LIMIT _limit
         ) d ORDER BY d.name, d.key, d.position
     LOOP
@@ -474,22 +486,21 @@ BEGIN
             due_at = CASE WHEN key IS NULL THEN clock_timestamp() END
         WHERE position = _letter.position AND dead_at IS NOT NULL;
         IF FOUND THEN
-            _requeued := _requeued + 1;
+            changed := changed + 1;
             IF _letter.key IS NOT NULL THEN
                 PERFORM {queue_open}(_letter.name, _letter.key);
             END IF;
             PERFORM {queue_ring}(_letter.name);
         END IF;
     END LOOP;
-    RETURN _requeued;
 END $$;
 
 -- Removes dead letters: those at these positions, or the oldest so many of a name (or of all) that died so long ago. How many.
-CREATE OR REPLACE FUNCTION {queue_discard}(_positions bigint[], _name text, _age float8, _limit bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION {queue_discard}(
+    _positions bigint[], _name text, _age float8, _limit bigint, OUT changed bigint
+)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
-DECLARE
-    _discarded bigint;
 BEGIN
     DELETE FROM {queue} WHERE position IN (
         SELECT m.position FROM {queue} m WHERE m.dead_at IS NOT NULL
@@ -497,8 +508,7 @@ BEGIN
             AND (_age IS NULL OR m.dead_at < clock_timestamp() - _age * interval '1 microsecond')
         ORDER BY m.position LIMIT _limit
     );
-    GET DIAGNOSTICS _discarded = ROW_COUNT;
-    RETURN _discarded;
+    GET DIAGNOSTICS changed = ROW_COUNT;
 END $$;
 
 -- What there is of a name (or of all). waiting: messages that are not dead; runs_due: keys and messages without one that may
