@@ -6,6 +6,7 @@ mod server;
 
 mod crash;
 mod marks;
+mod queue;
 mod relays;
 #[cfg(feature = "sqlx")]
 mod sqlx;
