@@ -88,6 +88,16 @@ DECLARE
     _key bytea;
     _stored bigint;
 BEGIN
+    IF cardinality(array_remove(_keys, NULL)) = 0 THEN
+        INSERT INTO {queue} (name, id, payload, headers, due_at, expires_at)
+        SELECT _name, g.id, g.payload, g.headers::text[], coalesce(to_timestamp(g.due), clock_timestamp()),
+            to_timestamp(g.expires)
+        FROM unnest(_ids, _payloads, _headers, _due, _expires) g(id, payload, headers, due, expires)
+        {on_conflict};
+        GET DIAGNOSTICS _stored = ROW_COUNT;
+        PERFORM {queue_ring}(_name);
+        RETURN _stored;
+    END IF;
     -- In one order, so that two that store messages of the same keys do not wait in a circle.
     FOR _key IN SELECT DISTINCT k FROM unnest(_keys) k WHERE k IS NOT NULL ORDER BY k LOOP
         PERFORM pg_advisory_xact_lock({queue_lock}(_name, _key));
