@@ -5,6 +5,7 @@
 mod server;
 
 mod crash;
+mod hanging;
 mod marks;
 mod relays;
 #[cfg(feature = "sqlx")]
