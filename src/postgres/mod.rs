@@ -58,6 +58,7 @@ mod message;
 mod outage;
 pub mod outbox;
 mod pace;
+mod pause;
 mod queue;
 mod relay;
 mod retention;
