@@ -48,6 +48,7 @@
 //! *Enterprise Integration Patterns*, 2003); queues by `SKIP LOCKED` (PostgreSQL 9.5); fencing tokens (Burrows, OSDI 2006).
 
 mod connection;
+mod database;
 mod dead;
 mod errors;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
@@ -70,6 +71,7 @@ mod transaction;
 mod trial;
 mod worker;
 
+pub use database::Database;
 pub use dead::DeadLetter;
 pub use give_up::GiveUp;
 pub use message::{ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};

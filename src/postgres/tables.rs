@@ -111,12 +111,20 @@ impl Tables {
             .replace("{order}", order)
     }
 
-    /// Whether the tables are of the version that this code is for.
+    /// Fails unless the tables are of the version that this code is for.
     pub(super) async fn check(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
-        let sql = format!("SELECT max(version) FROM {}", self.versions());
-        let rows = client.query_typed(&sql, &[]).await.map_err(|error| failed("look at the version", error))?;
-        let version: Option<i32> = rows.first().and_then(|row| row.try_get(0).ok().flatten());
-        if version == Some(VERSION) {
+        let rows =
+            client.query_typed(&self.version(), &[]).await.map_err(|error| failed("look at the version", error))?;
+        self.expect_version(rows.first().and_then(|row| row.try_get(0).ok().flatten()))
+    }
+
+    /// Asks for the version of the tables.
+    pub(super) fn version(&self) -> String {
+        format!("SELECT max(version)::bigint AS version FROM {}", self.versions())
+    }
+
+    pub(super) fn expect_version(&self, version: Option<i64>) -> Result<(), StoreError> {
+        if version == Some(i64::from(VERSION)) {
             return Ok(());
         }
         let version = version.map_or("none".to_string(), |version| version.to_string());
