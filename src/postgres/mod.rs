@@ -53,11 +53,13 @@ mod dead;
 mod errors;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(crate) mod fuzzing;
+mod give_up;
 pub mod inbox;
 mod message;
 mod outage;
 pub mod outbox;
 mod pace;
+mod pause;
 mod queue;
 mod relay;
 mod retention;
@@ -71,6 +73,7 @@ mod worker;
 
 pub use database::Database;
 pub use dead::DeadLetter;
+pub use give_up::GiveUp;
 pub use message::{ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
 pub use relay::{Publisher, Relay};
 pub use retention::{Cleanup, Retention};
@@ -82,5 +85,5 @@ pub use worker::{Handler, Worker};
 
 use crate::store::postgres::BACKEND;
 
-/// What a handler or a publisher fails with. Its text is kept.
+/// The error that a handler or a publisher returns. Its text is kept. [`GiveUp`] says that another attempt cannot help.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -4,6 +4,7 @@ use super::errors::{corrupt, failed};
 use super::message::kept_error;
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
+use super::trial::{Cause, Failed};
 use super::{Message, statements};
 use crate::store::StoreError;
 use std::time::Duration;
@@ -53,9 +54,9 @@ pub(super) enum Fate {
 
 impl Fate {
     /// What an attempt that failed leads to, if it was that many.
-    pub(super) fn of_failure(retry: &Retry, attempts: u32, error: &str) -> Self {
-        let error = kept_error(error);
-        match retry.is_last(attempts) {
+    pub(super) fn of_failure(retry: &Retry, attempts: u32, failed: &Failed) -> Self {
+        let error = kept_error(&failed.error);
+        match failed.cause == Cause::GaveUp || retry.is_last(attempts) {
             true => Fate::Dead { error },
             false => Fate::Failed { error, delay: retry.delay(attempts) },
         }
@@ -221,8 +222,11 @@ mod tests {
     fn the_last_attempt_that_fails_makes_a_dead_letter() {
         let second = Duration::from_secs(1);
         let retry = Retry::new(second, 2 * second).unwrap().attempts_max(Some(3)).unwrap();
-        let delays = [1, 2].map(|attempts| Fate::of_failure(&retry, attempts, "no"));
+        let failed = |cause, error| Failed::new(cause, error);
+        let delays = [1, 2].map(|attempts| Fate::of_failure(&retry, attempts, &failed(Cause::Error, "no")));
         assert_eq!(delays, [second, 2 * second].map(|delay| Fate::Failed { error: "no".into(), delay }));
-        assert_eq!(Fate::of_failure(&retry, 3, "a\0"), Fate::Dead { error: "a\u{fffd}".into() });
+        let dead = |error: &str| Fate::Dead { error: error.into() };
+        assert_eq!(Fate::of_failure(&retry, 3, &failed(Cause::Panic, "a\0")), dead("a\u{fffd}"));
+        assert_eq!(Fate::of_failure(&retry, 1, &failed(Cause::GaveUp, "no")), dead("no"));
     }
 }

@@ -283,7 +283,7 @@ async fn publish(
             break;
         }
         let attempts = claimed.message.attempts.saturating_add(1);
-        match trial::within(timeout, publisher.publish(&claimed.message)).await {
+        match trial::of(timeout, async { publisher.publish(&claimed.message).await }).await {
             Ok(()) => outcomes.push(Outcome::new(claimed, attempts, Fate::Done)),
             Err(error) => {
                 outcomes.push(Outcome::new(claimed, attempts, Fate::of_failure(retry, attempts, &error)));

@@ -7,6 +7,7 @@ use super::outage::Outage;
 use super::queue::{self, BEHIND, Claimed, Fate, Outcome, Portion};
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
+use super::trial::{Cause, Failed};
 use super::{Failure, Message, statements, trial};
 use crate::back_off::jittered;
 use crate::random;
@@ -89,7 +90,7 @@ enum Attempt {
     Lost,
     Failed {
         attempts: u32,
-        error: String,
+        failed: Failed,
     },
 }
 
@@ -241,8 +242,8 @@ impl Worker {
                 let outcome = match self.attempt(client, handler, claimed).await? {
                     Attempt::Handled => continue,
                     Attempt::Lost => None,
-                    Attempt::Failed { attempts, error } => {
-                        Some(Outcome::new(claimed, attempts, Fate::of_failure(&self.retry, attempts, &error)))
+                    Attempt::Failed { attempts, failed } => {
+                        Some(Outcome::new(claimed, attempts, Fate::of_failure(&self.retry, attempts, &failed)))
                     }
                 };
                 self.settle(client, outcome.into_iter().chain(Outcome::released(&run[at + 1..])).collect()).await?;
@@ -267,7 +268,7 @@ impl Worker {
         if attempts > 1 && self.retry.is_last(attempts - 1) {
             let error =
                 format!("{} attempts were begun, and the last ended neither well nor with an error", attempts - 1);
-            return Ok(Attempt::Failed { attempts: attempts - 1, error });
+            return Ok(Attempt::Failed { attempts: attempts - 1, failed: Failed::new(Cause::Error, error) });
         }
         let (lock, remove) =
             (statements::lock(&self.tables, Queue::Inbox), statements::remove(&self.tables, Queue::Inbox));
@@ -280,9 +281,9 @@ impl Worker {
             return Ok(Attempt::Lost);
         }
         let message = Message { attempts: attempts - 1, ..claimed.message.clone() };
-        if let Err(error) = trial::within(self.lease, handler.handle(&mut tx, &message)).await {
+        if let Err(failed) = trial::of(self.lease, async { handler.handle(&mut tx, &message).await }).await {
             self.ask("roll back", tx.rollback()).await?;
-            return Ok(Attempt::Failed { attempts, error });
+            return Ok(Attempt::Failed { attempts, failed });
         }
         // Refused, if the handler took no notice of an error: a commit would say nothing, and do nothing.
         if let Err(error) = self.ask("remove a message", tx.query_typed(&remove, &held[..1])).await {
@@ -327,7 +328,7 @@ fn refused(attempts: u32, error: StoreError) -> Result<Attempt, StoreError> {
     let is_servers = state.is_none_or(|state| ["08", "53", "57", "58", "XX"].contains(&&state.code()[..2]));
     match is_servers {
         true => Err(error),
-        false => Ok(Attempt::Failed { attempts, error: error.to_string() }),
+        false => Ok(Attempt::Failed { attempts, failed: Failed::new(Cause::Error, error.to_string()) }),
     }
 }
 

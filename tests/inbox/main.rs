@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "other tests use other parts of it")]
 mod server;
 
+mod brokers;
 mod crash;
 mod hanging;
 mod marks;
