@@ -88,7 +88,13 @@ impl Pause {
     }
 
     /// Says what came of a publication that had begun.
-    pub(super) fn ended(&mut self, ticket: Ticket, sign: Sign, now: Instant, random: impl FnOnce() -> u64) -> Option<Change> {
+    pub(super) fn ended(
+        &mut self,
+        ticket: Ticket,
+        sign: Sign,
+        now: Instant,
+        random: impl FnOnce() -> u64,
+    ) -> Option<Change> {
         match (&mut *self, sign) {
             (Pause::Open { failing }, Sign::Success) => {
                 failing.clear();
