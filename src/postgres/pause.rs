@@ -88,7 +88,13 @@ impl Pause {
     }
 
     /// Says what came of a publication that had begun.
-    pub(super) fn ended(&mut self, ticket: Ticket, sign: Sign, now: Instant, random: u64) -> Option<Change> {
+    pub(super) fn ended(
+        &mut self,
+        ticket: Ticket,
+        sign: Sign,
+        now: Instant,
+        random: impl FnOnce() -> u64,
+    ) -> Option<Change> {
         match (&mut *self, sign) {
             (Pause::Open { failing }, Sign::Success) => {
                 failing.clear();
@@ -103,12 +109,12 @@ impl Pause {
                 failing.insert(what);
                 let is_away = failing.len() >= FAILURES;
                 if is_away {
-                    *self = waiting(1, now, random);
+                    *self = waiting(1, now, random());
                 }
                 is_away.then_some(Change::Paused)
             }
             (Pause::Probing { pauses }, Sign::Failure(_)) if ticket == Ticket::Probe => {
-                *self = waiting(pauses.saturating_add(1), now, random);
+                *self = waiting(pauses.saturating_add(1), now, random());
                 None
             }
             // The next message is a better probe.
@@ -132,7 +138,7 @@ mod tests {
 
     /// Publishes one message after the other, as long as it may.
     fn publish(pause: &mut Pause, now: Instant, signs: impl IntoIterator<Item = Sign>) -> Vec<Option<Change>> {
-        let mut publish = |sign| pause.begin(now).map(|ticket| pause.ended(ticket, sign, now, 0));
+        let mut publish = |sign| pause.begin(now).map(|ticket| pause.ended(ticket, sign, now, || 0));
         signs.into_iter().map_while(&mut publish).collect()
     }
 
@@ -184,13 +190,13 @@ mod tests {
             assert_eq!(pause.begin(now), Some(Ticket::Probe));
             // One at a time.
             assert_eq!((pause.begin(now), pause.room(now)), (None, Room::None { until: None }));
-            assert_eq!(pause.ended(Ticket::Probe, Sign::Failure(0), now, 0), None);
+            assert_eq!(pause.ended(Ticket::Probe, Sign::Failure(0), now, || 0), None);
         }
         assert_eq!(waits, [200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000]);
         // An outage of a day costs fewer than 3,000 attempts.
         let end = until(&pause, now);
         assert_eq!(pause.begin(end), Some(Ticket::Probe));
-        assert_eq!(pause.ended(Ticket::Probe, Sign::Success, end, 0), Some(Change::Resumed));
+        assert_eq!(pause.ended(Ticket::Probe, Sign::Success, end, || 0), Some(Change::Resumed));
         assert_eq!((pause.is_paused(), pause.room(end)), (false, Room::All));
         // The next outage begins with the shortest wait.
         publish(&mut pause, end, failures(100));
@@ -203,15 +209,15 @@ mod tests {
         publish(&mut pause, now, failures(100));
         let end = until(&pause, now);
         for sign in failures(100).chain([Sign::Nothing]) {
-            assert_eq!(pause.ended(Ticket::Usual, sign, now, 0), None);
+            assert_eq!(pause.ended(Ticket::Usual, sign, now, || 0), None);
         }
         assert_eq!(until(&pause, now), end);
         assert_eq!(pause.begin(end), Some(Ticket::Probe));
-        assert_eq!(pause.ended(Ticket::Usual, Sign::Failure(1), end, 0), None);
+        assert_eq!(pause.ended(Ticket::Usual, Sign::Failure(1), end, || 0), None);
         assert_eq!(pause.room(end), Room::None { until: None });
-        assert_eq!(pause.ended(Ticket::Usual, Sign::Success, end, 0), Some(Change::Resumed));
+        assert_eq!(pause.ended(Ticket::Usual, Sign::Success, end, || 0), Some(Change::Resumed));
         // The probe's own failure is one of many then.
-        assert_eq!(pause.ended(Ticket::Probe, Sign::Failure(1), end, 0), None);
+        assert_eq!(pause.ended(Ticket::Probe, Sign::Failure(1), end, || 0), None);
         assert!(!pause.is_paused());
     }
 
@@ -221,7 +227,7 @@ mod tests {
         publish(&mut pause, now, failures(100));
         let end = until(&pause, now);
         assert_eq!(pause.begin(end), Some(Ticket::Probe));
-        assert_eq!(pause.ended(Ticket::Probe, Sign::Nothing, end, 0), None);
+        assert_eq!(pause.ended(Ticket::Probe, Sign::Nothing, end, || 0), None);
         assert_eq!(pause.room(end), Room::Probe);
     }
 }

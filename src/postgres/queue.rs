@@ -418,3 +418,19 @@ pub(super) fn attempts(kept: i32) -> u32 {
 pub(super) fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_attempt_that_fails_makes_a_dead_letter() {
+        let second = Duration::from_secs(1);
+        let retry = Retry::new(second, 2 * second).unwrap().attempts_max(Some(3)).unwrap();
+        let failed = |cause, error| Failed::new(cause, error);
+        let delays = [1, 2].map(|attempts| Fate::of_failure(&retry, attempts, &failed(Cause::Error, "no")));
+        assert_eq!(delays, [second, 2 * second].map(|delay| Fate::Failed { error: "no".into(), delay }));
+        assert_eq!(Fate::of_failure(&retry, 3, &failed(Cause::Panic, "a\0")), Fate::dead("a\u{fffd}"));
+        assert_eq!(Fate::of_failure(&retry, 1, &failed(Cause::GaveUp, "no")), Fate::dead("no"));
+    }
+}

@@ -67,6 +67,7 @@ macro_rules! columns {
 columns!(
     bool,
     i32,
+    Option<i32>,
     i64,
     f64,
     String,
