@@ -115,9 +115,9 @@ fn what_fails_is_tried_again_later_and_keeps_its_error_until_it_is_a_dead_letter
         assert_eq!(behind, letters[1..]);
         assert!(!place.receive(&mut client, "c", NewMessage::new("bad", "")).await.is_first());
 
-        assert!(inbox::requeue(&client, &place.tables, letters[0].position).await.unwrap());
-        assert!(!inbox::requeue(&client, &place.tables, letters[0].position).await.unwrap(), "it is not dead any more");
-        assert!(inbox::discard(&client, &place.tables, letters[1].position).await.unwrap());
+        assert_eq!(inbox::requeue(&client, &place.tables, Letters::At(&[letters[0].position])).await.unwrap(), 1);
+        assert_eq!(inbox::requeue(&client, &place.tables, Letters::At(&[letters[0].position])).await.unwrap(), 0);
+        assert_eq!(inbox::discard(&client, &place.tables, Letters::At(&[letters[1].position])).await.unwrap(), 1);
         let good = Script::new(|_: &Message| Ok(()));
         assert_eq!(worker.step(&mut client, &good).await.unwrap(), 1);
         assert_eq!(good.handled(), ["bad"]);
