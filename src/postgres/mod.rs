@@ -51,10 +51,12 @@ mod backlog;
 mod connection;
 mod database;
 mod dead;
+mod dispatching;
 mod errors;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(crate) mod fuzzing;
 mod give_up;
+mod handling;
 pub mod inbox;
 mod message;
 mod meters;
@@ -87,6 +89,8 @@ pub use retry::Retry;
 pub use seen::Seen;
 pub use tables::Tables;
 pub use transaction::Transaction;
+#[cfg(feature = "sqlx")]
+pub use worker::SqlxHandler;
 pub use worker::{Handler, Worker};
 
 use crate::store::postgres::BACKEND;

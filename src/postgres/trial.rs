@@ -27,6 +27,11 @@ impl Failed {
         Failed { cause, error: error.into() }
     }
 
+    /// Returns true if it ended by itself, so that it has left nothing half done.
+    pub(super) fn is_reported(&self) -> bool {
+        matches!(self.cause, Cause::Error | Cause::GaveUp)
+    }
+
     /// What an error says, with its causes: drivers' errors say little without.
     pub(super) fn of(error: &Failure) -> Self {
         let cause = if give_up::is_hopeless(&**error) { Cause::GaveUp } else { Cause::Error };

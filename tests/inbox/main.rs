@@ -6,6 +6,7 @@ mod server;
 
 mod brokers;
 mod crash;
+mod hanging;
 mod marks;
 mod relays;
 #[cfg(feature = "sqlx")]
