@@ -92,6 +92,19 @@ impl Place {
         tx.commit().await.unwrap();
     }
 
+    /// In one transaction.
+    async fn enqueue_all<'m>(
+        &self,
+        client: &mut Client,
+        topic: &str,
+        messages: impl IntoIterator<Item = NewMessage<'m>>,
+    ) {
+        let messages: Vec<_> = messages.into_iter().collect();
+        let mut tx = client.transaction().await.unwrap();
+        outbox::enqueue_batch(&mut tx, &self.tables, topic, &messages).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
     async fn count(&self, client: &Client, sql: &str) -> i64 {
         let sql = sql.replace("{p}", &self.prefix);
         client.query_one(&sql, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error}")).get(0)
