@@ -4,8 +4,14 @@
 #[allow(dead_code, reason = "other tests use other parts of it")]
 mod server;
 
+#[path = "../stores/postgres_pooler.rs"]
+mod pooler;
+
+mod brokers;
 mod crash;
+mod hanging;
 mod marks;
+mod pooled;
 mod queue;
 mod relays;
 #[cfg(feature = "sqlx")]
@@ -87,6 +93,19 @@ impl Place {
     async fn enqueue(&self, client: &mut Client, topic: &str, message: NewMessage<'_>) {
         let mut tx = client.transaction().await.unwrap();
         outbox::enqueue(&mut tx, &self.tables, topic, message).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// In one transaction.
+    async fn enqueue_all<'m>(
+        &self,
+        client: &mut Client,
+        topic: &str,
+        messages: impl IntoIterator<Item = NewMessage<'m>>,
+    ) {
+        let messages: Vec<_> = messages.into_iter().collect();
+        let mut tx = client.transaction().await.unwrap();
+        outbox::enqueue_batch(&mut tx, &self.tables, topic, &messages).await.unwrap();
         tx.commit().await.unwrap();
     }
 
