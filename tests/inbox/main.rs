@@ -8,6 +8,7 @@ mod brokers;
 mod crash;
 mod hanging;
 mod marks;
+mod queue;
 mod relays;
 #[cfg(feature = "sqlx")]
 mod sqlx;

@@ -38,8 +38,13 @@ fn text(bytes: &[u8]) -> String {
 
 /// Makes everything due that waits for its back-off or a lease.
 async fn pass_time(place: &Place, client: &Client) {
-    place.execute(client, "UPDATE {p}_inbox SET due_at = '-infinity' WHERE due_at IS NOT NULL; \
-             UPDATE {p}_inbox_keys SET due_at = '-infinity'").await;
+    place
+        .execute(
+            client,
+            "UPDATE {p}_inbox SET due_at = '-infinity' WHERE due_at IS NOT NULL; \
+             UPDATE {p}_inbox_keys SET due_at = '-infinity'",
+        )
+        .await;
 }
 
 #[test]

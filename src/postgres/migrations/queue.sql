@@ -77,10 +77,10 @@ BEGIN
     END IF;
 END $$;
 
--- Stores messages of one name in their order. Headers are the text of an array. Times are microseconds since 1970. Positions of a key are given out while its
+-- Stores messages of one name in their order. Headers are the text of an array. Times are seconds since 1970. Positions of a key are given out while its
 -- lock is held, so they have the order in which transactions commit.
 CREATE OR REPLACE FUNCTION {queue_store}(
-    _name text, _ids bytea[], _keys bytea[], _payloads bytea[], _headers text[], _due bigint[], _expires bigint[]
+    _name text, _ids bytea[], _keys bytea[], _payloads bytea[], _headers text[], _due float8[], _expires float8[]
 ) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -88,14 +88,23 @@ DECLARE
     _key bytea;
     _stored bigint;
 BEGIN
+    IF cardinality(array_remove(_keys, NULL)) = 0 THEN
+        INSERT INTO {queue} (name, id, payload, headers, due_at, expires_at)
+        SELECT _name, g.id, g.payload, g.headers::text[], coalesce(to_timestamp(g.due), clock_timestamp()),
+            to_timestamp(g.expires)
+        FROM unnest(_ids, _payloads, _headers, _due, _expires) g(id, payload, headers, due, expires)
+        {on_conflict};
+        GET DIAGNOSTICS _stored = ROW_COUNT;
+        PERFORM {queue_ring}(_name);
+        RETURN _stored;
+    END IF;
     -- In one order, so that two that store messages of the same keys do not wait in a circle.
     FOR _key IN SELECT DISTINCT k FROM unnest(_keys) k WHERE k IS NOT NULL ORDER BY k LOOP
         PERFORM pg_advisory_xact_lock({queue_lock}(_name, _key));
     END LOOP;
     WITH given AS (
         SELECT g.id, g.key, g.payload, g.headers::text[] AS headers,
-            '1970-01-01 00:00:00+00'::timestamptz + g.due * interval '1 microsecond' AS due_at,
-            '1970-01-01 00:00:00+00'::timestamptz + g.expires * interval '1 microsecond' AS expires_at, g.n
+            to_timestamp(g.due) AS due_at, to_timestamp(g.expires) AS expires_at, g.n
         FROM unnest(_ids, _keys, _payloads, _headers, _due, _expires) WITH ORDINALITY
             AS g(id, key, payload, headers, due, expires, n)
     ), stored AS (
@@ -113,33 +122,43 @@ BEGIN
     RETURN _stored;
 END $$;
 
--- The same for one message: most are alone. Its position, or null if it was there.
+-- The same for one message, of which there are most: each operator is qualified, since to set a path and to call other functions
+-- costs as much as to store. Times are seconds since 1970. Its position, or null if it was there.
 CREATE OR REPLACE FUNCTION {queue_store_one}(
-    _name text, _id bytea, _key bytea, _payload bytea, _headers text, _due bigint, _expires bigint
+    _name text, _id bytea, _key bytea, _payload bytea, _headers text, _due float8, _expires float8
 ) RETURNS bigint
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    _at timestamptz := '1970-01-01 00:00:00+00'::timestamptz + _due * interval '1 microsecond';
     _position bigint;
+    _is_awake boolean;
 BEGIN
     IF _key IS NOT NULL THEN
-        PERFORM pg_advisory_xact_lock({queue_lock}(_name, _key));
+        PERFORM pg_catalog.pg_advisory_xact_lock({queue_lock}(_name, _key));
     END IF;
     INSERT INTO {queue} (name, id, key, payload, headers, due_at, expires_at, later)
-    VALUES (_name, _id, _key, _payload, _headers::text[],
-        CASE WHEN _key IS NULL THEN coalesce(_at, clock_timestamp()) ELSE _at END,
-        '1970-01-01 00:00:00+00'::timestamptz + _expires * interval '1 microsecond',
-        _key IS NOT NULL AND _due IS NOT NULL)
+    VALUES (_name, _id, _key, _payload, _headers::pg_catalog.text[],
+        CASE WHEN _key IS NULL AND _due IS NULL THEN pg_catalog.clock_timestamp()
+            ELSE pg_catalog.to_timestamp(_due) END,
+        pg_catalog.to_timestamp(_expires), _key IS NOT NULL AND _due IS NOT NULL)
     {on_conflict}
-    RETURNING position INTO _position;
+    RETURNING position, EXISTS (
+        SELECT FROM {bell} b WHERE (b.name OPERATOR(pg_catalog.=) _name OR b.name OPERATOR(pg_catalog.=) '')
+            AND b.awake_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
+    ) INTO _position, _is_awake;
     IF _position IS NULL THEN
         RETURN NULL;
     END IF;
     IF _key IS NOT NULL AND _due IS NULL THEN
-        PERFORM {queue_open}(_name, _key);
+        IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
+            INSERT INTO {keys} (name, key) VALUES (_name, _key) ON CONFLICT DO NOTHING;
+        ELSE
+            PERFORM {queue_open}(_name, _key);
+        END IF;
     END IF;
-    PERFORM {queue_ring}(_name);
+    IF NOT _is_awake THEN
+        PERFORM pg_catalog.pg_notify('{channel}', '');
+    END IF;
     RETURN _position;
 END $$;
 
@@ -205,9 +224,10 @@ BEGIN
 END $$;
 
 -- Claims keys of a name that are due: for each at most so many messages, in order, and all of them together at most so many
--- bytes of payload, but for the first message of all.
+-- bytes of payload, but for the first message of all if there must be one.
 CREATE OR REPLACE FUNCTION {queue_claim_keys}(
-    _name text, _first bigint, _behind bigint, _bytes bigint, _lease float8, _token bigint, _from timestamptz
+    _name text, _first bigint, _behind bigint, _bytes bigint, _lease float8, _token bigint, _from timestamptz,
+    _one boolean
 ) RETURNS SETOF {queue}
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off ROWS 1000 AS $$
@@ -235,7 +255,7 @@ BEGIN
         ) f
     ), summed AS MATERIALIZED (
         SELECT f.at, f.m, f.n, f.place, sum(f.size) OVER (ORDER BY f.place, f.n) AS bytes,
-            f.place = 1 AND f.n = min(f.n) OVER () AS is_first
+            _one AND f.place = 1 AND f.n = min(f.n) OVER () AS is_first
         FROM found f
     ), taken AS (
         UPDATE {keys} k SET token = _token, due_at = _now + _lease * interval '1 microsecond'
@@ -251,7 +271,7 @@ END $$;
 
 -- Claims messages of a name that have no key and are due.
 CREATE OR REPLACE FUNCTION {queue_claim_free}(
-    _name text, _first bigint, _bytes bigint, _lease float8, _token bigint, _from timestamptz
+    _name text, _first bigint, _bytes bigint, _lease float8, _token bigint, _from timestamptz, _one boolean
 ) RETURNS SETOF {queue}
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off ROWS 1000 AS $$
 #variable_conflict use_column
@@ -266,7 +286,7 @@ BEGIN
         SELECT d.at, sum(d.size) OVER w AS bytes, row_number() OVER w AS n FROM due d
         WINDOW w AS (ORDER BY d.due_at, d.position)
     ) UPDATE {queue} m SET token = _token, due_at = _now + _lease * interval '1 microsecond'
-    WHERE m.ctid = ANY (ARRAY(SELECT s.at FROM summed s WHERE s.bytes <= _bytes OR s.n = 1)) RETURNING m.*;
+    WHERE m.ctid = ANY (ARRAY(SELECT s.at FROM summed s WHERE s.bytes <= _bytes OR (_one AND s.n = 1))) RETURNING m.*;
 END $$;
 
 -- The first 64 names behind this one that have messages, in order, and which of them have something due.
@@ -344,12 +364,12 @@ BEGIN
             AND k.due_at >= _from ORDER BY k.name, k.due_at LIMIT 1;
         since := floor(extract(epoch FROM greatest(least(_free, _keyed), '1970-01-01 00:00:00+00')) * 1000000)::bigint;
         FOR _turn IN 1..2 LOOP
-            EXIT WHEN _runs >= _room OR _left < 0;
+            EXIT WHEN _runs >= _room;
             _last := NULL;
             IF (_turn = 1) = (_keyed IS NULL OR coalesce(_free <= _keyed, false)) THEN
                 CONTINUE WHEN _free IS NULL;
                 FOR _message IN
-                    SELECT * FROM {queue_claim_free}(_name, _room - _runs, _left, _lease, _token, _from)
+                    SELECT * FROM {queue_claim_free}(_name, _room - _runs, _left, _lease, _token, _from, _runs = 0)
                 LOOP
                     _runs := _runs + 1;
                     _left := _left - octet_length(_message.payload);
@@ -362,7 +382,7 @@ BEGIN
             ELSE
                 CONTINUE WHEN _keyed IS NULL;
                 FOR _message IN
-                    SELECT * FROM {queue_claim_keys}(_name, _room - _runs, _behind, _left, _lease, _token, _from)
+                    SELECT * FROM {queue_claim_keys}(_name, _room - _runs, _behind, _left, _lease, _token, _from, _runs = 0)
                 LOOP
                     _runs := _runs + CASE WHEN _message.key = _last THEN 0 ELSE 1 END;
                     _last := _message.key;
