@@ -1,21 +1,29 @@
 //! Handles what an inbox has.
 
+mod handling;
+mod running;
+#[cfg(feature = "sqlx")]
+mod sqlx_session;
+mod tokio_session;
+
 use super::database::Database;
-use super::dispatching::Dispatcher;
 use super::errors::misconfigured;
-use super::handling::{Session, TokioSession, Work};
 use super::message::validate_name;
+use super::meters::{Counts, Meters, QueueStats};
 use super::outage::Outage;
 use super::retry::Retry;
-use super::tables::Tables;
+use super::tables::{Queue, Tables};
 use super::{Failure, Message};
 use crate::store::StoreError;
 use crate::store::postgres::options::within;
 use crate::sync::StdAtomicBool;
+use handling::{Session, Work};
+use running::Dispatcher;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::Transaction;
+use tokio_session::TokioSession;
 
 /// What a consumer does with a message.
 pub trait Handler: Send + Sync + 'static {
@@ -122,6 +130,7 @@ pub struct Worker {
     lease: Duration,
     poll: Duration,
     longest_outage: Duration,
+    counts: Arc<Counts>,
 }
 
 impl Worker {
@@ -145,6 +154,7 @@ impl Worker {
             lease: Duration::from_secs(30),
             poll: Duration::from_secs(1),
             longest_outage: Duration::from_secs(300),
+            counts: Arc::default(),
         })
     }
 
@@ -195,6 +205,11 @@ impl Worker {
         Worker { longest_outage, ..self }
     }
 
+    /// Returns what became of messages since this worker was made, in all runs and steps of it and of its clones.
+    pub fn stats(&self) -> QueueStats {
+        self.counts.stats()
+    }
+
     /// Handles messages until `stop` says so. The messages at hand are finished then, and what else was claimed is given
     /// back.
     ///
@@ -218,7 +233,7 @@ impl Worker {
         handler: Arc<H>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), StoreError> {
-        self.run_in::<H, super::handling::SqlxSession>(handler, stop).await
+        self.run_in::<H, sqlx_session::SqlxSession>(handler, stop).await
     }
 
     /// Claims as much as can be begun at once, handles it, and says what came of it. Returns how many messages that
@@ -238,7 +253,7 @@ impl Worker {
     /// Those of [`step`](Self::step).
     #[cfg(feature = "sqlx")]
     pub async fn step_sqlx<H: SqlxHandler>(&self, handler: &Arc<H>) -> Result<usize, StoreError> {
-        self.dispatcher(Arc::clone(handler))?.step::<super::handling::SqlxSession>().await
+        self.dispatcher(Arc::clone(handler))?.step::<sqlx_session::SqlxSession>().await
     }
 
     async fn run_in<H: Send + Sync + 'static, S: Session<H>>(
@@ -262,6 +277,7 @@ impl Worker {
             retry: self.retry,
             lease: self.lease,
             handler,
+            meters: Meters::new(&self.counts, Queue::Inbox, Some(&self.consumer)),
             is_stopping: StdAtomicBool::new(false),
         };
         Ok(Dispatcher::new(work, &self.consumer, self.concurrency.min(connections - 1)))

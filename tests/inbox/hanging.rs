@@ -63,6 +63,9 @@ fn goes_on_beside(ill: &'static str, error: &'static str) {
         .await;
         assert!(begun.elapsed() < ms(6_000), "it took {:?}", begun.elapsed());
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_inbox").await, 1);
+        let at_work =
+            "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(3600)'";
+        until("nothing is left at work", async || place.count(&client, at_work).await == 0).await;
     });
 }
 

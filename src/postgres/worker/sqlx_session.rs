@@ -1,6 +1,6 @@
 //! Transactions of sqlx.
 
-use super::{Case, Ended, Session};
+use super::handling::{Case, Ended, Session};
 use crate::postgres::database::{Database, sqlx_pool};
 use crate::postgres::transaction::sqlx_driver::{failed, rows};
 use crate::postgres::transaction::{Row, Value};
@@ -8,7 +8,7 @@ use crate::postgres::{SqlxHandler, trial};
 use crate::store::StoreError;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Postgres};
 
-pub(in crate::postgres) struct SqlxSession {
+pub(super) struct SqlxSession {
     held: sqlx_pool::Held,
     interrupted: Option<i32>,
 }

@@ -6,25 +6,19 @@
 //! Our limits come before the server's, whose are a safety net: a server that ends a transaction takes the connection
 //! with it, and what the attempt failed with.
 
-#[cfg(feature = "sqlx")]
-mod sqlx_session;
-mod tokio_session;
-
-#[cfg(feature = "sqlx")]
-pub(super) use sqlx_session::SqlxSession;
-pub(super) use tokio_session::TokioSession;
-
-use super::database::{Database, NET};
-use super::queue::{self, Claimed, Fate, Outcome, Run, Tried};
-use super::retry::Retry;
-use super::tables::{Queue, Tables};
-use super::transaction::{Row, Value};
-use super::trial::{Cause, Failed};
-use super::{Message, statements};
+use crate::postgres::database::{Database, NET};
+use crate::postgres::meters::{Event, Meters};
+use crate::postgres::queue::{self, Claimed, Fate, Outcome, Run, Tried};
+use crate::postgres::retry::Retry;
+use crate::postgres::tables::{Queue, Tables};
+use crate::postgres::transaction::{Row, Value};
+use crate::postgres::trial::{Cause, Failed};
+use crate::postgres::{Failure, Message, statements};
 use crate::store::StoreError;
 use crate::sync::{Ordering, StdAtomicBool};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// What could not be begun is put off for so long.
 const PUT_OFF: Duration = Duration::from_millis(500);
@@ -37,6 +31,7 @@ pub(super) struct Work<H> {
     /// How long a handler may take.
     pub lease: Duration,
     pub handler: Arc<H>,
+    pub meters: Meters,
     /// What was claimed and not begun is to be given back.
     pub is_stopping: StdAtomicBool,
 }
@@ -104,7 +99,7 @@ pub(super) enum Ended {
 
 impl<H> Case<'_, H> {
     /// An answer to a commit, which may take as long as a handler.
-    async fn committed<A, E: Into<super::Failure>>(
+    pub(super) async fn committed<A, E: Into<Failure>>(
         &self,
         commit: impl Future<Output = Result<A, E>>,
     ) -> Result<(), Failed> {
@@ -121,6 +116,7 @@ impl<H> Case<'_, H> {
 enum Attempt {
     Handled { attempts: u32 },
     Lost,
+    Expired { attempts: u32 },
     Failed { attempts: u32, failed: Failed, is_broken: bool },
 }
 
@@ -134,49 +130,65 @@ impl<H: Send + Sync + 'static> Work<H> {
     pub(super) async fn run<S: Session<H>>(self: Arc<Self>, mut run: Run) -> Handled {
         let mut outcome = run.outcome();
         let messages = std::mem::take(&mut run.messages);
-        let mut session = match S::connect(&self.database).await {
-            Ok(session) => session,
-            Err(error) => {
-                outcome.put_off = PUT_OFF;
-                return Handled { outcome: Some(outcome), begun: 0, error: Some(error) };
-            }
+        let count = messages.len();
+        let error = match S::connect(&self.database).await {
+            Ok(session) => self.handle_all(session, &run, messages, &mut outcome).await.err(),
+            Err(error) => Some(error),
         };
-        let (count, mut begun) = (messages.len(), 0);
+        if error.is_some() {
+            outcome.put_off = PUT_OFF;
+        }
+        let begun = outcome.fates.len();
+        self.meters.happened(Event::Released, count - begun);
+        let is_done = |tried: &Tried| tried.fate == Fate::Done;
+        let is_gone = run.key.is_none() && begun == count && outcome.fates.iter().all(is_done);
+        Handled { outcome: (!is_gone).then_some(outcome), begun, error }
+    }
+
+    /// Closes the connection after an error, since nobody knows what is open on it.
+    async fn handle_all<S: Session<H>>(
+        &self,
+        mut session: S,
+        run: &Run,
+        messages: Vec<Claimed>,
+        outcome: &mut Outcome,
+    ) -> Result<(), StoreError> {
         for claimed in messages {
             if self.is_stopping.load(Ordering::Relaxed) {
                 break;
             }
-            let position = claimed.position;
-            match self.attempt(&mut session, &run, claimed).await {
-                Ok(Attempt::Handled { attempts }) => {
-                    begun += 1;
+            let (position, enqueued_at) = (claimed.position, claimed.message.enqueued_at);
+            match self.attempt(&mut session, run, claimed).await? {
+                Attempt::Handled { attempts } => {
                     outcome.fates.push(Tried { position, attempts, fate: Fate::Done });
+                    self.meters.happened(Event::Done, 1);
+                    self.meters.lagged(enqueued_at);
                 }
-                Ok(Attempt::Lost) => {
+                Attempt::Lost => {
                     outcome.put_off = PUT_OFF;
+                    self.meters.happened(Event::Lost, 1);
                     break;
                 }
-                Ok(Attempt::Failed { attempts, failed, is_broken }) => {
-                    begun += 1;
+                Attempt::Expired { attempts } => {
+                    let fate = Fate::dead("it expired before it was handled");
+                    outcome.fates.push(Tried { position, attempts, fate });
+                    self.meters.happened(Event::Expired, 1);
+                }
+                Attempt::Failed { attempts, failed, is_broken } => {
                     let fate = Fate::of_failure(&self.retry, attempts, &failed);
+                    self.meters.failed(failed.cause);
+                    self.meters.happened(Event::Dead, usize::from(matches!(fate, Fate::Dead { .. })));
                     outcome.fates.push(Tried { position, attempts, fate });
                     if is_broken {
                         self.discard(session);
-                        return Handled { outcome: Some(outcome), begun, error: None };
+                        return Ok(());
                     }
                     break;
-                }
-                Err(error) => {
-                    // Closed, since nobody knows what is open on it.
-                    drop(session);
-                    outcome.put_off = PUT_OFF;
-                    return Handled { outcome: Some(outcome), begun, error: Some(error) };
                 }
             }
         }
         session.finish();
-        let is_gone = run.key.is_none() && outcome.fates.len() == count && is_done(&outcome.fates);
-        Handled { outcome: (!is_gone).then_some(outcome), begun, error: None }
+        Ok(())
     }
 
     async fn attempt<S: Session<H>>(
@@ -186,9 +198,7 @@ impl<H: Send + Sync + 'static> Work<H> {
         claimed: Claimed,
     ) -> Result<Attempt, StoreError> {
         if claimed.is_expired {
-            let failed = Failed::new(Cause::GaveUp, "it expired before it was handled");
-            let attempts = claimed.message.attempts;
-            return Ok(Attempt::Failed { attempts, failed, is_broken: false });
+            return Ok(Attempt::Expired { attempts: claimed.message.attempts });
         }
         let doing = "begin an attempt";
         let (sql, values) =
@@ -203,7 +213,9 @@ impl<H: Send + Sync + 'static> Work<H> {
             return Ok(Attempt::Failed { attempts, failed, is_broken: false });
         }
         let message = Message { attempts: attempts.saturating_sub(1), ..claimed.message };
+        let began = Instant::now();
         let ended = session.handle(&self.case(&message, claimed.position, run.token)).await;
+        self.meters.took(began.elapsed());
         let failed = |failed, is_broken| Ok(Attempt::Failed { attempts, failed, is_broken });
         match ended {
             Ended::Committed => Ok(Attempt::Handled { attempts }),
@@ -243,8 +255,4 @@ impl<H: Send + Sync + 'static> Work<H> {
             drop(session);
         });
     }
-}
-
-fn is_done(fates: &[Tried]) -> bool {
-    fates.iter().all(|tried| tried.fate == Fate::Done)
 }

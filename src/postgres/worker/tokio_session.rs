@@ -1,6 +1,6 @@
 //! Transactions of tokio-postgres.
 
-use super::{Case, Ended, Session};
+use super::handling::{Case, Ended, Session};
 use crate::postgres::database::Database;
 use crate::postgres::errors::failed;
 use crate::postgres::transaction::{Row, Value, tokio_driver};
@@ -9,7 +9,7 @@ use crate::store::StoreError;
 use crate::store::postgres::connecting::Held;
 use tokio_postgres::Client;
 
-pub(in crate::postgres) struct TokioSession {
+pub(super) struct TokioSession {
     held: Held,
     interrupted: Option<i32>,
 }

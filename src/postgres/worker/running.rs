@@ -1,12 +1,15 @@
 //! A worker at work: claims runs for handlers that are free, and says what came of them.
 
-use super::database::Listening;
 use super::handling::{Handled, Session, Work};
-use super::outage::Outage;
-use super::pace::Pace;
-use super::queue::{self, BEHIND, Claimer, Outcome, Portion};
-use super::tables::Queue;
-use crate::back_off::BackOff;
+use crate::back_off::{BackOff, jittered};
+use crate::postgres::backlog::{self, Backlog};
+use crate::postgres::database::Listening;
+use crate::postgres::meters::{self, Event};
+use crate::postgres::outage::Outage;
+use crate::postgres::pace::Pace;
+use crate::postgres::queue::{self, BEHIND, Claimer, Outcome, Portion};
+use crate::postgres::statements;
+use crate::postgres::tables::Queue;
 use crate::random;
 use crate::store::{ErrorKind, StoreError};
 use crate::sync::Ordering;
@@ -21,6 +24,9 @@ use tokio::time::Instant;
 const BYTES_MAX: usize = 16 << 20;
 /// Between two tries to settle what somebody has locked.
 const LOCKED: BackOff = BackOff { first: Duration::from_millis(10), max: Duration::from_secs(1) };
+/// What waits is counted so often, and not for more than this part of the time.
+const COUNT_EVERY: Duration = Duration::from_secs(10);
+const COUNT_SHARE: u32 = 50;
 
 /// An outcome that the server does not know yet.
 struct Unsettled {
@@ -29,6 +35,7 @@ struct Unsettled {
     until: Instant,
 }
 
+/// Claims, and settles.
 pub(super) struct Dispatcher<H> {
     work: Arc<Work<H>>,
     consumer: String,
@@ -74,6 +81,11 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         let mut pace = Pace::new(poll, Instant::now());
         let (mut listening, mut resume_at) = (None, Instant::now());
         let nobody = Arc::<Notify>::default();
+        // Ends with this.
+        let mut counting = JoinSet::new();
+        if meters::IS_RECORDED {
+            counting.spawn(count(Arc::clone(&self.work), self.consumer.clone()));
+        }
         loop {
             let now = Instant::now();
             let is_stopping = self.work.is_stopping.load(Ordering::Relaxed);
@@ -137,9 +149,11 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         let portion = Portion { first, behind: BEHIND, bytes: BYTES_MAX, lease: self.work.leased() };
         let runs = self.claimer.claim(&self.work.database, &portion).await?;
         let found = runs.len();
+        self.work.meters.happened(Event::Claimed, runs.iter().map(|run| run.messages.len()).sum());
         for run in runs {
             self.runs.spawn(Arc::clone(&self.work).run::<S>(run));
         }
+        self.work.meters.in_flight(self.runs.len());
         Ok(found)
     }
 
@@ -158,6 +172,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
             }
             next = self.runs.try_join_next();
         }
+        self.work.meters.in_flight(self.runs.len());
     }
 
     /// Says what came of runs. What somebody has locked is said again later, as long as it is ours.
@@ -195,5 +210,19 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
             }
             tokio::time::sleep_until(self.settle_at).await;
         }
+    }
+}
+
+/// Counts what waits, for ever. Whether there is a server is for claims to find out.
+async fn count<H>(work: Arc<Work<H>>, consumer: String) {
+    loop {
+        let began = Instant::now();
+        let sql = statements::figures(&work.tables, Queue::Inbox);
+        let rows = work.database.call("count what waits", &sql, &backlog::values(Some(&consumer))).await;
+        if let Ok(backlog) = rows.and_then(|rows| Backlog::of_rows(&rows)) {
+            work.meters.waiting(&backlog);
+        }
+        let pause = COUNT_EVERY.max(began.elapsed() * COUNT_SHARE);
+        tokio::time::sleep(jittered(pause, random::any())).await;
     }
 }
