@@ -11,6 +11,8 @@ mod brokers;
 mod crash;
 mod hanging;
 mod marks;
+#[cfg(feature = "metrics")]
+mod metered;
 mod pooled;
 mod queue;
 mod relays;
