@@ -5,6 +5,7 @@ mod running;
 #[cfg(feature = "sqlx")]
 mod sqlx_session;
 mod tokio_session;
+mod waiting;
 
 use super::database::Database;
 use super::errors::misconfigured;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::Transaction;
 use tokio_session::TokioSession;
+use waiting::Waiting;
 
 /// What a consumer does with a message.
 pub trait Handler: Send + Sync + 'static {
@@ -279,6 +281,7 @@ impl Worker {
             handler,
             meters: Meters::new(&self.counts, Queue::Inbox, Some(&self.consumer)),
             is_stopping: StdAtomicBool::new(false),
+            waiting: Waiting::default(),
         };
         Ok(Dispatcher::new(work, &self.consumer, self.concurrency.min(connections - 1)))
     }

@@ -6,18 +6,20 @@
 //! Our limits come before the server's, whose are a safety net: a server that ends a transaction takes the connection
 //! with it, and what the attempt failed with.
 
+use super::waiting::Waiting;
 use crate::postgres::database::{Database, NET};
 use crate::postgres::meters::{Event, Meters};
 use crate::postgres::queue::{self, Claimed, Fate, Outcome, Run, Tried};
 use crate::postgres::retry::Retry;
 use crate::postgres::tables::{Queue, Tables};
-use crate::postgres::transaction::{Row, Value};
+use crate::postgres::transaction::Value;
 use crate::postgres::trial::{Cause, Failed};
 use crate::postgres::{Failure, Message, statements};
 use crate::store::StoreError;
 use crate::sync::{Ordering, StdAtomicBool};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 /// What could not be begun is put off for so long.
@@ -34,6 +36,7 @@ pub(super) struct Work<H> {
     pub meters: Meters,
     /// What was claimed and not begun is to be given back.
     pub is_stopping: StdAtomicBool,
+    pub waiting: Waiting,
 }
 
 /// What came of a run.
@@ -50,16 +53,8 @@ pub(super) struct Handled {
 pub(super) trait Session<H>: Send + Sized + 'static {
     fn connect(database: &Database) -> impl Future<Output = Result<Self, StoreError>> + Send;
 
-    /// One call in a transaction of ours.
-    fn call(
-        &mut self,
-        database: &Database,
-        doing: &'static str,
-        sql: &str,
-        values: &[Value<'_>],
-    ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
-
-    /// One message, in a transaction of its own.
+    /// Begins an attempt, and handles the message in a transaction of its own. Whether it was begun shows when the
+    /// message is locked: it has the number of this attempt then.
     fn handle(&mut self, case: &Case<'_, H>) -> impl Future<Output = Ended> + Send;
 
     /// The process that serves a transaction in which a handler was interrupted.
@@ -75,11 +70,14 @@ pub(super) struct Case<'c, H> {
     pub handler: &'c H,
     pub message: &'c Message,
     pub lease: Duration,
+    /// Counts the attempt, and makes the lease a whole one.
+    pub begin: String,
+    pub begins: [Value<'c>; 5],
     /// Settings of the transaction: the safety net.
     pub settings: String,
-    /// Locks the message, and says who serves the transaction.
+    /// Locks the message, if the attempt was begun, and says who serves the transaction.
     pub lock: String,
-    pub held: [Value<'c>; 2],
+    pub held: [Value<'c>; 3],
     /// Removes the message.
     pub remove: String,
 }
@@ -126,18 +124,34 @@ impl<H: Send + Sync + 'static> Work<H> {
         self.lease + (self.lease / 2).clamp(Duration::from_millis(50), NET)
     }
 
+    /// Handles runs one after the other, as long as there are some that wait.
+    pub(super) async fn work_off<S: Session<H>>(self: Arc<Self>, ended: UnboundedSender<Handled>) {
+        let mut session: Option<S> = None;
+        while let Some(run) = self.waiting.next(&self.is_stopping) {
+            let began = Instant::now();
+            let handled = self.run(&mut session, run).await;
+            self.waiting.took(began.elapsed());
+            if ended.send(handled).is_err() {
+                break;
+            }
+        }
+        session.map(S::finish);
+    }
+
     /// Handles messages one after the other, until one fails or the worker stops.
-    pub(super) async fn run<S: Session<H>>(self: Arc<Self>, mut run: Run) -> Handled {
+    async fn run<S: Session<H>>(&self, session: &mut Option<S>, mut run: Run) -> Handled {
         let mut outcome = run.outcome();
         let messages = std::mem::take(&mut run.messages);
         let count = messages.len();
-        let error = match S::connect(&self.database).await {
-            Ok(session) => self.handle_all(session, &run, messages, &mut outcome).await.err(),
-            Err(error) => Some(error),
+        let error = match self.handle_all(session, &run, messages, &mut outcome).await {
+            Ok(()) => None,
+            Err(error) => {
+                // Closed, since nobody knows what is open on it.
+                drop(session.take());
+                outcome.put_off = PUT_OFF;
+                Some(error)
+            }
         };
-        if error.is_some() {
-            outcome.put_off = PUT_OFF;
-        }
         let begun = outcome.fates.len();
         self.meters.happened(Event::Released, count - begun);
         let is_done = |tried: &Tried| tried.fate == Fate::Done;
@@ -145,20 +159,23 @@ impl<H: Send + Sync + 'static> Work<H> {
         Handled { outcome: (!is_gone).then_some(outcome), begun, error }
     }
 
-    /// Closes the connection after an error, since nobody knows what is open on it.
     async fn handle_all<S: Session<H>>(
         &self,
-        mut session: S,
+        session: &mut Option<S>,
         run: &Run,
         messages: Vec<Claimed>,
         outcome: &mut Outcome,
     ) -> Result<(), StoreError> {
+        let mut current = match session.take() {
+            Some(session) => session,
+            None => S::connect(&self.database).await?,
+        };
         for claimed in messages {
             if self.is_stopping.load(Ordering::Relaxed) {
                 break;
             }
             let (position, enqueued_at) = (claimed.position, claimed.message.enqueued_at);
-            match self.attempt(&mut session, run, claimed).await? {
+            match self.attempt(&mut current, run, claimed).await? {
                 Attempt::Handled { attempts } => {
                     outcome.fates.push(Tried { position, attempts, fate: Fate::Done });
                     self.meters.happened(Event::Done, 1);
@@ -176,18 +193,17 @@ impl<H: Send + Sync + 'static> Work<H> {
                 }
                 Attempt::Failed { attempts, failed, is_broken } => {
                     let fate = Fate::of_failure(&self.retry, attempts, &failed);
-                    self.meters.failed(failed.cause);
-                    self.meters.happened(Event::Dead, usize::from(matches!(fate, Fate::Dead { .. })));
+                    self.meters.failed(failed.cause, &fate);
                     outcome.fates.push(Tried { position, attempts, fate });
                     if is_broken {
-                        self.discard(session);
+                        self.discard(current);
                         return Ok(());
                     }
                     break;
                 }
             }
         }
-        session.finish();
+        *session = Some(current);
         Ok(())
     }
 
@@ -200,21 +216,15 @@ impl<H: Send + Sync + 'static> Work<H> {
         if claimed.is_expired {
             return Ok(Attempt::Expired { attempts: claimed.message.attempts });
         }
-        let doing = "begin an attempt";
-        let (sql, values) =
-            (statements::begin(&self.tables, Queue::Inbox), queue::begin(run, claimed.position, self.leased()));
-        let rows = self.database.in_time(doing, session.call(&self.database, doing, &sql, &values)).await?;
-        let attempts = rows.first().map(|row| row.get::<Option<i32>>("begin")).transpose()?.flatten();
-        let Some(attempts) = attempts.map(queue::attempts) else { return Ok(Attempt::Lost) };
-        if attempts > 1 && self.retry.is_last(attempts - 1) {
-            let attempts = attempts - 1;
-            let what = format!("{attempts} attempts were begun, and the last ended neither well nor with an error");
+        let before = claimed.message.attempts;
+        if before > 0 && self.retry.is_last(before) {
+            let what = format!("{before} attempts were begun, and the last ended neither well nor with an error");
             let failed = Failed::new(Cause::GaveUp, what);
-            return Ok(Attempt::Failed { attempts, failed, is_broken: false });
+            return Ok(Attempt::Failed { attempts: before, failed, is_broken: false });
         }
-        let message = Message { attempts: attempts.saturating_sub(1), ..claimed.message };
+        let attempts = before.saturating_add(1);
         let began = Instant::now();
-        let ended = session.handle(&self.case(&message, claimed.position, run.token)).await;
+        let ended = session.handle(&self.case(run, &claimed)).await;
         self.meters.took(began.elapsed());
         let failed = |failed, is_broken| Ok(Attempt::Failed { attempts, failed, is_broken });
         match ended {
@@ -226,19 +236,22 @@ impl<H: Send + Sync + 'static> Work<H> {
         }
     }
 
-    fn case<'c>(&'c self, message: &'c Message, position: i64, token: i64) -> Case<'c, H> {
+    fn case<'c>(&'c self, run: &'c Run, claimed: &'c Claimed) -> Case<'c, H> {
         let net_ms = (self.lease + NET).as_millis();
         let settings =
             format!("SET LOCAL idle_in_transaction_session_timeout = {net_ms}; SET LOCAL statement_timeout = {net_ms}");
+        let attempts = i64::from(claimed.message.attempts) + 1;
         Case {
             database: &self.database,
             handler: &self.handler,
-            message,
+            message: &claimed.message,
             lease: self.lease,
+            begin: statements::begin(&self.tables, Queue::Inbox),
+            begins: queue::begin(run, claimed.position, self.leased()),
             settings,
             lock: statements::lock(&self.tables, Queue::Inbox),
-            held: [Value::Number(position), Value::Number(token)],
-            remove: statements::remove(&self.tables, Queue::Inbox, position),
+            held: [Value::Number(claimed.position), Value::Number(run.token), Value::Number(attempts)],
+            remove: statements::remove(&self.tables, Queue::Inbox, claimed.position),
         }
     }
 
