@@ -60,6 +60,9 @@ pub(super) trait Session<H>: Send + Sized + 'static {
     /// The process that serves a transaction in which a handler was interrupted.
     fn interrupted(&self) -> Option<i32>;
 
+    /// Rolls back a transaction in which a handler was interrupted.
+    fn roll_back(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
+
     /// Nothing is open: it may be somebody else's.
     fn finish(self);
 }
@@ -196,7 +199,7 @@ impl<H: Send + Sync + 'static> Work<H> {
                     self.meters.failed(failed.cause, &fate);
                     outcome.fates.push(Tried { position, attempts, fate });
                     if is_broken {
-                        self.discard(current);
+                        self.discard(current).await;
                         return Ok(());
                     }
                     break;
@@ -255,17 +258,14 @@ impl<H: Send + Sync + 'static> Work<H> {
         }
     }
 
-    /// Closes a connection whose handler may have left a statement at work, which is cancelled first: a server does not
-    /// notice that nobody waits for it.
-    fn discard(&self, session: impl Session<H>) {
-        let database = self.database.clone();
-        tokio::spawn(async move {
-            if let Some(pid) = session.interrupted() {
-                let cancel = "SELECT pg_catalog.pg_cancel_backend($1::bigint::int)";
-                // If nobody can say so, the safety net ends it.
-                let _ = database.call("cancel a statement", cancel, &[Value::Number(pid.into())]).await;
-            }
-            drop(session);
-        });
+    /// Ends a transaction in which a handler was interrupted, so that its message is nobody's when it is said what came
+    /// of it, and closes the connection. What the handler has left at work is cancelled first: a server does not notice
+    /// that nobody waits for it.
+    async fn discard(&self, mut session: impl Session<H>) {
+        let Some(pid) = session.interrupted() else { return };
+        let cancel = "SELECT pg_catalog.pg_cancel_backend($1::bigint::int)";
+        // If nobody can say so, or it is of no use, the safety net ends it.
+        let _ = self.database.call("cancel a statement", cancel, &[Value::Number(pid.into())]).await;
+        let _ = self.database.in_time("roll back", session.roll_back()).await;
     }
 }

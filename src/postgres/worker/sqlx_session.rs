@@ -66,6 +66,11 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
         self.interrupted
     }
 
+    async fn roll_back(&mut self) -> Result<(), StoreError> {
+        // Sends what waits to be sent.
+        self.held.connection().ping().await.map_err(|error| failed("roll back", error))
+    }
+
     fn finish(self) {
         self.held.finish();
     }

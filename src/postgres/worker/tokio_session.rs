@@ -81,6 +81,10 @@ impl<H: Handler> Session<H> for TokioSession {
         self.interrupted
     }
 
+    async fn roll_back(&mut self) -> Result<(), StoreError> {
+        self.held.batch_execute("ROLLBACK").await.map_err(|error| failed("roll back", error))
+    }
+
     fn finish(self) {
         self.held.finish();
     }
