@@ -5,8 +5,11 @@
 mod server;
 
 mod crash;
+mod hostile;
 mod marks;
+mod migrations;
 mod relays;
+mod rotation;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 mod workers;
