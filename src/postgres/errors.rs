@@ -20,9 +20,18 @@ pub(super) fn refused(doing: &str, state: &SqlState, error: impl Error + Send + 
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME | SqlState::UNDEFINED_COLUMN => {
             format!("expected to {doing} in tables that Tables::migrate makes")
         }
+        SqlState::UNDEFINED_FUNCTION => format!(
+            "expected to {doing} by a function that Tables::migrate makes: the tables are those of another version, or none"
+        ),
         _ => format!("expected to {doing}, got SQLSTATE {}", state.code()),
     };
     StoreError::caused(kind(state), BACKEND, what, error)
+}
+
+/// The server did not say anything in time.
+pub(super) fn unanswered_in(limit: std::time::Duration, doing: &str) -> StoreError {
+    let what = format!("expected an answer to {doing} within {limit:?}");
+    StoreError::new(ErrorKind::Timeout, BACKEND, what)
 }
 
 /// An option or an argument that cannot be.

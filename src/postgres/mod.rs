@@ -40,35 +40,46 @@
 //!
 //! # What it needs
 //!
-//! PostgreSQL 14 or later, no extension, no superuser. [`Tables::migrate`] and [`Retention::expire`] make and drop tables:
+//! PostgreSQL 14 or later, no extension, no superuser. [`Tables::migrate`] and [`Retention::expire`] make and empty tables:
 //! their role owns them and has `CREATE` on the schema. All others need `SELECT`, `INSERT`, `UPDATE` and `DELETE` on
-//! them, and `USAGE` on the sequences. [`Worker`] and [`Relay`] listen, so a pooler in between must pool sessions.
+//! them, `USAGE` on the sequences, and `EXECUTE` on the functions, which everybody has unless it was revoked. [`Worker`] and [`Relay`] listen, so a pooler in between must pool sessions.
 //!
 //! Ideas: the transactional outbox (Richardson, *Microservices Patterns*, 2018); idempotent receivers (Hohpe and Woolf,
 //! *Enterprise Integration Patterns*, 2003); queues by `SKIP LOCKED` (PostgreSQL 9.5); fencing tokens (Burrows, OSDI 2006).
 
+mod backlog;
 mod connection;
+mod database;
 mod dead;
 mod errors;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(crate) mod fuzzing;
 pub mod inbox;
+mod marks;
 mod message;
 mod outage;
 pub mod outbox;
+mod pace;
 mod queue;
 mod relay;
 mod retention;
 mod retry;
 mod seen;
+#[cfg(feature = "metrics")]
+mod seen_meters;
+#[cfg(not(feature = "metrics"))]
+#[path = "seen_meters_absent.rs"]
+mod seen_meters;
 mod statements;
 mod tables;
 mod transaction;
 mod trial;
 mod worker;
 
-pub use dead::DeadLetter;
-pub use message::{ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
+pub use backlog::Backlog;
+pub use database::Database;
+pub use dead::{DeadLetter, Letters};
+pub use message::{HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
 pub use relay::{Publisher, Relay};
 pub use retention::{Cleanup, Retention};
 pub use retry::Retry;

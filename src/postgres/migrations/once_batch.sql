@@ -3,7 +3,7 @@
 -- wait in a circle. For the rest see {once}.
 CREATE OR REPLACE FUNCTION {once_batch}(consumer text, ids bytea[])
 RETURNS TABLE (marked_id bytea, marked_at bigint, is_first boolean)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE {settings} AS $hapax$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $hapax$
 #variable_conflict use_variable
 DECLARE
     oldest integer;
@@ -18,33 +18,9 @@ DECLARE
 BEGIN
     SELECT array_agg(DISTINCT u.id ORDER BY u.id) INTO rest FROM unnest($2) u(id);
     FOR turn IN 1..{turns} LOOP
-        -- What is read here may be old by the time that the lock is held: whatever writes looks again.
-        SELECT s.oldest, s.newest, s.is_double INTO STRICT oldest, newest, is_double FROM {state} s
-            WHERE s.one = 1 AND pg_advisory_xact_lock_shared({lock} + s.newest) IS NOT NULL;
-        looked := newest - oldest + 1;
-        IF turn = 1 THEN
-            -- Those that are not written into any more. The others answer when they are.
-            looked := looked - 1 - is_double::integer;
-            IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
-                BEGIN
-                    PERFORM FROM {state} s WHERE s.one = 1 FOR SHARE NOWAIT;
-                    RAISE EXCEPTION 'held' USING ERRCODE = 'HX000';
-                EXCEPTION
-                    WHEN SQLSTATE 'HX000' THEN NULL;
-                    WHEN lock_not_available THEN
-                        RAISE EXCEPTION 'the buckets of marks are about to change'
-                            USING ERRCODE = 'serialization_failure';
-                END;
-            END IF;
-        END IF;
-        IF is_double THEN
-            -- A transaction that wrote before the newest slot was made has not heard of it. To lock a
-            -- table for the first time makes a session listen; this one is used here only.
-            PERFORM FROM {buckets} b WHERE b.bucket = newest;
-        END IF;
-        known := NULL;
+{hold}        known := NULL;
         known_at := NULL;
-{looks}
+{looks_batch}
         IF known IS NOT NULL THEN
             RETURN QUERY SELECT u.id, (extract(epoch FROM min(u.at)) * 1000000)::bigint, false
                 FROM unnest(known, known_at) u(id, at) GROUP BY u.id;

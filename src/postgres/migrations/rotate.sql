@@ -5,7 +5,7 @@
 -- Nothing is waited for, and nothing is locked that writers or readers of the marks lock, but for
 -- the partition of a bucket that is not looked at any more, and only if nobody has it.
 CREATE OR REPLACE FUNCTION {rotate}(every bigint, keep bigint) RETURNS text
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE {settings} AS $hapax$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $hapax$
 DECLARE
     state record;
     over integer;
