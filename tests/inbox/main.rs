@@ -8,6 +8,7 @@ mod crash;
 mod hostile;
 mod marks;
 mod migrations;
+mod queue;
 mod relays;
 mod rotation;
 #[cfg(feature = "sqlx")]
