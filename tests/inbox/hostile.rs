@@ -86,12 +86,18 @@ fn nothing_of_somebody_elses_in_the_search_path_is_run() {
         }
         let own = format!("UPDATE {}.t_mark_buckets SET opened_at = '-infinity'", place.prefix);
         victim.batch_execute(&own).await.unwrap();
-        let _ = Retention::new(HOUR, HOUR).unwrap().expire(&mut victim, &tables).await.unwrap();
+        assert_eq!(Retention::new(HOUR, HOUR).unwrap().expire(&victim, &tables).await.unwrap().begun, 1);
+        let mut tx = victim.transaction().await.unwrap();
+        let seen = inbox::once_batch(&mut tx, &tables, "c", &["m", "o", "o"]).await.unwrap();
+        assert_eq!(seen.iter().filter(|seen| seen.is_first()).count(), 1);
+        let batch = [NewMessage::new("a", "").key("k"), NewMessage::new("b", "")];
+        outbox::enqueue_batch(&mut tx, &tables, "t", &batch).await.unwrap();
+        tx.commit().await.unwrap();
         let worker = Worker::new(options(&victims), tables.clone(), "d").unwrap().retry(soon(Some(1)));
         worker.step(&mut victim, &Fails).await.unwrap();
         let letters = inbox::dead_letters(&victim, &tables, None, 0, 10).await.unwrap();
         assert!(!letters.is_empty());
-        assert!(inbox::requeue(&victim, &tables, letters[0].position).await.unwrap());
+        assert!(inbox::requeue(&victim, &tables, Letters::At(&[letters[0].position])).await.unwrap() > 0);
 
         let caught = "SELECT DISTINCT what FROM public.{p}_caught";
         let caught = admin.query(&caught.replace("{p}", &place.prefix), &[]).await.unwrap();
