@@ -10,10 +10,13 @@ mod pooler;
 mod brokers;
 mod crash;
 mod hanging;
+mod hostile;
 mod marks;
+mod migrations;
 mod pooled;
 mod queue;
 mod relays;
+mod rotation;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 mod workers;
