@@ -73,7 +73,10 @@ impl<H: Handler> Session<H> for TokioSession {
                 std::mem::forget(tx);
                 Ended::Committed
             }
-            Err(failed) => Ended::Broken(failed),
+            Err(failed) => match rolled_back(tx).await {
+                Ok(()) => Ended::Failed(failed),
+                Err(_) => Ended::Broken(failed),
+            },
         }
     }
 
