@@ -164,3 +164,25 @@ fn one_that_panics_before_there_is_a_future() {
         assert!(letters.len() == 1 && letters[0].error.starts_with("it panicked: assertion"), "{letters:?}");
     });
 }
+
+/// While somebody has its row, what came of a message cannot be said, and its key is kept for it.
+#[test]
+fn an_outcome_that_cannot_be_said_yet_keeps_its_key() {
+    Place::run(async |place| {
+        let client = stored(&place, std::iter::once("m".to_owned())).await;
+        place.execute(&client, "UPDATE {p}_inbox_keys SET token = 77, due_at = now() + interval '1 hour'").await;
+        let settle = "SELECT count(*) FROM {p}_inbox_settle('{}', ARRAY(SELECT position FROM {p}_inbox), ARRAY[77::bigint], \
+             ARRAY[1::bigint], ARRAY['no'], ARRAY[0::bigint], ARRAY[0::float8], \
+             ARRAY['c'], ARRAY['m'::bytea], ARRAY[77::bigint], ARRAY[0::float8])";
+        let ours = "SELECT count(*) FROM {p}_inbox_keys WHERE token = 77";
+        let said = "SELECT count(*) FROM {p}_inbox WHERE error = 'no' AND attempts = 1";
+        let mut other = place.client().await;
+        let tx = other.transaction().await.unwrap();
+        place.execute(tx.client(), "SELECT FROM {p}_inbox FOR UPDATE").await;
+        assert_eq!(place.count(&client, settle).await, 1, "to be said again");
+        assert_eq!((place.count(&client, ours).await, place.count(&client, said).await), (1, 0));
+        tx.rollback().await.unwrap();
+        assert_eq!(place.count(&client, settle).await, 0);
+        assert_eq!((place.count(&client, ours).await, place.count(&client, said).await), (0, 1));
+    });
+}

@@ -191,7 +191,7 @@ fn a_message_at_work_is_nobody_elses_and_one_that_kills_its_workers_dies() {
             let (begun, begins) = oneshot::channel();
             let never = Arc::new(Never { begun: Mutex::new(Some(begun)), attempts: attempt - 1 });
             tokio::select! {
-                _ = worker.step(&never) => unreachable!("it never ends"),
+                ended = worker.step(&never) => unreachable!("attempt {attempt} never ends: {ended:?}, {:?}", worker.stats()),
                 () = async {
                     begins.await.unwrap();
                     place.execute(&other, "SET lock_timeout = '20ms'").await;

@@ -73,6 +73,8 @@ pub(super) struct Case<'c, H> {
     pub handler: &'c H,
     pub message: &'c Message,
     pub lease: Duration,
+    /// It is given up, unless somebody is still at work on it.
+    pub hopeless: Option<Failed>,
     /// Counts the attempt, and makes the lease a whole one.
     pub begin: String,
     pub begins: [Value<'c>; 5],
@@ -220,14 +222,14 @@ impl<H: Send + Sync + 'static> Work<H> {
             return Ok(Attempt::Expired { attempts: claimed.message.attempts });
         }
         let before = claimed.message.attempts;
-        if before > 0 && self.retry.is_last(before) {
+        let hopeless = (before > 0 && self.retry.is_last(before)).then(|| {
             let what = format!("{before} attempts were begun, and the last ended neither well nor with an error");
-            let failed = Failed::new(Cause::GaveUp, what);
-            return Ok(Attempt::Failed { attempts: before, failed, is_broken: false });
-        }
-        let attempts = before.saturating_add(1);
+            Failed::new(Cause::GaveUp, what)
+        });
+        // Of one that is given up untried nothing is counted.
+        let attempts = if hopeless.is_some() { before } else { before.saturating_add(1) };
         let began = Instant::now();
-        let ended = session.handle(&self.case(run, &claimed)).await;
+        let ended = session.handle(&self.case(run, &claimed, hopeless)).await;
         self.meters.took(began.elapsed());
         let failed = |failed, is_broken| Ok(Attempt::Failed { attempts, failed, is_broken });
         match ended {
@@ -239,7 +241,7 @@ impl<H: Send + Sync + 'static> Work<H> {
         }
     }
 
-    fn case<'c>(&'c self, run: &'c Run, claimed: &'c Claimed) -> Case<'c, H> {
+    fn case<'c>(&'c self, run: &'c Run, claimed: &'c Claimed, hopeless: Option<Failed>) -> Case<'c, H> {
         let net_ms = (self.lease + NET).as_millis();
         let settings =
             format!("SET LOCAL idle_in_transaction_session_timeout = {net_ms}; SET LOCAL statement_timeout = {net_ms}");
@@ -249,6 +251,7 @@ impl<H: Send + Sync + 'static> Work<H> {
             handler: &self.handler,
             message: &claimed.message,
             lease: self.lease,
+            hopeless,
             begin: statements::begin(&self.tables, Queue::Inbox),
             begins: queue::begin(run, claimed.position, self.leased()),
             settings,

@@ -39,6 +39,9 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
         if pid.is_none() {
             return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| Ended::Lost);
         }
+        if let Some(hopeless) = &case.hopeless {
+            return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| Ended::Failed(hopeless.clone()));
+        }
         match trial::of(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
             Ok(()) => {}
             Err(failed) if failed.is_reported() => {

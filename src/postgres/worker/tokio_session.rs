@@ -49,6 +49,9 @@ impl<H: Handler> Session<H> for TokioSession {
         if pid.is_none() {
             return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| Ended::Lost);
         }
+        if let Some(hopeless) = &case.hopeless {
+            return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| Ended::Failed(hopeless.clone()));
+        }
         match trial::of(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
             Ok(()) => {}
             Err(failed) if failed.is_reported() => {
