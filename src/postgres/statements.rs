@@ -1,6 +1,11 @@
 //! What is said to the server, as pure functions of names: both drivers say the same.
+//!
+//! Callers' search paths may have schemas in which others make operators and functions: functions are
+//! called by their whole names and have a path of their own, and operators here are PostgreSQL's.
 
 use super::tables::{Queue, Tables};
+
+const EQ: &str = "OPERATOR(pg_catalog.=)";
 
 /// Marks an id: `$1` the consumer, `$2` the id. When it was marked, or null.
 pub(super) fn once(tables: &Tables) -> String {
@@ -84,21 +89,22 @@ pub(super) fn figures(tables: &Tables, queue: Queue) -> String {
 /// Locks a message, if the claim still holds: `$1` the position, `$2` the token. Nobody takes it until the transaction
 /// ends, even if its lease does.
 pub(super) fn lock(tables: &Tables, queue: Queue) -> String {
-    format!("SELECT FROM {} WHERE position = $1 AND token = $2 FOR UPDATE SKIP LOCKED", tables.queue(queue))
+    format!("SELECT FROM {} WHERE position {EQ} $1 AND token {EQ} $2 FOR UPDATE SKIP LOCKED", tables.queue(queue))
 }
 
 /// Removes a message that is locked: `$1` the position.
 pub(super) fn remove(tables: &Tables, queue: Queue) -> String {
-    format!("DELETE FROM {} WHERE position = $1", tables.queue(queue))
+    format!("DELETE FROM {} WHERE position {EQ} $1", tables.queue(queue))
 }
 
 /// Dead letters, oldest first: `$1` whose (or anybody's), `$2` behind which position, `$3` how many.
 pub(super) fn dead(tables: &Tables, queue: Queue) -> String {
     format!(
         "SELECT position, attempts, name, key, id, payload, headers, error, \
-         (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_at, \
-         (extract(epoch FROM dead_at) * 1000000)::bigint AS died_at FROM {} WHERE dead_at IS NOT NULL \
-         AND ($1::text IS NULL OR name = $1) AND position > $2 ORDER BY position LIMIT $3",
+         (extract(epoch FROM enqueued_at) OPERATOR(pg_catalog.*) 1000000)::bigint AS enqueued_at, \
+         (extract(epoch FROM dead_at) OPERATOR(pg_catalog.*) 1000000)::bigint AS died_at \
+         FROM {} WHERE dead_at IS NOT NULL AND ($1::text IS NULL OR name {EQ} $1) \
+         AND position OPERATOR(pg_catalog.>) $2 ORDER BY position LIMIT $3",
         tables.queue(queue)
     )
 }
