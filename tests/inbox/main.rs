@@ -4,10 +4,13 @@
 #[allow(dead_code, reason = "other tests use other parts of it")]
 mod server;
 
+#[cfg(feature = "metrics")]
+mod counting;
 mod crash;
 mod hostile;
 mod marks;
 mod migrations;
+mod prepared;
 mod queue;
 mod relays;
 mod rotation;
