@@ -2,7 +2,7 @@
 
 mod listening;
 #[cfg(feature = "sqlx")]
-mod sqlx_pool;
+pub(super) mod sqlx_pool;
 
 pub(super) use listening::Listening;
 
@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// How much longer than the server we wait: it should be the one to say that it was not done.
 const GRACE: Duration = Duration::from_secs(1);
+/// How much later the server ends what nobody has finished.
+pub(super) const NET: Duration = Duration::from_secs(5);
 /// By this setting a connection of our own sees that the server itself has got its first message.
 const OURS: (&str, &str) = ("hapax.session", "on");
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -89,7 +91,7 @@ impl From<PostgresOptions> for Database {
     fn from(options: PostgresOptions) -> Self {
         let pooled = Pooled::new(options.pooled);
         let (timeout, ours) = (options.timeout, format!("-c {}={}", OURS.0, OURS.1));
-        let source = match connecting::pool(&options, options.connections, ours, pooled.clone()) {
+        let source = match connecting::pool(&options, options.connections_or_few(), ours, pooled.clone()) {
             Ok(pool) => Source::Own(pool, Arc::new(options)),
             Err(error) => Source::None(error),
         };
@@ -176,13 +178,12 @@ impl Database {
         all.map_err(|error| failed(doing, error))
     }
 
-    /// What a transaction of ours begins with.
+    /// What a transaction of ours begins with. The time that it may be idle is a safety net, for when we are gone.
     pub(super) fn begin(&self) -> String {
-        let ms = self.timeout.as_millis();
+        let (ms, net_ms) = (self.timeout.as_millis(), (self.timeout + NET).as_millis());
         format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL synchronous_commit = off; \
-             SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {ms}; \
-             SET LOCAL idle_in_transaction_session_timeout = {ms}"
+             SET LOCAL statement_timeout = {ms}; SET LOCAL idle_in_transaction_session_timeout = {net_ms}"
         )
     }
 
@@ -220,6 +221,23 @@ impl Database {
                 let what = "expected a pool of sqlx, got connections of tokio-postgres: handle with run";
                 Err(misconfigured(what))
             }
+        }
+    }
+
+    /// How many connections there may be, of those that somebody wants. A pool whose size nobody has chosen grows.
+    pub(super) fn connections_for(&self, wanted: usize) -> usize {
+        match &self.source {
+            Source::Own(pool, options) if options.connections.is_none() => {
+                if pool.status().max_size < wanted {
+                    pool.resize(wanted);
+                }
+                wanted
+            }
+            Source::Own(pool, _) | Source::Deadpool(pool) => pool.status().max_size.min(wanted),
+            #[cfg(feature = "sqlx")]
+            Source::Sqlx(pool) => (pool.options().get_max_connections() as usize).min(wanted),
+            // Whoever asks for one is told why there is none.
+            Source::None(_) => wanted,
         }
     }
 

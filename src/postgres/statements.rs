@@ -22,11 +22,6 @@ pub(super) fn receive(tables: &Tables) -> String {
     format!("SELECT {}($1, $2, $3, $4, $5, $6, $7, $8) AS first_at", tables.function("inbox_receive"))
 }
 
-/// Begins to listen.
-pub(super) fn listen(tables: &Tables, queue: Queue) -> String {
-    format!("LISTEN {}", tables.channel(queue))
-}
-
 /// A call of one of a queue's functions with so many values.
 fn call(tables: &Tables, queue: Queue, function: &str, values: usize) -> String {
     let values: Vec<String> = (1..=values).map(|n| format!("${n}")).collect();
@@ -87,26 +82,23 @@ pub(super) fn figures(tables: &Tables, queue: Queue) -> String {
 }
 
 /// Locks a message, if the claim still holds: `$1` the position, `$2` the token. Nobody takes it until the transaction
-/// ends, even if its lease does.
+/// ends, even if its lease does. Which process of the server has it.
 pub(super) fn lock(tables: &Tables, queue: Queue) -> String {
-    format!("SELECT FROM {} WHERE position {EQ} $1 AND token {EQ} $2 FOR UPDATE SKIP LOCKED", tables.queue(queue))
-}
-
-/// Removes a message that is locked: `$1` the position.
-pub(super) fn remove(tables: &Tables, queue: Queue) -> String {
-    format!("DELETE FROM {} WHERE position {EQ} $1", tables.queue(queue))
-}
-
-/// Dead letters, oldest first: `$1` whose (or anybody's), `$2` behind which position, `$3` how many.
-pub(super) fn dead(tables: &Tables, queue: Queue) -> String {
+    let table = tables.queue(queue);
     format!(
-        "SELECT position, attempts, name, key, id, payload, headers, error, \
-         (extract(epoch FROM enqueued_at) OPERATOR(pg_catalog.*) 1000000)::bigint AS enqueued_at, \
-         (extract(epoch FROM dead_at) OPERATOR(pg_catalog.*) 1000000)::bigint AS died_at \
-         FROM {} WHERE dead_at IS NOT NULL AND ($1::text IS NULL OR name {EQ} $1) \
-         AND position OPERATOR(pg_catalog.>) $2 ORDER BY position LIMIT $3",
-        tables.queue(queue)
+        "SELECT pg_catalog.pg_backend_pid() AS pid FROM {table} WHERE position {EQ} $1 AND token {EQ} $2 \
+         FOR UPDATE SKIP LOCKED"
     )
+}
+
+/// Removes a message that is locked.
+pub(super) fn remove(tables: &Tables, queue: Queue, position: i64) -> String {
+    format!("DELETE FROM {} WHERE position {EQ} {position}", tables.queue(queue))
+}
+
+/// Lists dead letters: see `queue.sql`.
+pub(super) fn dead(tables: &Tables, queue: Queue) -> String {
+    call(tables, queue, "letters", 3)
 }
 
 /// Inserts rows for change data capture: the topic, and arrays of ids, keys, payloads and headers.
@@ -134,8 +126,8 @@ mod tests {
         let tables = Tables::new("app", "shop").unwrap();
         for queue in [Queue::Inbox, Queue::Outbox] {
             let own = tables.queue(queue);
-            let statements = [store, store_one, claim, names, begin, settle, awake, requeue, discard, figures];
-            let plain = [lock, remove, dead];
+            let statements = [store, store_one, claim, names, begin, settle, dead, awake, requeue, discard, figures];
+            let plain = [lock];
             for sql in statements.map(|statement| statement(&tables, queue)) {
                 assert!(sql.contains(&format!("\"app\".\"shop_{}_", queue.name())), "{sql}");
             }

@@ -17,7 +17,7 @@ const INBOX: &str = include_str!("migrations/inbox.sql");
 const CAPTURE: &str = include_str!("migrations/capture.sql");
 
 /// The functions of a queue, as `queue.sql` makes them.
-const FUNCTIONS: [&str; 18] = [
+const FUNCTIONS: [&str; 19] = [
     "lock",
     "ring",
     "open",
@@ -36,6 +36,7 @@ const FUNCTIONS: [&str; 18] = [
     "requeue",
     "discard",
     "figures",
+    "letters",
 ];
 
 /// The tables of inbox and outbox: a schema, and how each one's name begins.

@@ -132,7 +132,7 @@ fn nothing_of_somebody_elses_in_the_search_path_is_run() {
         outbox::enqueue_batch(&mut tx, &tables, "t", &batch).await.unwrap();
         tx.commit().await.unwrap();
         let worker = Worker::new(options(&victims), tables.clone(), "d").unwrap().retry(soon(Some(1)));
-        worker.step(&mut victim, &Fails).await.unwrap();
+        worker.step(&Arc::new(Fails)).await.unwrap();
         let letters = inbox::dead_letters(&victim, &tables, None, 0, 10).await.unwrap();
         assert!(!letters.is_empty());
         assert!(inbox::requeue(&victim, &tables, Letters::At(&[letters[0].position])).await.unwrap() > 0);
@@ -144,7 +144,7 @@ fn nothing_of_somebody_elses_in_the_search_path_is_run() {
         }
         tx.commit().await.unwrap();
         let worker = Worker::new(options(&victims), tables.clone(), "e").unwrap();
-        worker.step(&mut victim, &Takes).await.unwrap();
+        worker.step(&Arc::new(Takes)).await.unwrap();
         let month = Duration::from_secs(30 * 86_400);
         inbox::discard(&victim, &tables, Letters::OlderThan(None, month)).await.unwrap();
         inbox::backlog(&victim, &tables, Some("d")).await.unwrap();

@@ -4,12 +4,18 @@
 #[allow(dead_code, reason = "other tests use other parts of it")]
 mod server;
 
+#[path = "../stores/postgres_pooler.rs"]
+mod pooler;
+
+mod brokers;
 #[cfg(feature = "metrics")]
 mod counting;
 mod crash;
+mod hanging;
 mod hostile;
 mod marks;
 mod migrations;
+mod pooled;
 mod prepared;
 mod queue;
 mod relays;
@@ -93,6 +99,19 @@ impl Place {
     async fn enqueue(&self, client: &mut Client, topic: &str, message: NewMessage<'_>) {
         let mut tx = client.transaction().await.unwrap();
         outbox::enqueue(&mut tx, &self.tables, topic, message).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// In one transaction.
+    async fn enqueue_all<'m>(
+        &self,
+        client: &mut Client,
+        topic: &str,
+        messages: impl IntoIterator<Item = NewMessage<'m>>,
+    ) {
+        let messages: Vec<_> = messages.into_iter().collect();
+        let mut tx = client.transaction().await.unwrap();
+        outbox::enqueue_batch(&mut tx, &self.tables, topic, &messages).await.unwrap();
         tx.commit().await.unwrap();
     }
 

@@ -258,7 +258,7 @@ fn roles_without_privileges_suffice_and_tables_are_made_once() {
             Retention::new(HOUR, HOUR).unwrap().expire(&mut owner, &tables).await.unwrap();
         }
         let worker = Worker::new(options(&address("clerk")), tables.clone(), "d").unwrap();
-        assert_eq!(worker.step(&mut clerk, &Nothing).await.unwrap(), 2);
+        assert_eq!(worker.step(&Arc::new(Nothing)).await.unwrap(), 2);
         owner
             .batch_execute(&format!(
                 "UPDATE {}.select_flow_migrations SET version = 9, compatible_from = 9",

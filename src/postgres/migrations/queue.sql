@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS {queue} (
     headers text[],
     payload bytea NOT NULL,
     error text
-);
+) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02);
 CREATE INDEX IF NOT EXISTS {queue_due} ON {queue} (name, due_at, position)
     WHERE due_at IS NOT NULL AND key IS NULL;
 CREATE INDEX IF NOT EXISTS {queue_key} ON {queue} (name, key, position)
@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS {keys} (
     due_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     token bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (name, key)
-) WITH (fillfactor = 80);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02);
 CREATE INDEX IF NOT EXISTS {keys_due} ON {keys} (name, due_at);
 -- Until when somebody looks for messages of a name (or of all, '') every few milliseconds: until then whoever enqueues
 -- does not notify. NOTIFY lets transactions of the whole database commit one after the other.
@@ -307,7 +307,7 @@ BEGIN
         SELECT k.name, k.due_at INTO _key FROM {keys} k WHERE k.name > _name ORDER BY k.name, k.due_at LIMIT 1;
         SELECT m.name, m.due_at INTO _later FROM {queue} m WHERE m.later AND m.name > _name
             ORDER BY m.name, m.due_at LIMIT 1;
-        _name := least(_free.name, _key.name, _later.name);
+        _name := least(_free.name COLLATE "C", _key.name COLLATE "C", _later.name COLLATE "C");
         EXIT WHEN _name IS NULL;
         name := _name;
         is_due := coalesce(_free.name = _name AND _free.due_at <= _now, false)
@@ -515,6 +515,18 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
+
+-- Dead letters of a name (or of all) behind a position, oldest first. Times are microseconds since 1970.
+CREATE OR REPLACE FUNCTION {queue_letters}(_name text, _behind bigint, _limit bigint) RETURNS TABLE (
+    "position" bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer, error text,
+    enqueued_at bigint, died_at bigint
+)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts, m.error,
+        (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, (extract(epoch FROM m.dead_at) * 1000000)::bigint
+    FROM {queue} m WHERE m.dead_at IS NOT NULL AND m.position > _behind AND (_name IS NULL OR m.name = _name)
+    ORDER BY m.position LIMIT _limit
+$$;
 
 -- Removes dead letters: those at these positions, or the oldest so many of a name (or of all) that died so long ago. How many.
 CREATE OR REPLACE FUNCTION {queue_discard}(
