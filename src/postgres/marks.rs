@@ -36,6 +36,7 @@ pub(super) fn made(tables: &Tables) -> String {
         .replace("{hold}", HOLD)
         .replace("{looks}", &looks(LOOK))
         .replace("{looks_batch}", &looks(LOOK_BATCH))
+        .replace("{migrations}", &tables.versions())
         .replace("{buckets}", &tables.buckets())
         .replace("{state}", &tables.mark_state())
         .replace("{marks}", &tables.marks())

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-/// Steps that one call takes: a partition begins in two, and goes in two.
+/// Steps that one call takes: a partition begins in three, and goes in two.
 const STEPS_MAX: usize = 16;
 /// How often `partition` may be in `keep`: slots for those that are kept, one that is written into, the next one, and two
 /// for calls that come late.
@@ -57,7 +57,7 @@ pub struct Cleanup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Begun,
-    /// The partition before is not written into any more, or one is not looked at any more.
+    /// A partition is there, is not written into any more, or is not looked at any more.
     Prepared,
     Emptied,
     PutOff,
@@ -132,7 +132,7 @@ impl Retention {
         let done: String = row.get("done")?;
         Ok(match done.as_str() {
             "begun" => Step::Begun,
-            "closed" | "left" => Step::Prepared,
+            "made" | "closed" | "left" => Step::Prepared,
             "emptied" => Step::Emptied,
             "put off" => Step::PutOff,
             "nothing" => Step::Nothing,
