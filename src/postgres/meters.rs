@@ -116,6 +116,14 @@ pub(super) struct Meters {
     recorder: Recorder,
 }
 
+/// Gauges of what goes on say that nothing does.
+impl Drop for Meters {
+    fn drop(&mut self) {
+        self.recorder.in_flight(0);
+        self.recorder.paused(false);
+    }
+}
+
 impl Meters {
     /// Of a consumer or a topic, or of all topics.
     pub(super) fn new(counts: &Arc<Counts>, queue: Queue, name: Option<&str>) -> Self {

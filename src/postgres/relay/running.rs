@@ -102,7 +102,7 @@ impl<'r, P: Publisher> Running<'r, P> {
             let may_claim = self.portion(Instant::now()).is_ok();
             tokio::select! {
                 biased;
-                () = &mut stop, if !self.is_stopping => self.is_stopping = true,
+                () = &mut stop, if !self.is_stopping => self.stop(),
                 Some(said) = self.calls.next() => self.heard(said)?,
                 Some(ended) = self.publications.join_next() => self.ended(ended.ok()),
                 () = self.pace.is_due(&listening.woken), if may_claim => {}
@@ -128,6 +128,11 @@ impl<'r, P: Publisher> Running<'r, P> {
                 Err(error) => tokio::time::sleep(self.claims.failed(error, Instant::now())?).await,
             }
         }
+    }
+
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        self.publishing.stop();
     }
 
     fn is_over(&self) -> bool {
@@ -175,7 +180,7 @@ impl<'r, P: Publisher> Running<'r, P> {
             // The other half, while these are being published.
             Room::All => (room.min(batch.div_ceil(2)), BEHIND),
             Room::Probe => (1, 0),
-            Room::None { until } => return Err(until),
+            Room::None { until } => return Err(Some(until)),
         };
         Ok(Portion { first, behind, bytes: room_bytes, lease: self.relay.lease() })
     }
