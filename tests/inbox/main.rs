@@ -10,12 +10,15 @@ mod pooler;
 mod brokers;
 mod crash;
 mod hanging;
+mod hostile;
 mod marks;
 #[cfg(feature = "metrics")]
 mod metered;
+mod migrations;
 mod pooled;
 mod queue;
 mod relays;
+mod rotation;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 mod workers;

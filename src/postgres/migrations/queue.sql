@@ -506,6 +506,18 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Dead letters of a name (or of all) behind a position, oldest first. Times are microseconds since 1970.
+CREATE OR REPLACE FUNCTION {queue_letters}(_name text, _behind bigint, _limit bigint) RETURNS TABLE (
+    "position" bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer, error text,
+    enqueued_at bigint, died_at bigint
+)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts, m.error,
+        (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, (extract(epoch FROM m.dead_at) * 1000000)::bigint
+    FROM {queue} m WHERE m.dead_at IS NOT NULL AND m.position > _behind AND (_name IS NULL OR m.name = _name)
+    ORDER BY m.position LIMIT _limit
+$$;
+
 -- Removes dead letters: those at these positions, or the oldest so many of a name (or of all) that died so long ago. How many.
 CREATE OR REPLACE FUNCTION {queue_discard}(
     _positions bigint[], _name text, _age float8, _limit bigint, OUT changed bigint
