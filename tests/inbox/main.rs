@@ -14,6 +14,8 @@ mod crash;
 mod hanging;
 mod hostile;
 mod marks;
+#[cfg(feature = "metrics")]
+mod metered;
 mod migrations;
 mod pooled;
 mod prepared;
