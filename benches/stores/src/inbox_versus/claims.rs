@@ -1,0 +1,5 @@
+//! Claims.
+
+use super::place::Place;
+
+pub async fn run(_place: &Place) {}
