@@ -2,19 +2,22 @@
 
 use super::Message;
 use super::errors::failed;
-use super::queue::{column, message};
+use super::message::validate_name;
+use super::queue::{message, micros};
 use super::seen::time;
 use super::statements;
 use super::tables::{Queue, Tables};
+use super::transaction::{Row, Value, tokio_driver};
 use crate::store::StoreError;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio_postgres::Client;
-use tokio_postgres::types::Type;
 
-/// A message that was given up, after as many attempts as [`Retry`](super::Retry) allows.
+/// A message that was given up: after as many attempts as [`Retry`](super::Retry) allows, since its error said so, or
+/// since it had [expired](super::NewMessage::expires_at).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeadLetter {
-    /// Which one: for `requeue` and `discard`, and where to go on with a list.
+    /// Its number: for [`Letters::At`], and where to go on with a list.
     pub position: i64,
     /// What it was.
     pub message: Message,
@@ -22,6 +25,48 @@ pub struct DeadLetter {
     pub error: String,
     /// When it was given up, by the server's clock.
     pub died_at: SystemTime,
+}
+
+/// Dead letters that are meant. At most 1,000 are seen to in one call, oldest first: call again until it returns none.
+///
+/// ```no_run
+/// use hapax::postgres::{Letters, Tables, outbox};
+/// use std::time::Duration;
+///
+/// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax::store::StoreError> {
+/// let tables = Tables::default();
+/// // The broker takes them now:
+/// while outbox::requeue(&client, &tables, Letters::Of(Some("orders"))).await? > 0 {}
+/// // Nobody will look at those of last month:
+/// let month = Duration::from_secs(30 * 86_400);
+/// while outbox::discard(&client, &tables, Letters::OlderThan(None, month)).await? > 0 {}
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum Letters<'l> {
+    /// Those at these positions.
+    At(&'l [i64]),
+    /// All of a consumer or a topic; `None`: all there are.
+    Of(Option<&'l str>),
+    /// Of these, those that were given up so long ago.
+    OlderThan(Option<&'l str>, Duration),
+}
+
+/// Letters that one call sees to.
+const LETTERS_MAX: i64 = 1_000;
+
+impl Letters<'_> {
+    /// Positions, name and age, as the server's functions have them.
+    fn values(&self) -> Result<[Value<'_>; 3], StoreError> {
+        let (positions, name, age) = match *self {
+            Letters::At(positions) => (Some(positions), None, None),
+            Letters::Of(name) => (None, name, None),
+            Letters::OlderThan(name, age) => (None, name, Some(micros(age))),
+        };
+        name.map_or(Ok(()), |name| validate_name("a consumer or topic", name))?;
+        Ok([Value::SomeNumbers(positions), Value::OptionalText(name), Value::OptionalReal(age)])
+    }
 }
 
 pub(super) async fn list(
@@ -32,33 +77,46 @@ pub(super) async fn list(
     behind: i64,
     limit: u16,
 ) -> Result<Vec<DeadLetter>, StoreError> {
-    let doing = "list dead letters";
-    let limit = i64::from(limit);
-    let sql = statements::dead(tables, queue);
-    let rows = client
-        .query_typed(&sql, &[(&name, Type::TEXT), (&behind, Type::INT8), (&limit, Type::INT8)])
-        .await
-        .map_err(|error| failed(doing, error))?;
-    let letter = |row| {
+    let values = [Value::OptionalText(name), Value::Number(behind), Value::Number(limit.into())];
+    let rows = ask(client, "list dead letters", &statements::dead(tables, queue), &values).await?;
+    let letter = |row: &Row| {
         Ok(DeadLetter {
-            position: column(row, "position")?,
+            position: row.get("position")?,
             message: message(row)?,
-            error: column::<Option<String>>(row, "error")?.unwrap_or_default(),
-            died_at: time(column(row, "died_at")?),
+            error: row.get::<Option<String>>("error")?.unwrap_or_default(),
+            died_at: time(row.get("died_at")?),
         })
     };
     rows.iter().map(letter).collect()
 }
 
-pub(super) async fn requeue(client: &Client, tables: &Tables, queue: Queue, position: i64) -> Result<bool, StoreError> {
-    is_changed(client, "requeue a dead letter", &statements::requeue(tables, queue), position).await
+pub(super) async fn requeue(
+    client: &Client,
+    tables: &Tables,
+    queue: Queue,
+    letters: Letters<'_>,
+) -> Result<u64, StoreError> {
+    let sql = statements::requeue(tables, queue);
+    change(client, "requeue dead letters", &sql, letters).await
 }
 
-pub(super) async fn discard(client: &Client, tables: &Tables, queue: Queue, position: i64) -> Result<bool, StoreError> {
-    is_changed(client, "discard a dead letter", &statements::discard(tables, queue), position).await
+pub(super) async fn discard(
+    client: &Client,
+    tables: &Tables,
+    queue: Queue,
+    letters: Letters<'_>,
+) -> Result<u64, StoreError> {
+    let sql = statements::discard(tables, queue);
+    change(client, "discard dead letters", &sql, letters).await
 }
 
-async fn is_changed(client: &Client, doing: &str, sql: &str, position: i64) -> Result<bool, StoreError> {
-    let rows = client.query_typed(sql, &[(&position, Type::INT8)]).await.map_err(|error| failed(doing, error))?;
-    Ok(!rows.is_empty())
+async fn change(client: &Client, doing: &str, sql: &str, letters: Letters<'_>) -> Result<u64, StoreError> {
+    let [positions, name, age] = letters.values()?;
+    let rows = ask(client, doing, sql, &[positions, name, age, Value::Number(LETTERS_MAX)]).await?;
+    let changed: i64 = rows.first().map(|row| row.get("changed")).transpose()?.unwrap_or(0);
+    Ok(changed.unsigned_abs())
+}
+
+pub(super) async fn ask(client: &Client, doing: &str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
+    tokio_driver::rows(client, sql, values).await.map_err(|error| failed(doing, error))
 }

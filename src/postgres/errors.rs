@@ -25,6 +25,12 @@ pub(super) fn refused(doing: &str, state: &SqlState, error: impl Error + Send + 
     StoreError::caused(kind(state), BACKEND, what, error)
 }
 
+/// The server did not say anything in time.
+pub(super) fn unanswered_in(limit: std::time::Duration, doing: &str) -> StoreError {
+    let what = format!("expected an answer to {doing} within {limit:?}");
+    StoreError::new(ErrorKind::Timeout, BACKEND, what)
+}
+
 /// An option or an argument that cannot be.
 pub(super) fn misconfigured(what: impl Into<String>) -> StoreError {
     StoreError::new(ErrorKind::Misconfigured, BACKEND, what)

@@ -17,12 +17,13 @@
 //! Partitions by hash of the id would be unique by themselves, but then marks could only be deleted row by row, and what
 //! was deleted be vacuumed.
 
-use super::dead::{self, DeadLetter};
+use super::backlog::{self, Backlog};
+use super::dead::{self, DeadLetter, Letters};
 use super::errors::corrupt;
 use super::message::validate_name;
 use super::seen::time;
 use super::tables::{Queue, Tables};
-use super::transaction::{Transaction, Value};
+use super::transaction::{Row, Transaction, Value};
 use super::{NewMessage, Seen, statements};
 use crate::store::{StoreError, StoredId};
 use tokio_postgres::Client;
@@ -78,11 +79,8 @@ pub async fn once(
     validate_name("a consumer", consumer)?;
     let id = StoredId::new(id.as_ref());
     let values = [Value::Text(consumer), Value::Bytes(id.as_bytes())];
-    hold_bucket(tx, tables).await?;
-    match tx.ask("mark an id", &statements::mark(tables), &values).await?.first() {
-        Some(_) => Ok(Seen::First),
-        None => duplicate(tx, &statements::first_at(tables), &values).await,
-    }
+    let rows = tx.ask("mark an id", &statements::once(tables), &values).await?;
+    seen(&rows)
 }
 
 /// Stores a message for this consumer's [`Worker`](super::Worker), in the caller's transaction; a redelivery is not
@@ -122,40 +120,31 @@ pub async fn receive(
 ) -> Result<Seen, StoreError> {
     validate_name("a consumer", consumer)?;
     message.validate()?;
-    let id = StoredId::new(message.id);
+    let (mark, headers, [due_at, expires_at]) = (StoredId::new(message.id), message.array(), message.times());
     let values = [
         Value::Text(consumer),
-        Value::Bytes(id.as_bytes()),
+        Value::Bytes(mark.as_bytes()),
         Value::Bytes(message.id),
         Value::OptionalBytes(message.key),
         Value::Bytes(message.payload),
+        Value::OptionalText(headers.as_deref()),
+        Value::OptionalNumber(due_at),
+        Value::OptionalNumber(expires_at),
     ];
-    hold_bucket(tx, tables).await?;
-    if let Some(key) = message.key {
-        tx.ask("lock a key", &statements::hold_key(tables, Queue::Inbox, consumer, key), &[]).await?;
-    }
-    match tx.ask("receive a message", &statements::receive(tables), &values).await?.first() {
-        Some(_) => Ok(Seen::First),
-        None => duplicate(tx, &statements::first_received_at(tables), &values[..3]).await,
-    }
+    let rows = tx.ask("receive a message", &statements::receive(tables), &values).await?;
+    seen(&rows)
 }
 
-async fn hold_bucket(tx: &mut impl Transaction, tables: &Tables) -> Result<(), StoreError> {
-    for sql in statements::hold_bucket(tables) {
-        tx.ask("hold the open partition", &sql, &[]).await?;
-    }
-    Ok(())
+/// What the server's functions say of an id: when it was marked, or nothing.
+fn seen(rows: &[Row]) -> Result<Seen, StoreError> {
+    let row = rows.first().ok_or_else(|| corrupt("expected an answer, got none"))?;
+    Ok(match row.get::<Option<i64>>("first_at")? {
+        None => Seen::First,
+        Some(micros) => Seen::Duplicate { first_at: time(micros) },
+    })
 }
 
-/// When it was marked. The mark cannot be dropped meanwhile: the transaction holds the buckets.
-async fn duplicate(tx: &mut impl Transaction, first_at: &str, values: &[Value<'_>]) -> Result<Seen, StoreError> {
-    match tx.ask("look at a mark", first_at, values).await?.first() {
-        Some(row) => Ok(Seen::Duplicate { first_at: time(row.get("first_at")?) }),
-        None => Err(corrupt("expected the mark of a duplicate, got none")),
-    }
-}
-
-/// Dead letters of a consumer (or of all), oldest first, behind a position: messages that a worker gave up.
+/// Lists dead letters of a consumer (or of all), oldest first, behind a position: messages that a worker gave up.
 ///
 /// # Errors
 ///
@@ -170,20 +159,29 @@ pub async fn dead_letters(
     dead::list(client, tables, Queue::Inbox, consumer, behind, limit).await
 }
 
-/// Lets a dead letter be tried again, as the last of its key. Whether there was one.
+/// Lets dead letters be tried again, each as the last of its key, with all attempts before it. Returns how many those were.
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer.
-pub async fn requeue(client: &Client, tables: &Tables, position: i64) -> Result<bool, StoreError> {
-    dead::requeue(client, tables, Queue::Inbox, position).await
+/// As usual, if the server does not answer. None of them is requeued then.
+pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
+    dead::requeue(client, tables, Queue::Inbox, letters).await
 }
 
-/// Removes a dead letter. Its id is a duplicate as long as its mark is kept. Whether there was one.
+/// Removes dead letters. Their ids are duplicates as long as their marks are kept. Returns how many those were.
+///
+/// # Errors
+///
+/// As usual, if the server does not answer. None of them is removed then.
+pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
+    dead::discard(client, tables, Queue::Inbox, letters).await
+}
+
+/// Counts what waits for a consumer (or for all).
 ///
 /// # Errors
 ///
 /// As usual, if the server does not answer.
-pub async fn discard(client: &Client, tables: &Tables, position: i64) -> Result<bool, StoreError> {
-    dead::discard(client, tables, Queue::Inbox, position).await
+pub async fn backlog(client: &Client, tables: &Tables, consumer: Option<&str>) -> Result<Backlog, StoreError> {
+    backlog::of(client, tables, Queue::Inbox, consumer).await
 }

@@ -2,11 +2,14 @@
 
 use super::errors::misconfigured;
 use crate::store::{Scope, StoreError};
+use std::time::SystemTime;
 
 /// The longest id of a message that is stored, and the longest key. (An id that is only marked may be of any length.)
 pub const ID_BYTES_MAX: usize = 1_024;
 /// The largest payload. What is larger belongs elsewhere, and a reference to it here.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
+/// All headers of a message together, names and values.
+pub const HEADER_BYTES_MAX: usize = 16 << 10;
 /// So much of an error's text is kept.
 const ERROR_BYTES_MAX: usize = 4_096;
 
@@ -14,8 +17,13 @@ const ERROR_BYTES_MAX: usize = 4_096;
 ///
 /// ```
 /// use hapax::postgres::NewMessage;
+/// use std::time::{Duration, SystemTime};
 ///
-/// let message = NewMessage::new("order-17/paid", br#"{"order": 17}"#).key("order-17");
+/// let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+/// let message = NewMessage::new("order-17/paid", br#"{"order": 17}"#)
+///     .key("order-17")
+///     .headers(&[("content-type", "application/json"), ("traceparent", trace)])
+///     .expires_at(SystemTime::now() + Duration::from_secs(3_600));
 /// # let _ = message;
 /// ```
 ///
@@ -25,12 +33,16 @@ pub struct NewMessage<'m> {
     pub(super) id: &'m [u8],
     pub(super) key: Option<&'m [u8]>,
     pub(super) payload: &'m [u8],
+    headers: &'m [(&'m str, &'m str)],
+    due_at: Option<SystemTime>,
+    expires_at: Option<SystemTime>,
 }
 
 impl<'m> NewMessage<'m> {
     /// A message with this id, by which a redelivery is known: up to [`ID_BYTES_MAX`] bytes.
     pub fn new(id: &'m (impl AsRef<[u8]> + ?Sized), payload: &'m (impl AsRef<[u8]> + ?Sized)) -> Self {
-        NewMessage { id: id.as_ref(), key: None, payload: payload.as_ref() }
+        let (id, payload) = (id.as_ref(), payload.as_ref());
+        NewMessage { id, key: None, payload, headers: &[], due_at: None, expires_at: None }
     }
 
     /// The key within which it keeps its place: up to [`ID_BYTES_MAX`] bytes.
@@ -39,24 +51,79 @@ impl<'m> NewMessage<'m> {
         NewMessage { key: Some(key.as_ref()), ..self }
     }
 
+    /// Names and values that go with it, as they are: a content type, a trace's context. Up to
+    /// [`HEADER_BYTES_MAX`] bytes together.
+    #[must_use]
+    pub fn headers(self, headers: &'m [(&'m str, &'m str)]) -> Self {
+        NewMessage { headers, ..self }
+    }
+
+    /// Sets when it is published or handled, at the earliest, by the server's clock. With a key it takes its
+    /// place at that time, behind all that its key has then, and holds up none of them before.
+    #[must_use]
+    pub fn due_at(self, at: SystemTime) -> Self {
+        NewMessage { due_at: Some(at), ..self }
+    }
+
+    /// Sets when it is of no use any more, by the server's clock. If it waits still, it becomes a dead letter.
+    #[must_use]
+    pub fn expires_at(self, at: SystemTime) -> Self {
+        NewMessage { expires_at: Some(at), ..self }
+    }
+
     /// Whether it can be stored.
     pub(super) fn validate(&self) -> Result<(), StoreError> {
+        let headers = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         let limits = [
             ("an id", self.id.len(), ID_BYTES_MAX),
             ("a key", self.key.map_or(0, <[u8]>::len), ID_BYTES_MAX),
             ("a payload", self.payload.len(), PAYLOAD_BYTES_MAX),
+            ("all headers", headers, HEADER_BYTES_MAX),
         ];
-        match limits.iter().find(|(_, bytes, max)| bytes > max) {
+        if let Some((what, bytes, max)) = limits.iter().find(|(_, bytes, max)| bytes > max) {
+            return Err(misconfigured(format!("{what} of a stored message has at most {max} bytes, got {bytes}")));
+        }
+        let is_wrong = |(name, value): &&(&str, &str)| name.is_empty() || name.contains('\0') || value.contains('\0');
+        match self.headers.iter().find(is_wrong) {
             None => Ok(()),
-            Some((what, bytes, max)) => {
-                Err(misconfigured(format!("{what} of a stored message has at most {max} bytes, this one has {bytes}")))
+            Some((name, _)) => {
+                let what = "expected headers that have a name and no zeros in name and value";
+                Err(misconfigured(format!("{what}, got {name:?}")))
             }
         }
+    }
+
+    /// Its headers as the text of an array in SQL, names and values in turn.
+    pub(super) fn array(&self) -> Option<String> {
+        if self.headers.is_empty() {
+            return None;
+        }
+        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+        let all: Vec<String> = self.headers.iter().flat_map(|(name, value)| [quoted(name), quoted(value)]).collect();
+        Some(format!("{{{}}}", all.join(",")))
+    }
+
+    /// When it is due and when it expires, in microseconds since 1970.
+    pub(super) fn times(&self) -> [Option<i64>; 2] {
+        [self.due_at.map(micros), self.expires_at.map(micros)]
+    }
+}
+
+/// A time as the server has it.
+fn micros(at: SystemTime) -> i64 {
+    // The end of the year 9999: the server would refuse what is far behind.
+    const LAST: i64 = 253_402_300_799_000_000;
+    let whole = |duration: std::time::Duration| i64::try_from(duration.as_micros()).unwrap_or(LAST).min(LAST);
+    match at.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => whole(since),
+        // No more than to the year 1: all of them are over.
+        Err(before) => -whole(before.duration()).min(62_135_596_800_000_000),
     }
 }
 
 /// A message as a handler or a publisher gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Message {
     /// The consumer that received it, or the topic it goes to.
     pub name: String,
@@ -64,15 +131,27 @@ pub struct Message {
     pub id: Vec<u8>,
     /// The key within which it has its place.
     pub key: Option<Vec<u8>>,
+    /// Names and values that were given with it.
+    pub headers: Vec<(String, String)>,
     /// What it says.
     pub payload: Vec<u8>,
     /// How often it was tried before and came to nothing, as far as that is known.
     pub attempts: u32,
+    /// When it was stored, by the server's clock.
+    pub enqueued_at: SystemTime,
+}
+
+impl Message {
+    /// Returns the value of the first header of this name, in upper or lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(of, _)| of.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
 }
 
 /// The name of a consumer or a topic: as a [`Scope`]'s.
 pub(super) fn validate_name(what: &str, name: &str) -> Result<(), StoreError> {
     match Scope::new(name) {
+        Ok(_) if name.is_empty() => Err(misconfigured(format!("{what} has a name, got an empty one"))),
         Ok(_) => Ok(()),
         Err(error) => {
             Err(StoreError::caused(error.kind(), super::BACKEND, format!("{what} is named like a scope"), error))
@@ -90,22 +169,44 @@ pub(super) fn kept_error(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::store::ErrorKind;
+    use std::time::Duration;
 
     #[test]
     fn what_is_too_long_is_refused_with_its_name() {
         let long = vec![0; PAYLOAD_BYTES_MAX + 1];
+        let text = "x".repeat(HEADER_BYTES_MAX);
         let id = &long[..ID_BYTES_MAX + 1];
         assert!(NewMessage::new(&id[1..], &long[1..]).key(&id[1..]).validate().is_ok());
+        assert!(NewMessage::new("a", "").headers(&[("a", &text[1..])]).validate().is_ok());
         for (message, what) in [
             (NewMessage::new(id, ""), "an id"),
             (NewMessage::new("a", "").key(id), "a key"),
             (NewMessage::new("a", &long), "a payload"),
+            (NewMessage::new("a", "").headers(&[("a", &text)]), "all headers"),
+            (NewMessage::new("a", "").headers(&[("", "b")]), "a name"),
+            (NewMessage::new("a", "").headers(&[("a", "b\0")]), "no zeros"),
         ] {
             let error = message.validate().unwrap_err();
             assert!(error.kind() == ErrorKind::Misconfigured && error.to_string().contains(what), "{error}");
         }
         assert!(validate_name("a consumer", "billing").is_ok());
         assert!(validate_name("a consumer", "a\nb").unwrap_err().to_string().contains("a consumer"));
+        assert!(validate_name("a topic", "").unwrap_err().to_string().contains("a topic"));
+    }
+
+    #[test]
+    fn headers_are_the_text_of_an_array() {
+        assert_eq!(NewMessage::new("a", "").array(), None);
+        let headers = [("a", "b\"c\\"), ("d", "")];
+        assert_eq!(NewMessage::new("a", "").headers(&headers).array().unwrap(), r#"{"a","b\"c\\","d",""}"#);
+    }
+
+    #[test]
+    fn times_are_those_that_the_server_has() {
+        let at = |at| NewMessage::new("a", "").due_at(at).times()[0].unwrap();
+        assert_eq!(at(SystemTime::UNIX_EPOCH + Duration::from_micros(7)), 7);
+        assert_eq!(at(SystemTime::UNIX_EPOCH - Duration::from_micros(7)), -7);
+        assert_eq!(NewMessage::new("a", "").times(), [None, None]);
     }
 
     #[test]

@@ -47,7 +47,9 @@
 //! Ideas: the transactional outbox (Richardson, *Microservices Patterns*, 2018); idempotent receivers (Hohpe and Woolf,
 //! *Enterprise Integration Patterns*, 2003); queues by `SKIP LOCKED` (PostgreSQL 9.5); fencing tokens (Burrows, OSDI 2006).
 
+mod backlog;
 mod connection;
+mod database;
 mod dead;
 mod errors;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
@@ -56,6 +58,7 @@ pub mod inbox;
 mod message;
 mod outage;
 pub mod outbox;
+mod pace;
 mod queue;
 mod relay;
 mod retention;
@@ -67,8 +70,10 @@ mod transaction;
 mod trial;
 mod worker;
 
-pub use dead::DeadLetter;
-pub use message::{ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
+pub use backlog::Backlog;
+pub use database::Database;
+pub use dead::{DeadLetter, Letters};
+pub use message::{HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
 pub use relay::{Publisher, Relay};
 pub use retention::{Cleanup, Retention};
 pub use retry::Retry;

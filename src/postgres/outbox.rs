@@ -1,14 +1,24 @@
 //! What goes out: messages that are stored with the effect they speak of, until a [`Relay`](super::Relay) has published
-//! them.
+//! them, or change data capture has read them.
 
-use super::dead::{self, DeadLetter};
-use super::errors::corrupt;
+use super::backlog::{self, Backlog};
+use super::dead::{self, DeadLetter, Letters, ask};
+use super::errors::{corrupt, misconfigured};
 use super::message::validate_name;
+use super::queue::micros;
 use super::tables::{Queue, Tables};
-use super::transaction::{Transaction, Value};
-use super::{NewMessage, statements};
+use super::transaction::{Row, Transaction, Value};
+use super::{NewMessage, PAYLOAD_BYTES_MAX, statements};
 use crate::store::StoreError;
+use std::time::Duration;
 use tokio_postgres::Client;
+
+/// Messages of one call.
+pub const BATCH_MAX: usize = 1_000;
+/// Payload of one call.
+pub const BATCH_BYTES_MAX: usize = 16 * PAYLOAD_BYTES_MAX;
+/// Rows that one call of [`expire_captured`] removes.
+const EXPIRED_MAX: i64 = 10_000;
 
 /// Stores a message to be published, in the caller's transaction: it is published if and only if that is committed.
 ///
@@ -42,12 +52,13 @@ use tokio_postgres::Client;
 /// # Errors
 ///
 /// Those of [`once`](super::inbox::once);
-/// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) if the id, the key or the payload is too long.
+/// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) if the id, the key, the payload or the headers are too long.
 ///
 /// # Cost
 ///
-/// One round trip (with sqlx two, for a message that has a key). Relays are woken by `NOTIFY`, for which the server commits
-/// one such transaction after the other.
+/// One round trip. A message that has a key takes its lock, and a row beside the first one of its key that waits. A relay
+/// that sleeps is woken by `NOTIFY`, for which the server commits one such transaction after the other; while one is awake
+/// (for some seconds behind its last message) it looks by itself every few milliseconds, and nobody notifies.
 ///
 /// Idea: the transactional outbox (Richardson, 2018).
 pub async fn enqueue(
@@ -58,22 +69,167 @@ pub async fn enqueue(
 ) -> Result<(), StoreError> {
     validate_name("a topic", topic)?;
     message.validate()?;
+    let (headers, [due_at, expires_at]) = (message.array(), message.times());
     let values = [
         Value::Text(topic),
         Value::Bytes(message.id),
         Value::OptionalBytes(message.key),
         Value::Bytes(message.payload),
+        Value::OptionalText(headers.as_deref()),
+        Value::OptionalNumber(due_at),
+        Value::OptionalNumber(expires_at),
     ];
-    if let Some(key) = message.key {
-        tx.ask("lock a key", &statements::hold_key(tables, Queue::Outbox, topic, key), &[]).await?;
+    let rows = tx.ask("enqueue a message", &statements::store_one(tables, Queue::Outbox), &values).await?;
+    stored(&rows, "store_one").map(|_| ())
+}
+
+/// Stores messages of a topic to be published, in their order and in one round trip: as [`enqueue`] of each.
+///
+/// ```no_run
+/// use hapax::postgres::{NewMessage, Tables, outbox};
+///
+/// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut tx = client.transaction().await?;
+/// tx.execute("UPDATE orders SET paid = true WHERE id IN (17, 18)", &[]).await?;
+/// let messages = [("order-17/paid", "17"), ("order-18/paid", "18")].map(|(id, order)| NewMessage::new(id, order));
+/// outbox::enqueue_batch(&mut tx, &Tables::default(), "orders", &messages).await?;
+/// tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// Those of [`enqueue`]. The locks of their keys are taken in one order, so that two batches do not wait for each other in a
+/// circle. All of them are stored, or none.
+///
+/// # Errors
+///
+/// Those of [`enqueue`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for more than [`BATCH_MAX`] messages or
+/// [`BATCH_BYTES_MAX`] bytes of payload.
+pub async fn enqueue_batch(
+    tx: &mut impl Transaction,
+    tables: &Tables,
+    topic: &str,
+    messages: &[NewMessage<'_>],
+) -> Result<(), StoreError> {
+    let columns = Columns::of(topic, messages)?;
+    if messages.is_empty() {
+        return Ok(());
     }
-    match tx.ask("enqueue a message", &statements::enqueue(tables), &values).await?.first() {
-        Some(_) => Ok(()),
-        None => Err(corrupt("expected the position of a message, got none")),
+    let values = [
+        Value::Text(topic),
+        Value::BytesEach(&columns.ids),
+        Value::OptionalBytesEach(&columns.keys),
+        Value::BytesEach(&columns.payloads),
+        Value::OptionalTextEach(&columns.headers),
+        Value::OptionalNumbers(&columns.due_at),
+        Value::OptionalNumbers(&columns.expires_at),
+    ];
+    let rows = tx.ask("enqueue messages", &statements::store(tables, Queue::Outbox), &values).await?;
+    stored(&rows, "store").map(|_| ())
+}
+
+/// Inserts messages where change data capture reads them, in the caller's transaction: rows of the table
+/// `…_outbox_capture`, which are never changed. No relay publishes them.
+///
+/// ```no_run
+/// use hapax::postgres::{NewMessage, Tables, outbox};
+///
+/// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut tx = client.transaction().await?;
+/// tx.execute("UPDATE orders SET paid = true WHERE id = 17", &[]).await?;
+/// let message = NewMessage::new("order-17/paid", r#"{"order": 17}"#).key("order-17");
+/// outbox::capture(&mut tx, &Tables::default(), "orders", &[message]).await?;
+/// tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// For Debezium and others that read the server's log: they see whole transactions in the order of their commits, so no lock is
+/// taken for a key. Columns: `position` (grows), `recorded_at`, `name` (the topic), `key`, `id`, `headers` (an array of
+/// names and values in turn), `payload`. With Debezium's outbox event router: `table.field.event.id = id`,
+/// `table.field.event.key = key`, `route.by.field = name`. Have [`expire_captured`] called now and then.
+///
+/// # Errors
+///
+/// Those of [`enqueue_batch`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for messages that are due or expire
+/// at some time, of which whoever reads the log would know nothing.
+pub async fn capture(
+    tx: &mut impl Transaction,
+    tables: &Tables,
+    topic: &str,
+    messages: &[NewMessage<'_>],
+) -> Result<(), StoreError> {
+    let columns = Columns::of(topic, messages)?;
+    if columns.due_at.iter().chain(&columns.expires_at).any(Option::is_some) {
+        return Err(misconfigured(
+            "captured messages are not due and do not expire at any time: publish those by a relay",
+        ));
+    }
+    if messages.is_empty() {
+        return Ok(());
+    }
+    let values = [
+        Value::Text(topic),
+        Value::BytesEach(&columns.ids),
+        Value::OptionalBytesEach(&columns.keys),
+        Value::BytesEach(&columns.payloads),
+        Value::OptionalTextEach(&columns.headers),
+    ];
+    let rows = tx.ask("insert captured messages", &statements::capture(tables), &values).await?;
+    stored(&rows, "inserted").map(|_| ())
+}
+
+/// Removes the oldest rows of [`capture`] that are of at least this age, at most 10,000: call again until it returns none.
+/// Whoever reads the server's log has them from there, however old.
+///
+/// # Errors
+///
+/// As usual, if the server does not answer.
+pub async fn expire_captured(client: &Client, tables: &Tables, age: Duration) -> Result<u64, StoreError> {
+    let values = [Value::Real(micros(age)), Value::Number(EXPIRED_MAX)];
+    let rows = ask(client, "remove captured messages", &statements::capture_expire(tables), &values).await?;
+    stored(&rows, "removed")
+}
+
+/// Messages by columns, as a statement has them.
+struct Columns {
+    ids: Vec<Vec<u8>>,
+    keys: Vec<Option<Vec<u8>>>,
+    payloads: Vec<Vec<u8>>,
+    headers: Vec<Option<String>>,
+    due_at: Vec<Option<i64>>,
+    expires_at: Vec<Option<i64>>,
+}
+
+impl Columns {
+    fn of(topic: &str, messages: &[NewMessage<'_>]) -> Result<Self, StoreError> {
+        validate_name("a topic", topic)?;
+        messages.iter().try_for_each(NewMessage::validate)?;
+        let bytes: usize = messages.iter().map(|message| message.payload.len()).sum();
+        if messages.len() > BATCH_MAX || bytes > BATCH_BYTES_MAX {
+            let what = format!("expected at most {BATCH_MAX} messages of {BATCH_BYTES_MAX} bytes in a batch");
+            return Err(misconfigured(format!("{what}, got {} of {bytes}: make several batches", messages.len())));
+        }
+        Ok(Columns {
+            ids: messages.iter().map(|message| message.id.to_vec()).collect(),
+            keys: messages.iter().map(|message| message.key.map(<[u8]>::to_vec)).collect(),
+            payloads: messages.iter().map(|message| message.payload.to_vec()).collect(),
+            headers: messages.iter().map(NewMessage::array).collect(),
+            due_at: messages.iter().map(|message| message.times()[0]).collect(),
+            expires_at: messages.iter().map(|message| message.times()[1]).collect(),
+        })
     }
 }
 
-/// Dead letters of a topic (or of all), oldest first, behind a position: messages that a relay gave up.
+fn stored(rows: &[Row], column: &str) -> Result<u64, StoreError> {
+    let row = rows.first().ok_or_else(|| corrupt("expected an answer, got none"))?;
+    let number: i64 = row.get(column)?;
+    Ok(number.unsigned_abs())
+}
+
+/// Lists dead letters of a topic (or of all), oldest first, behind a position: messages that a relay gave up.
 ///
 /// # Errors
 ///
@@ -88,20 +244,29 @@ pub async fn dead_letters(
     dead::list(client, tables, Queue::Outbox, topic, behind, limit).await
 }
 
-/// Lets a dead letter be published again, as the last of its key. Whether there was one.
+/// Lets dead letters be published again, each as the last of its key. Returns how many those were.
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer.
-pub async fn requeue(client: &Client, tables: &Tables, position: i64) -> Result<bool, StoreError> {
-    dead::requeue(client, tables, Queue::Outbox, position).await
+/// As usual, if the server does not answer. None of them is requeued then.
+pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
+    dead::requeue(client, tables, Queue::Outbox, letters).await
 }
 
-/// Removes a dead letter: it is not published. Whether there was one.
+/// Removes dead letters: they are not published. Returns how many those were.
+///
+/// # Errors
+///
+/// As usual, if the server does not answer. None of them is removed then.
+pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
+    dead::discard(client, tables, Queue::Outbox, letters).await
+}
+
+/// Counts what waits of a topic (or of all).
 ///
 /// # Errors
 ///
 /// As usual, if the server does not answer.
-pub async fn discard(client: &Client, tables: &Tables, position: i64) -> Result<bool, StoreError> {
-    dead::discard(client, tables, Queue::Outbox, position).await
+pub async fn backlog(client: &Client, tables: &Tables, topic: Option<&str>) -> Result<Backlog, StoreError> {
+    backlog::of(client, tables, Queue::Outbox, topic).await
 }

@@ -1,25 +1,38 @@
 //! Messages that wait: how they are claimed, and what becomes of them.
 
-use super::errors::{corrupt, failed};
-use super::message::kept_error;
+use super::message::{Message, kept_error};
 use super::retry::Retry;
+use super::seen::time;
 use super::tables::{Queue, Tables};
-use super::{Message, statements};
+use super::transaction::{Row, Value};
+use super::{Database, statements};
+use crate::random;
 use crate::store::StoreError;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
-use tokio_postgres::types::{FromSql, ToSql, Type};
-use tokio_postgres::{Client, Row};
+use tokio::time::Instant;
 
 /// Messages of a key that are claimed behind its first.
 pub(super) const BEHIND: usize = 15;
+/// Names that one look finds, at most (as `queue.sql` has it), and that one claim visits.
+const NAMES_SEEN: usize = 64;
+const NAMES_CLAIMED: usize = 16;
+/// How long a list of names is gone by, while there is something of them.
+const LIST_LASTS: Duration = Duration::from_millis(100);
+/// How long we do not look in front of what was due first.
+const SINCE_LASTS: Duration = Duration::from_millis(500);
+/// Keys that are given back in one transaction, each of which may take a lock.
+const KEYS_MAX: usize = 128;
 
-/// How many are claimed at a time, and for how long.
+/// How much is claimed at a time, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Portion {
-    /// First messages of keys, and messages without one.
+    /// Runs: keys, and messages without one.
     pub first: usize,
-    /// Messages behind each first one.
+    /// Messages of a key behind its first.
     pub behind: usize,
+    /// Payload of all of them together. Of each name at least one message is claimed, whatever its size.
+    pub bytes: usize,
     pub lease: Duration,
 }
 
@@ -27,14 +40,21 @@ pub(super) struct Portion {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Claimed {
     pub position: i64,
-    pub token: i64,
     pub message: Message,
+    /// It is of no use any more.
+    pub is_expired: bool,
 }
 
-/// Messages of one key, in order; or one that has none.
-pub(super) type Run = Vec<Claimed>;
+/// Messages of one key, in order, or one that has none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub name: String,
+    pub key: Option<Vec<u8>>,
+    pub token: i64,
+    pub messages: Vec<Claimed>,
+}
 
-/// What becomes of a message.
+/// What becomes of a message that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It is removed.
@@ -47,135 +67,345 @@ pub(super) enum Fate {
     Dead {
         error: String,
     },
-    /// Nobody has tried.
-    Released,
 }
 
 impl Fate {
     /// What an attempt that failed leads to, if it was that many.
     pub(super) fn of_failure(retry: &Retry, attempts: u32, error: &str) -> Self {
-        let error = kept_error(error);
         match retry.is_last(attempts) {
-            true => Fate::Dead { error },
-            false => Fate::Failed { error, delay: retry.delay(attempts) },
+            true => Fate::dead(error),
+            false => Fate::Failed { error: kept_error(error), delay: retry.delay(attempts) },
         }
     }
 
-    /// As `statements::settle` has it.
-    fn number(&self) -> i16 {
-        match self {
-            Fate::Done => 0,
-            Fate::Failed { .. } => 1,
-            Fate::Dead { .. } => 2,
-            Fate::Released => 3,
-        }
+    pub(super) fn dead(error: &str) -> Self {
+        Fate::Dead { error: kept_error(error) }
     }
 }
 
-/// What came of a claim.
+/// What came of a run: fates of its first messages, in their order. The others are given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    position: i64,
+    name: String,
+    key: Option<Vec<u8>>,
     token: i64,
-    attempts: u32,
-    fate: Fate,
+    /// The one that is given back if nothing was tried, and has no key.
+    first: Option<(i64, u32)>,
+    pub fates: Vec<Tried>,
+    /// How long what is given back is put off: not at all, if nobody says otherwise.
+    pub put_off: Duration,
 }
 
-impl Outcome {
-    pub(super) fn new(claimed: &Claimed, attempts: u32, fate: Fate) -> Self {
-        Outcome { position: claimed.position, token: claimed.token, attempts, fate }
-    }
+/// A message that was tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tried {
+    pub position: i64,
+    pub attempts: u32,
+    pub fate: Fate,
+}
 
-    /// Those that nobody has tried.
-    pub(super) fn released(claimed: &[Claimed]) -> impl Iterator<Item = Self> {
-        claimed.iter().map(|claimed| Outcome::new(claimed, claimed.message.attempts, Fate::Released))
+impl Run {
+    /// Nothing is tried yet.
+    pub(super) fn outcome(&self) -> Outcome {
+        Outcome {
+            name: self.name.clone(),
+            key: self.key.clone(),
+            token: self.token,
+            first: self.messages.first().map(|first| (first.position, first.message.attempts)),
+            fates: Vec::new(),
+            put_off: Duration::ZERO,
+        }
     }
 }
 
-/// Claims what is due.
-pub(super) async fn claim(
-    client: &Client,
-    tables: &Tables,
+/// Claims messages of one name, or of all in turn.
+#[derive(Debug)]
+pub(super) struct Claimer {
+    tables: Tables,
     queue: Queue,
-    name: Option<&str>,
-    portion: Portion,
-) -> Result<Vec<Run>, StoreError> {
-    let doing = "claim messages";
-    let (first, behind) = (portion.first as i64, portion.behind as i64);
-    let lease = micros(portion.lease);
-    let values: [(&(dyn ToSql + Sync), Type); 4] =
-        [(&name, Type::TEXT), (&first, Type::INT8), (&behind, Type::INT8), (&lease, Type::FLOAT8)];
-    let rows = client.query_typed(&statements::claim(tables, queue), &values).await;
-    let claimed = |row: &Row| {
-        Ok(Claimed { position: column(row, "position")?, token: column(row, "token")?, message: message(row)? })
-    };
-    let claimed = rows.map_err(|error| failed(doing, error))?.iter().map(claimed).collect::<Result<_, _>>()?;
-    Ok(runs(claimed))
+    name: Option<String>,
+    /// Names that had something due, and where to look for more.
+    names: VecDeque<String>,
+    behind: String,
+    listed: Option<Instant>,
+    /// Where the first that was due of a name was, in microseconds since 1970, and when we looked.
+    since: HashMap<String, (i64, Instant)>,
 }
 
-/// Says what came of claims. Those that were lost to somebody else are left alone.
+impl Claimer {
+    pub(super) fn new(tables: &Tables, queue: Queue, name: Option<&str>) -> Self {
+        Claimer {
+            tables: tables.clone(),
+            queue,
+            name: name.map(str::to_owned),
+            names: VecDeque::new(),
+            behind: String::new(),
+            listed: None,
+            since: HashMap::new(),
+        }
+    }
+
+    /// Claims what is due, up to a portion. Nothing: nothing is due.
+    pub(super) async fn claim(&mut self, database: &Database, portion: &Portion) -> Result<Vec<Run>, StoreError> {
+        if let Some(name) = self.name.clone() {
+            return self.claim_of(database, &[name], portion).await;
+        }
+        if self.names.is_empty() || self.listed.is_none_or(|listed| listed.elapsed() >= LIST_LASTS) {
+            self.list(database).await?;
+        }
+        while !self.names.is_empty() {
+            let some = portion.first.min(NAMES_CLAIMED).min(self.names.len());
+            let names: Vec<String> = self.names.drain(..some).collect();
+            let runs = self.claim_of(database, &names, portion).await?;
+            // What had something may have more: it comes again behind the others.
+            let has_some = |name: &String| runs.iter().any(|run| run.name == *name);
+            self.names.extend(names.into_iter().filter(has_some));
+            if !runs.is_empty() {
+                return Ok(runs);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    async fn claim_of(
+        &mut self,
+        database: &Database,
+        names: &[String],
+        portion: &Portion,
+    ) -> Result<Vec<Run>, StoreError> {
+        let now = Instant::now();
+        self.since.retain(|_, (_, looked)| now.duration_since(*looked) < SINCE_LASTS);
+        let since: Vec<i64> = names.iter().map(|name| self.since.get(name).map_or(0, |(since, _)| *since)).collect();
+        // Nobody else has it: a token that was lost in a server's crash is not given out again.
+        let token = (random::any() >> 1) as i64 | 1;
+        let whole = |number: usize| Value::Number(i64::try_from(number).unwrap_or(i64::MAX));
+        let values = [
+            Value::Texts(names),
+            Value::Numbers(&since),
+            whole(portion.first),
+            whole(portion.behind),
+            whole(portion.bytes),
+            Value::Real(micros(portion.lease)),
+            Value::Number(token),
+        ];
+        let rows = database.call("claim messages", &statements::claim(&self.tables, self.queue), &values).await?;
+        let mut found = HashMap::new();
+        for row in &rows {
+            found.entry(row.get::<String>("name")?).or_insert(row.get::<i64>("since")?);
+        }
+        for name in names {
+            match found.remove(name) {
+                Some(since) => {
+                    let looked = self.since.get(name).map_or(now, |(_, looked)| *looked);
+                    self.since.insert(name.clone(), (since, looked));
+                }
+                None => drop(self.since.remove(name)),
+            }
+        }
+        runs(&rows, token)
+    }
+
+    /// Looks for names that have something due: for the next of them, and once round at most.
+    async fn list(&mut self, database: &Database) -> Result<(), StoreError> {
+        let sql = statements::names(&self.tables, self.queue);
+        let mut is_second = false;
+        loop {
+            let rows = database.call("look for names", &sql, &[Value::Text(&self.behind)]).await?;
+            let is_last = rows.len() < NAMES_SEEN;
+            for row in &rows {
+                let name: String = row.get("name")?;
+                if row.get("is_due")? && !self.names.contains(&name) {
+                    self.names.push_back(name.clone());
+                }
+                self.behind = name;
+            }
+            if is_last {
+                self.behind.clear();
+            }
+            self.listed = Some(Instant::now());
+            if !self.names.is_empty() || (is_last && is_second) {
+                return Ok(());
+            }
+            is_second |= is_last;
+        }
+    }
+}
+
+/// Messages of a key come one behind the other.
+fn runs(rows: &[Row], token: i64) -> Result<Vec<Run>, StoreError> {
+    let mut runs: Vec<Run> = Vec::new();
+    for row in rows {
+        let claimed =
+            Claimed { position: row.get("position")?, message: message(row)?, is_expired: row.get("is_expired")? };
+        match runs.last_mut() {
+            Some(run) if run.key.is_some() && run.key == claimed.message.key && run.name == claimed.message.name => {
+                run.messages.push(claimed);
+            }
+            _ => {
+                let (name, key) = (claimed.message.name.clone(), claimed.message.key.clone());
+                runs.push(Run { name, key, token, messages: vec![claimed] });
+            }
+        }
+    }
+    Ok(runs)
+}
+
+/// Says what came of claims. Those that were lost to somebody else are left alone. Which outcomes could not be settled yet,
+/// since somebody is at work on a message that was given up.
 pub(super) async fn settle(
-    client: &Client,
+    database: &Database,
     tables: &Tables,
     queue: Queue,
     outcomes: &[Outcome],
-) -> Result<(), StoreError> {
-    if outcomes.is_empty() {
-        return Ok(());
+) -> Result<Vec<usize>, StoreError> {
+    let mut again = Vec::new();
+    let mut at = 0;
+    while at < outcomes.len() {
+        let end = portion_of(outcomes, at);
+        let some = &outcomes[at..end];
+        let locked = settle_some(database, tables, queue, some).await?;
+        let is_locked = |outcome: &Outcome| {
+            let mut positions = outcome.fates.iter().map(|tried| tried.position);
+            !locked.is_empty() && positions.any(|position| locked.contains(&position))
+        };
+        again.extend((at..end).filter(|&n| is_locked(&outcomes[n])));
+        at = end;
     }
-    let positions: Vec<i64> = outcomes.iter().map(|outcome| outcome.position).collect();
-    let tokens: Vec<i64> = outcomes.iter().map(|outcome| outcome.token).collect();
-    let fates: Vec<i16> = outcomes.iter().map(|outcome| outcome.fate.number()).collect();
-    let error = |outcome: &Outcome| match &outcome.fate {
-        Fate::Failed { error, .. } | Fate::Dead { error } => Some(error.clone()),
-        Fate::Done | Fate::Released => None,
-    };
-    let errors: Vec<Option<String>> = outcomes.iter().map(error).collect();
-    let attempts: Vec<i32> =
-        outcomes.iter().map(|outcome| i32::try_from(outcome.attempts).unwrap_or(i32::MAX)).collect();
-    let delay = |outcome: &Outcome| match outcome.fate {
-        Fate::Failed { delay, .. } => micros(delay),
-        Fate::Done | Fate::Dead { .. } | Fate::Released => 0.0,
-    };
-    let delays: Vec<f64> = outcomes.iter().map(delay).collect();
-    let values: [(&(dyn ToSql + Sync), Type); 6] = [
-        (&positions, Type::INT8_ARRAY),
-        (&tokens, Type::INT8_ARRAY),
-        (&fates, Type::INT2_ARRAY),
-        (&errors, Type::TEXT_ARRAY),
-        (&attempts, Type::INT4_ARRAY),
-        (&delays, Type::FLOAT8_ARRAY),
-    ];
-    let settled = client.query_typed(&statements::settle(tables, queue), &values).await;
-    settled.map(|_| ()).map_err(|error| failed("settle claims", error))
+    Ok(again)
 }
 
-/// Messages of one key together, in their order; the rest one by one.
-fn runs(mut claimed: Vec<Claimed>) -> Vec<Run> {
-    claimed.sort_by_key(|claimed| claimed.position);
-    let mut runs: Vec<Run> = Vec::new();
-    let mut of_key = std::collections::HashMap::new();
-    for claimed in claimed {
-        let next = runs.len();
-        let run = match &claimed.message.key {
-            Some(key) => *of_key.entry((claimed.message.name.clone(), key.clone())).or_insert(next),
-            None => next,
-        };
-        match runs.get_mut(run) {
-            Some(run) => run.push(claimed),
-            None => runs.push(vec![claimed]),
+/// How far one transaction goes.
+fn portion_of(outcomes: &[Outcome], from: usize) -> usize {
+    let mut keys = 0;
+    for (at, outcome) in outcomes.iter().enumerate().skip(from) {
+        keys += usize::from(outcome.key.is_some());
+        if keys > KEYS_MAX {
+            return at;
         }
     }
-    runs
+    outcomes.len()
+}
+
+async fn settle_some(
+    database: &Database,
+    tables: &Tables,
+    queue: Queue,
+    outcomes: &[Outcome],
+) -> Result<Vec<i64>, StoreError> {
+    let mut said = Said::default();
+    outcomes.iter().for_each(|outcome| said.add(outcome));
+    let values = [
+        Value::Numbers(&said.done),
+        Value::Numbers(&said.positions),
+        Value::Numbers(&said.tokens),
+        Value::Numbers(&said.attempts),
+        Value::OptionalTextEach(&said.errors),
+        Value::Numbers(&said.dead),
+        Value::Reals(&said.delays),
+        Value::Texts(&said.names),
+        Value::BytesEach(&said.keys),
+        Value::Numbers(&said.lanes),
+        Value::Reals(&said.lane_delays),
+    ];
+    let rows = database.call("settle claims", &statements::settle(tables, queue), &values).await?;
+    rows.iter().map(|row| row.get("settle")).collect()
+}
+
+/// Outcomes, as the server is told of them.
+#[derive(Default)]
+struct Said {
+    done: Vec<i64>,
+    positions: Vec<i64>,
+    tokens: Vec<i64>,
+    attempts: Vec<i64>,
+    errors: Vec<Option<String>>,
+    dead: Vec<i64>,
+    delays: Vec<f64>,
+    names: Vec<String>,
+    keys: Vec<Vec<u8>>,
+    lanes: Vec<i64>,
+    lane_delays: Vec<f64>,
+}
+
+impl Said {
+    fn add(&mut self, outcome: &Outcome) {
+        let mut put_off = jittered(outcome.put_off);
+        for tried in &outcome.fates {
+            match &tried.fate {
+                Fate::Done => self.done.push(tried.position),
+                Fate::Failed { error, delay } => {
+                    put_off = jittered(*delay);
+                    self.tried(outcome.token, tried.position, tried.attempts, Some(error), false, put_off);
+                }
+                Fate::Dead { error } => {
+                    self.tried(outcome.token, tried.position, tried.attempts, Some(error), true, 0.0);
+                }
+            }
+        }
+        match (&outcome.key, outcome.first) {
+            (Some(key), _) => {
+                self.names.push(outcome.name.clone());
+                self.keys.push(key.clone());
+                self.lanes.push(outcome.token);
+                self.lane_delays.push(put_off);
+            }
+            (None, Some((position, attempts))) if outcome.fates.is_empty() => {
+                self.tried(outcome.token, position, attempts, None, false, put_off);
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn tried(&mut self, token: i64, position: i64, attempts: u32, error: Option<&String>, is_dead: bool, delay: f64) {
+        self.positions.push(position);
+        self.tokens.push(token);
+        self.attempts.push(attempts.into());
+        self.errors.push(error.cloned());
+        self.dead.push(is_dead.into());
+        self.delays.push(delay);
+    }
+}
+
+/// A random part between half and all, in microseconds: what failed together does not come back together.
+fn jittered(delay: Duration) -> f64 {
+    micros(crate::back_off::jittered(delay, random::any()))
+}
+
+/// What begins an attempt, as a statement and its values: counts it, and makes its lease a whole one. One row: how many
+/// attempts there are now, or null if somebody else has it.
+pub(super) fn begin<'r>(run: &'r Run, position: i64, lease: Duration) -> [Value<'r>; 5] {
+    [
+        Value::Text(&run.name),
+        Value::OptionalBytes(run.key.as_deref()),
+        Value::Number(position),
+        Value::Number(run.token),
+        Value::Real(micros(lease)),
+    ]
+}
+
+/// Says that somebody looks for messages of this name (or of all) every few milliseconds, for so long: who enqueues need
+/// not tell.
+pub(super) async fn awake(
+    database: &Database,
+    tables: &Tables,
+    queue: Queue,
+    name: Option<&str>,
+    lasts: Duration,
+) -> Result<(), StoreError> {
+    let values = [Value::Text(name.unwrap_or_default()), Value::Real(lasts.as_secs_f64() * 1e3)];
+    database.call("say that somebody is awake", &statements::awake(tables, queue), &values).await.map(drop)
 }
 
 pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
+    let headers = row.get::<Option<Vec<String>>>("headers")?.unwrap_or_default();
     Ok(Message {
-        name: column(row, "name")?,
-        id: column(row, "id")?,
-        key: column(row, "key")?,
-        payload: column(row, "payload")?,
-        attempts: attempts(column(row, "attempts")?),
+        name: row.get("name")?,
+        id: row.get("id")?,
+        key: row.get("key")?,
+        headers: headers.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
+        payload: row.get("payload")?,
+        attempts: attempts(row.get("attempts")?),
+        enqueued_at: time(row.get("enqueued_at")?),
     })
 }
 
@@ -184,45 +414,6 @@ pub(super) fn attempts(kept: i32) -> u32 {
     kept.try_into().unwrap_or(0)
 }
 
-pub(super) fn column<'r, T: FromSql<'r>>(row: &'r Row, name: &str) -> Result<T, StoreError> {
-    row.try_get(name).map_err(|error| corrupt(format!("expected a column {name}: {error}")))
-}
-
 pub(super) fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn claimed(position: i64, name: &str, key: Option<&str>) -> Claimed {
-        let key = key.map(|key| key.as_bytes().to_vec());
-        let message = Message { name: name.into(), id: vec![], key, payload: vec![], attempts: 0 };
-        Claimed { position, token: 1, message }
-    }
-
-    #[test]
-    fn a_run_has_one_key_of_one_name_in_order() {
-        let all = vec![
-            claimed(5, "a", Some("k")),
-            claimed(1, "a", None),
-            claimed(4, "b", Some("k")),
-            claimed(2, "a", Some("k")),
-            claimed(3, "a", None),
-            claimed(6, "a", Some("l")),
-        ];
-        let positions: Vec<Vec<i64>> =
-            runs(all).iter().map(|run| run.iter().map(|claimed| claimed.position).collect()).collect();
-        assert_eq!(positions, [vec![1], vec![2, 5], vec![3], vec![4], vec![6]]);
-    }
-
-    #[test]
-    fn the_last_attempt_that_fails_makes_a_dead_letter() {
-        let second = Duration::from_secs(1);
-        let retry = Retry::new(second, 2 * second).unwrap().attempts_max(Some(3)).unwrap();
-        let delays = [1, 2].map(|attempts| Fate::of_failure(&retry, attempts, "no"));
-        assert_eq!(delays, [second, 2 * second].map(|delay| Fate::Failed { error: "no".into(), delay }));
-        assert_eq!(Fate::of_failure(&retry, 3, "a\0"), Fate::Dead { error: "a\u{fffd}".into() });
-    }
 }

@@ -4,10 +4,10 @@ use super::connection::{Connection, in_time};
 use super::errors::misconfigured;
 use super::message::validate_name;
 use super::outage::Outage;
-use super::queue::{self, BEHIND, Claimed, Fate, Outcome, Portion};
+use super::queue::{self, BEHIND, Claimer, Fate, Outcome, Portion, Run, Tried};
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
-use super::{Failure, Message, trial};
+use super::{Database, Failure, Message, trial};
 use crate::back_off::jittered;
 use crate::random;
 use crate::store::postgres::options::within;
@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_postgres::Client;
 
 /// A lease is so many times what a publication may take: one for those that come first, one for the last that is begun,
 /// one to say what came of them.
@@ -97,7 +96,7 @@ pub struct Relay {
 /// What outlives a connection: publications that go on, and what came of those that have ended.
 #[derive(Default)]
 struct UnderWay {
-    runs: JoinSet<Vec<Outcome>>,
+    runs: JoinSet<Option<Outcome>>,
     unsettled: Vec<Outcome>,
 }
 
@@ -203,11 +202,13 @@ impl Relay {
         stopping: &mut bool,
     ) -> Result<(), StoreError> {
         let connection = Connection::open(&self.options, &self.tables, Queue::Outbox, self.lease()).await?;
+        let database = Database::from(self.options.clone());
+        let mut claimer = Claimer::new(&self.tables, Queue::Outbox, self.topic.as_deref());
         loop {
-            let settle = under_way.settle(&connection.client, &self.tables);
+            let settle = under_way.settle(&database, &self.tables);
             in_time(&self.options, "settle claims", settle).await?;
             if !*stopping {
-                self.begin(&connection.client, publisher, under_way).await?;
+                self.begin(&database, &mut claimer, publisher, under_way).await?;
             }
             outage.end();
             if *stopping && under_way.runs.is_empty() {
@@ -230,7 +231,8 @@ impl Relay {
     /// Claims as much as there is room for, and begins to publish it.
     async fn begin<P: Publisher>(
         &self,
-        client: &Client,
+        database: &Database,
+        claimer: &mut Claimer,
         publisher: &Arc<P>,
         under_way: &mut UnderWay,
     ) -> Result<(), StoreError> {
@@ -238,14 +240,13 @@ impl Relay {
         if room == 0 {
             return Ok(());
         }
-        let portion = Portion { first: room, behind: BEHIND, lease: self.lease() };
+        let portion = Portion { first: room, behind: BEHIND, bytes: 16 << 20, lease: self.lease() };
         // Before the server reads its clock, so that by ours the lease is never over later than by the server's.
         let begin_until = Instant::now() + self.publish_timeout;
-        let claim = queue::claim(client, &self.tables, Queue::Outbox, self.topic.as_deref(), portion);
-        let runs = in_time(&self.options, "claim messages", claim).await?;
+        let runs = in_time(&self.options, "claim messages", claimer.claim(database, &portion)).await?;
         for run in runs {
             let (publisher, retry, timeout) = (Arc::clone(publisher), self.retry, self.publish_timeout);
-            under_way.runs.spawn(async move { publish(&*publisher, &run, &retry, timeout, begin_until).await });
+            under_way.runs.spawn(async move { Some(publish(&*publisher, &run, &retry, timeout, begin_until).await) });
         }
         Ok(())
     }
@@ -253,15 +254,17 @@ impl Relay {
 
 impl UnderWay {
     /// Takes along all that have ended meanwhile.
-    fn ended(&mut self, outcomes: Vec<Outcome>) {
+    fn ended(&mut self, outcomes: Option<Outcome>) {
         self.unsettled.extend(outcomes);
         while let Some(ended) = self.runs.try_join_next() {
             self.unsettled.extend(ended.unwrap_or_default());
         }
     }
 
-    async fn settle(&mut self, client: &Client, tables: &Tables) -> Result<(), StoreError> {
-        queue::settle(client, tables, Queue::Outbox, &self.unsettled).await?;
+    async fn settle(&mut self, database: &Database, tables: &Tables) -> Result<(), StoreError> {
+        if !self.unsettled.is_empty() {
+            queue::settle(database, tables, Queue::Outbox, &self.unsettled).await?;
+        }
         self.unsettled.clear();
         Ok(())
     }
@@ -271,87 +274,25 @@ impl UnderWay {
 /// those that there is no time for.
 async fn publish(
     publisher: &impl Publisher,
-    run: &[Claimed],
+    run: &Run,
     retry: &Retry,
     timeout: Duration,
     begin_until: Instant,
-) -> Vec<Outcome> {
-    let mut outcomes = Vec::with_capacity(run.len());
-    for (at, claimed) in run.iter().enumerate() {
+) -> Outcome {
+    let mut outcome = run.outcome();
+    for claimed in &run.messages {
         if Instant::now() >= begin_until {
-            outcomes.extend(Outcome::released(&run[at..]));
             break;
         }
         let attempts = claimed.message.attempts.saturating_add(1);
-        match trial::within(timeout, publisher.publish(&claimed.message)).await {
-            Ok(()) => outcomes.push(Outcome::new(claimed, attempts, Fate::Done)),
-            Err(error) => {
-                outcomes.push(Outcome::new(claimed, attempts, Fate::of_failure(retry, attempts, &error)));
-                outcomes.extend(Outcome::released(&run[at + 1..]));
-                break;
-            }
+        let (fate, ends) = match trial::within(timeout, publisher.publish(&claimed.message)).await {
+            Ok(()) => (Fate::Done, false),
+            Err(error) => (Fate::of_failure(retry, attempts, &error), true),
+        };
+        outcome.fates.push(Tried { position: claimed.position, attempts, fate });
+        if ends {
+            break;
         }
     }
-    outcomes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::queue::Run;
-    use super::*;
-    use crate::sync::Mutex;
-
-    /// Takes a second for each message, and fails for those that are named.
-    struct Slow {
-        failing: &'static [u8],
-        published: Mutex<Vec<u8>>,
-    }
-
-    impl Publisher for Slow {
-        async fn publish(&self, message: &Message) -> Result<(), Failure> {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            match self.failing.contains(&message.id[0]) {
-                true => Err("refused".into()),
-                false => {
-                    self.published.lock().unwrap().push(message.id[0]);
-                    Ok(())
-                }
-            }
-        }
-    }
-
-    fn run() -> Run {
-        let message = |id| Message { name: "t".into(), id: vec![id], key: Some(vec![]), payload: vec![], attempts: 2 };
-        (1..=4).map(|id| Claimed { position: id.into(), token: 7, message: message(id) }).collect()
-    }
-
-    async fn outcomes(failing: &'static [u8], timeout_ms: u64, begin_ms: u64) -> (Vec<Outcome>, Vec<u8>) {
-        let slow = Slow { failing, published: Mutex::new(vec![]) };
-        let ms = Duration::from_millis;
-        let retry = Retry::new(ms(100), ms(1_000)).unwrap().attempts_max(Some(4)).unwrap();
-        let outcomes = publish(&slow, &run(), &retry, ms(timeout_ms), Instant::now() + ms(begin_ms)).await;
-        (outcomes, slow.published.into_inner().unwrap())
-    }
-
-    fn expected(fates: [Fate; 4]) -> Vec<Outcome> {
-        let attempts = |fate: &Fate| if *fate == Fate::Released { 2 } else { 3 };
-        run().iter().zip(fates).map(|(claimed, fate)| Outcome::new(claimed, attempts(&fate), fate)).collect()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_behind_a_failure_or_too_late_is_given_back() {
-        let failed = |error: &str| Fate::Failed { error: error.into(), delay: Duration::from_millis(400) };
-        let all = outcomes(&[], 2_000, 60_000).await;
-        assert_eq!(all, (expected([Fate::Done, Fate::Done, Fate::Done, Fate::Done]), vec![1, 2, 3, 4]));
-        let third = outcomes(&[3], 2_000, 60_000).await;
-        assert_eq!(third, (expected([Fate::Done, Fate::Done, failed("refused"), Fate::Released]), vec![1, 2]));
-        // Begun at 0, 1 and 2 seconds, but not at 3.
-        let late = outcomes(&[], 2_000, 2_500).await;
-        assert_eq!(late, (expected([Fate::Done, Fate::Done, Fate::Done, Fate::Released]), vec![1, 2, 3]));
-        let never = outcomes(&[], 2_000, 0).await;
-        assert_eq!(never.1, Vec::<u8>::new());
-        let stopped = outcomes(&[], 500, 60_000).await;
-        let slow = failed("it took longer than 500ms");
-        assert_eq!(stopped.0, expected([slow, Fate::Released, Fate::Released, Fate::Released]));
-    }
+    outcome
 }

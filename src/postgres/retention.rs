@@ -1,7 +1,7 @@
 //! How long marks are kept.
 
-use super::errors::{failed, misconfigured};
-use super::queue::{column, micros};
+use super::errors::{corrupt, failed, misconfigured};
+use super::queue::micros;
 use super::statements;
 use super::tables::Tables;
 use crate::store::{ErrorKind, StoreError};
@@ -92,7 +92,10 @@ impl Retention {
         let values: [(&(dyn ToSql + Sync), Type); 3] =
             [(&partition, Type::FLOAT8), (&keep, Type::FLOAT8), (&STEPS_MAX, Type::INT8)];
         let rows = client.query_typed(&statements::due(tables), &values).await;
-        let step = |row| Ok((column(row, "bucket")?, column(row, "is_open")?));
+        let wrong = |error: tokio_postgres::Error| corrupt(error.to_string());
+        let step = |row: &tokio_postgres::Row| {
+            Ok((row.try_get("bucket").map_err(wrong)?, row.try_get("is_open").map_err(wrong)?))
+        };
         rows.map_err(|error| failed("look for what has expired", error))?.iter().map(step).collect()
     }
 }

@@ -6,9 +6,33 @@ use crate::store::{ErrorKind, StoreError};
 use sha2::{Digest as _, Sha256};
 
 /// The last migration that there is.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 const MARKS: &str = include_str!("migrations/0001_marks.sql");
-const QUEUE: &str = include_str!("migrations/0001_queue.sql");
+const QUEUE: &str = include_str!("migrations/queue.sql");
+const INBOX: &str = include_str!("migrations/inbox.sql");
+const CAPTURE: &str = include_str!("migrations/capture.sql");
+
+/// The functions of a queue, as `queue.sql` makes them.
+const FUNCTIONS: [&str; 18] = [
+    "lock",
+    "ring",
+    "open",
+    "store",
+    "store_one",
+    "place",
+    "give_back",
+    "close",
+    "claim_keys",
+    "claim_free",
+    "names",
+    "claim",
+    "begin",
+    "settle",
+    "awake",
+    "requeue",
+    "discard",
+    "figures",
+];
 
 /// The tables of inbox and outbox: a schema, and how each one's name begins.
 ///
@@ -88,35 +112,68 @@ impl Tables {
             .replace("{migrations}", &self.versions())
             .replace("{buckets}", &self.buckets())
             .replace("{marks}", &self.marks())
-            .replace("{partition}", &self.partition(1));
-        let queues =
-            [self.queue_made(Queue::Inbox, "name, position"), self.queue_made(Queue::Outbox, "position")].concat();
-        let (inbox, versions) = (self.queue(Queue::Inbox), self.versions());
-        // A message is waited for once, even if its mark has been dropped meanwhile.
-        let unique = format!("CREATE UNIQUE INDEX IF NOT EXISTS {} ON {inbox} (name, id);\n", self.index("inbox_id"));
+            .replace("{partition}", &self.partition(1))
+            .replace("{once}", &self.function("once"))
+            .replace("{marks_lock}", &self.lock("marks", &[]).to_string());
+        let queues = [self.queue_made(Queue::Inbox), self.queue_made(Queue::Outbox)].concat();
+        let inbox = INBOX
+            .replace("{inbox_id}", &self.index("inbox_id"))
+            .replace("{inbox_receive}", &self.function("inbox_receive"))
+            .replace("{inbox_lock}", &self.function("inbox_lock"))
+            .replace("{inbox_store_one}", &self.function("inbox_store_one"))
+            .replace("{once}", &self.function("once"))
+            .replace("{inbox}", &self.queue(Queue::Inbox));
+        let capture = CAPTURE
+            .replace("{capture_expire}", &self.function("capture_expire"))
+            .replace("{capture_insert}", &self.function("capture"))
+            .replace("{capture}", &self.table("outbox_capture"));
+        let versions = self.versions();
         let version = format!("INSERT INTO {versions} (version) VALUES ({VERSION}) ON CONFLICT DO NOTHING;\n");
         // `IF NOT EXISTS` alone is no protection against two at once.
         let lock = format!("SELECT pg_advisory_xact_lock({});\n", self.lock("migrations", &[]));
-        format!("BEGIN;\n{lock}{marks}{queues}{unique}{version}COMMIT;\n")
+        format!("BEGIN;\n{lock}{marks}{queues}{inbox}{capture}{version}COMMIT;\n")
     }
 
-    fn queue_made(&self, queue: Queue, order: &str) -> String {
-        let index = |what| self.index(&format!("{}_{what}", queue.name()));
-        QUEUE
+    fn queue_made(&self, queue: Queue) -> String {
+        let name = queue.name();
+        // What is in the inbox is there once, whatever became of its mark.
+        let on_conflict = match queue {
+            Queue::Inbox => "ON CONFLICT (name, id) DO NOTHING",
+            Queue::Outbox => "",
+        };
+        let sequence = format!("pg_get_serial_sequence('{}', 'position')", self.queue(queue));
+        let mut sql = QUEUE
+            .replace("{on_conflict}", on_conflict)
+            .replace("{sequence}", &sequence)
+            .replace("{seed}", &self.lock("key", &[name.as_bytes()]).to_string())
+            .replace("{channel}", &self.channel(queue))
             .replace("{queue}", &self.queue(queue))
-            .replace("{queue_order}", &index("order"))
-            .replace("{queue_key}", &index("key"))
-            .replace("{queue_free}", &index("free"))
-            .replace("{queue_dead}", &index("dead"))
-            .replace("{order}", order)
+            .replace("{keys}", &self.table(&format!("{name}_keys")))
+            .replace("{keys_due}", &self.index(&format!("{name}_keys_due")))
+            .replace("{bell}", &self.table(&format!("{name}_bell")));
+        for index in ["due", "key", "later", "dead"] {
+            sql = sql.replace(&format!("{{queue_{index}}}"), &self.index(&format!("{name}_{index}")));
+        }
+        for function in FUNCTIONS {
+            sql = sql.replace(&format!("{{queue_{function}}}"), &self.queue_function(queue, function));
+        }
+        sql
     }
 
-    /// Whether the tables are of the version that this code is for.
+    /// Fails unless the tables are of the version that this code is for.
     pub(super) async fn check(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
-        let sql = format!("SELECT max(version) FROM {}", self.versions());
-        let rows = client.query_typed(&sql, &[]).await.map_err(|error| failed("look at the version", error))?;
-        let version: Option<i32> = rows.first().and_then(|row| row.try_get(0).ok().flatten());
-        if version == Some(VERSION) {
+        let rows =
+            client.query_typed(&self.version(), &[]).await.map_err(|error| failed("look at the version", error))?;
+        self.expect_version(rows.first().and_then(|row| row.try_get(0).ok().flatten()))
+    }
+
+    /// Asks for the version of the tables.
+    pub(super) fn version(&self) -> String {
+        format!("SELECT max(version)::bigint AS version FROM {}", self.versions())
+    }
+
+    pub(super) fn expect_version(&self, version: Option<i64>) -> Result<(), StoreError> {
+        if version == Some(i64::from(VERSION)) {
             return Ok(());
         }
         let version = version.map_or("none".to_string(), |version| version.to_string());
@@ -131,6 +188,15 @@ impl Tables {
     /// Quoted, since any name may be a reserved word.
     fn table(&self, suffix: &str) -> String {
         format!("\"{}\".\"{}_{suffix}\"", self.schema, self.prefix)
+    }
+
+    /// A function is named like a table.
+    pub(super) fn function(&self, suffix: &str) -> String {
+        self.table(suffix)
+    }
+
+    pub(super) fn queue_function(&self, queue: Queue, function: &str) -> String {
+        self.function(&format!("{}_{function}", queue.name()))
     }
 
     /// An index is in its table's schema.

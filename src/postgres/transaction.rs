@@ -21,13 +21,13 @@ pub enum Value<'v> {
     Number(i64),
     OptionalNumber(Option<i64>),
     Real(f64),
-    Flag(bool),
+    OptionalReal(Option<f64>),
     Texts(&'v [String]),
-    OptionalTexts(Option<&'v [String]>),
     OptionalTextEach(&'v [Option<String>]),
     BytesEach(&'v [Vec<u8>]),
     OptionalBytesEach(&'v [Option<Vec<u8>>]),
     Numbers(&'v [i64]),
+    SomeNumbers(Option<&'v [i64]>),
     OptionalNumbers(&'v [Option<i64>]),
     Reals(&'v [f64]),
 }
@@ -65,7 +65,17 @@ macro_rules! columns {
 }
 
 columns!(
-    bool, i32, i64, f64, String, Vec<u8>, Option<i64>, Option<f64>, Option<String>, Option<Vec<u8>>,
+    bool,
+    i32,
+    Option<i32>,
+    i64,
+    f64,
+    String,
+    Vec<u8>,
+    Option<i64>,
+    Option<f64>,
+    Option<String>,
+    Option<Vec<u8>>,
     Option<Vec<String>>
 );
 
@@ -103,13 +113,13 @@ pub(super) mod tokio_driver {
             Value::Number(number) => (number, Type::INT8),
             Value::OptionalNumber(number) => (number, Type::INT8),
             Value::Real(number) => (number, Type::FLOAT8),
-            Value::Flag(flag) => (flag, Type::BOOL),
+            Value::OptionalReal(number) => (number, Type::FLOAT8),
             Value::Texts(texts) => (texts, Type::TEXT_ARRAY),
-            Value::OptionalTexts(texts) => (texts, Type::TEXT_ARRAY),
             Value::OptionalTextEach(texts) => (texts, Type::TEXT_ARRAY),
             Value::BytesEach(all) => (all, Type::BYTEA_ARRAY),
             Value::OptionalBytesEach(all) => (all, Type::BYTEA_ARRAY),
             Value::Numbers(numbers) => (numbers, Type::INT8_ARRAY),
+            Value::SomeNumbers(numbers) => (numbers, Type::INT8_ARRAY),
             Value::OptionalNumbers(numbers) => (numbers, Type::INT8_ARRAY),
             Value::Reals(numbers) => (numbers, Type::FLOAT8_ARRAY),
         }
@@ -126,23 +136,13 @@ pub(super) mod tokio_driver {
     }
 
     impl Ask for tokio_postgres::Transaction<'_> {
-        async fn ask(
-            &mut self,
-            doing: &'static str,
-            sql: &str,
-            values: &[Value<'_>],
-        ) -> Result<Vec<Row>, StoreError> {
+        async fn ask(&mut self, doing: &'static str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
             rows(self, sql, values).await.map_err(|error| failed(doing, error))
         }
     }
 
     impl Ask for deadpool_postgres::Transaction<'_> {
-        async fn ask(
-            &mut self,
-            doing: &'static str,
-            sql: &str,
-            values: &[Value<'_>],
-        ) -> Result<Vec<Row>, StoreError> {
+        async fn ask(&mut self, doing: &'static str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
             let inner: &mut tokio_postgres::Transaction<'_> = self;
             inner.ask(doing, sql, values).await
         }
@@ -177,13 +177,13 @@ pub(super) mod sqlx_driver {
                 Value::Number(number) => query.bind(number),
                 Value::OptionalNumber(number) => query.bind(number),
                 Value::Real(number) => query.bind(number),
-                Value::Flag(flag) => query.bind(flag),
+                Value::OptionalReal(number) => query.bind(number),
                 Value::Texts(texts) => query.bind(texts.to_vec()),
-                Value::OptionalTexts(texts) => query.bind(texts.map(<[String]>::to_vec)),
                 Value::OptionalTextEach(texts) => query.bind(texts.to_vec()),
                 Value::BytesEach(all) => query.bind(all.to_vec()),
                 Value::OptionalBytesEach(all) => query.bind(all.to_vec()),
                 Value::Numbers(numbers) => query.bind(numbers.to_vec()),
+                Value::SomeNumbers(numbers) => query.bind(numbers.map(<[i64]>::to_vec)),
                 Value::OptionalNumbers(numbers) => query.bind(numbers.to_vec()),
                 Value::Reals(numbers) => query.bind(numbers.to_vec()),
             };
@@ -192,12 +192,7 @@ pub(super) mod sqlx_driver {
     }
 
     impl Ask for sqlx::Transaction<'_, Postgres> {
-        async fn ask(
-            &mut self,
-            doing: &'static str,
-            sql: &str,
-            values: &[Value<'_>],
-        ) -> Result<Vec<Row>, StoreError> {
+        async fn ask(&mut self, doing: &'static str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
             rows(&mut **self, sql, values).await.map_err(|error| failed(doing, error))
         }
     }

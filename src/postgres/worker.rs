@@ -4,10 +4,11 @@ use super::connection::{Connection, in_time};
 use super::errors::{failed, misconfigured};
 use super::message::validate_name;
 use super::outage::Outage;
-use super::queue::{self, BEHIND, Claimed, Fate, Outcome, Portion};
+use super::queue::{self, BEHIND, Claimed, Claimer, Fate, Outcome, Portion, Run, Tried};
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
-use super::{Failure, Message, statements, trial};
+use super::transaction::tokio_driver;
+use super::{Database, Failure, Message, statements, trial};
 use crate::back_off::jittered;
 use crate::random;
 use crate::store::postgres::options::within;
@@ -226,44 +227,49 @@ impl Worker {
         handler: &impl Handler,
         mut is_stopped: impl FnMut() -> bool,
     ) -> Result<usize, StoreError> {
-        let portion = Portion { first: self.batch, behind: BEHIND, lease: self.lease };
-        let claim = queue::claim(client, &self.tables, Queue::Inbox, Some(&self.consumer), portion);
-        let runs = in_time(&self.options, "claim messages", claim).await?;
+        let portion = Portion { first: self.batch, behind: BEHIND, bytes: 16 << 20, lease: self.lease };
+        let database = Database::from(self.options.clone());
+        let mut claimer = Claimer::new(&self.tables, Queue::Inbox, Some(&self.consumer));
+        let runs = in_time(&self.options, "claim messages", claimer.claim(&database, &portion)).await?;
         let mut handled = 0;
         for run in &runs {
-            for (at, claimed) in run.iter().enumerate() {
+            let mut outcome = run.outcome();
+            for claimed in &run.messages {
                 // What is behind a message in a key waits for it.
                 if is_stopped() {
-                    self.settle(client, Outcome::released(&run[at..]).collect()).await?;
                     break;
                 }
                 handled += 1;
-                let outcome = match self.attempt(client, handler, claimed).await? {
-                    Attempt::Handled => continue,
-                    Attempt::Lost => None,
-                    Attempt::Failed { attempts, error } => {
-                        Some(Outcome::new(claimed, attempts, Fate::of_failure(&self.retry, attempts, &error)))
+                match self.attempt(client, handler, run, claimed).await? {
+                    Attempt::Handled => {
+                        outcome.fates.push(Tried { position: claimed.position, attempts: 1, fate: Fate::Done });
+                        continue;
                     }
-                };
-                self.settle(client, outcome.into_iter().chain(Outcome::released(&run[at + 1..])).collect()).await?;
+                    Attempt::Lost => outcome.put_off = Duration::from_secs(1),
+                    Attempt::Failed { attempts, error } => {
+                        let fate = Fate::of_failure(&self.retry, attempts, &error);
+                        outcome.fates.push(Tried { position: claimed.position, attempts, fate });
+                    }
+                }
                 break;
             }
+            self.settle(&database, &[outcome]).await?;
         }
         Ok(handled)
     }
 
-    async fn settle(&self, client: &Client, outcomes: Vec<Outcome>) -> Result<(), StoreError> {
-        let settle = queue::settle(client, &self.tables, Queue::Inbox, &outcomes);
-        in_time(&self.options, "settle claims", settle).await
+    async fn settle(&self, database: &Database, outcomes: &[Outcome]) -> Result<(), StoreError> {
+        queue::settle(database, &self.tables, Queue::Inbox, outcomes).await.map(drop)
     }
 
     async fn attempt(
         &self,
         client: &mut Client,
         handler: &impl Handler,
+        run: &Run,
         claimed: &Claimed,
     ) -> Result<Attempt, StoreError> {
-        let Some(attempts) = self.begin(client, claimed).await? else { return Ok(Attempt::Lost) };
+        let Some(attempts) = self.begin(client, run, claimed).await? else { return Ok(Attempt::Lost) };
         if attempts > 1 && self.retry.is_last(attempts - 1) {
             let error =
                 format!("{} attempts were begun, and the last ended neither well nor with an error", attempts - 1);
@@ -271,7 +277,7 @@ impl Worker {
         }
         let (lock, remove) =
             (statements::lock(&self.tables, Queue::Inbox), statements::remove(&self.tables, Queue::Inbox));
-        let (position, token) = (claimed.position, claimed.token);
+        let (position, token) = (claimed.position, run.token);
 
         let mut tx = self.ask("begin", client.transaction()).await?;
         let held = [(&position as &(dyn ToSql + Sync), Type::INT8), (&token, Type::INT8)];
@@ -296,17 +302,12 @@ impl Worker {
     }
 
     /// Counts an attempt, and makes its lease a whole one. Nothing, if somebody else has the message.
-    async fn begin(&self, client: &Client, claimed: &Claimed) -> Result<Option<u32>, StoreError> {
-        let lease = queue::micros(self.lease);
-        let values = [
-            (&claimed.position as &(dyn ToSql + Sync), Type::INT8),
-            (&claimed.token, Type::INT8),
-            (&lease, Type::FLOAT8),
-        ];
-        let begin = statements::begin_attempt(&self.tables, Queue::Inbox);
-        let rows = self.ask("begin an attempt", client.query_typed(&begin, &values)).await?;
-        let attempts = rows.first().map(|row| queue::column::<i32>(row, "attempts")).transpose()?;
-        Ok(attempts.map(|attempts| u32::try_from(attempts).unwrap_or(0)))
+    async fn begin(&self, client: &Client, run: &Run, claimed: &Claimed) -> Result<Option<u32>, StoreError> {
+        let values = queue::begin(run, claimed.position, self.lease);
+        let sql = statements::begin(&self.tables, Queue::Inbox);
+        let rows = self.ask("begin an attempt", tokio_driver::rows(client, &sql, &values)).await?;
+        let attempts = rows.first().map(|row| row.get::<Option<i32>>("begin")).transpose()?.flatten();
+        Ok(attempts.map(queue::attempts))
     }
 
     /// An answer of the server, in time.

@@ -6,33 +6,36 @@
 //! obeys and which no pooler of transactions can: pgbouncer and others refuse or ignore it. Where
 //! that happens, each transaction brings its settings along, and no statement has a name.
 
-use super::statements;
-use deadpool_postgres::{Connect, ManagerConfig, RecyclingMethod};
+use super::options::PostgresOptions;
+use super::{BACKEND, statements};
+use crate::store::{ErrorKind, StoreError};
+use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{Client, Config, Error, SimpleQueryMessage, Socket};
+use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage, Socket};
 
 use crate::sync::{Ordering, StdAtomicBool};
 
 /// Whether transactions are pooled by somebody in between. Once true, it remains so: what is
 /// right behind a pooler is right without one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pooled(Arc<StdAtomicBool>);
+pub(crate) struct Pooled(Arc<StdAtomicBool>);
 
 impl Pooled {
-    pub(super) fn new(is_pooled: bool) -> Self {
+    pub(crate) fn new(is_pooled: bool) -> Self {
         Pooled(Arc::new(StdAtomicBool::new(is_pooled)))
     }
 
     // Relaxed: nothing else is published with it.
-    pub(super) fn get(&self) -> bool {
+    pub(crate) fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    pub(super) fn found(&self) {
+    pub(crate) fn found(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
@@ -43,22 +46,88 @@ pub(super) fn is_anothers_session(state: &SqlState) -> bool {
     matches!(*state, SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT)
 }
 
-/// How the pool of this process looks at its connections.
-pub(super) fn recycling() -> ManagerConfig {
+/// Returns a pool of so many connections, each of which asks for these settings in its first
+/// message.
+pub(crate) fn pool(
+    options: &PostgresOptions,
+    connections: usize,
+    settings: String,
+    pooled: Pooled,
+) -> Result<Pool, StoreError> {
+    let (config, connecting) = (options.config.clone(), (settings, pooled));
+    #[cfg(feature = "tls")]
+    let manager = match &options.tls {
+        Some(roots) => manager(config, super::tls::Connector::new(roots)?, connecting),
+        None => manager(config, NoTls, connecting),
+    };
+    #[cfg(not(feature = "tls"))]
+    let manager = manager(config, NoTls, connecting);
+    Pool::builder(manager)
+        .max_size(connections)
+        .wait_timeout(Some(options.timeout))
+        .create_timeout(Some(options.timeout.max(Duration::from_secs(5))))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|error| StoreError::caused(ErrorKind::Misconfigured, BACKEND, "expected a pool", error))
+}
+
+fn manager<T>(config: Config, tls: T, (options, pooled): (String, Pooled)) -> Manager
+where
+    Connecting<T>: Connect + 'static,
+{
     // Fast: only whether it is closed. Whatever else may be wrong with a connection shows when it
     // is used.
-    ManagerConfig { recycling_method: RecyclingMethod::Fast }
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    Manager::from_connect(config, Connecting { tls, options, pooled }, recycling)
+}
+
+/// A connection of a pool. It goes back if `finish` says that nothing is open on it, and is closed
+/// otherwise: whoever failed or was cancelled may have left a transaction, or answers that nobody
+/// has read.
+pub(crate) struct Held(Option<deadpool_postgres::Client>);
+
+impl Held {
+    pub(crate) fn new(client: deadpool_postgres::Client) -> Self {
+        Held(Some(client))
+    }
+
+    pub(crate) fn finish(mut self) {
+        // Drops it into the pool.
+        self.0.take();
+    }
+}
+
+impl std::ops::Deref for Held {
+    type Target = deadpool_postgres::Client;
+
+    fn deref(&self) -> &Self::Target {
+        self.0.as_ref().expect("a client is held until `finish` consumes this")
+    }
+}
+
+impl std::ops::DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.0.as_mut().expect("a client is held until `finish` consumes this")
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            drop(deadpool_postgres::Client::take(client));
+        }
+    }
 }
 
 /// A connection, and the task that drives it.
 type Driven = (Client, JoinHandle<()>);
 
 /// What makes connections.
-pub(super) struct Connecting<T> {
-    pub(super) tls: T,
+struct Connecting<T> {
+    tls: T,
     /// Settings for a connection's first message.
-    pub(super) options: String,
-    pub(super) pooled: Pooled,
+    options: String,
+    pooled: Pooled,
 }
 
 impl<T> Connect for Connecting<T>

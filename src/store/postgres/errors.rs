@@ -64,8 +64,8 @@ pub(crate) fn unanswered(error: &Error) -> ErrorKind {
     }
 }
 
-/// Why there is no connection.
-pub(super) fn unconnected(names: &Names, error: PoolError) -> StoreError {
+/// Why there is no connection, where this says what an error of the driver is.
+pub(crate) fn unconnected(error: PoolError, failed: impl FnOnce(Error) -> StoreError) -> StoreError {
     match error {
         PoolError::Timeout(TimeoutType::Wait) => {
             StoreError::new(ErrorKind::Timeout, BACKEND, "all connections of the pool are in use")
@@ -73,7 +73,7 @@ pub(super) fn unconnected(names: &Names, error: PoolError) -> StoreError {
         PoolError::Timeout(_) => {
             StoreError::new(ErrorKind::Timeout, BACKEND, "expected a connection, got none in time")
         }
-        PoolError::Backend(error) => failed("connect", names, error),
+        PoolError::Backend(error) => failed(error),
         other => StoreError::caused(ErrorKind::Unavailable, BACKEND, "expected a connection", other),
     }
 }

@@ -23,7 +23,7 @@
 //! bound for good, and when that has passed it is dropped, again under the exclusive lock.
 
 mod batches;
-mod connecting;
+pub(crate) mod connecting;
 pub(crate) mod errors;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(super) mod fuzzing;

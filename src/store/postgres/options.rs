@@ -48,8 +48,8 @@ pub struct PostgresOptions {
     pub(super) names: Names,
     pub(super) layout: Layout,
     pub(super) partition: Duration,
-    pub(super) connections: usize,
-    pub(super) pooled: bool,
+    pub(crate) connections: usize,
+    pub(crate) pooled: bool,
     pub(crate) timeout: Duration,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<super::tls::Roots>,

@@ -1,15 +1,14 @@
 //! Connections: how they are had, and when they are given back.
 
-use super::connecting::{Connecting, Pooled, is_anothers_session, recycling};
+use super::connecting::{self, Held, Pooled, is_anothers_session};
 use super::errors::{failed, unconnected};
 use super::names::Names;
 use super::options::PostgresOptions;
-use super::{BACKEND, statements};
-use crate::store::{ErrorKind, StoreError};
-use deadpool_postgres::{Client, Manager, Pool, Runtime};
-use std::time::Duration;
+use super::statements;
+use crate::store::StoreError;
+use deadpool_postgres::{Client, Pool};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Error, NoTls, Row, Statement};
+use tokio_postgres::{Error, Row, Statement};
 
 /// The values of a statement, and their types: a statement without a name is told them.
 pub(super) type Values<'v> = &'v [(&'v (dyn ToSql + Sync), Type)];
@@ -30,60 +29,39 @@ impl Connections {
     pub(super) fn new(options: &PostgresOptions) -> Result<Self, StoreError> {
         let timeout_ms = options.timeout.as_millis();
         let pooled = Pooled::new(options.pooled);
-        let (config, startup) = (options.config.clone(), statements::startup_options(timeout_ms));
-        let connecting = (startup, pooled.clone());
-        #[cfg(feature = "tls")]
-        let manager = match &options.tls {
-            Some(roots) => manager(config, super::tls::Connector::new(roots)?, connecting),
-            None => manager(config, NoTls, connecting),
-        };
-        #[cfg(not(feature = "tls"))]
-        let manager = manager(config, NoTls, connecting);
-        let pool = Pool::builder(manager)
-            .max_size(options.connections)
-            .wait_timeout(Some(options.timeout))
-            .create_timeout(Some(options.timeout.max(Duration::from_secs(5))))
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|error| StoreError::caused(ErrorKind::Misconfigured, BACKEND, "expected a pool", error))?;
+        let startup = statements::startup_options(timeout_ms);
+        let pool = connecting::pool(options, options.connections, startup, pooled.clone())?;
         Ok(Connections { pool, pooled, names: options.names.clone(), local: statements::local(timeout_ms) })
     }
 
     /// Returns a connection for one call.
     pub(super) async fn session(&self) -> Result<Session<'_>, StoreError> {
-        let client = self.pool.get().await.map_err(|error| unconnected(&self.names, error))?;
+        let client =
+            self.pool.get().await.map_err(|error| unconnected(error, |error| failed("connect", &self.names, error)))?;
         if client.statement_cache.size() > PREPARED_MAX {
             client.statement_cache.clear();
         }
-        Ok(Session { client: Some(client), is_pooled: self.pooled.get(), connections: self })
+        Ok(Session { client: Held::new(client), is_pooled: self.pooled.get(), connections: self })
     }
-}
-
-fn manager<T>(config: tokio_postgres::Config, tls: T, (options, pooled): (String, Pooled)) -> Manager
-where
-    Connecting<T>: deadpool_postgres::Connect + 'static,
-{
-    Manager::from_connect(config, Connecting { tls, options, pooled }, recycling())
 }
 
 /// A connection for one call. It goes back into the pool if the call says that it came to its end,
 /// and is closed otherwise: a call that failed or was cancelled may have left a transaction open,
 /// or answers that nobody has read.
 pub(super) struct Session<'s> {
-    client: Option<Client>,
+    client: Held,
     is_pooled: bool,
     connections: &'s Connections,
 }
 
 impl Session<'_> {
     fn client(&self) -> &Client {
-        self.client.as_ref().expect("a session has its client until `finish` consumes it")
+        &self.client
     }
 
     /// The connection has nothing open.
-    pub(super) fn finish(mut self) {
-        // Drops it into the pool.
-        self.client.take();
+    pub(super) fn finish(self) {
+        self.client.finish();
     }
 
     /// What a transaction has to begin with, behind `BEGIN`: its settings, unless they are the
@@ -179,13 +157,5 @@ async fn in_order(client: &Client, sql: &str) -> Result<(), tokio_postgres::Erro
     match sql {
         "" => Ok(()),
         sql => client.batch_execute(sql).await,
-    }
-}
-
-impl Drop for Session<'_> {
-    fn drop(&mut self) {
-        if let Some(client) = self.client.take() {
-            drop(Client::take(client));
-        }
     }
 }

@@ -1,0 +1,70 @@
+//! How much waits, and for how long.
+
+use super::dead::ask;
+use super::errors::corrupt;
+use super::statements;
+use super::tables::{Queue, Tables};
+use super::transaction::{Row, Value};
+use crate::store::StoreError;
+use std::time::Duration;
+use tokio_postgres::Client;
+
+/// So many are counted, and no more.
+const COUNTED_MAX: i64 = 1_000_000;
+
+/// What waits in an inbox or an outbox. To alert on: `due_for`, which stays near zero as long as workers or relays keep up.
+///
+/// Counting takes the server some 100 ms for a million messages, at which it stops.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Backlog {
+    /// Messages that wait, also those that are in flight, put off or due later.
+    pub waiting: u64,
+    /// Keys, and messages without one, that could be taken now.
+    pub due: u64,
+    /// How long the first of these has been due.
+    pub due_for: Duration,
+    /// How old the oldest message that waits is.
+    pub oldest: Duration,
+    /// Messages that were given up, and are kept.
+    pub dead: u64,
+}
+
+impl Backlog {
+    fn of(row: &Row) -> Result<Self, StoreError> {
+        let count = |name| row.get::<Option<i64>>(name).map(|count| count.unwrap_or(0).unsigned_abs());
+        let age = |name| row.get::<Option<f64>>(name).map(|seconds| duration(seconds.unwrap_or(0.0)));
+        Ok(Backlog {
+            waiting: count("waiting")?,
+            due: count("runs_due")?,
+            due_for: age("due_for")?,
+            oldest: age("oldest")?,
+            dead: count("dead")?,
+        })
+    }
+
+    /// From the answer of the server's function.
+    pub(super) fn of_rows(rows: &[Row]) -> Result<Self, StoreError> {
+        Backlog::of(rows.first().ok_or_else(|| corrupt("expected figures, got none"))?)
+    }
+}
+
+/// A clock that was set back makes no age negative.
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+/// The values of the server's function.
+pub(super) fn values(name: Option<&str>) -> [Value<'_>; 2] {
+    [Value::OptionalText(name), Value::Number(COUNTED_MAX)]
+}
+
+pub(super) async fn of(
+    client: &Client,
+    tables: &Tables,
+    queue: Queue,
+    name: Option<&str>,
+) -> Result<Backlog, StoreError> {
+    let rows = ask(client, "count what waits", &statements::figures(tables, queue), &values(name)).await?;
+    Backlog::of_rows(&rows)
+}

@@ -1,0 +1,278 @@
+//! Connections of workers and relays: how they are had, and when they are given back.
+
+mod listening;
+#[cfg(feature = "sqlx")]
+mod sqlx_pool;
+
+pub(super) use listening::Listening;
+
+use super::errors::{failed, misconfigured, unanswered_in};
+use super::tables::{Queue, Tables};
+use super::transaction::{Row, Value, tokio_driver};
+use crate::store::postgres::connecting::{self, Held, Pooled};
+use crate::store::postgres::errors::unconnected;
+use crate::store::postgres::options::within;
+use crate::store::{PostgresOptions, StoreError};
+use deadpool_postgres::Pool;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How much longer than the server we wait: it should be the one to say that it was not done.
+const GRACE: Duration = Duration::from_secs(1);
+/// By this setting a connection of our own sees that the server itself has got its first message.
+const OURS: (&str, &str) = ("hapax.session", "on");
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The connections of a [`Worker`](super::Worker) or a [`Relay`](super::Relay): a pool of their
+/// own, or one of the program's.
+///
+/// ```no_run
+/// use hapax::postgres::{Database, Relay, Tables, Worker};
+/// use hapax::store::PostgresOptions;
+///
+/// # fn example() -> Result<(), hapax::store::StoreError> {
+/// // Options make a pool:
+/// let options = PostgresOptions::parse("postgres://app@db.internal/app")?;
+/// let worker = Worker::new(options.clone(), Tables::default(), "billing")?;
+/// // One pool for both, of at most ten connections:
+/// let database = Database::from(options.connections(10)?);
+/// let worker = Worker::new(database.clone(), Tables::default(), "billing")?;
+/// let relay = Relay::new(database, Tables::default());
+/// # let _ = (worker, relay);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The program's pool, of deadpool-postgres or (with the feature `sqlx`) of sqlx:
+///
+/// ```no_run
+/// # use hapax::postgres::{Relay, Tables};
+/// # fn example(pool: deadpool_postgres::Pool) {
+/// let relay = Relay::new(pool, Tables::default());
+/// # let _ = relay;
+/// # }
+/// ```
+///
+/// A clone is a handle to the same connections.
+///
+/// # Guarantees
+///
+/// Nothing is left on a connection: settings are a transaction's own, and no statement has a name.
+/// A connection on which something failed, or was not answered in time, is closed and not given
+/// back to its pool.
+///
+/// A pooler of transactions may be in between, as pgbouncer with `pool_mode = transaction`. It is
+/// found out with the first connection, or is said ([`pooled`](Self::pooled)). Behind one, and with
+/// a pool of deadpool-postgres (which hands no notifications on), nobody is woken by `NOTIFY`:
+/// whoever sleeps finds new messages by polling. Otherwise there is one more connection, which
+/// listens.
+#[derive(Clone)]
+pub struct Database {
+    source: Source,
+    timeout: Duration,
+    pooled: Pooled,
+}
+
+#[derive(Clone)]
+enum Source {
+    /// A pool of our own, and how to connect besides.
+    Own(Pool, Arc<PostgresOptions>),
+    Deadpool(Pool),
+    #[cfg(feature = "sqlx")]
+    Sqlx(sqlx::PgPool),
+    /// Whoever asks for a connection is told why there is none.
+    None(StoreError),
+}
+
+impl From<PostgresOptions> for Database {
+    fn from(options: PostgresOptions) -> Self {
+        let pooled = Pooled::new(options.pooled);
+        let (timeout, ours) = (options.timeout, format!("-c {}={}", OURS.0, OURS.1));
+        let source = match connecting::pool(&options, options.connections, ours, pooled.clone()) {
+            Ok(pool) => Source::Own(pool, Arc::new(options)),
+            Err(error) => Source::None(error),
+        };
+        Database { source, timeout, pooled }
+    }
+}
+
+impl From<Pool> for Database {
+    fn from(pool: Pool) -> Self {
+        Database { source: Source::Deadpool(pool), timeout: TIMEOUT, pooled: Pooled::default() }
+    }
+}
+
+#[cfg(feature = "sqlx")]
+impl From<sqlx::PgPool> for Database {
+    fn from(pool: sqlx::PgPool) -> Self {
+        Database { source: Source::Sqlx(pool), timeout: TIMEOUT, pooled: Pooled::default() }
+    }
+}
+
+impl Database {
+    /// Sets how long a statement of ours may take at the server: for claims and the like, not for
+    /// handlers. Unless told otherwise it is 5 seconds, or that of the
+    /// [options](PostgresOptions::timeout).
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 10
+    /// milliseconds and an hour.
+    pub fn timeout(mut self, timeout: Duration) -> Result<Self, StoreError> {
+        self.timeout = within("a timeout", timeout, Duration::from_millis(10), Duration::from_secs(3_600))?;
+        Ok(self)
+    }
+
+    /// Says that a pooler of transactions is in between: for those that cannot be
+    /// [found out](PostgresOptions::pooled).
+    #[must_use]
+    pub fn pooled(self) -> Self {
+        self.pooled.found();
+        self
+    }
+
+    /// Asks one thing in a transaction of its own, in one round trip (with sqlx in three). It is
+    /// committed without waiting for the disk: a server's crash may undo it.
+    pub(super) async fn call(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.in_time(doing, async {
+            match &self.source {
+                Source::Own(pool, _) | Source::Deadpool(pool) => {
+                    let held = held(pool).await?;
+                    let rows = self.call_on(&held, doing, sql, values).await?;
+                    held.finish();
+                    Ok(rows)
+                }
+                #[cfg(feature = "sqlx")]
+                Source::Sqlx(pool) => sqlx_pool::call(pool, &self.begin(), doing, sql, values).await,
+                Source::None(error) => Err(error.clone()),
+            }
+        })
+        .await
+    }
+
+    /// All is sent before an answer is awaited. What comes behind a failure is not done by the
+    /// server, and the first failure is the error.
+    pub(super) async fn call_on(
+        &self,
+        client: &tokio_postgres::Client,
+        doing: &'static str,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        let begin = self.begin();
+        let (begun, rows, committed) = tokio::join!(
+            biased;
+            client.batch_execute(&begin),
+            tokio_driver::rows(client, sql, values),
+            client.batch_execute("COMMIT")
+        );
+        let all = begun.and(rows).and_then(|rows| committed.map(|()| rows));
+        all.map_err(|error| failed(doing, error))
+    }
+
+    /// What a transaction of ours begins with.
+    pub(super) fn begin(&self) -> String {
+        let ms = self.timeout.as_millis();
+        format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL synchronous_commit = off; \
+             SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {ms}; \
+             SET LOCAL idle_in_transaction_session_timeout = {ms}"
+        )
+    }
+
+    /// An answer in time, or the server is taken for gone. What is awaited is dropped then, and its
+    /// connection closed with it.
+    pub(super) async fn in_time<A>(
+        &self,
+        doing: &str,
+        call: impl Future<Output = Result<A, StoreError>>,
+    ) -> Result<A, StoreError> {
+        let limit = self.timeout + GRACE;
+        tokio::time::timeout(limit, call).await.unwrap_or_else(|_| Err(unanswered_in(limit, doing)))
+    }
+
+    /// A connection of tokio-postgres for a transaction of somebody else's.
+    pub(super) async fn held(&self) -> Result<Held, StoreError> {
+        match &self.source {
+            Source::Own(pool, _) | Source::Deadpool(pool) => self.in_time("connect", held(pool)).await,
+            #[cfg(feature = "sqlx")]
+            Source::Sqlx(_) => {
+                let what = "expected connections of tokio-postgres, got a pool of sqlx: handle with run_sqlx";
+                Err(misconfigured(what))
+            }
+            Source::None(error) => Err(error.clone()),
+        }
+    }
+
+    /// One of sqlx.
+    #[cfg(feature = "sqlx")]
+    pub(super) async fn held_sqlx(&self) -> Result<sqlx_pool::Held, StoreError> {
+        match &self.source {
+            Source::Sqlx(pool) => self.in_time("connect", sqlx_pool::held(pool)).await,
+            Source::None(error) => Err(error.clone()),
+            Source::Own(..) | Source::Deadpool(_) => {
+                let what = "expected a pool of sqlx, got connections of tokio-postgres: handle with run";
+                Err(misconfigured(what))
+            }
+        }
+    }
+
+    /// Fails unless the tables are of the version that this code is for.
+    pub(super) async fn check(&self, tables: &Tables) -> Result<(), StoreError> {
+        let rows = self.call("look at the version", &tables.version(), &[]).await?;
+        let version = rows.first().map(|row| row.get::<Option<i64>>("version")).transpose()?;
+        tables.expect_version(version.flatten())
+    }
+
+    /// Listens on a connection of its own, which is made again whenever it is lost. Behind a pooler
+    /// nobody listens.
+    pub(super) async fn listen(&self, tables: &Tables, queue: Queue) -> Result<Listening, StoreError> {
+        let channel = tables.channel(queue);
+        match &self.source {
+            Source::Own(pool, options) => {
+                // With its first connection it knows of a pooler.
+                self.in_time("connect", held(pool)).await?.finish();
+                Ok(match self.pooled.get() {
+                    true => Listening::to_nobody(),
+                    false => Listening::to(listening::Own(Arc::clone(options)), channel),
+                })
+            }
+            #[cfg(feature = "sqlx")]
+            Source::Sqlx(pool) => {
+                let listeners = sqlx_pool::Listeners::new(pool, self.timeout);
+                let is_pooled = self.pooled.get() || self.in_time("connect", listeners.is_pooled()).await?;
+                Ok(match is_pooled {
+                    true => Listening::to_nobody(),
+                    false => Listening::to(listeners, channel),
+                })
+            }
+            Source::Deadpool(_) => Ok(Listening::to_nobody()),
+            Source::None(error) => Err(error.clone()),
+        }
+    }
+}
+
+async fn held(pool: &Pool) -> Result<Held, StoreError> {
+    let client = pool.get().await.map_err(|error| unconnected(error, |error| failed("connect", error)))?;
+    Ok(Held::new(client))
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Database");
+        match &self.source {
+            Source::Own(_, options) => shown.field("options", options),
+            Source::Deadpool(pool) => shown.field("deadpool", &pool.status()),
+            #[cfg(feature = "sqlx")]
+            Source::Sqlx(pool) => shown.field("sqlx", &pool.size()),
+            Source::None(error) => shown.field("error", error),
+        };
+        shown.field("timeout", &self.timeout).field("pooled", &self.pooled.get()).finish()
+    }
+}

@@ -1,0 +1,121 @@
+//! A connection that is told of new messages, and is made again whenever it is lost.
+
+use crate::back_off::BackOff;
+use crate::postgres::database::GRACE;
+use crate::postgres::errors::{failed, unanswered_in};
+use crate::random;
+use crate::store::{PostgresOptions, StoreError};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_postgres::tls::TlsStream;
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Socket};
+
+/// Nothing is lost meanwhile: whoever listens polls, too.
+const DELAYS: BackOff = BackOff { first: Duration::from_millis(50), max: Duration::from_secs(10) };
+/// A connection that has been silent so long is asked whether it is there.
+pub(super) const SILENCE: Duration = Duration::from_secs(30);
+
+/// Ends when it is dropped.
+pub(in crate::postgres) struct Listening {
+    /// Notified when there may be something new.
+    pub(in crate::postgres) woken: Arc<Notify>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+/// Whatever can connect, and listen.
+pub(super) trait Listens: Send + 'static {
+    /// Listens to a channel until the connection is lost. Notifies as soon as it listens, since
+    /// something may have come before, and whenever it is told.
+    fn listen(&self, channel: &str, woken: &Notify) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+impl Listening {
+    pub(super) fn to_nobody() -> Self {
+        Listening { woken: Arc::default(), task: None }
+    }
+
+    pub(super) fn to(source: impl Listens, channel: String) -> Self {
+        let woken = Arc::<Notify>::default();
+        let task = tokio::spawn(listen(source, channel, Arc::clone(&woken)));
+        Listening { woken, task: Some(task) }
+    }
+}
+
+async fn listen(source: impl Listens, channel: String, woken: Arc<Notify>) {
+    let mut failures = 0_u32;
+    loop {
+        // Whatever is wrong with the server or the options is found out and said by whoever claims.
+        failures = match source.listen(&channel, &woken).await {
+            Ok(()) => 1,
+            Err(_) => failures.saturating_add(1),
+        };
+        tokio::time::sleep(DELAYS.after(failures, random::any())).await;
+    }
+}
+
+/// By connections of our own.
+pub(super) struct Own(pub(super) Arc<PostgresOptions>);
+
+impl Listens for Own {
+    async fn listen(&self, channel: &str, woken: &Notify) -> Result<(), StoreError> {
+        #[cfg(feature = "tls")]
+        if let Some(roots) = &self.0.tls {
+            let connector = crate::store::postgres::tls::Connector::new(roots)?;
+            let connected = self.0.config.connect(connector).await.map_err(|error| failed("connect", error))?;
+            return driven(connected, channel, woken, self.0.timeout + GRACE).await;
+        }
+        let connected = self.0.config.connect(NoTls).await.map_err(|error| failed("connect", error))?;
+        driven(connected, channel, woken, self.0.timeout + GRACE).await
+    }
+}
+
+async fn driven<T>(
+    (client, mut connection): (Client, Connection<Socket, T>),
+    channel: &str,
+    woken: &Notify,
+    limit: Duration,
+) -> Result<(), StoreError>
+where
+    T: TlsStream + Unpin + Send + 'static,
+{
+    // Ends with the connection.
+    let told = async {
+        while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+            if matches!(message, AsyncMessage::Notification(_)) {
+                woken.notify_one();
+            }
+        }
+        Ok(())
+    };
+    let asked = async {
+        said(&client, &format!("LISTEN {channel}"), limit).await?;
+        woken.notify_one();
+        loop {
+            tokio::time::sleep(SILENCE).await;
+            said(&client, "", limit).await?;
+        }
+    };
+    tokio::select! {
+        ended = told => ended,
+        // One that could not listen is a failure; one that did and was lost is not.
+        ended = asked => ended,
+    }
+}
+
+async fn said(client: &Client, sql: &str, limit: Duration) -> Result<(), StoreError> {
+    match tokio::time::timeout(limit, client.batch_execute(sql)).await {
+        Ok(said) => said.map_err(|error| failed("listen", error)),
+        Err(_) => Err(unanswered_in(limit, "listen")),
+    }
+}
