@@ -36,9 +36,13 @@ pub async fn enqueue(tx: &mut Transaction<'_>, tables: &Tables, n: u64, keys: Op
 }
 
 pub async fn enqueue_batch(tx: &mut Transaction<'_>, tables: &Tables, numbers: Range<u64>, keys: Option<u64>) {
-    for n in numbers {
-        enqueue(tx, tables, n, keys).await;
+    let parts: Vec<_> = numbers.map(|n| (n.to_be_bytes(), key(n, keys), payload(n))).collect();
+    fn message<'m>((id, key, payload): &'m ([u8; 8], Option<[u8; 8]>, Vec<u8>)) -> NewMessage<'m> {
+        let message = NewMessage::new(id, payload);
+        key.as_ref().map_or(message, |key| message.key(key))
     }
+    let messages: Vec<NewMessage<'_>> = parts.iter().map(message).collect();
+    outbox::enqueue_batch(tx, tables, "t", &messages).await.expect("an answer");
 }
 
 pub async fn receive(tx: &mut Transaction<'_>, tables: &Tables, n: u64, keys: Option<u64>) {
