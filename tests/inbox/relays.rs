@@ -148,7 +148,7 @@ fn a_message_that_fails_holds_up_its_key_alone_until_it_is_a_dead_letter() {
         relay.await.unwrap();
 
         // Whoever has seen to it lets it go again, behind what has gone meanwhile.
-        assert!(outbox::requeue(&client, &place.tables, letters[0].position).await.unwrap());
+        assert_eq!(outbox::requeue(&client, &place.tables, Letters::At(&[letters[0].position])).await.unwrap(), 1);
         let repaired = Arc::new(Broker::default());
         let (stop, relay) = start(place.relay(), &repaired);
         until_empty(&place, &client).await;
@@ -180,7 +180,8 @@ fn what_a_relay_that_died_has_published_is_published_again_in_order() {
         place.enqueue(&mut client, "t", NewMessage::new("other", "")).await;
         until("others go on", async || !broker.published().is_empty()).await;
         assert_eq!(broker.published(), ["other"]);
-        place.execute(&client, "UPDATE {p}_outbox SET due_at = '-infinity'").await;
+        place.execute(&client, "UPDATE {p}_outbox SET due_at = '-infinity' WHERE due_at IS NOT NULL; \
+             UPDATE {p}_outbox_keys SET due_at = '-infinity'").await;
         until_empty(&place, &client).await;
         stop.send(true).unwrap();
         relay.await.unwrap();
@@ -209,7 +210,7 @@ fn a_relay_is_woken_by_a_commit_and_polls_for_what_it_was_not_told_of() {
         let broker = Arc::new(Broker::default());
         let (stop, relay) = start(place.relay().poll(HOUR).unwrap(), &broker);
         let idle =
-            "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%RECURSIVE near%{p}_outbox%'";
+            "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%{p}_outbox_claim%'";
         until("it has looked", async || place.count(&client, idle).await > 0).await;
         place.enqueue(&mut client, "t", NewMessage::new("told", "")).await;
         until("it is published", async || broker.published() == ["told"]).await;
@@ -273,7 +274,8 @@ fn others_go_on_behind_a_long_queue() {
         );
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_outbox").await, 600);
 
-        place.execute(&client, "UPDATE {p}_outbox SET due_at = '-infinity'").await;
+        place.execute(&client, "UPDATE {p}_outbox SET due_at = '-infinity' WHERE due_at IS NOT NULL; \
+             UPDATE {p}_outbox_keys SET due_at = '-infinity'").await;
         let repaired = Arc::new(Broker::default());
         let relays: Vec<_> = (0..2).map(|_| start(place.relay().batch(1).unwrap(), &repaired)).collect();
         until_empty(&place, &client).await;

@@ -38,7 +38,8 @@ fn text(bytes: &[u8]) -> String {
 
 /// Makes everything due that waits for its back-off or a lease.
 async fn pass_time(place: &Place, client: &Client) {
-    place.execute(client, "UPDATE {p}_inbox SET due_at = '-infinity'").await;
+    place.execute(client, "UPDATE {p}_inbox SET due_at = '-infinity' WHERE due_at IS NOT NULL; \
+             UPDATE {p}_inbox_keys SET due_at = '-infinity'").await;
 }
 
 #[test]
@@ -115,9 +116,10 @@ fn what_fails_is_tried_again_later_and_keeps_its_error_until_it_is_a_dead_letter
         assert_eq!(behind, letters[1..]);
         assert!(!place.receive(&mut client, "c", NewMessage::new("bad", "")).await.is_first());
 
-        assert!(inbox::requeue(&client, &place.tables, letters[0].position).await.unwrap());
-        assert!(!inbox::requeue(&client, &place.tables, letters[0].position).await.unwrap(), "it is not dead any more");
-        assert!(inbox::discard(&client, &place.tables, letters[1].position).await.unwrap());
+        let first = Letters::At(&[letters[0].position]);
+        assert_eq!(inbox::requeue(&client, &place.tables, first).await.unwrap(), 1);
+        assert_eq!(inbox::requeue(&client, &place.tables, first).await.unwrap(), 0, "it is not dead any more");
+        assert_eq!(inbox::discard(&client, &place.tables, Letters::At(&[letters[1].position])).await.unwrap(), 1);
         let good = Script::new(|_: &Message| Ok(()));
         assert_eq!(worker.step(&mut client, &good).await.unwrap(), 1);
         assert_eq!(good.handled(), ["bad"]);
@@ -320,7 +322,7 @@ fn a_worker_is_woken_by_a_commit() {
         let script = Script::new(|_: &Message| Ok(()));
         let worker = place.worker("c").poll(HOUR).unwrap();
         let told = async {
-            let idle = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%RECURSIVE near%{p}_inbox%'";
+            let idle = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%{p}_inbox_claim%'";
             until("it has looked", async || place.count(&client, idle).await > 0).await;
             let _ = place.receive(&mut client, "c", NewMessage::new("m", "")).await;
             until("it is handled", async || !script.handled().is_empty()).await;

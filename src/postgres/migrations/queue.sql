@@ -77,7 +77,7 @@ BEGIN
     END IF;
 END $$;
 
--- Stores messages of one name in their order. Times are microseconds since 1970. Positions of a key are given out while its
+-- Stores messages of one name in their order. Headers are the text of an array. Times are microseconds since 1970. Positions of a key are given out while its
 -- lock is held, so they have the order in which transactions commit.
 CREATE OR REPLACE FUNCTION {queue_store}(
     _name text, _ids bytea[], _keys bytea[], _payloads bytea[], _headers text[], _due bigint[], _expires bigint[]
@@ -115,7 +115,7 @@ END $$;
 
 -- The same for one message: most are alone. Its position, or null if it was there.
 CREATE OR REPLACE FUNCTION {queue_store_one}(
-    _name text, _id bytea, _key bytea, _payload bytea, _headers text[], _due bigint, _expires bigint
+    _name text, _id bytea, _key bytea, _payload bytea, _headers text, _due bigint, _expires bigint
 ) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -127,7 +127,7 @@ BEGIN
         PERFORM pg_advisory_xact_lock({queue_lock}(_name, _key));
     END IF;
     INSERT INTO {queue} (name, id, key, payload, headers, due_at, expires_at, later)
-    VALUES (_name, _id, _key, _payload, _headers,
+    VALUES (_name, _id, _key, _payload, _headers::text[],
         CASE WHEN _key IS NULL THEN coalesce(_at, clock_timestamp()) ELSE _at END,
         '1970-01-01 00:00:00+00'::timestamptz + _expires * interval '1 microsecond',
         _key IS NOT NULL AND _due IS NOT NULL)
@@ -327,7 +327,8 @@ DECLARE
     _message {queue};
 BEGIN
     FOR _name, _from IN
-        SELECT g.name, '1970-01-01 00:00:00+00'::timestamptz + g.since * interval '1 microsecond'
+        SELECT g.name, CASE WHEN g.since = 0 THEN '-infinity'
+            ELSE '1970-01-01 00:00:00+00'::timestamptz + g.since * interval '1 microsecond' END
         FROM unnest(_names, _since) g(name, since)
     LOOP
         _room := greatest(ceil(_first::float8 / _to_come)::bigint, 1);
@@ -341,7 +342,7 @@ BEGIN
             AND m.due_at >= _from ORDER BY m.name, m.due_at, m.position LIMIT 1;
         SELECT k.due_at INTO _keyed FROM {keys} k WHERE k.name = _name AND k.due_at <= clock_timestamp()
             AND k.due_at >= _from ORDER BY k.name, k.due_at LIMIT 1;
-        since := floor(extract(epoch FROM least(_free, _keyed)) * 1000000)::bigint;
+        since := floor(extract(epoch FROM greatest(least(_free, _keyed), '1970-01-01 00:00:00+00')) * 1000000)::bigint;
         FOR _turn IN 1..2 LOOP
             EXIT WHEN _runs >= _room OR _left < 0;
             _last := NULL;
