@@ -2,7 +2,7 @@
 
 mod listening;
 #[cfg(feature = "sqlx")]
-mod sqlx_pool;
+pub(super) mod sqlx_pool;
 
 pub(super) use listening::Listening;
 
@@ -89,7 +89,7 @@ impl From<PostgresOptions> for Database {
     fn from(options: PostgresOptions) -> Self {
         let pooled = Pooled::new(options.pooled);
         let (timeout, ours) = (options.timeout, format!("-c {}={}", OURS.0, OURS.1));
-        let source = match connecting::pool(&options, options.connections, ours, pooled.clone()) {
+        let source = match connecting::pool(&options, options.connections_or_few(), ours, pooled.clone()) {
             Ok(pool) => Source::Own(pool, Arc::new(options)),
             Err(error) => Source::None(error),
         };
@@ -220,6 +220,23 @@ impl Database {
                 let what = "expected a pool of sqlx, got connections of tokio-postgres: handle with run";
                 Err(misconfigured(what))
             }
+        }
+    }
+
+    /// How many connections there may be, of those that somebody wants. A pool whose size nobody has chosen grows.
+    pub(super) fn connections_for(&self, wanted: usize) -> usize {
+        match &self.source {
+            Source::Own(pool, options) if options.connections.is_none() => {
+                if pool.status().max_size < wanted {
+                    pool.resize(wanted);
+                }
+                wanted
+            }
+            Source::Own(pool, _) | Source::Deadpool(pool) => pool.status().max_size.min(wanted),
+            #[cfg(feature = "sqlx")]
+            Source::Sqlx(pool) => (pool.options().get_max_connections() as usize).min(wanted),
+            // Whoever asks for one is told why there is none.
+            Source::None(_) => wanted,
         }
     }
 

@@ -51,14 +51,20 @@ mod backlog;
 mod connection;
 mod database;
 mod dead;
+mod dispatching;
 mod errors;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(crate) mod fuzzing;
+mod give_up;
+mod handling;
 pub mod inbox;
 mod message;
+mod meters;
 mod outage;
 pub mod outbox;
 mod pace;
+mod pause;
+mod publisher;
 mod queue;
 mod relay;
 mod retention;
@@ -73,16 +79,21 @@ mod worker;
 pub use backlog::Backlog;
 pub use database::Database;
 pub use dead::{DeadLetter, Letters};
+pub use give_up::GiveUp;
 pub use message::{HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
-pub use relay::{Publisher, Relay};
+pub use meters::QueueStats;
+pub use publisher::Publisher;
+pub use relay::Relay;
 pub use retention::{Cleanup, Retention};
 pub use retry::Retry;
 pub use seen::Seen;
 pub use tables::Tables;
 pub use transaction::Transaction;
+#[cfg(feature = "sqlx")]
+pub use worker::SqlxHandler;
 pub use worker::{Handler, Worker};
 
 use crate::store::postgres::BACKEND;
 
-/// What a handler or a publisher fails with. Its text is kept.
+/// The error that a handler or a publisher returns. Its text is kept. [`GiveUp`] says that another attempt cannot help.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -5,6 +5,7 @@ use super::retry::Retry;
 use super::seen::time;
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, Value};
+use super::trial::{Cause, Failed};
 use super::{Database, statements};
 use crate::random;
 use crate::store::StoreError;
@@ -71,10 +72,10 @@ pub(super) enum Fate {
 
 impl Fate {
     /// What an attempt that failed leads to, if it was that many.
-    pub(super) fn of_failure(retry: &Retry, attempts: u32, error: &str) -> Self {
-        match retry.is_last(attempts) {
-            true => Fate::dead(error),
-            false => Fate::Failed { error: kept_error(error), delay: retry.delay(attempts) },
+    pub(super) fn of_failure(retry: &Retry, attempts: u32, failed: &Failed) -> Self {
+        match failed.cause == Cause::GaveUp || retry.is_last(attempts) {
+            true => Fate::dead(&failed.error),
+            false => Fate::Failed { error: kept_error(&failed.error), delay: retry.delay(attempts) },
         }
     }
 
@@ -416,4 +417,20 @@ pub(super) fn attempts(kept: i32) -> u32 {
 
 pub(super) fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_attempt_that_fails_makes_a_dead_letter() {
+        let second = Duration::from_secs(1);
+        let retry = Retry::new(second, 2 * second).unwrap().attempts_max(Some(3)).unwrap();
+        let failed = |cause, error| Failed::new(cause, error);
+        let delays = [1, 2].map(|attempts| Fate::of_failure(&retry, attempts, &failed(Cause::Error, "no")));
+        assert_eq!(delays, [second, 2 * second].map(|delay| Fate::Failed { error: "no".into(), delay }));
+        assert_eq!(Fate::of_failure(&retry, 3, &failed(Cause::Panic, "a\0")), Fate::dead("a\u{fffd}"));
+        assert_eq!(Fate::of_failure(&retry, 1, &failed(Cause::GaveUp, "no")), Fate::dead("no"));
+    }
 }

@@ -1,39 +1,29 @@
 //! Publishes what an outbox has.
 
-use super::connection::{Connection, in_time};
+mod publishing;
+mod running;
+
+use super::Database;
 use super::errors::misconfigured;
 use super::message::validate_name;
-use super::outage::Outage;
-use super::queue::{self, BEHIND, Claimer, Fate, Outcome, Portion, Run, Tried};
+use super::meters::{Counts, Meters, QueueStats};
+use super::publisher::Publisher;
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
-use super::{Database, Failure, Message, trial};
-use crate::back_off::jittered;
-use crate::random;
+use crate::store::StoreError;
 use crate::store::postgres::options::within;
-use crate::store::{PostgresOptions, StoreError};
-use futures_util::FutureExt as _;
-use futures_util::future::Fuse;
-use std::future::Future;
-use std::pin::Pin;
+use publishing::Publishing;
+use running::Running;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 
-/// A lease is so many times what a publication may take: one for those that come first, one for the last that is begun,
-/// one to say what came of them.
-const LEASE_FACTOR: u32 = 3;
+/// A time for those that are in front in a claim, and one to say what came of them, besides that of a publication: each as
+/// long as that, but not so short that a claim could take it all.
+const WINDOW_MIN: Duration = Duration::from_millis(500);
+const MIB: usize = 1 << 20;
 
-/// Whatever messages are published to.
-pub trait Publisher: Send + Sync + 'static {
-    /// Publishes a message. When it returns, the message is where it has to be; after an error it may be, too, and is
-    /// published again, with the same id.
-    fn publish(&self, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send;
-}
-
-/// Publishes messages of an outbox: those of one key in order, one after the other; those of several keys at a time. Any
-/// number of relays share an outbox.
+/// Publishes messages of an outbox: those of one key in order, one after the other; all others side by side. Any number of
+/// relays share an outbox.
 ///
 /// ```no_run
 /// use hapax::postgres::{Failure, Message, Publisher, Relay, Tables};
@@ -60,14 +50,21 @@ pub trait Publisher: Send + Sync + 'static {
 /// # Guarantees
 ///
 /// Each message is published *at least* once, and removed only then. A message that fails is tried again, and holds up
-/// those of its topic and key, and no others.
+/// those of its topic and key, and no others. After as many attempts as [`Retry`] allows, or at once with
+/// [`GiveUp`](super::GiveUp), it becomes a dead letter. So does a message that has expired, without being tried.
 ///
 /// Publications are outside of any transaction: a broker that is slow keeps no locks and no old rows alive. Instead a
 /// relay has a message under a lease, and every publication is stopped before that is over, so no two relays have a
 /// message in flight at a time. (Unless a relay's process stands still for longer than that, and goes on.) A relay that
 /// is killed after it has published and before it has said so leaves the message to be published again, after its lease.
-/// Even then the *first* publications of a key's messages come in order, so a receiver that dedupes by id has all of them
-/// once and in order.
+/// So does a server that crashes within a moment after it was told. Even then the *first* publications of a key's messages
+/// come in order, so a receiver that dedupes by id has all of them once and in order.
+///
+/// Topics take turns: one with few messages does not wait for one with millions.
+///
+/// When eight different messages or keys in a row fail, and nothing succeeds in between, the broker is taken for away. The
+/// relay gives back what it has claimed and pauses, for 200 ms at first and 30 s at last; then it probes with one message.
+/// The first success ends the pause. So an outage costs a few attempts, and most messages know nothing of it.
 ///
 /// Attempts are counted when they fail, so a message that kills its relays is tried for ever.
 ///
@@ -78,46 +75,46 @@ pub trait Publisher: Send + Sync + 'static {
 ///
 /// # Cost
 ///
-/// Two transactions for what was claimed together, up to 16 messages of each key. At most [`batch`](Self::batch) keys, and
-/// so 16 times as many messages, are in memory. A claim looks at the 256 oldest messages, and, if too few of them can be
-/// taken, at the first one of each key that waits.
+/// Two calls of the server for what was claimed together (hundreds of messages, where there are many), which go on beside
+/// publications and are committed without waiting for the disk. At most [`batch`](Self::batch) messages are in flight, and
+/// at most [`bytes`](Self::bytes) of payload claimed. It uses up to four connections, and one to listen.
+///
+/// A relay that found something looks again every 5 to 50 ms for two seconds; then it sleeps until it is notified, or for
+/// [`poll`](Self::poll). Behind a pooler nothing is notified.
 #[derive(Clone, Debug)]
 pub struct Relay {
-    options: PostgresOptions,
+    database: Database,
     tables: Tables,
     topic: Option<String>,
     retry: Retry,
     batch: usize,
+    bytes: usize,
     publish_timeout: Duration,
     poll: Duration,
     longest_outage: Duration,
-}
-
-/// What outlives a connection: publications that go on, and what came of those that have ended.
-#[derive(Default)]
-struct UnderWay {
-    runs: JoinSet<Option<Outcome>>,
-    unsettled: Vec<Outcome>,
+    counts: Arc<Counts>,
 }
 
 impl Relay {
-    /// A relay of all topics. Unless told otherwise it has 32 keys in flight, lets a publication take 10 seconds, polls
-    /// every second, and tries until it succeeds, after 200 ms at first and a minute at last: a broker that is away is not
-    /// the message's fault.
-    pub fn new(options: PostgresOptions, tables: Tables) -> Self {
+    /// Returns a relay of all topics, with connections of these options or of a pool. Unless told otherwise it has up to
+    /// 512 messages in flight, claims up to 16 MiB, lets a publication take 10 seconds, polls every second, and tries until
+    /// it succeeds, after 200 ms at first and a minute at last: a broker that is away is not the message's fault.
+    pub fn new(database: impl Into<Database>, tables: Tables) -> Self {
         Relay {
-            options,
+            database: database.into(),
             tables,
             topic: None,
             retry: Retry::USUAL,
-            batch: 32,
+            batch: 512,
+            bytes: 16 * MIB,
             publish_timeout: Duration::from_secs(10),
             poll: Duration::from_secs(1),
             longest_outage: Duration::from_secs(300),
+            counts: Arc::default(),
         }
     }
 
-    /// This topic only.
+    /// Publishes messages of this topic only.
     ///
     /// # Errors
     ///
@@ -127,25 +124,40 @@ impl Relay {
         Ok(Relay { topic: Some(topic.into()), ..self })
     }
 
-    /// When a message that failed is tried again, and whether it is ever given up.
+    /// Sets when a message that failed is tried again, and when it is given up.
     #[must_use]
     pub fn retry(self, retry: Retry) -> Self {
         Relay { retry, ..self }
     }
 
-    /// How many keys (and messages without one) are in flight at a time.
+    /// Sets how many messages are in flight at a time: keys, each with one of its messages, and messages without a key.
+    /// Fewer spare a broker; more help where publications take long.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 1 and 1,000.
+    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 1 and 10,000.
     pub fn batch(self, batch: usize) -> Result<Self, StoreError> {
-        match (1..=1_000).contains(&batch) {
+        match (1..=10_000).contains(&batch) {
             true => Ok(Relay { batch, ..self }),
-            false => Err(misconfigured(format!("a batch has 1 to 1000 keys, not {batch}"))),
+            false => Err(misconfigured(format!("a relay has 1 to 10000 messages in flight, not {batch}"))),
         }
     }
 
-    /// How long one publication may take. What a relay that died had claimed waits for three times as long.
+    /// Sets how many bytes of messages are claimed at a time, and so in memory. Of each topic a claim takes at least one
+    /// message, whatever its size.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 1 and 2^40.
+    pub fn bytes(self, bytes: usize) -> Result<Self, StoreError> {
+        match (1..=1 << 40).contains(&bytes) {
+            true => Ok(Relay { bytes, ..self }),
+            false => Err(misconfigured(format!("a relay claims 1 to 2^40 bytes, not {bytes}"))),
+        }
+    }
+
+    /// Sets how long one publication may take. What a relay that died had claimed waits for three times as long, and at
+    /// least for a second more.
     ///
     /// # Errors
     ///
@@ -156,7 +168,8 @@ impl Relay {
         Ok(Relay { publish_timeout, ..self })
     }
 
-    /// How often to look for messages, besides when told of one: retries and what dead relays have left are found so.
+    /// Sets how often it looks for messages while it sleeps and is not told of one: retries and what dead relays have left
+    /// are found so, and whatever is enqueued through a pooler.
     ///
     /// # Errors
     ///
@@ -166,10 +179,15 @@ impl Relay {
         Ok(Relay { poll, ..self })
     }
 
-    /// How long the server may be away before [`run`](Self::run) gives up.
+    /// Sets how long the server may be away before [`run`](Self::run) gives up.
     #[must_use]
     pub fn longest_outage(self, longest_outage: Duration) -> Self {
         Relay { longest_outage, ..self }
+    }
+
+    /// Returns what became of messages since this relay was made, in all runs of it and of its clones.
+    pub fn stats(&self) -> QueueStats {
+        self.counts.stats()
     }
 
     /// Publishes messages until `stop` says so. What is in flight then is waited for.
@@ -178,121 +196,17 @@ impl Relay {
     ///
     /// What cannot pass, or did not in time. Publications in flight are stopped, and done again by whoever comes next.
     pub async fn run<P: Publisher>(&self, publisher: Arc<P>, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
-        let stop = stop.fuse();
-        tokio::pin!(stop);
-        let (mut outage, mut under_way) = (Outage::new(self.longest_outage), UnderWay::default());
-        let mut stopping = false;
-        loop {
-            let session = self.session(&publisher, &mut outage, &mut under_way, stop.as_mut(), &mut stopping);
-            let Err(error) = session.await else { return Ok(()) };
-            let delay = outage.failed(error, Instant::now())?;
-            tokio::select! {
-                () = &mut stop, if !stopping => stopping = true,
-                () = tokio::time::sleep(delay) => {}
-            }
-        }
+        let meters = Meters::new(&self.counts, Queue::Outbox, self.topic.as_deref());
+        let publishing = Publishing::new(publisher, self.retry, self.publish_timeout, meters);
+        Running::new(self, Arc::new(publishing)).run(stop).await
     }
 
-    async fn session<P: Publisher, F: Future<Output = ()>>(
-        &self,
-        publisher: &Arc<P>,
-        outage: &mut Outage,
-        under_way: &mut UnderWay,
-        mut stop: Pin<&mut Fuse<F>>,
-        stopping: &mut bool,
-    ) -> Result<(), StoreError> {
-        let connection = Connection::open(&self.options, &self.tables, Queue::Outbox, self.lease()).await?;
-        let database = Database::from(self.options.clone());
-        let mut claimer = Claimer::new(&self.tables, Queue::Outbox, self.topic.as_deref());
-        loop {
-            let settle = under_way.settle(&database, &self.tables);
-            in_time(&self.options, "settle claims", settle).await?;
-            if !*stopping {
-                self.begin(&database, &mut claimer, publisher, under_way).await?;
-            }
-            outage.end();
-            if *stopping && under_way.runs.is_empty() {
-                return Ok(());
-            }
-            tokio::select! {
-                biased;
-                () = &mut stop, if !*stopping => *stopping = true,
-                Some(ended) = under_way.runs.join_next() => under_way.ended(ended.unwrap_or_default()),
-                () = connection.woken.notified() => {}
-                () = tokio::time::sleep(jittered(self.poll, random::any())) => {}
-            }
-        }
+    /// How long after a claim publications may begin; and how long there is to say what came of them.
+    fn window(&self) -> Duration {
+        self.publish_timeout.max(WINDOW_MIN)
     }
 
     fn lease(&self) -> Duration {
-        self.publish_timeout * LEASE_FACTOR
+        2 * self.window() + self.publish_timeout
     }
-
-    /// Claims as much as there is room for, and begins to publish it.
-    async fn begin<P: Publisher>(
-        &self,
-        database: &Database,
-        claimer: &mut Claimer,
-        publisher: &Arc<P>,
-        under_way: &mut UnderWay,
-    ) -> Result<(), StoreError> {
-        let room = self.batch.saturating_sub(under_way.runs.len());
-        if room == 0 {
-            return Ok(());
-        }
-        let portion = Portion { first: room, behind: BEHIND, bytes: 16 << 20, lease: self.lease() };
-        // Before the server reads its clock, so that by ours the lease is never over later than by the server's.
-        let begin_until = Instant::now() + self.publish_timeout;
-        let runs = in_time(&self.options, "claim messages", claimer.claim(database, &portion)).await?;
-        for run in runs {
-            let (publisher, retry, timeout) = (Arc::clone(publisher), self.retry, self.publish_timeout);
-            under_way.runs.spawn(async move { Some(publish(&*publisher, &run, &retry, timeout, begin_until).await) });
-        }
-        Ok(())
-    }
-}
-
-impl UnderWay {
-    /// Takes along all that have ended meanwhile.
-    fn ended(&mut self, outcomes: Option<Outcome>) {
-        self.unsettled.extend(outcomes);
-        while let Some(ended) = self.runs.try_join_next() {
-            self.unsettled.extend(ended.unwrap_or_default());
-        }
-    }
-
-    async fn settle(&mut self, database: &Database, tables: &Tables) -> Result<(), StoreError> {
-        if !self.unsettled.is_empty() {
-            queue::settle(database, tables, Queue::Outbox, &self.unsettled).await?;
-        }
-        self.unsettled.clear();
-        Ok(())
-    }
-}
-
-/// Publishes messages of a key one after the other, up to the first that fails. The others are given back, and so are
-/// those that there is no time for.
-async fn publish(
-    publisher: &impl Publisher,
-    run: &Run,
-    retry: &Retry,
-    timeout: Duration,
-    begin_until: Instant,
-) -> Outcome {
-    let mut outcome = run.outcome();
-    for claimed in &run.messages {
-        if Instant::now() >= begin_until {
-            break;
-        }
-        let attempts = claimed.message.attempts.saturating_add(1);
-        let (fate, ends) = match trial::within(timeout, publisher.publish(&claimed.message)).await {
-            Ok(()) => (Fate::Done, false),
-            Err(error) => (Fate::of_failure(retry, attempts, &error), true),
-        };
-        outcome.fates.push(Tried { position: claimed.position, attempts, fate });
-        if ends {
-            break;
-        }
-    }
-    outcome
 }

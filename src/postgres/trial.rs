@@ -1,41 +1,87 @@
-//! One attempt of a handler or a publisher: it has a limit, and may panic.
+//! One attempt of a handler or a publisher: it has a limit, may panic, and may give up.
 
-use super::Failure;
+use super::{Failure, give_up};
 use crate::unwind;
 use std::time::Duration;
 
-/// What it came to; otherwise why it failed. Whoever tries throws away what a panic may have left half done: its
-/// transaction, or its message.
-pub(super) async fn within(limit: Duration, attempt: impl Future<Output = Result<(), Failure>>) -> Result<(), String> {
-    match tokio::time::timeout(limit, unwind::caught(attempt)).await {
-        Ok(Ok(Ok(()))) => Ok(()),
-        Ok(Ok(Err(error))) => Err(with_causes(&*error)),
-        Ok(Err(panic)) => Err(format!("it panicked: {}", unwind::said(&*panic))),
-        Err(_) => Err(format!("it took longer than {limit:?}")),
+/// Why an attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// It said so.
+    Error,
+    /// It said so, and that another attempt cannot help.
+    GaveUp,
+    Panic,
+    TimeOut,
+}
+
+/// An attempt that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub cause: Cause,
+    pub error: String,
+}
+
+impl Failed {
+    pub(super) fn new(cause: Cause, error: impl Into<String>) -> Self {
+        Failed { cause, error: error.into() }
+    }
+
+    /// Returns true if it ended by itself, so that it has left nothing half done.
+    pub(super) fn is_reported(&self) -> bool {
+        matches!(self.cause, Cause::Error | Cause::GaveUp)
+    }
+
+    /// What an error says, with its causes: drivers' errors say little without.
+    pub(super) fn of(error: &Failure) -> Self {
+        let cause = if give_up::is_hopeless(&**error) { Cause::GaveUp } else { Cause::Error };
+        let causes = std::iter::successors(error.source(), |cause| cause.source());
+        Failed::new(cause, causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
     }
 }
 
-/// Drivers' errors say little without their causes.
-fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+/// What an attempt comes to, or why it failed. Whoever tries throws away what a panic may have left half done: its
+/// transaction, or its message.
+///
+/// A function that is not `async` may panic before its future exists: it is called within the attempt,
+/// `within(limit, async { handle(message).await })`.
+pub(super) async fn within<T>(limit: Duration, attempt: impl Future<Output = T>) -> Result<T, Failed> {
+    match tokio::time::timeout(limit, unwind::caught(attempt)).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(panic)) => Err(Failed::new(Cause::Panic, format!("it panicked: {}", unwind::said(&*panic)))),
+        Err(_) => Err(Failed::new(Cause::TimeOut, format!("it took longer than {limit:?}"))),
+    }
+}
+
+/// The same of an attempt that may say that it failed.
+pub(super) async fn of(limit: Duration, attempt: impl Future<Output = Result<(), Failure>>) -> Result<(), Failed> {
+    within(limit, attempt).await?.map_err(|error| Failed::of(&error))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::GiveUp;
     use super::*;
     use std::io;
 
     #[tokio::test(start_paused = true)]
     async fn each_way_to_fail_says_so() {
         let second = Duration::from_secs(1);
-        assert_eq!(within(second, async { Ok(()) }).await, Ok(()));
-        assert_eq!(within(second, async { Err("no".into()) }).await, Err("no".into()));
+        let failed = |cause, error: &str| Err(Failed::new(cause, error));
+        assert_eq!(of(second, async { Ok(()) }).await, Ok(()));
+        assert_eq!(of(second, async { Err("no".into()) }).await, failed(Cause::Error, "no"));
+        let hopeless = async { Err(GiveUp::because("gone").into()) };
+        assert_eq!(of(second, hopeless).await, failed(Cause::GaveUp, "gone"));
         let caused = io::Error::other(StoreErrorLike(io::Error::other("cable")));
-        assert_eq!(within(second, async { Err(caused.into()) }).await, Err("outer: cable".into()));
-        let panics = within(second, async { panic!("at {}", 1) }).await;
-        assert_eq!(panics, Err("it panicked: at 1".into()));
-        assert_eq!(within(second, std::future::pending()).await, Err("it took longer than 1s".into()));
+        assert_eq!(of(second, async { Err(caused.into()) }).await, failed(Cause::Error, "outer: cable"));
+        let panics = of(second, async { panic!("at {}", 1) }).await;
+        assert_eq!(panics, failed(Cause::Panic, "it panicked: at 1"));
+        let early = |has_future: bool| {
+            assert!(has_future, "early");
+            std::future::ready(Ok(()))
+        };
+        assert_eq!(of(second, async { early(false).await }).await, failed(Cause::Panic, "it panicked: early"));
+        assert_eq!(of(second, std::future::pending()).await, failed(Cause::TimeOut, "it took longer than 1s"));
     }
 
     #[derive(Debug)]

@@ -1,37 +1,71 @@
 //! Handles what an inbox has.
 
-use super::connection::{Connection, in_time};
-use super::errors::{failed, misconfigured};
+use super::database::Database;
+use super::dispatching::Dispatcher;
+use super::errors::misconfigured;
+use super::handling::{Session, TokioSession, Work};
 use super::message::validate_name;
 use super::outage::Outage;
-use super::queue::{self, BEHIND, Claimed, Claimer, Fate, Outcome, Portion, Run, Tried};
 use super::retry::Retry;
-use super::tables::{Queue, Tables};
-use super::transaction::tokio_driver;
-use super::{Database, Failure, Message, statements, trial};
-use crate::back_off::jittered;
-use crate::random;
+use super::tables::Tables;
+use super::{Failure, Message};
+use crate::store::StoreError;
 use crate::store::postgres::options::within;
-use crate::store::{PostgresOptions, StoreError};
-use futures_util::FutureExt as _;
+use crate::sync::StdAtomicBool;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
-use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::Transaction;
 
 /// What a consumer does with a message.
-pub trait Handler: Send + Sync {
+pub trait Handler: Send + Sync + 'static {
     /// Has the effect, in the transaction in which the message is then removed. After an error (or a panic, or when the
-    /// lease is over) all of that is rolled back, and it is tried again later.
+    /// lease is over) all of that is rolled back, and it is tried again later. After an error with [`GiveUp`] it is
+    /// not: the message becomes a dead letter.
+    ///
+    /// [`GiveUp`]: super::GiveUp
     fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// Handles a consumer's messages, one after the other. Any number of workers share a consumer.
+/// The same in a transaction of sqlx, for a [`Worker`] with a pool of sqlx.
+///
+/// ```no_run
+/// use hapax::postgres::{Failure, Message, SqlxHandler, Tables, Worker};
+/// use sqlx::Postgres;
+/// use std::sync::Arc;
+///
+/// struct Billing;
+///
+/// impl SqlxHandler for Billing {
+///     async fn handle(&self, tx: &mut sqlx::Transaction<'_, Postgres>, message: &Message) -> Result<(), Failure> {
+///         sqlx::query("INSERT INTO invoices (order_id) VALUES ($1)").bind(&message.payload).execute(&mut **tx).await?;
+///         Ok(())
+///     }
+/// }
+///
+/// # async fn example(pool: sqlx::PgPool) -> Result<(), hapax::store::StoreError> {
+/// let worker = Worker::new(pool, Tables::default(), "billing")?;
+/// worker.run_sqlx(Arc::new(Billing), std::future::pending()).await?; // or until a signal
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "sqlx")]
+pub trait SqlxHandler: Send + Sync + 'static {
+    /// Has the effect, as [`Handler::handle`] does.
+    fn handle(
+        &self,
+        tx: &mut sqlx::Transaction<'_, sqlx::Postgres>,
+        message: &Message,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// Handles a consumer's messages: those of one key in order, one after the other; those of several keys side by side. Any
+/// number of workers share a consumer.
 ///
 /// ```no_run
 /// use hapax::postgres::{Failure, Handler, Message, Tables, Worker};
 /// use hapax::store::PostgresOptions;
+/// use std::sync::Arc;
 ///
 /// struct Billing;
 ///
@@ -45,7 +79,7 @@ pub trait Handler: Send + Sync {
 /// # async fn example() -> Result<(), hapax::store::StoreError> {
 /// let options = PostgresOptions::parse("host=/run/postgresql user=app")?;
 /// let worker = Worker::new(options, Tables::default(), "billing")?;
-/// worker.run(&Billing, std::future::pending()).await?; // or until a signal
+/// worker.run(Arc::new(Billing), std::future::pending()).await?; // or until a signal
 /// # Ok(())
 /// # }
 /// ```
@@ -53,89 +87,88 @@ pub trait Handler: Send + Sync {
 /// # Guarantees
 ///
 /// The effect and the removal of the message are one transaction, so the effect is there once, wherever worker or server
-/// die. While a handler is at work, its message is locked, so nobody else gets it even if the lease is over; a handler
-/// that is late is stopped, and its transaction rolled back.
+/// die. That transaction is of the isolation and the durability that the server has for the role.
 ///
-/// Messages of one key are handled in order, one after the other; those of others go on when one fails.
+/// While a handler is at work, its message is locked, so nobody else gets it even if the lease is over. A handler that
+/// is late is stopped: its transaction is rolled back, and what it has left at work in the database is cancelled. The
+/// server ends such a transaction by itself five seconds later, in case that the worker is gone or its network.
+///
+/// A message that fails, or whose handler loses its connection, keeps the error's text, and holds up those of its key
+/// and no others. Whether the server is away is decided by the worker's own calls alone.
 ///
 /// An attempt is counted when it begins, in a transaction of its own, so a message that kills its workers becomes a dead
 /// letter, too. Others that were claimed with it are not counted.
 ///
+/// Each key is handled by a task of its own. A handler that keeps its thread to itself cannot be stopped, and the
+/// handlers beside it go on only where the runtime has more threads.
+///
 /// # Errors
 ///
-/// [`run`](Self::run) connects again after whatever may pass, for five minutes if nobody says otherwise, and returns an
-/// error after that, and for a wrong password, tables that are not there, and the like.
+/// [`run`](Self::run) goes on without the server for five minutes if nobody says otherwise, and returns an error after
+/// that, and for a wrong password, tables that are not there, and the like.
 ///
 /// # Cost
 ///
-/// A claim for each batch, and for each message two transactions, with five round trips besides the handler's. At most
-/// [`batch`](Self::batch) keys with 16 messages each are in memory. A claim looks at the 256 oldest messages, and, if too
-/// few of them can be taken, at the first one of each key that waits.
+/// A worker has one connection for each of its [handlers](Self::concurrency), one to claim with, and one that listens.
+/// It claims as many keys as it has free handlers, each with up to 16 messages, of 16 MiB together. Each message takes
+/// two transactions, of which one waits for the disk, and four round trips besides the handler's (eight with sqlx).
 #[derive(Clone, Debug)]
 pub struct Worker {
-    options: PostgresOptions,
+    database: Database,
     tables: Tables,
     consumer: String,
     retry: Retry,
-    batch: usize,
+    concurrency: usize,
     lease: Duration,
     poll: Duration,
     longest_outage: Duration,
 }
 
-/// What came of an attempt.
-enum Attempt {
-    Handled,
-    /// Somebody else has it.
-    Lost,
-    Failed {
-        attempts: u32,
-        error: String,
-    },
-}
-
 impl Worker {
-    /// A worker of this consumer. Unless told otherwise it claims 16 keys for 30 seconds, polls every second, and
-    /// tries ten times, after 200 ms at first and a minute at last.
+    /// A worker of this consumer, with these connections: [`PostgresOptions`](crate::store::PostgresOptions), a pool of
+    /// deadpool-postgres or sqlx, or a [`Database`] that it shares with others. Unless told otherwise it handles 8 keys
+    /// at a time, each message for at most 30 seconds, polls every second, and tries ten times, after 200 ms at first
+    /// and a minute at last.
     ///
     /// # Errors
     ///
     /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) if no consumer has such a name.
-    pub fn new(options: PostgresOptions, tables: Tables, consumer: &str) -> Result<Self, StoreError> {
+    pub fn new(database: impl Into<Database>, tables: Tables, consumer: &str) -> Result<Self, StoreError> {
         validate_name("a consumer", consumer)?;
         let retry = Retry::USUAL.attempts_max(Some(10))?;
         Ok(Worker {
-            options,
+            database: database.into(),
             tables,
             consumer: consumer.into(),
             retry,
-            batch: 16,
+            concurrency: 8,
             lease: Duration::from_secs(30),
             poll: Duration::from_secs(1),
             longest_outage: Duration::from_secs(300),
         })
     }
 
-    /// When a message that failed is tried again, and when it is given up.
+    /// Sets when a message that failed is tried again, and when it is given up.
     #[must_use]
     pub fn retry(self, retry: Retry) -> Self {
         Worker { retry, ..self }
     }
 
-    /// How many keys (and messages without one) are claimed at a time, each with up to 15 messages behind its first: more
-    /// spare claims, and wait longer for one that is slow.
+    /// Sets how many keys (and messages without one) are handled at a time, each on a connection of its own. A pool of
+    /// fewer connections than that and one more is the limit.
     ///
     /// # Errors
     ///
     /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 1 and 1,000.
-    pub fn batch(self, batch: usize) -> Result<Self, StoreError> {
-        match (1..=1_000).contains(&batch) {
-            true => Ok(Worker { batch, ..self }),
-            false => Err(misconfigured(format!("a batch has 1 to 1000 keys, not {batch}"))),
+    pub fn concurrency(self, concurrency: usize) -> Result<Self, StoreError> {
+        match (1..=1_000).contains(&concurrency) {
+            true => Ok(Worker { concurrency, ..self }),
+            false => Err(misconfigured(format!("a worker handles 1 to 1000 keys at a time, not {concurrency}"))),
         }
     }
 
-    /// How long a handler may take; and how long messages of a worker that died wait.
+    /// Sets how long a handler may take. Messages of a worker that died wait for half as long again, and at most five
+    /// seconds longer.
     ///
     /// # Errors
     ///
@@ -145,7 +178,8 @@ impl Worker {
         Ok(Worker { lease, ..self })
     }
 
-    /// How often to look for messages, besides when told of one: retries and what dead workers have left are found so.
+    /// Sets how often to look for messages while there are none, besides when told of one: retries and what dead
+    /// workers have left are found so.
     ///
     /// # Errors
     ///
@@ -155,186 +189,89 @@ impl Worker {
         Ok(Worker { poll, ..self })
     }
 
-    /// How long the server may be away before [`run`](Self::run) gives up.
+    /// Sets how long the server may be away before [`run`](Self::run) gives up.
     #[must_use]
     pub fn longest_outage(self, longest_outage: Duration) -> Self {
         Worker { longest_outage, ..self }
     }
 
-    /// Handles messages until `stop` says so. The message at hand is finished then, and what else was claimed given back.
+    /// Handles messages until `stop` says so. The messages at hand are finished then, and what else was claimed is given
+    /// back.
     ///
     /// # Errors
     ///
-    /// What cannot pass, or did not in time.
-    pub async fn run(&self, handler: &impl Handler, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
-        let stop = stop.fuse();
-        tokio::pin!(stop);
-        let mut outage = Outage::new(self.longest_outage);
-        loop {
-            let session = self.session(handler, &mut outage, stop.as_mut());
-            let Err(error) = session.await else { return Ok(()) };
-            let delay = outage.failed(error, Instant::now())?;
-            tokio::select! {
-                () = &mut stop => return Ok(()),
-                () = tokio::time::sleep(delay) => {}
-            }
-        }
+    /// What cannot pass, or did not in time. Handlers at work are stopped then, as they are when this is dropped, and
+    /// what they did is rolled back. [`Misconfigured`](crate::store::ErrorKind::Misconfigured) with a pool of sqlx, and
+    /// with a pool of one connection.
+    pub async fn run<H: Handler>(&self, handler: Arc<H>, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
+        self.run_in::<H, TokioSession>(handler, stop).await
     }
 
-    async fn session<F: Future<Output = ()>>(
+    /// Handles messages with a pool of sqlx: see [`run`](Self::run).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`run`](Self::run); [`Misconfigured`](crate::store::ErrorKind::Misconfigured) without a pool of sqlx.
+    #[cfg(feature = "sqlx")]
+    pub async fn run_sqlx<H: SqlxHandler>(
         &self,
-        handler: &impl Handler,
-        outage: &mut Outage,
-        mut stop: std::pin::Pin<&mut futures_util::future::Fuse<F>>,
+        handler: Arc<H>,
+        stop: impl Future<Output = ()>,
     ) -> Result<(), StoreError> {
-        let mut connection = Connection::open(&self.options, &self.tables, Queue::Inbox, self.lease).await?;
-        let mut stopped = false;
-        loop {
-            // Only looked at here: it wakes whoever waits for it below.
-            let is_stopped = || {
-                stopped = stopped || stop.as_mut().now_or_never().is_some();
-                stopped
-            };
-            let claimed = self.work(&mut connection.client, handler, is_stopped).await?;
-            outage.end();
-            if stopped {
-                return Ok(());
-            }
-            let pause = if claimed == 0 { self.poll } else { Duration::ZERO };
-            tokio::select! {
-                biased;
-                () = &mut stop => return Ok(()),
-                () = connection.woken.notified() => {}
-                () = tokio::time::sleep(jittered(pause, random::any())) => {}
-            }
-        }
+        self.run_in::<H, super::handling::SqlxSession>(handler, stop).await
     }
 
-    /// Claims a batch and handles it, with the caller's connection: how many messages that were. For tests, and for
-    /// whoever handles messages at times of their own.
+    /// Claims as much as can be begun at once, handles it, and says what came of it. Returns how many messages that
+    /// were. For tests, and for whoever handles messages at times of their own.
     ///
     /// # Errors
     ///
     /// Those of the server and the connection; a handler's are kept with its message.
-    pub async fn step(&self, client: &mut Client, handler: &impl Handler) -> Result<usize, StoreError> {
-        self.work(client, handler, || false).await
+    pub async fn step<H: Handler>(&self, handler: &Arc<H>) -> Result<usize, StoreError> {
+        self.dispatcher(Arc::clone(handler))?.step::<TokioSession>().await
     }
 
-    /// Claims a batch and handles it until it is to stop, and gives back the rest.
-    async fn work(
+    /// Does one [`step`](Self::step) with a pool of sqlx.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`step`](Self::step).
+    #[cfg(feature = "sqlx")]
+    pub async fn step_sqlx<H: SqlxHandler>(&self, handler: &Arc<H>) -> Result<usize, StoreError> {
+        self.dispatcher(Arc::clone(handler))?.step::<super::handling::SqlxSession>().await
+    }
+
+    async fn run_in<H: Send + Sync + 'static, S: Session<H>>(
         &self,
-        client: &mut Client,
-        handler: &impl Handler,
-        mut is_stopped: impl FnMut() -> bool,
-    ) -> Result<usize, StoreError> {
-        let portion = Portion { first: self.batch, behind: BEHIND, bytes: 16 << 20, lease: self.lease };
-        let database = Database::from(self.options.clone());
-        let mut claimer = Claimer::new(&self.tables, Queue::Inbox, Some(&self.consumer));
-        let runs = in_time(&self.options, "claim messages", claimer.claim(&database, &portion)).await?;
-        let mut handled = 0;
-        for run in &runs {
-            let mut outcome = run.outcome();
-            for claimed in &run.messages {
-                // What is behind a message in a key waits for it.
-                if is_stopped() {
-                    break;
-                }
-                handled += 1;
-                match self.attempt(client, handler, run, claimed).await? {
-                    Attempt::Handled => {
-                        outcome.fates.push(Tried { position: claimed.position, attempts: 1, fate: Fate::Done });
-                        continue;
-                    }
-                    Attempt::Lost => outcome.put_off = Duration::from_secs(1),
-                    Attempt::Failed { attempts, error } => {
-                        let fate = Fate::of_failure(&self.retry, attempts, &error);
-                        outcome.fates.push(Tried { position: claimed.position, attempts, fate });
-                    }
-                }
-                break;
-            }
-            self.settle(&database, &[outcome]).await?;
-        }
-        Ok(handled)
+        handler: Arc<H>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), StoreError> {
+        let outage = Outage::new(self.longest_outage);
+        self.dispatcher(handler)?.run::<S>(outage, self.poll, stop).await
     }
 
-    async fn settle(&self, database: &Database, outcomes: &[Outcome]) -> Result<(), StoreError> {
-        queue::settle(database, &self.tables, Queue::Inbox, outcomes).await.map(drop)
-    }
-
-    async fn attempt(
-        &self,
-        client: &mut Client,
-        handler: &impl Handler,
-        run: &Run,
-        claimed: &Claimed,
-    ) -> Result<Attempt, StoreError> {
-        let Some(attempts) = self.begin(client, run, claimed).await? else { return Ok(Attempt::Lost) };
-        if attempts > 1 && self.retry.is_last(attempts - 1) {
-            let error =
-                format!("{} attempts were begun, and the last ended neither well nor with an error", attempts - 1);
-            return Ok(Attempt::Failed { attempts: attempts - 1, error });
+    fn dispatcher<H: Send + Sync + 'static>(&self, handler: Arc<H>) -> Result<Dispatcher<H>, StoreError> {
+        // One to claim with, and to say what came of it while all handlers are at work.
+        let connections = self.database.connections_for(self.concurrency + 1);
+        if connections < 2 {
+            return Err(misconfigured("a worker needs a pool of at least two connections, not one"));
         }
-        let (lock, remove) =
-            (statements::lock(&self.tables, Queue::Inbox), statements::remove(&self.tables, Queue::Inbox));
-        let (position, token) = (claimed.position, run.token);
-
-        let mut tx = self.ask("begin", client.transaction()).await?;
-        let held = [(&position as &(dyn ToSql + Sync), Type::INT8), (&token, Type::INT8)];
-        if self.ask("lock a message", tx.query_typed(&lock, &held)).await?.is_empty() {
-            self.ask("roll back", tx.rollback()).await?;
-            return Ok(Attempt::Lost);
-        }
-        let message = Message { attempts: attempts - 1, ..claimed.message.clone() };
-        if let Err(error) = trial::within(self.lease, handler.handle(&mut tx, &message)).await {
-            self.ask("roll back", tx.rollback()).await?;
-            return Ok(Attempt::Failed { attempts, error });
-        }
-        // Refused, if the handler took no notice of an error: a commit would say nothing, and do nothing.
-        if let Err(error) = self.ask("remove a message", tx.query_typed(&remove, &held[..1])).await {
-            self.ask("roll back", tx.rollback()).await?;
-            return refused(attempts, error);
-        }
-        match self.ask("commit", tx.commit()).await {
-            Ok(()) => Ok(Attempt::Handled),
-            Err(error) => refused(attempts, error),
-        }
-    }
-
-    /// Counts an attempt, and makes its lease a whole one. Nothing, if somebody else has the message.
-    async fn begin(&self, client: &Client, run: &Run, claimed: &Claimed) -> Result<Option<u32>, StoreError> {
-        let values = queue::begin(run, claimed.position, self.lease);
-        let sql = statements::begin(&self.tables, Queue::Inbox);
-        let rows = self.ask("begin an attempt", tokio_driver::rows(client, &sql, &values)).await?;
-        let attempts = rows.first().map(|row| row.get::<Option<i32>>("begin")).transpose()?.flatten();
-        Ok(attempts.map(queue::attempts))
-    }
-
-    /// An answer of the server, in time.
-    async fn ask<A>(
-        &self,
-        doing: &str,
-        call: impl Future<Output = Result<A, tokio_postgres::Error>>,
-    ) -> Result<A, StoreError> {
-        in_time(&self.options, doing, async { call.await.map_err(|error| failed(doing, error)) }).await
-    }
-}
-
-/// The server does not commit what a handler did: that is the message's failure, if the connection has survived it.
-fn refused(attempts: u32, error: StoreError) -> Result<Attempt, StoreError> {
-    let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<tokio_postgres::Error>());
-    let state = cause.and_then(|cause| cause.code());
-    // Of these classes are failures of the server and the connection, and not of a transaction.
-    let is_servers = state.is_none_or(|state| ["08", "53", "57", "58", "XX"].contains(&&state.code()[..2]));
-    match is_servers {
-        true => Err(error),
-        false => Ok(Attempt::Failed { attempts, error: error.to_string() }),
+        let work = Work {
+            database: self.database.clone(),
+            tables: self.tables.clone(),
+            retry: self.retry,
+            lease: self.lease,
+            handler,
+            is_stopping: StdAtomicBool::new(false),
+        };
+        Ok(Dispatcher::new(work, &self.consumer, self.concurrency.min(connections - 1)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::PostgresOptions;
 
     #[test]
     fn what_cannot_be_is_refused() {
@@ -342,8 +279,8 @@ mod tests {
         assert!(Worker::new(options.clone(), Tables::default(), "a\0").is_err());
         let worker = || Worker::new(options.clone(), Tables::default(), "a").unwrap();
         for refused in [
-            worker().batch(0),
-            worker().batch(1_001),
+            worker().concurrency(0),
+            worker().concurrency(1_001),
             worker().lease(Duration::ZERO),
             worker().lease(Duration::MAX),
             worker().poll(Duration::ZERO),

@@ -4,8 +4,10 @@
 #[allow(dead_code, reason = "other tests use other parts of it")]
 mod server;
 
+mod brokers;
 mod campaign;
 mod crash;
+mod hanging;
 mod marks;
 mod relays;
 #[cfg(feature = "sqlx")]

@@ -42,13 +42,13 @@ impl Publisher for Broker {
 }
 
 /// Relays until it is told to stop.
-fn start(relay: Relay, broker: &Arc<impl Publisher>) -> (watch::Sender<bool>, JoinHandle<()>) {
+pub(crate) fn start(relay: Relay, broker: &Arc<impl Publisher>) -> (watch::Sender<bool>, JoinHandle<()>) {
     let ((stop, mut stopped), broker) = (watch::channel(false), Arc::clone(broker));
     let stopped = async move { drop(stopped.wait_for(|stop| *stop).await) };
     (stop, tokio::spawn(async move { relay.run(broker, stopped).await.unwrap() }))
 }
 
-async fn until_empty(place: &Place, client: &Client) {
+pub(crate) async fn until_empty(place: &Place, client: &Client) {
     let left = "SELECT count(*) FROM {p}_outbox WHERE dead_at IS NULL";
     until("all are published", async || place.count(client, left).await == 0).await;
 }

@@ -241,7 +241,7 @@ impl Store for PostgresStore {
     /// As many batches under way as there are connections, up to four: more have nothing to wait
     /// for but each other.
     fn limits(&self) -> Limits {
-        Limits { batch: 1_024, under_way: self.options.connections.min(4) }
+        Limits { batch: 1_024, under_way: self.options.connections_or_few().min(4) }
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {

@@ -48,7 +48,7 @@ pub struct PostgresOptions {
     pub(super) names: Names,
     pub(super) layout: Layout,
     pub(super) partition: Duration,
-    pub(crate) connections: usize,
+    pub(crate) connections: Option<usize>,
     pub(crate) pooled: bool,
     pub(crate) timeout: Duration,
     #[cfg(feature = "tls")]
@@ -95,7 +95,7 @@ impl PostgresOptions {
             names: Names::new("public", "hapax")?,
             layout: Layout::Shared,
             partition: Duration::from_secs(24 * 3600),
-            connections: 4,
+            connections: None,
             pooled: false,
             timeout: Duration::from_secs(5),
             #[cfg(feature = "tls")]
@@ -132,7 +132,7 @@ impl PostgresOptions {
         Ok(self)
     }
 
-    /// How many connections there may be, 4 if nobody says otherwise.
+    /// How many connections there may be: 4 if nobody says otherwise, and for a worker as many as it needs.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl PostgresOptions {
         if !(1..=1_024).contains(&connections) {
             return Err(misconfigured(format!("a pool has 1 to 1024 connections, not {connections}")));
         }
-        self.connections = connections;
+        self.connections = Some(connections);
         Ok(self)
     }
 
@@ -182,6 +182,13 @@ impl PostgresOptions {
         self.tls = Some(super::tls::Roots::new(roots)?);
         self.config.ssl_mode(tokio_postgres::config::SslMode::Require);
         Ok(self)
+    }
+}
+
+impl PostgresOptions {
+    /// How many connections a store has.
+    pub(crate) fn connections_or_few(&self) -> usize {
+        self.connections.unwrap_or(4)
     }
 }
 

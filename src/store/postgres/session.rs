@@ -30,7 +30,7 @@ impl Connections {
         let timeout_ms = options.timeout.as_millis();
         let pooled = Pooled::new(options.pooled);
         let startup = statements::startup_options(timeout_ms);
-        let pool = connecting::pool(options, options.connections, startup, pooled.clone())?;
+        let pool = connecting::pool(options, options.connections_or_few(), startup, pooled.clone())?;
         Ok(Connections { pool, pooled, names: options.names.clone(), local: statements::local(timeout_ms) })
     }
 

@@ -44,7 +44,7 @@ pub async fn work<P: Publisher + Handler>(part: &Part, process: P) -> Result<(),
         Role::Worker => {
             let retry = retry.attempts_max(Some(part.plan.attempts_max()))?;
             let worker = Worker::new(options, tables, CONSUMER)?.lease(part.plan.lease())?.retry(retry);
-            worker.poll(ms(200))?.run(&process, forever).await
+            worker.poll(ms(200))?.run(Arc::new(process), forever).await
         }
         Role::Relay => {
             let relay = Relay::new(options, tables).publish_timeout(part.plan.publish_timeout())?.retry(retry);

@@ -71,8 +71,8 @@ async fn through_the_inbox(place: &Place, messages: u64) {
     let taken = Taken::new(messages, None);
     let worker = {
         let (address, tables) = (place.address.clone(), place.tables.clone());
-        let handled = Handled::new(&taken, &place.prefix);
-        tokio::spawn(async move { ours::worker(&address, &tables, &handled, handled.taken.wait(PATIENCE)).await })
+        let (handled, taken) = (Handled::new(&taken, &place.prefix), Arc::clone(&taken));
+        tokio::spawn(async move { ours::worker(&address, &tables, handled, taken.wait(PATIENCE)).await })
     };
     place
         .eight(messages, |mut client, numbers| {

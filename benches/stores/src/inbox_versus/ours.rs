@@ -71,7 +71,7 @@ pub async fn relay(
 }
 
 /// Works until it is told to stop.
-pub async fn worker(address: &str, tables: &Tables, handler: &Handled, stop: impl Future<Output = ()>) {
+pub async fn worker(address: &str, tables: &Tables, handler: Arc<Handled>, stop: impl Future<Output = ()>) {
     let options = PostgresOptions::parse(address).expect("an address");
     let worker = Worker::new(options, tables.clone(), "w").expect("a worker");
     worker.run(handler, stop).await.expect("an end");
@@ -100,9 +100,9 @@ pub struct Handled {
 }
 
 impl Handled {
-    pub fn new(taken: &Arc<Taken>, prefix: &str) -> Self {
+    pub fn new(taken: &Arc<Taken>, prefix: &str) -> Arc<Self> {
         let insert = format!("INSERT INTO {prefix}_effects (whose, key, number) VALUES ('ours', $1, $2)");
-        Handled { taken: Arc::clone(taken), insert }
+        Arc::new(Handled { taken: Arc::clone(taken), insert })
     }
 }
 

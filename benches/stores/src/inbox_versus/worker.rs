@@ -32,8 +32,8 @@ async fn work(place: &Place, workers: u64, keys: Option<u64>) -> f64 {
     let taken = Taken::new(all, keys);
     let rate = side_by_side(place, workers, &taken, |place, taken| {
         let (address, tables, window) = (place.address.clone(), place.tables.clone(), place.scale.window);
-        let handled = Handled::new(taken, &place.prefix);
-        async move { ours::worker(&address, &tables, &handled, handled.taken.wait(window)).await }
+        let (handled, taken) = (Handled::new(taken, &place.prefix), Arc::clone(taken));
+        async move { ours::worker(&address, &tables, handled, taken.wait(window)).await }
     });
     let rate = rate.await;
     verify(place, "inbox", all, keys).await;

@@ -1,0 +1,81 @@
+//! Transactions of sqlx.
+
+use super::{Case, Ended, Session};
+use crate::postgres::database::{Database, sqlx_pool};
+use crate::postgres::transaction::sqlx_driver::{failed, rows};
+use crate::postgres::transaction::{Row, Value};
+use crate::postgres::{SqlxHandler, trial};
+use crate::store::StoreError;
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Postgres};
+
+pub(in crate::postgres) struct SqlxSession {
+    held: sqlx_pool::Held,
+    interrupted: Option<i32>,
+}
+
+impl<H: SqlxHandler> Session<H> for SqlxSession {
+    async fn connect(database: &Database) -> Result<Self, StoreError> {
+        Ok(SqlxSession { held: database.held_sqlx().await?, interrupted: None })
+    }
+
+    async fn call(
+        &mut self,
+        database: &Database,
+        doing: &'static str,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        sqlx_pool::call_on(self.held.connection(), &database.begin(), doing, sql, values).await
+    }
+
+    async fn handle(&mut self, case: &Case<'_, H>) -> Ended {
+        let connection = self.held.connection();
+        let begun = case.database.in_time("begin", async {
+            let begin = AssertSqlSafe(format!("BEGIN; {}", case.settings));
+            let mut tx = connection.begin_with(begin).await.map_err(|error| failed("begin", error))?;
+            let rows = rows(&mut *tx, &case.lock, &case.held).await;
+            let rows = rows.map_err(|error| failed("lock a message", error))?;
+            Ok((tx, rows.first().map(|row| row.get::<i32>("pid")).transpose()?))
+        });
+        let (mut tx, pid) = match begun.await {
+            Ok(begun) => begun,
+            Err(error) => return Ended::NotBegun(error),
+        };
+        let rolled_back = async |tx: sqlx::Transaction<'_, Postgres>| {
+            let rollback = async { tx.rollback().await.map_err(|error| failed("roll back", error)) };
+            case.database.in_time("roll back", rollback).await
+        };
+        if pid.is_none() {
+            return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| Ended::Lost);
+        }
+        match trial::of(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
+            Ok(()) => {}
+            Err(failed) if failed.is_reported() => {
+                return match rolled_back(tx).await {
+                    Ok(()) => Ended::Failed(failed),
+                    Err(_) => Ended::Broken(failed),
+                };
+            }
+            Err(failed) => {
+                // Its rollback is only sent with what is said next, and nothing is.
+                drop(tx);
+                self.interrupted = pid;
+                return Ended::Broken(failed);
+            }
+        }
+        // If the handler took no notice of an error, the removal is refused, and nothing is committed.
+        let commit = async {
+            tx.execute(sqlx::raw_sql(AssertSqlSafe(case.remove.clone()))).await?;
+            tx.commit().await
+        };
+        case.committed(commit).await.map_or_else(Ended::Broken, |()| Ended::Committed)
+    }
+
+    fn interrupted(&self) -> Option<i32> {
+        self.interrupted
+    }
+
+    fn finish(self) {
+        self.held.finish();
+    }
+}

@@ -1,0 +1,90 @@
+//! Transactions of tokio-postgres.
+
+use super::{Case, Ended, Session};
+use crate::postgres::database::Database;
+use crate::postgres::errors::failed;
+use crate::postgres::transaction::{Row, Value, tokio_driver};
+use crate::postgres::{Handler, trial};
+use crate::store::StoreError;
+use crate::store::postgres::connecting::Held;
+use tokio_postgres::Client;
+
+pub(in crate::postgres) struct TokioSession {
+    held: Held,
+    interrupted: Option<i32>,
+}
+
+impl<H: Handler> Session<H> for TokioSession {
+    async fn connect(database: &Database) -> Result<Self, StoreError> {
+        Ok(TokioSession { held: database.held().await?, interrupted: None })
+    }
+
+    async fn call(
+        &mut self,
+        database: &Database,
+        doing: &'static str,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        database.call_on(&self.held, doing, sql, values).await
+    }
+
+    async fn handle(&mut self, case: &Case<'_, H>) -> Ended {
+        let client: &mut Client = &mut self.held;
+        let begun = case.database.in_time("begin", async {
+            let tx = client.transaction().await.map_err(|error| failed("begin", error))?;
+            let (set, rows) = tokio::join!(
+                biased;
+                tx.batch_execute(&case.settings),
+                tokio_driver::rows(&tx, &case.lock, &case.held)
+            );
+            let rows = set.and(rows).map_err(|error| failed("lock a message", error))?;
+            Ok((tx, rows.first().map(|row| row.get::<i32>("pid")).transpose()?))
+        });
+        let (mut tx, pid) = match begun.await {
+            Ok(begun) => begun,
+            Err(error) => return Ended::NotBegun(error),
+        };
+        let rolled_back = async |tx: tokio_postgres::Transaction<'_>| {
+            let rollback = async { tx.rollback().await.map_err(|error| failed("roll back", error)) };
+            case.database.in_time("roll back", rollback).await
+        };
+        if pid.is_none() {
+            return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| Ended::Lost);
+        }
+        match trial::of(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
+            Ok(()) => {}
+            Err(failed) if failed.is_reported() => {
+                return match rolled_back(tx).await {
+                    Ok(()) => Ended::Failed(failed),
+                    Err(_) => Ended::Broken(failed),
+                };
+            }
+            Err(failed) => {
+                // It would be rolled back at once, and a pooler give its connection to a stranger, before what the
+                // handler has left at work there is cancelled. It owns nothing.
+                std::mem::forget(tx);
+                self.interrupted = pid;
+                return Ended::Broken(failed);
+            }
+        }
+        // One round trip. If the handler took no notice of an error, the removal is refused, and nothing is committed.
+        let committed = case.committed(tx.batch_execute(&format!("{}; COMMIT", case.remove))).await;
+        match committed {
+            Ok(()) => {
+                // It would roll back what is committed, of which the server would warn. It owns nothing.
+                std::mem::forget(tx);
+                Ended::Committed
+            }
+            Err(failed) => Ended::Broken(failed),
+        }
+    }
+
+    fn interrupted(&self) -> Option<i32> {
+        self.interrupted
+    }
+
+    fn finish(self) {
+        self.held.finish();
+    }
+}

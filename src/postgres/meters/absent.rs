@@ -1,0 +1,26 @@
+//! Without the feature `metrics` there are none.
+
+use super::Event;
+use crate::postgres::Backlog;
+use crate::postgres::tables::Queue;
+use std::time::{Duration, SystemTime};
+
+pub(super) struct Recorder;
+
+impl Recorder {
+    pub(super) fn new(_: Queue, _: &str) -> Self {
+        Recorder
+    }
+
+    pub(super) fn happened(&self, _: Event, _: usize) {}
+
+    pub(super) fn took(&self, _: Duration) {}
+
+    pub(super) fn lagged(&self, _: SystemTime) {}
+
+    pub(super) fn in_flight(&self, _: usize) {}
+
+    pub(super) fn paused(&self, _: bool) {}
+
+    pub(super) fn waiting(&self, _: &Backlog) {}
+}

@@ -1,0 +1,127 @@
+//! Metrics of relays and workers, as `docs/metrics.md` lists them.
+
+use super::Event;
+use crate::postgres::Backlog;
+use crate::postgres::tables::Queue;
+use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
+use std::time::{Duration, SystemTime};
+
+const MESSAGES: &str = "hapax_queue_messages_total";
+const ATTEMPT: &str = "hapax_queue_attempt_seconds";
+const LAG: &str = "hapax_queue_lag_seconds";
+const IN_FLIGHT: &str = "hapax_queue_in_flight";
+const WAITING: &str = "hapax_queue_waiting";
+const DUE: &str = "hapax_queue_due";
+const DUE_FOR: &str = "hapax_queue_due_seconds";
+const OLDEST: &str = "hapax_queue_oldest_seconds";
+const DEAD: &str = "hapax_queue_dead";
+const PAUSED: &str = "hapax_relay_paused";
+const PAUSES: &str = "hapax_relay_pauses_total";
+
+/// Of the relays of a topic or of all, or of the workers of a consumer.
+pub(super) struct Recorder {
+    /// Those that happen to this queue.
+    events: [Option<Counter>; Event::ALL.len()],
+    attempt_seconds: Histogram,
+    lag_seconds: Histogram,
+    in_flight: Gauge,
+    waiting: Gauge,
+    due: Gauge,
+    due_seconds: Gauge,
+    oldest_seconds: Gauge,
+    dead: Gauge,
+    pause: Option<(Gauge, Counter)>,
+}
+
+impl Event {
+    /// As the label is; none, if it does not happen to messages of this queue.
+    fn name(self, queue: Queue) -> Option<&'static str> {
+        match (self, queue) {
+            (Event::Claimed, _) => Some("claimed"),
+            (Event::Done, Queue::Inbox) => Some("handled"),
+            (Event::Done, Queue::Outbox) => Some("published"),
+            (Event::Failed, _) => Some("failed"),
+            (Event::Panicked, _) => Some("panicked"),
+            (Event::TimedOut, _) => Some("timed_out"),
+            (Event::Dead, _) => Some("dead"),
+            (Event::Expired, _) => Some("expired"),
+            // A relay does not ask before it publishes.
+            (Event::Lost, Queue::Inbox) => Some("lost"),
+            (Event::Lost, Queue::Outbox) => None,
+            (Event::Released, _) => Some("released"),
+        }
+    }
+}
+
+fn describe() {
+    metrics::describe_counter!(MESSAGES, Unit::Count, "what became of messages that were claimed");
+    metrics::describe_histogram!(ATTEMPT, Unit::Seconds, "how long publishing or handling took");
+    metrics::describe_histogram!(LAG, Unit::Seconds, "from storing a message until it was published or handled");
+    metrics::describe_gauge!(IN_FLIGHT, Unit::Count, "keys, and messages without one, that are being worked on");
+    metrics::describe_gauge!(WAITING, Unit::Count, "messages that wait");
+    metrics::describe_gauge!(DUE, Unit::Count, "keys, and messages without one, that could be taken now");
+    metrics::describe_gauge!(DUE_FOR, Unit::Seconds, "how long the first of these has been due");
+    metrics::describe_gauge!(OLDEST, Unit::Seconds, "how old the oldest message is that waits");
+    metrics::describe_gauge!(DEAD, Unit::Count, "dead letters");
+    metrics::describe_gauge!(PAUSED, Unit::Count, "whether a relay pauses, since its broker is away");
+    metrics::describe_counter!(PAUSES, Unit::Count, "how often a relay paused");
+}
+
+impl Recorder {
+    pub(super) fn new(queue: Queue, name: &str) -> Self {
+        describe();
+        let (of, name) = (queue.name(), || name.to_owned());
+        let counted = |event: Event| {
+            let event = event.name(queue)?;
+            Some(counter!(MESSAGES, "queue" => of, "name" => name(), "event" => event))
+        };
+        let pause = || (gauge!(PAUSED, "name" => name()), counter!(PAUSES, "name" => name()));
+        Recorder {
+            events: Event::ALL.map(counted),
+            attempt_seconds: histogram!(ATTEMPT, "queue" => of, "name" => name()),
+            lag_seconds: histogram!(LAG, "queue" => of, "name" => name()),
+            in_flight: gauge!(IN_FLIGHT, "queue" => of, "name" => name()),
+            waiting: gauge!(WAITING, "queue" => of, "name" => name()),
+            due: gauge!(DUE, "queue" => of, "name" => name()),
+            due_seconds: gauge!(DUE_FOR, "queue" => of, "name" => name()),
+            oldest_seconds: gauge!(OLDEST, "queue" => of, "name" => name()),
+            dead: gauge!(DEAD, "queue" => of, "name" => name()),
+            pause: (queue == Queue::Outbox).then(pause),
+        }
+    }
+
+    pub(super) fn happened(&self, event: Event, messages: usize) {
+        if let Some(counter) = &self.events[event as usize] {
+            counter.increment(messages as u64);
+        }
+    }
+
+    pub(super) fn took(&self, took: Duration) {
+        self.attempt_seconds.record(took.as_secs_f64());
+    }
+
+    /// By the server's clock and ours: what was stored in our future has not waited.
+    pub(super) fn lagged(&self, enqueued_at: SystemTime) {
+        self.lag_seconds.record(enqueued_at.elapsed().unwrap_or_default().as_secs_f64());
+    }
+
+    pub(super) fn in_flight(&self, runs: usize) {
+        self.in_flight.set(runs as f64);
+    }
+
+    pub(super) fn paused(&self, is_paused: bool) {
+        let Some((gauge, pauses)) = &self.pause else { return };
+        gauge.set(f64::from(u8::from(is_paused)));
+        if is_paused {
+            pauses.increment(1);
+        }
+    }
+
+    pub(super) fn waiting(&self, backlog: &Backlog) {
+        self.waiting.set(backlog.waiting as f64);
+        self.due.set(backlog.due as f64);
+        self.due_seconds.set(backlog.due_for.as_secs_f64());
+        self.oldest_seconds.set(backlog.oldest.as_secs_f64());
+        self.dead.set(backlog.dead as f64);
+    }
+}

@@ -1,0 +1,233 @@
+//! A relay's broker that is away: a state machine without a clock or a broker.
+//!
+//! Messages that fail one after the other, with none that succeeds in between, are not at fault: their broker is. The
+//! relay as a whole pauses then, and probes with one message at a time. (A circuit breaker: Nygard, *Release It!*, 2007.)
+
+use crate::back_off::BackOff;
+use std::collections::HashSet;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// So many different messages or keys fail in a row.
+const FAILURES: usize = 8;
+const WAITS: BackOff = BackOff { first: Duration::from_millis(200), max: Duration::from_secs(30) };
+
+/// What may be published now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// As much as there is room for.
+    All,
+    /// One message, to see what comes of it.
+    Probe,
+    /// Nothing until then, or until the probe has ended.
+    None { until: Option<Instant> },
+}
+
+/// What a publication that may begin is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ticket {
+    Usual,
+    Probe,
+}
+
+/// What came of a publication, as far as it says something about the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    Success,
+    /// Of a message, or of a key.
+    Failure(u64),
+    /// The message cannot be published, whatever the broker does.
+    Nothing,
+}
+
+/// What a sign has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Paused,
+    Resumed,
+}
+
+#[derive(Debug)]
+pub(super) enum Pause {
+    /// Those that have failed since something last succeeded.
+    Open { failing: HashSet<u64> },
+    /// After so many pauses in a row.
+    Waiting { until: Instant, pauses: u32 },
+    /// One message is in flight, whatever else still is from before.
+    Probing { pauses: u32 },
+}
+
+impl Pause {
+    pub(super) fn new() -> Self {
+        Pause::Open { failing: HashSet::new() }
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        !matches!(self, Pause::Open { .. })
+    }
+
+    pub(super) fn room(&self, now: Instant) -> Room {
+        match self {
+            Pause::Open { .. } => Room::All,
+            Pause::Waiting { until, .. } if *until <= now => Room::Probe,
+            Pause::Waiting { until, .. } => Room::None { until: Some(*until) },
+            Pause::Probing { .. } => Room::None { until: None },
+        }
+    }
+
+    /// Asks to publish a message that was claimed. `None`: it is given back.
+    pub(super) fn begin(&mut self, now: Instant) -> Option<Ticket> {
+        match (self.room(now), &*self) {
+            (Room::All, _) => Some(Ticket::Usual),
+            (Room::Probe, Pause::Waiting { pauses, .. }) => {
+                *self = Pause::Probing { pauses: *pauses };
+                Some(Ticket::Probe)
+            }
+            _ => None,
+        }
+    }
+
+    /// Says what came of a publication that had begun.
+    pub(super) fn ended(
+        &mut self,
+        ticket: Ticket,
+        sign: Sign,
+        now: Instant,
+        random: impl FnOnce() -> u64,
+    ) -> Option<Change> {
+        match (&mut *self, sign) {
+            (Pause::Open { failing }, Sign::Success) => {
+                failing.clear();
+                None
+            }
+            // Also of one that began before the pause: the broker is there.
+            (_, Sign::Success) => {
+                *self = Pause::new();
+                Some(Change::Resumed)
+            }
+            (Pause::Open { failing }, Sign::Failure(what)) => {
+                failing.insert(what);
+                let is_away = failing.len() >= FAILURES;
+                if is_away {
+                    *self = waiting(1, now, random());
+                }
+                is_away.then_some(Change::Paused)
+            }
+            (Pause::Probing { pauses }, Sign::Failure(_)) if ticket == Ticket::Probe => {
+                *self = waiting(pauses.saturating_add(1), now, random());
+                None
+            }
+            // The next message is a better probe.
+            (Pause::Probing { pauses }, Sign::Nothing) if ticket == Ticket::Probe => {
+                *self = Pause::Waiting { until: now, pauses: *pauses };
+                None
+            }
+            // What began before the pause says nothing new.
+            (_, Sign::Failure(_) | Sign::Nothing) => None,
+        }
+    }
+}
+
+fn waiting(pauses: u32, now: Instant, random: u64) -> Pause {
+    Pause::Waiting { until: now + WAITS.after(pauses, random), pauses }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Publishes one message after the other, as long as it may.
+    fn publish(pause: &mut Pause, now: Instant, signs: impl IntoIterator<Item = Sign>) -> Vec<Option<Change>> {
+        let mut publish = |sign| pause.begin(now).map(|ticket| pause.ended(ticket, sign, now, || 0));
+        signs.into_iter().map_while(&mut publish).collect()
+    }
+
+    fn failures(n: u64) -> impl Iterator<Item = Sign> {
+        (0..n).map(Sign::Failure)
+    }
+
+    fn until(pause: &Pause, now: Instant) -> Instant {
+        match pause.room(now) {
+            Room::None { until: Some(until) } => until,
+            room => panic!("it waits, but has {room:?}"),
+        }
+    }
+
+    #[test]
+    fn different_messages_that_fail_in_a_row_pause_it() {
+        let (mut pause, now) = (Pause::new(), Instant::now());
+        let changes = publish(&mut pause, now, failures(100));
+        assert_eq!(changes.len(), FAILURES, "nothing begins after that");
+        assert_eq!(changes.last(), Some(&Some(Change::Paused)));
+        assert!(pause.is_paused() && pause.begin(now).is_none());
+        assert_eq!(until(&pause, now), now + WAITS.first);
+    }
+
+    #[test]
+    fn messages_that_fail_beside_others_never_pause_it() {
+        let (mut pause, now) = (Pause::new(), Instant::now());
+        let failing = FAILURES as u64 - 1;
+        for _ in 0..10 {
+            let between = failures(failing).chain([Sign::Success]);
+            assert!(publish(&mut pause, now, between).iter().all(Option::is_none));
+        }
+        // Nor does one that fails again and again, nor those that cannot be published at all.
+        assert!(publish(&mut pause, now, [Sign::Failure(1); 100]).iter().all(Option::is_none));
+        assert!(publish(&mut pause, now, [Sign::Nothing; 100]).iter().all(Option::is_none));
+        assert_eq!(pause.room(now), Room::All);
+    }
+
+    #[test]
+    fn one_message_probes_after_waits_that_double_up_to_a_limit() {
+        let (mut pause, mut now) = (Pause::new(), Instant::now());
+        publish(&mut pause, now, failures(100));
+        let mut waits = vec![];
+        for _ in 0..10 {
+            let end = until(&pause, now);
+            waits.push((end - now).as_millis());
+            now = end;
+            assert_eq!(pause.room(now), Room::Probe);
+            assert_eq!(pause.begin(now), Some(Ticket::Probe));
+            // One at a time.
+            assert_eq!((pause.begin(now), pause.room(now)), (None, Room::None { until: None }));
+            assert_eq!(pause.ended(Ticket::Probe, Sign::Failure(0), now, || 0), None);
+        }
+        assert_eq!(waits, [200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000]);
+        // An outage of a day costs fewer than 3,000 attempts.
+        let end = until(&pause, now);
+        assert_eq!(pause.begin(end), Some(Ticket::Probe));
+        assert_eq!(pause.ended(Ticket::Probe, Sign::Success, end, || 0), Some(Change::Resumed));
+        assert_eq!((pause.is_paused(), pause.room(end)), (false, Room::All));
+        // The next outage begins with the shortest wait.
+        publish(&mut pause, end, failures(100));
+        assert_eq!(until(&pause, end), end + WAITS.first);
+    }
+
+    #[test]
+    fn what_began_before_the_pause_does_not_lengthen_it_and_may_end_it() {
+        let (mut pause, now) = (Pause::new(), Instant::now());
+        publish(&mut pause, now, failures(100));
+        let end = until(&pause, now);
+        for sign in failures(100).chain([Sign::Nothing]) {
+            assert_eq!(pause.ended(Ticket::Usual, sign, now, || 0), None);
+        }
+        assert_eq!(until(&pause, now), end);
+        assert_eq!(pause.begin(end), Some(Ticket::Probe));
+        assert_eq!(pause.ended(Ticket::Usual, Sign::Failure(1), end, || 0), None);
+        assert_eq!(pause.room(end), Room::None { until: None });
+        assert_eq!(pause.ended(Ticket::Usual, Sign::Success, end, || 0), Some(Change::Resumed));
+        // The probe's own failure is one of many then.
+        assert_eq!(pause.ended(Ticket::Probe, Sign::Failure(1), end, || 0), None);
+        assert!(!pause.is_paused());
+    }
+
+    #[test]
+    fn a_probe_that_cannot_be_published_at_all_is_followed_by_another_at_once() {
+        let (mut pause, now) = (Pause::new(), Instant::now());
+        publish(&mut pause, now, failures(100));
+        let end = until(&pause, now);
+        assert_eq!(pause.begin(end), Some(Ticket::Probe));
+        assert_eq!(pause.ended(Ticket::Probe, Sign::Nothing, end, || 0), None);
+        assert_eq!(pause.room(end), Room::Probe);
+    }
+}

@@ -1,0 +1,58 @@
+//! Whatever messages are published to.
+
+use super::{Failure, Message};
+
+/// Whatever messages are published to: a broker's client, usually.
+///
+/// ```
+/// use hapax::postgres::{Failure, GiveUp, Message, Publisher};
+///
+/// struct Log;
+///
+/// impl Publisher for Log {
+///     async fn publish(&self, message: &Message) -> Result<(), Failure> {
+///         let text = std::str::from_utf8(&message.payload).map_err(GiveUp::because)?;
+///         println!("{}: {text}", message.name); // a broker's client, which gets message.id, too
+///         Ok(())
+///     }
+/// }
+/// ```
+///
+/// A relay calls it for many messages side by side, but never for two of one key. It stops what takes longer than
+/// [`publish_timeout`](super::Relay::publish_timeout) by dropping the future. A panic is a failure of the message.
+pub trait Publisher: Send + Sync + 'static {
+    /// Publishes a message. When it returns, the message is where it has to be; after an error it may be, too, and is
+    /// published again, with the same id. [`GiveUp`](super::GiveUp) makes it a dead letter at once.
+    fn publish(&self, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Publishes messages at once, where the broker has a call for that. Returns an answer for each, in their order; or
+    /// `None`, which is the default, if there is no such call. The first `None` is final: [`publish`](Self::publish) is
+    /// called for each message then, side by side, and a message that hangs holds up no other.
+    ///
+    /// ```
+    /// # use hapax::postgres::{Failure, Message, Publisher};
+    /// # struct Client;
+    /// # impl Client { async fn send_all(&self, _: Vec<&[u8]>) -> Result<(), std::io::Error> { Ok(()) } }
+    /// struct Broker(Client);
+    ///
+    /// impl Publisher for Broker {
+    ///     async fn publish(&self, message: &Message) -> Result<(), Failure> {
+    ///         Ok(self.0.send_all(vec![&message.payload]).await?)
+    ///     }
+    ///
+    ///     async fn publish_batch(&self, messages: &[Message]) -> Option<Vec<Result<(), Failure>>> {
+    ///         let sent = self.0.send_all(messages.iter().map(|message| &*message.payload).collect()).await;
+    ///         let answer = |_: &Message| sent.as_ref().map(|_| ()).map_err(|error| error.to_string().into());
+    ///         Some(messages.iter().map(answer).collect())
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// Messages of a batch may go in any order: no two are of one key. There are at most [`batch`](super::Relay::batch)
+    /// of them. The whole call may take as long as one publication. After a panic, when the time is over, or with a
+    /// wrong number of answers, all messages of the batch have failed, and may be published again.
+    fn publish_batch(&self, messages: &[Message]) -> impl Future<Output = Option<Vec<Result<(), Failure>>>> + Send {
+        let _ = messages;
+        async { None }
+    }
+}

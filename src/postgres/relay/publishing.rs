@@ -1,0 +1,256 @@
+//! Publishes what was claimed: one message after the other, or the first of many keys at once.
+
+use crate::postgres::meters::{Event, Meters};
+use crate::postgres::pause::{Change, Pause, Room, Sign, Ticket};
+use crate::postgres::publisher::Publisher;
+use crate::postgres::queue::{Claimed, Fate, Outcome, Run, Tried};
+use crate::postgres::retry::Retry;
+use crate::postgres::trial::{self, Cause, Failed};
+use crate::postgres::{Failure, Message};
+use crate::random;
+use crate::sync::Mutex;
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What all publications of a relay share.
+pub(super) struct Publishing<P> {
+    publisher: Arc<P>,
+    retry: Retry,
+    timeout: Duration,
+    pause: Mutex<Pause>,
+    batches: AtomicU8,
+    in_flight: Arc<InFlight>,
+    pub(super) meters: Meters,
+}
+
+/// What is known of a publisher: nothing yet, or one of these.
+const HAS_BATCHES: u8 = 1;
+const HAS_NONE: u8 = 2;
+
+/// Claimed, and not at its end.
+#[derive(Default)]
+struct InFlight {
+    runs: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// Messages of one key on their way, and what came of those in front.
+pub(super) struct Lane {
+    outcome: Outcome,
+    /// By which failures of the same key or message are known.
+    mark: u64,
+    left: VecDeque<Claimed>,
+    begin_until: Instant,
+    _held: Held,
+}
+
+/// Counts as in flight until it is dropped, wherever that is.
+struct Held {
+    in_flight: Arc<InFlight>,
+    bytes: usize,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.in_flight.runs.fetch_sub(1, Ordering::Relaxed);
+        self.in_flight.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// What came of what was begun together.
+pub(super) enum Ended {
+    One(Outcome),
+    Many(Vec<Outcome>),
+    /// The publisher has no batches.
+    Unbatched(Vec<Lane>),
+}
+
+/// An attempt of one of many messages.
+struct Try {
+    lane: usize,
+    position: i64,
+    ticket: Ticket,
+}
+
+impl<P: Publisher> Publishing<P> {
+    pub(super) fn new(publisher: Arc<P>, retry: Retry, timeout: Duration, meters: Meters) -> Self {
+        let (pause, batches, in_flight) = (Mutex::new(Pause::new()), AtomicU8::new(0), Arc::default());
+        Publishing { publisher, retry, timeout, pause, batches, in_flight, meters }
+    }
+
+    /// Keys, and messages without one, that are on their way, and their bytes.
+    pub(super) fn in_flight(&self) -> (usize, usize) {
+        (self.in_flight.runs.load(Ordering::Relaxed), self.in_flight.bytes.load(Ordering::Relaxed))
+    }
+
+    /// What may be claimed now, as far as the broker is concerned.
+    pub(super) fn room(&self, now: Instant) -> Room {
+        self.pause.lock().expect("nothing panics while it holds this").room(now)
+    }
+
+    /// Returns true if many messages are given to the publisher at once, as far as is known.
+    pub(super) fn is_batching(&self) -> bool {
+        self.batches.load(Ordering::Relaxed) != HAS_NONE
+    }
+
+    /// Messages that were claimed, of which none begins later than that.
+    pub(super) fn lane(&self, run: Run, begin_until: Instant) -> Lane {
+        let bytes = run.messages.iter().map(|claimed| bytes(&claimed.message)).sum();
+        self.in_flight.runs.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let held = Held { in_flight: Arc::clone(&self.in_flight), bytes };
+        Lane { outcome: run.outcome(), mark: mark(&run), left: run.messages.into(), begin_until, _held: held }
+    }
+
+    /// Publishes messages of a key one after the other, up to the first that fails. The others are given back, and so
+    /// are those that there is no time for.
+    pub(super) async fn singly(&self, mut lane: Lane) -> Ended {
+        while let Some((claimed, ticket)) = self.next(&mut lane) {
+            let began = Instant::now();
+            let tried = trial::of(self.timeout, async { self.publisher.publish(&claimed.message).await }).await;
+            self.meters.took(began.elapsed());
+            if !self.tried(&mut lane, claimed.position, &claimed.message, ticket, tried) {
+                break;
+            }
+        }
+        Ended::One(self.over(lane))
+    }
+
+    /// Publishes the first messages of these keys at once, then the next of each, and so on.
+    pub(super) async fn together(&self, mut lanes: Vec<Lane>) -> Ended {
+        let mut going: Vec<usize> = (0..lanes.len()).collect();
+        loop {
+            let heads: Vec<(Try, Message)> = going.iter().filter_map(|&lane| self.head(&mut lanes, lane)).collect();
+            if heads.is_empty() {
+                return Ended::Many(lanes.into_iter().map(|lane| self.over(lane)).collect());
+            }
+            let (tries, messages): (Vec<Try>, Vec<Message>) = heads.into_iter().unzip();
+            let began = Instant::now();
+            let answers = trial::within(self.timeout, async { self.publisher.publish_batch(&messages).await }).await;
+            let is_first = self.batches.load(Ordering::Relaxed) != HAS_BATCHES;
+            if matches!(answers, Ok(None)) && is_first {
+                self.batches.store(HAS_NONE, Ordering::Relaxed);
+                for (Try { lane, position, ticket }, message) in tries.into_iter().zip(messages) {
+                    self.sign(ticket, Sign::Nothing);
+                    lanes[lane].left.push_front(Claimed { position, message, is_expired: false });
+                }
+                return Ended::Unbatched(lanes);
+            }
+            self.batches.store(HAS_BATCHES, Ordering::Relaxed);
+            self.meters.took(began.elapsed());
+            going.clear();
+            let answers = answered(answers, messages.len());
+            for ((Try { lane, position, ticket }, message), answer) in tries.iter().zip(&messages).zip(answers) {
+                if self.tried(&mut lanes[*lane], *position, message, *ticket, answer) {
+                    going.push(*lane);
+                }
+            }
+        }
+    }
+
+    fn head(&self, lanes: &mut [Lane], lane: usize) -> Option<(Try, Message)> {
+        let (Claimed { position, message, .. }, ticket) = self.next(&mut lanes[lane])?;
+        Some((Try { lane, position, ticket }, message))
+    }
+
+    /// The next message, if it may be published now. What has expired becomes a dead letter, and holds up nobody.
+    fn next(&self, lane: &mut Lane) -> Option<(Claimed, Ticket)> {
+        while lane.left.front()?.is_expired {
+            let claimed = lane.left.pop_front()?;
+            let fate = Fate::dead("it expired before it was published");
+            lane.outcome.fates.push(Tried { position: claimed.position, attempts: claimed.message.attempts, fate });
+            self.meters.happened(Event::Expired, 1);
+        }
+        let now = Instant::now();
+        if now >= lane.begin_until {
+            return None;
+        }
+        let ticket = self.pause.lock().expect("nothing panics while it holds this").begin(now)?;
+        Some((lane.left.pop_front()?, ticket))
+    }
+
+    /// Takes down what came of an attempt. Returns true if the next of the key may follow.
+    fn tried(
+        &self,
+        lane: &mut Lane,
+        position: i64,
+        message: &Message,
+        ticket: Ticket,
+        tried: Result<(), Failed>,
+    ) -> bool {
+        let attempts = message.attempts.saturating_add(1);
+        let fate = match &tried {
+            Ok(()) => {
+                self.meters.happened(Event::Done, 1);
+                self.meters.lagged(message.enqueued_at);
+                Fate::Done
+            }
+            Err(failed) => {
+                self.meters.failed(failed.cause);
+                Fate::of_failure(&self.retry, attempts, failed)
+            }
+        };
+        if matches!(fate, Fate::Dead { .. }) {
+            self.meters.happened(Event::Dead, 1);
+        }
+        self.sign(
+            ticket,
+            match &tried {
+                Ok(()) => Sign::Success,
+                Err(Failed { cause: Cause::GaveUp, .. }) => Sign::Nothing,
+                Err(_) => Sign::Failure(lane.mark),
+            },
+        );
+        lane.outcome.fates.push(Tried { position, attempts, fate });
+        tried.is_ok()
+    }
+
+    fn sign(&self, ticket: Ticket, sign: Sign) {
+        let mut pause = self.pause.lock().expect("nothing panics while it holds this");
+        match pause.ended(ticket, sign, Instant::now(), random::any) {
+            Some(Change::Paused) => self.meters.paused(true),
+            Some(Change::Resumed) => self.meters.paused(false),
+            None => {}
+        }
+    }
+
+    /// Nothing of it goes on.
+    fn over(&self, lane: Lane) -> Outcome {
+        self.meters.happened(Event::Released, lane.left.len());
+        lane.outcome
+    }
+}
+
+/// An answer for each message, whatever came of the batch.
+fn answered(answers: Result<Option<Vec<Result<(), Failure>>>, Failed>, messages: usize) -> Vec<Result<(), Failed>> {
+    let failed = match answers {
+        Ok(Some(answers)) if answers.len() == messages => {
+            return answers.into_iter().map(|answer| answer.map_err(|error| Failed::of(&error))).collect();
+        }
+        Ok(Some(answers)) => {
+            let error = format!("expected {messages} answers of publish_batch, got {}", answers.len());
+            Failed::new(Cause::Error, error)
+        }
+        Ok(None) => Failed::new(Cause::Error, format!("expected {messages} answers of publish_batch, got None")),
+        Err(failed) => Failed::new(failed.cause, format!("publish_batch of {messages} messages: {}", failed.error)),
+    };
+    vec![Err(failed); messages]
+}
+
+/// So many bytes of memory, and a little more.
+fn bytes(message: &Message) -> usize {
+    message.payload.len() + message.id.len() + message.key.as_ref().map_or(0, Vec::len)
+}
+
+fn mark(run: &Run) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match &run.key {
+        Some(key) => (&run.name, key).hash(&mut hasher),
+        None => run.messages.first().map(|claimed| claimed.position).hash(&mut hasher),
+    }
+    hasher.finish()
+}

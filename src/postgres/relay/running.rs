@@ -1,0 +1,345 @@
+//! A relay at work: claims, publications and settlements go on side by side.
+
+use super::Relay;
+use super::publishing::{Ended, Lane, Publishing};
+use crate::back_off::jittered;
+use crate::postgres::backlog::{self, Backlog};
+use crate::postgres::database::Listening;
+use crate::postgres::meters::{self, Event};
+use crate::postgres::outage::Outage;
+use crate::postgres::pace::Pace;
+use crate::postgres::pause::Room;
+use crate::postgres::publisher::Publisher;
+use crate::postgres::queue::{self, Claimer, Outcome, Portion, Run};
+use crate::postgres::statements;
+use crate::postgres::tables::Queue;
+use crate::random;
+use crate::store::StoreError;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// Messages of a key that are claimed behind its first.
+const BEHIND: usize = 31;
+/// A claim or a settlement of less than this part of a batch waits for more, but not for longer than this.
+const PART: usize = 8;
+const GATHER: Duration = Duration::from_millis(2);
+/// Outcomes that could not be settled since somebody is at work on them are said again after a while.
+const LOCKED: Duration = Duration::from_millis(50);
+/// What waits is counted every so often, and for at most a hundredth of the time.
+const COUNT_EVERY: Duration = Duration::from_secs(10);
+const COUNT_SHARE: u32 = 100;
+
+/// What the server has answered.
+enum Said {
+    /// What was asked, and until when it may be begun.
+    Claimed(Claimer, Result<Vec<Run>, StoreError>, Instant),
+    /// What is to be settled still, and whether it may be at once.
+    Settled(Vec<Outcome>, Result<bool, StoreError>),
+    /// That somebody is awake.
+    Awake(bool),
+    /// What waits, and how long it took to count.
+    Counted(Result<Backlog, StoreError>, Duration),
+}
+
+pub(super) struct Running<'r, P> {
+    relay: &'r Relay,
+    publishing: Arc<Publishing<P>>,
+    calls: FuturesUnordered<BoxFuture<'static, Said>>,
+    /// Nothing, while it is claiming.
+    claimer: Option<Claimer>,
+    pace: Pace,
+    claimed_at: Instant,
+    claims: Outage,
+    publications: JoinSet<Ended>,
+    unsettled: Vec<Outcome>,
+    is_settling: bool,
+    /// Since when there is something to settle.
+    unsettled_since: Instant,
+    settlements: Outage,
+    /// Not before.
+    settle_at: Instant,
+    claim_at: Instant,
+    count_at: Option<Instant>,
+    is_stopping: bool,
+}
+
+impl<'r, P: Publisher> Running<'r, P> {
+    pub(super) fn new(relay: &'r Relay, publishing: Arc<Publishing<P>>) -> Self {
+        let now = Instant::now();
+        Running {
+            relay,
+            publishing,
+            calls: FuturesUnordered::new(),
+            claimer: Some(Claimer::new(&relay.tables, Queue::Outbox, relay.topic.as_deref())),
+            pace: Pace::new(relay.poll, now),
+            claimed_at: now,
+            claims: Outage::new(relay.longest_outage),
+            publications: JoinSet::new(),
+            unsettled: Vec::new(),
+            is_settling: false,
+            unsettled_since: now,
+            settlements: Outage::new(relay.longest_outage),
+            settle_at: now,
+            claim_at: now,
+            count_at: meters::IS_RECORDED.then_some(now),
+            is_stopping: false,
+        }
+    }
+
+    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
+        let stop = stop.fuse();
+        tokio::pin!(stop);
+        let listening = tokio::select! {
+            biased;
+            () = &mut stop => return Ok(()),
+            listening = self.listen() => listening?,
+        };
+        loop {
+            let again_at = self.ask();
+            if self.is_stopping && self.is_over() {
+                return Ok(());
+            }
+            let may_claim = self.portion(Instant::now()).is_ok();
+            tokio::select! {
+                biased;
+                () = &mut stop, if !self.is_stopping => self.is_stopping = true,
+                Some(said) = self.calls.next() => self.heard(said)?,
+                Some(ended) = self.publications.join_next() => self.ended(ended.ok()),
+                () = self.pace.is_due(&listening.woken), if may_claim => {}
+                () = tokio::time::sleep_until(again_at) => {}
+            }
+        }
+    }
+
+    /// Looks at the tables' version, and listens.
+    async fn listen(&mut self) -> Result<Listening, StoreError> {
+        loop {
+            let database = &self.relay.database;
+            let listening = async {
+                database.check(&self.relay.tables).await?;
+                database.listen(&self.relay.tables, Queue::Outbox).await
+            };
+            match listening.await {
+                Ok(listening) => {
+                    self.claims.end();
+                    return Ok(listening);
+                }
+                Err(error) => tokio::time::sleep(self.claims.failed(error, Instant::now())?).await,
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.unsettled.is_empty() && !self.is_settling && self.publications.is_empty() && self.claimer.is_some()
+    }
+
+    /// Asks the server for whatever it is time for. Returns when to look again, whatever happens until then.
+    fn ask(&mut self) -> Instant {
+        let now = Instant::now();
+        let settle_at = self.settle_when(now);
+        if settle_at.is_some_and(|at| at <= now) {
+            self.settle();
+        }
+        let portion = self.portion(now);
+        if let Ok(portion) = portion
+            && self.pace.look_at() <= now
+        {
+            self.claim(portion, now);
+        }
+        if self.count_at.is_some_and(|at| at <= now) && !self.is_stopping {
+            self.count(now);
+        }
+        let times = [settle_at.filter(|at| *at > now), portion.err().flatten(), self.count_at];
+        times.into_iter().flatten().min().unwrap_or(now + COUNT_EVERY)
+    }
+
+    /// How much may be claimed now; or when to look again, if it is not somebody's answer that is waited for.
+    fn portion(&self, now: Instant) -> Result<Portion, Option<Instant>> {
+        if self.is_stopping || self.claimer.is_none() {
+            return Err(None);
+        }
+        if self.claim_at > now {
+            return Err(Some(self.claim_at));
+        }
+        let Relay { batch, bytes, .. } = *self.relay;
+        let (runs, bytes_in_flight) = self.publishing.in_flight();
+        // Outcomes take little memory, but they should not pile up.
+        let room = batch.saturating_sub(runs).min((4 * batch).saturating_sub(self.unsettled.len()));
+        let room_bytes = bytes.saturating_sub(bytes_in_flight);
+        if room == 0 || room_bytes == 0 {
+            return Err(None);
+        }
+        let is_little = runs > 0 && (room < batch.div_ceil(PART) || room_bytes < bytes.div_ceil(PART));
+        if is_little && now < self.claimed_at + GATHER {
+            return Err(Some(self.claimed_at + GATHER));
+        }
+        let (first, behind) = match self.publishing.room(now) {
+            // The other half, while these are being published.
+            Room::All => (room.min(batch.div_ceil(2)), BEHIND),
+            Room::Probe => (1, 0),
+            Room::None { until } => return Err(until),
+        };
+        Ok(Portion { first, behind, bytes: room_bytes, lease: self.relay.lease() })
+    }
+
+    fn claim(&mut self, portion: Portion, now: Instant) {
+        let Some(mut claimer) = self.claimer.take() else { return };
+        // Before the server reads its clock, so that by ours the lease is never over later than by the server's.
+        let begin_until = now + self.relay.window();
+        let database = self.relay.database.clone();
+        let claim = async move {
+            let runs = claimer.claim(&database, &portion).await;
+            Said::Claimed(claimer, runs, begin_until)
+        };
+        self.calls.push(claim.boxed());
+    }
+
+    /// When to say what came of publications, if there are any.
+    fn settle_when(&self, now: Instant) -> Option<Instant> {
+        if self.is_settling || self.unsettled.is_empty() {
+            return None;
+        }
+        let is_enough = self.publications.is_empty() || self.unsettled.len() >= self.relay.batch.div_ceil(PART);
+        let at = if is_enough { now } else { self.unsettled_since + GATHER };
+        Some(at.max(self.settle_at))
+    }
+
+    fn settle(&mut self) {
+        self.is_settling = true;
+        let outcomes = std::mem::take(&mut self.unsettled);
+        let (database, tables) = (self.relay.database.clone(), self.relay.tables.clone());
+        let settle = async move {
+            match queue::settle(&database, &tables, Queue::Outbox, &outcomes).await {
+                Ok(again) => {
+                    let is_all = again.is_empty();
+                    let mut again = again.into_iter().peekable();
+                    let is_again = |(n, outcome)| (again.next_if_eq(&n).is_some()).then_some(outcome);
+                    let left = outcomes.into_iter().enumerate().filter_map(is_again).collect();
+                    Said::Settled(left, Ok(is_all))
+                }
+                Err(error) => Said::Settled(outcomes, Err(error)),
+            }
+        };
+        self.calls.push(settle.boxed());
+    }
+
+    /// Says that somebody is awake.
+    fn awake(&mut self, lasts: Duration) {
+        let Relay { database, tables, topic, .. } = self.relay.clone();
+        let awake = async move {
+            let said = queue::awake(&database, &tables, Queue::Outbox, topic.as_deref(), lasts).await;
+            Said::Awake(said.is_ok())
+        };
+        self.calls.push(awake.boxed());
+    }
+
+    /// Counts what waits.
+    fn count(&mut self, now: Instant) {
+        self.count_at = None;
+        let Relay { database, tables, topic, .. } = self.relay.clone();
+        let count = async move {
+            let sql = statements::figures(&tables, Queue::Outbox);
+            let rows = database.call("count what waits", &sql, &backlog::values(topic.as_deref())).await;
+            Said::Counted(rows.and_then(|rows| Backlog::of_rows(&rows)), now.elapsed())
+        };
+        self.calls.push(count.boxed());
+    }
+
+    fn heard(&mut self, said: Said) -> Result<(), StoreError> {
+        let now = Instant::now();
+        match said {
+            Said::Claimed(claimer, runs, begin_until) => {
+                (self.claimer, self.claimed_at) = (Some(claimer), now);
+                match runs {
+                    Ok(runs) => self.found(runs, begin_until, now),
+                    Err(error) => self.claim_at = now + self.claims.failed(error, now)?,
+                }
+            }
+            Said::Settled(left, result) => {
+                self.is_settling = false;
+                self.keep(left, now);
+                match result {
+                    Ok(is_all) => {
+                        self.settlements.end();
+                        self.settle_at = if is_all { now } else { now + LOCKED };
+                    }
+                    Err(error) => self.settle_at = now + self.settlements.failed(error, now)?,
+                }
+            }
+            Said::Awake(is_said) => {
+                if is_said {
+                    self.pace.said(now);
+                }
+            }
+            Said::Counted(backlog, took) => {
+                self.count_at = Some(now + jittered(COUNT_EVERY.max(took * COUNT_SHARE), random::any()));
+                // Whether there is a server is for claims to find out.
+                if let Ok(backlog) = backlog {
+                    self.publishing.meters.waiting(&backlog);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to publish what was claimed.
+    fn found(&mut self, runs: Vec<Run>, begin_until: Instant, now: Instant) {
+        self.claims.end();
+        if runs.is_empty() {
+            return self.pace.found_nothing(now, random::any());
+        }
+        if let Some(lasts) = self.pace.found(now) {
+            self.awake(lasts);
+        }
+        let messages = runs.iter().map(|run| run.messages.len()).sum();
+        self.publishing.meters.happened(Event::Claimed, messages);
+        let lanes: Vec<Lane> = runs.into_iter().map(|run| self.publishing.lane(run, begin_until)).collect();
+        match self.publishing.is_batching() {
+            true => {
+                let publishing = Arc::clone(&self.publishing);
+                self.publications.spawn(async move { publishing.together(lanes).await });
+            }
+            false => self.singly(lanes),
+        }
+        self.publishing.meters.in_flight(self.publishing.in_flight().0);
+    }
+
+    fn singly(&mut self, lanes: Vec<Lane>) {
+        for lane in lanes {
+            let publishing = Arc::clone(&self.publishing);
+            self.publications.spawn(async move { publishing.singly(lane).await });
+        }
+    }
+
+    /// Takes along all that have ended meanwhile. (Nothing: a publisher panicked where nobody could catch it, and its
+    /// messages come again after their lease.)
+    fn ended(&mut self, first: Option<Ended>) {
+        let (mut next, mut outcomes) = (first, Vec::new());
+        loop {
+            match next {
+                Some(Ended::One(outcome)) => outcomes.push(outcome),
+                Some(Ended::Many(many)) => outcomes.extend(many),
+                Some(Ended::Unbatched(lanes)) => self.singly(lanes),
+                None => {}
+            }
+            match self.publications.try_join_next() {
+                Some(ended) => next = ended.ok(),
+                None => break,
+            }
+        }
+        self.keep(outcomes, Instant::now());
+        self.publishing.meters.in_flight(self.publishing.in_flight().0);
+    }
+
+    fn keep(&mut self, outcomes: Vec<Outcome>, now: Instant) {
+        if self.unsettled.is_empty() {
+            self.unsettled_since = now;
+        }
+        self.unsettled.extend(outcomes);
+    }
+}

@@ -1,0 +1,134 @@
+//! Handlers that hang, that lose their connection, and that panic: each is its own message's failure, and nobody else
+//! waits for it.
+
+use crate::*;
+use std::sync::Mutex;
+use tokio::time::Instant;
+
+const GOOD: usize = 12;
+
+/// Does to its message what its name says.
+#[derive(Default)]
+struct Ill(Mutex<Vec<String>>);
+
+impl Ill {
+    fn good(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+impl Handler for Ill {
+    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
+        let name = String::from_utf8(message.id.clone()).unwrap();
+        match name.split('/').next().unwrap() {
+            "hangs" => tokio::time::sleep(HOUR).await,
+            "hangs in the database" => tx.batch_execute("SELECT pg_sleep(3600)").await?,
+            "is terminated" => tx.batch_execute("SELECT pg_terminate_backend(pg_backend_pid())").await?,
+            "is cancelled" => tx.batch_execute("SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(1)").await?,
+            _ => self.0.lock().unwrap().push(name),
+        }
+        Ok(())
+    }
+}
+
+async fn stored(place: &Place, ids: impl Iterator<Item = String>) -> Client {
+    let mut client = place.client().await;
+    for id in ids {
+        let _ = place.receive(&mut client, "c", NewMessage::new(&id, "").key(&id)).await;
+    }
+    client
+}
+
+fn good() -> impl Iterator<Item = String> {
+    (0..GOOD).map(|n| format!("good/{n}"))
+}
+
+async fn run<H: Handler>(worker: &Worker, handler: &Arc<H>, stop: impl Future<Output = ()>) {
+    worker.run(&**handler, stop).await.unwrap();
+}
+
+/// Good ones are handled at once, whatever is in front of them; and what an ill one failed with is there to be read.
+fn goes_on_beside(ill: &'static str, error: &'static str) {
+    Place::run(async |place| {
+        let client = stored(&place, std::iter::once(ill.to_owned()).chain(good())).await;
+        // An outage would end it.
+        let worker = place.worker("c").lease(ms(500)).unwrap().longest_outage(Duration::ZERO);
+        let (handler, begun) = (Arc::new(Ill::default()), Instant::now());
+        let kept = format!("SELECT count(*) FROM {{p}}_inbox WHERE attempts > 0 AND error LIKE '%{error}%'");
+        run(&worker, &handler, async {
+            until("the good ones are handled", async || handler.good() == GOOD).await;
+            assert!(begun.elapsed() < ms(2_500), "the good ones took {:?}", begun.elapsed());
+            until("the ill one has failed", async || place.count(&client, &kept).await == 1).await;
+        })
+        .await;
+        assert!(begun.elapsed() < ms(6_000), "it took {:?}", begun.elapsed());
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_inbox").await, 1);
+    });
+}
+
+#[test]
+fn one_that_hangs() {
+    goes_on_beside("hangs", "it took longer than 500ms");
+}
+
+#[test]
+fn one_that_hangs_in_the_database() {
+    goes_on_beside("hangs in the database", "it took longer than 500ms");
+}
+
+#[test]
+fn one_whose_connection_is_terminated() {
+    goes_on_beside("is terminated", "terminating connection due to administrator command");
+}
+
+#[test]
+fn one_whose_statement_is_cancelled() {
+    goes_on_beside("is cancelled", "canceling statement due to user request");
+}
+
+/// More that hang than are handled side by side: each has its turn, and the good ones behind them come to theirs.
+#[test]
+fn many_that_hang_are_no_outage() {
+    Place::run(async |place| {
+        let client = stored(&place, (0..30).map(|n| format!("hangs/{n}")).chain(good())).await;
+        let worker = place.worker("c").lease(ms(200)).unwrap().longest_outage(ms(500));
+        let worker = worker.retry(Retry::new(HOUR, HOUR).unwrap());
+        let handler = Arc::new(Ill::default());
+        let tried = "SELECT count(*) FROM {p}_inbox WHERE attempts = 1 AND error = 'it took longer than 200ms'";
+        run(&worker, &handler, async {
+            until("the good ones are handled", async || handler.good() == GOOD).await;
+            until("all are tried", async || place.count(&client, tried).await == 30).await;
+        })
+        .await;
+    });
+}
+
+/// A function that is not async, and panics before there is a future.
+struct Early;
+
+impl Handler for Early {
+    #[allow(clippy::manual_async_fn, reason = "it panics before there is a future")]
+    fn handle(
+        &self,
+        _: &mut tokio_postgres::Transaction<'_>,
+        message: &Message,
+    ) -> impl Future<Output = Result<(), Failure>> + Send {
+        assert_ne!(message.id, b"early");
+        async { Ok(()) }
+    }
+}
+
+#[test]
+fn one_that_panics_before_there_is_a_future() {
+    Place::run(async |place| {
+        let client = stored(&place, ["early".to_owned()].into_iter().chain(good())).await;
+        let worker = place.worker("c").retry(soon(Some(2)));
+        let left = "SELECT count(*) FROM {p}_inbox WHERE dead_at IS NULL";
+        run(&worker, &Arc::new(Early), async {
+            until("all is done", async || place.count(&client, left).await == 0).await;
+        })
+        .await;
+        let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
+        assert!(letters.len() == 1 && letters[0].error.starts_with("it panicked: assertion"), "{letters:?}");
+    });
+}
