@@ -48,7 +48,7 @@ fn every_fault_at_random() {
         let campaign = Campaign::start(place, plan).await;
         let end = campaign.run(Duration::from_secs(seconds)).await;
         end.say();
-        assert!(end.violations.is_empty(), "{}", end.violations.join("\n"));
+        assert!(end.violations.is_empty(), "violations, printed above: {}", end.violations.len());
         let Tally { published, effects, rolled_back, .. } = end.tally;
         assert!(published.min(effects) > 10 * seconds && rolled_back > seconds, "hardly anything has happened");
         assert!(end.faults.values().sum::<u64>() > seconds / 5, "hardly anything has gone wrong");

@@ -53,6 +53,11 @@ pub async fn work<P: Publisher + Handler>(part: &Part, process: P) -> Result<(),
     }
 }
 
+/// An error that says that no other attempt can help.
+pub fn hopeless(why: &str) -> Failure {
+    GiveUp::because(why).into()
+}
+
 /// Dead letters: where they are, and their ids.
 pub async fn dead_letters(client: &Client, tables: &Tables, side: Side) -> Result<Vec<(i64, u64)>, StoreError> {
     let letters = match side {

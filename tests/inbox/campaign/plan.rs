@@ -97,15 +97,18 @@ pub enum Deed {
     Panics,
     /// Before there is a future.
     PanicsAtOnce,
+    /// Says that no other attempt can help.
+    GivesUp,
 }
 
-const DEEDS: [(Deed, &str); 6] = [
+const DEEDS: [(Deed, &str); 7] = [
     (Deed::Fine, "fine"),
     (Deed::Fails, "fails"),
     (Deed::Hangs, "hangs"),
     (Deed::HangsInside, "hangs-inside"),
     (Deed::Panics, "panics"),
     (Deed::PanicsAtOnce, "panics-at-once"),
+    (Deed::GivesUp, "gives-up"),
 ];
 
 /// A deed, and how often.
@@ -127,7 +130,8 @@ impl Deeds {
             4..8 => Deeds { deed: Deed::HangsInside, times: 1 },
             8..25 => Deeds { deed: Deed::Panics, times: 1 + random.below(2) },
             25..40 => Deeds { deed: Deed::PanicsAtOnce, times: 1 + random.below(2) },
-            40..80 => Deeds { deed: Deed::Fails, times: often(random) },
+            40..48 => Deeds { deed: Deed::GivesUp, times: 1 },
+            48..80 => Deeds { deed: Deed::Fails, times: often(random) },
             _ => Deeds::NONE,
         }
     }

@@ -81,6 +81,7 @@ impl Process {
         match deed {
             Deed::Fine | Deed::PanicsAtOnce => Ok(()),
             Deed::Fails => Err(format!("{} fails", id(message)).into()),
+            Deed::GivesUp => Err(ours::hopeless(&format!("{} gives up", id(message)))),
             Deed::Hangs | Deed::HangsInside => std::future::pending().await,
             Deed::Panics => panic!("{} panics", id(message)),
         }
