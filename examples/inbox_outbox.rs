@@ -51,7 +51,7 @@ async fn main() -> Result<(), Failure> {
     let options = PostgresOptions::parse(&url)?;
     let stop = || tokio::time::sleep(Duration::from_secs(1));
     let worker = Worker::new(options.clone(), tables.clone(), "billing")?;
-    let (billing, relay) = (Billing(tables.clone()), Relay::new(options, tables));
-    tokio::try_join!(worker.run(&billing, stop()), relay.run(Arc::new(Print), stop()))?;
+    let (billing, relay) = (Arc::new(Billing(tables.clone())), Relay::new(options, tables));
+    tokio::try_join!(worker.run(billing, stop()), relay.run(Arc::new(Print), stop()))?;
     Ok(())
 }

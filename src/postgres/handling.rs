@@ -148,10 +148,10 @@ impl<H: Send + Sync + 'static> Work<H> {
             if self.is_stopping.load(Ordering::Relaxed) {
                 break;
             }
-            begun += 1;
             let position = claimed.position;
             match self.attempt(&mut session, &run, claimed).await {
                 Ok(Attempt::Handled { attempts }) => {
+                    begun += 1;
                     outcome.fates.push(Tried { position, attempts, fate: Fate::Done });
                 }
                 Ok(Attempt::Lost) => {
@@ -159,6 +159,7 @@ impl<H: Send + Sync + 'static> Work<H> {
                     break;
                 }
                 Ok(Attempt::Failed { attempts, failed, is_broken }) => {
+                    begun += 1;
                     let fate = Fate::of_failure(&self.retry, attempts, &failed);
                     outcome.fates.push(Tried { position, attempts, fate });
                     if is_broken {
@@ -195,8 +196,8 @@ impl<H: Send + Sync + 'static> Work<H> {
         let (sql, values) =
             (statements::begin(&self.tables, Queue::Inbox), queue::begin(run, claimed.position, self.leased()));
         let rows = self.database.in_time(doing, session.call(&self.database, doing, &sql, &values)).await?;
-        let attempts = rows.first().map(|row| row.get::<Option<i64>>("attempts")).transpose()?.flatten();
-        let Some(attempts) = attempts.map(|attempts| u32::try_from(attempts).unwrap_or(0)) else { return Ok(Attempt::Lost) };
+        let attempts = rows.first().map(|row| row.get::<Option<i32>>("begin")).transpose()?.flatten();
+        let Some(attempts) = attempts.map(queue::attempts) else { return Ok(Attempt::Lost) };
         if attempts > 1 && self.retry.is_last(attempts - 1) {
             let attempts = attempts - 1;
             let what = format!("{attempts} attempts were begun, and the last ended neither well nor with an error");
@@ -217,9 +218,8 @@ impl<H: Send + Sync + 'static> Work<H> {
 
     fn case<'c>(&'c self, message: &'c Message, position: i64, token: i64) -> Case<'c, H> {
         let net_ms = (self.lease + NET).as_millis();
-        let settings = format!(
-            "SET LOCAL idle_in_transaction_session_timeout = {net_ms}; SET LOCAL statement_timeout = {net_ms}"
-        );
+        let settings =
+            format!("SET LOCAL idle_in_transaction_session_timeout = {net_ms}; SET LOCAL statement_timeout = {net_ms}");
         Case {
             database: &self.database,
             handler: &self.handler,

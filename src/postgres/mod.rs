@@ -48,7 +48,6 @@
 //! *Enterprise Integration Patterns*, 2003); queues by `SKIP LOCKED` (PostgreSQL 9.5); fencing tokens (Burrows, OSDI 2006).
 
 mod backlog;
-mod connection;
 mod database;
 mod dead;
 mod dispatching;

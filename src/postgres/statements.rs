@@ -12,11 +12,6 @@ pub(super) fn receive(tables: &Tables) -> String {
     format!("SELECT {}($1, $2, $3, $4, $5, $6, $7, $8) AS first_at", tables.function("inbox_receive"))
 }
 
-/// Begins to listen.
-pub(super) fn listen(tables: &Tables, queue: Queue) -> String {
-    format!("LISTEN {}", tables.channel(queue))
-}
-
 /// A call of one of a queue's functions with so many values.
 fn call(tables: &Tables, queue: Queue, function: &str, values: usize) -> String {
     let values: Vec<String> = (1..=values).map(|n| format!("${n}")).collect();

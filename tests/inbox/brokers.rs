@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 /// Fills the outbox with messages that have no key.
 async fn fill(place: &Place, client: &Client, messages: u32, payload: &str) {
     let sql = format!(
-        "INSERT INTO {{p}}_outbox (name, id, payload) \
-         SELECT 't', convert_to(n::text, 'UTF8'), {payload} FROM generate_series(1, {messages}) n"
+        "INSERT INTO {{p}}_outbox (name, due_at, id, payload) \
+         SELECT 't', now(), convert_to(n::text, 'UTF8'), {payload} FROM generate_series(1, {messages}) n"
     );
     place.execute(client, &sql).await;
 }

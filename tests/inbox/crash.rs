@@ -92,9 +92,9 @@ impl Process {
         let mut parts = JoinSet::new();
         for consumer in ["billing", "shipping"] {
             let worker = Worker::new(options(&address), process.tables.clone(), consumer).unwrap();
-            let worker = worker.poll(ms(20)).unwrap().lease(LEASE).unwrap().batch(2).unwrap().retry(soon(None));
+            let worker = worker.poll(ms(20)).unwrap().lease(LEASE).unwrap().concurrency(2).unwrap().retry(soon(None));
             let (process, stop) = (Arc::clone(&process), stopped(stop.clone()));
-            parts.spawn(async move { worker.run(&*process, stop).await });
+            parts.spawn(async move { worker.run(process, stop).await });
         }
         let relay = Relay::new(options(&address), process.tables.clone()).poll(ms(20)).unwrap();
         let relay = relay.publish_timeout(LEASE / 3).unwrap().batch(2).unwrap().retry(soon(None));

@@ -44,7 +44,7 @@ fn good() -> impl Iterator<Item = String> {
 }
 
 async fn run<H: Handler>(worker: &Worker, handler: &Arc<H>, stop: impl Future<Output = ()>) {
-    worker.run(&**handler, stop).await.unwrap();
+    worker.run(Arc::clone(handler), stop).await.unwrap();
 }
 
 /// Good ones are handled at once, whatever is in front of them; and what an ill one failed with is there to be read.

@@ -9,6 +9,7 @@ mod campaign;
 mod crash;
 mod hanging;
 mod marks;
+mod queue;
 mod relays;
 #[cfg(feature = "sqlx")]
 mod sqlx;
@@ -96,6 +97,19 @@ impl Place {
     async fn enqueue(&self, client: &mut Client, topic: &str, message: NewMessage<'_>) {
         let mut tx = client.transaction().await.unwrap();
         outbox::enqueue(&mut tx, &self.tables, topic, message).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// In one transaction.
+    async fn enqueue_all<'m>(
+        &self,
+        client: &mut Client,
+        topic: &str,
+        messages: impl IntoIterator<Item = NewMessage<'m>>,
+    ) {
+        let messages: Vec<_> = messages.into_iter().collect();
+        let mut tx = client.transaction().await.unwrap();
+        outbox::enqueue_batch(&mut tx, &self.tables, topic, &messages).await.unwrap();
         tx.commit().await.unwrap();
     }
 

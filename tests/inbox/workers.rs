@@ -14,8 +14,8 @@ struct Script {
 }
 
 impl Script {
-    fn new(does: impl Fn(&Message) -> Result<(), Failure> + Send + Sync + 'static) -> Self {
-        Script { does: Box::new(does), handled: Mutex::default() }
+    fn new(does: impl Fn(&Message) -> Result<(), Failure> + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Script { does: Box::new(does), handled: Mutex::default() })
     }
 
     /// What was done, and not undone.
@@ -38,8 +38,13 @@ fn text(bytes: &[u8]) -> String {
 
 /// Makes everything due that waits for its back-off or a lease.
 async fn pass_time(place: &Place, client: &Client) {
-    place.execute(client, "UPDATE {p}_inbox SET due_at = '-infinity' WHERE due_at IS NOT NULL; \
-             UPDATE {p}_inbox_keys SET due_at = '-infinity'").await;
+    place
+        .execute(
+            client,
+            "UPDATE {p}_inbox SET due_at = '-infinity' WHERE due_at IS NOT NULL; \
+             UPDATE {p}_inbox_keys SET due_at = '-infinity'",
+        )
+        .await;
 }
 
 #[test]
@@ -70,8 +75,8 @@ fn a_redelivery_is_not_stored_again_whatever_became_of_the_first() {
             Ok(())
         });
         let worker = place.worker("c");
-        assert_eq!(worker.step(&mut client, &seen).await.unwrap(), 1);
-        assert_eq!(worker.step(&mut client, &seen).await.unwrap(), 0);
+        assert_eq!(worker.step(&seen).await.unwrap(), 1);
+        assert_eq!(worker.step(&seen).await.unwrap(), 0);
         assert_eq!(seen.handled(), ["m"]);
         assert!(!place.receive(&mut client, "c", message).await.is_first(), "handled");
         let mut tx = client.transaction().await.unwrap();
@@ -99,15 +104,15 @@ fn what_fails_is_tried_again_later_and_keeps_its_error_until_it_is_a_dead_letter
             _ => Ok(()),
         });
         for attempt in 1..=3 {
-            assert_eq!(worker.step(&mut client, &script).await.unwrap(), 2);
-            assert_eq!(worker.step(&mut client, &script).await.unwrap(), 0, "not before its time");
+            assert_eq!(worker.step(&script).await.unwrap(), 2);
+            assert_eq!(worker.step(&script).await.unwrap(), 0, "not before its time");
             let sql = "SELECT count(*) FROM {p}_inbox WHERE due_at > clock_timestamp() + interval '29 minutes'";
             assert_eq!(place.count(&client, sql).await, if attempt < 3 { 2 } else { 0 });
             let error = format!("SELECT count(*) FROM {{p}}_inbox WHERE error = E'no\u{fffd}: {}'", attempt - 1);
             assert_eq!(place.count(&client, &error).await, 1);
             pass_time(&place, &client).await;
         }
-        assert_eq!(worker.step(&mut client, &script).await.unwrap(), 0, "dead");
+        assert_eq!(worker.step(&script).await.unwrap(), 0, "dead");
         let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
         let shown: Vec<_> = letters.iter().map(|letter| (text(&letter.message.id), letter.error.as_str())).collect();
         assert_eq!(shown, [("bad".into(), "no\u{fffd}: 2"), ("panics".into(), "it panicked: oh")]);
@@ -121,7 +126,7 @@ fn what_fails_is_tried_again_later_and_keeps_its_error_until_it_is_a_dead_letter
         assert_eq!(inbox::requeue(&client, &place.tables, first).await.unwrap(), 0, "it is not dead any more");
         assert_eq!(inbox::discard(&client, &place.tables, Letters::At(&[letters[1].position])).await.unwrap(), 1);
         let good = Script::new(|_: &Message| Ok(()));
-        assert_eq!(worker.step(&mut client, &good).await.unwrap(), 1);
+        assert_eq!(worker.step(&good).await.unwrap(), 1);
         assert_eq!(good.handled(), ["bad"]);
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_inbox").await, 0);
     });
@@ -138,11 +143,12 @@ fn a_key_keeps_its_order_and_waits_behind_its_failure_alone() {
         let hour = Retry::new(HOUR, HOUR).unwrap().attempts_max(Some(2)).unwrap();
         let worker = place.worker("c").retry(hour);
         let script = Script::new(|message: &Message| if message.id == b"a1" { Err("no".into()) } else { Ok(()) });
-        while worker.step(&mut client, &script).await.unwrap() > 0 {}
-        assert_eq!(script.handled(), ["b1", "b2", "free"], "a2 is behind a1");
+        while worker.step(&script).await.unwrap() > 0 {}
+        let handled = || script.handled().into_iter().filter(|id| id != "free").collect::<Vec<_>>();
+        assert_eq!((handled(), script.handled().len()), (vec!["b1".into(), "b2".into()], 3), "a2 is behind a1");
         pass_time(&place, &client).await;
-        while worker.step(&mut client, &script).await.unwrap() > 0 {}
-        assert_eq!(script.handled(), ["b1", "b2", "free", "a2"], "a1 is a dead letter");
+        while worker.step(&script).await.unwrap() > 0 {}
+        assert_eq!(handled(), ["b1", "b2", "a2"], "a1 is a dead letter");
     });
 }
 
@@ -165,7 +171,7 @@ fn a_keys_order_is_that_of_commits() {
         let (seen, ()) = tokio::join!(waits, ends);
         assert!(seen.is_first());
         let script = Script::new(|_: &Message| Ok(()));
-        while place.worker("c").step(&mut watcher, &script).await.unwrap() > 0 {}
+        while place.worker("c").step(&script).await.unwrap() > 0 {}
         let of_k: Vec<_> = script.handled().into_iter().filter(|id| id != "other").collect();
         assert_eq!(of_k, ["1", "3", "2"]);
     });
@@ -176,34 +182,35 @@ fn a_keys_order_is_that_of_commits() {
 #[test]
 fn a_message_at_work_is_nobody_elses_and_one_that_kills_its_workers_dies() {
     Place::run(async |place| {
-        let (mut client, mut other) = (place.client().await, place.client().await);
+        let (mut client, other) = (place.client().await, place.client().await);
         let _ = place.receive(&mut client, "c", NewMessage::new("m", "").key("k")).await;
         let _ = place.receive(&mut client, "c", NewMessage::new("n", "").key("k")).await;
         let worker = place.worker("c").retry(soon(Some(2)));
         let good = Script::new(|_: &Message| Ok(()));
         for attempt in 1..=2 {
             let (begun, begins) = oneshot::channel();
-            let never = Never { begun: Mutex::new(Some(begun)), attempts: attempt - 1 };
+            let never = Arc::new(Never { begun: Mutex::new(Some(begun)), attempts: attempt - 1 });
             tokio::select! {
-                _ = worker.step(&mut client, &never) => unreachable!("it never ends"),
+                _ = worker.step(&never) => unreachable!("it never ends"),
                 () = async {
                     begins.await.unwrap();
                     place.execute(&other, "SET lock_timeout = '20ms'").await;
-                    let locked = other.batch_execute(&format!("UPDATE {}_inbox SET due_at = '-infinity'", place.prefix)).await;
+                    let locked = other.batch_execute(&format!("UPDATE {}_inbox SET error = error", place.prefix)).await;
                     assert!(locked.unwrap_err().code().unwrap().code() == "55P03", "its row is locked");
-                    assert_eq!(worker.step(&mut other, &good).await.unwrap(), 0);
+                    pass_time(&place, &other).await;
+                    assert_eq!(worker.step(&good).await.unwrap(), 0);
                 } => {}
             }
             // The worker is gone, and its connection with it; its lease is over.
-            client = place.client().await;
             until("its lock is gone", async || {
-                other.batch_execute(&format!("UPDATE {}_inbox SET due_at = '-infinity'", place.prefix)).await.is_ok()
+                other.batch_execute(&format!("UPDATE {}_inbox SET error = error", place.prefix)).await.is_ok()
             })
             .await;
+            pass_time(&place, &other).await;
         }
-        assert_eq!(worker.step(&mut other, &good).await.unwrap(), 1);
+        assert_eq!(worker.step(&good).await.unwrap(), 1);
         assert_eq!(good.handled(), Vec::<String>::new(), "nobody tries a third time");
-        assert_eq!(worker.step(&mut other, &good).await.unwrap(), 1);
+        assert_eq!(worker.step(&good).await.unwrap(), 1);
         assert_eq!(good.handled(), ["n"]);
         let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
         assert!(letters.len() == 1 && letters[0].error.starts_with("2 attempts were begun"), "{letters:?}");
@@ -232,16 +239,16 @@ fn what_a_handler_did_is_undone_when_it_fails_or_is_late_or_its_transaction_has_
         for id in ["fails", "late", "careless", "good"] {
             let _ = place.receive(&mut client, "c", NewMessage::new(id, "")).await;
         }
-        let effects = Effects { insert: format!("INSERT INTO {}_effects VALUES ($1)", place.prefix) };
+        let effects = Arc::new(Effects { insert: format!("INSERT INTO {}_effects VALUES ($1)", place.prefix) });
         let worker = place.worker("c").lease(ms(200)).unwrap().retry(soon(Some(1)));
-        assert_eq!(worker.step(&mut client, &effects).await.unwrap(), 4);
+        assert_eq!(worker.step(&effects).await.unwrap(), 4);
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_effects WHERE id = 'good'").await, 1);
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_effects").await, 1);
         let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
         let errors: Vec<_> = letters.iter().map(|letter| (text(&letter.message.id), letter.error.as_str())).collect();
         assert_eq!(errors[0], ("fails".into(), "no"));
         assert_eq!(errors[1], ("late".into(), "it took longer than 200ms"));
-        assert!(errors[2].0 == "careless" && errors[2].1.contains("25P02"), "{errors:?}");
+        assert!(errors[2].0 == "careless" && errors[2].1.contains("transaction is aborted"), "{errors:?}");
     });
 }
 
@@ -280,20 +287,19 @@ fn many_workers_handle_each_message_once_and_a_key_in_order() {
         }
         let mut random = Random::new();
         let failing: Vec<String> = (0..10).map(|_| format!("{}/{}", random.below(keys), random.below(each))).collect();
-        let script = Arc::new(Script::new(move |message: &Message| {
-            match failing.contains(&text(&message.id)) && message.attempts == 0 {
+        let script =
+            Script::new(move |message: &Message| match failing.contains(&text(&message.id)) && message.attempts == 0 {
                 true => Err("not at first".into()),
                 false => Ok(()),
-            }
-        }));
+            });
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let mut workers = JoinSet::new();
         for _ in 0..4 {
             let (worker, script, mut stopped) =
-                (place.worker("c").batch(3).unwrap(), Arc::clone(&script), stopped.clone());
+                (place.worker("c").concurrency(3).unwrap(), Arc::clone(&script), stopped.clone());
             workers.spawn(async move {
                 let stop = async { drop(stopped.wait_for(|stop| *stop).await) };
-                worker.run(&*script, stop).await
+                worker.run(script, stop).await
             });
         }
         until("all are handled", async || place.count(&client, "SELECT count(*) FROM {p}_inbox").await == 0).await;
@@ -322,12 +328,13 @@ fn a_worker_is_woken_by_a_commit() {
         let script = Script::new(|_: &Message| Ok(()));
         let worker = place.worker("c").poll(HOUR).unwrap();
         let told = async {
-            let idle = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%{p}_inbox_claim%'";
-            until("it has looked", async || place.count(&client, idle).await > 0).await;
+            let idle = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE 'LISTEN %'";
+            until("it listens", async || place.count(&client, idle).await > 0).await;
+            tokio::time::sleep(ms(200)).await; // and has looked
             let _ = place.receive(&mut client, "c", NewMessage::new("m", "")).await;
             until("it is handled", async || !script.handled().is_empty()).await;
         };
-        worker.run(&script, told).await.unwrap();
+        worker.run(Arc::clone(&script), told).await.unwrap();
     });
 }
 
@@ -343,10 +350,10 @@ fn no_answer_is_an_error_in_time() {
         let relay = Relay::new(options, place.tables.clone()).longest_outage(Duration::ZERO);
         let script = Script::new(|_: &Message| Ok(()));
         let never = std::future::pending;
-        let (worker, relay) = tokio::join!(worker.run(&script, never()), relay.run(Arc::new(Unused), never()));
+        let (worker, relay) = tokio::join!(worker.run(script, never()), relay.run(Arc::new(Unused), never()));
         for error in [worker.unwrap_err(), relay.unwrap_err()] {
             assert!(
-                error.kind() == hapax::store::ErrorKind::Timeout && error.to_string().contains("claim messages"),
+                error.kind() == hapax::store::ErrorKind::Timeout && error.to_string().contains("statement timeout"),
                 "{error}"
             );
         }
@@ -371,14 +378,103 @@ fn a_worker_that_stops_gives_back_what_it_has_not_begun() {
         }
         let _ = place.receive(&mut client, "c", NewMessage::new("free", "")).await;
         let (stop, stopped) = oneshot::channel::<()>();
-        let stop = Mutex::new(Some(stop));
-        let script = Script::new(move |_: &Message| {
-            stop.lock().unwrap().take().expect("it stops after the first").send(()).unwrap();
-            Ok(())
-        });
-        place.worker("c").run(&script, async { stopped.await.unwrap() }).await.unwrap();
-        assert_eq!(script.handled(), ["1"]);
-        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_inbox WHERE due_at <= clock_timestamp()").await, 3);
+        let stops = Arc::new(Stops { stop: Mutex::new(Some(stop)), handled: Mutex::default() });
+        let worker = place.worker("c").concurrency(1).unwrap();
+        worker.run(Arc::clone(&stops), async { stopped.await.unwrap() }).await.unwrap();
+        assert_eq!(*stops.handled.lock().unwrap(), [b"1"]);
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_inbox").await, 3);
         assert_eq!(place.count(&client, "SELECT sum(attempts)::bigint FROM {p}_inbox").await, 0);
+        let script = Script::new(|_: &Message| Ok(()));
+        while place.worker("c").step(&script).await.unwrap() > 0 {}
+        assert_eq!(script.handled().len(), 3, "nobody need wait for a lease");
+    });
+}
+
+/// Has its worker stopped, and takes a while.
+struct Stops {
+    stop: Mutex<Option<oneshot::Sender<()>>>,
+    handled: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Handler for Stops {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
+        self.stop.lock().unwrap().take().expect("it stops after the first").send(()).unwrap();
+        tokio::time::sleep(ms(100)).await;
+        self.handled.lock().unwrap().push(message.id.clone());
+        Ok(())
+    }
+}
+
+/// Takes a while for each message.
+#[derive(Default)]
+struct Slow {
+    handled: AtomicU64,
+    at_work: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Handler for Slow {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), Failure> {
+        self.most.fetch_max(1 + self.at_work.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        tokio::time::sleep(ms(300)).await;
+        self.at_work.fetch_sub(1, Ordering::Relaxed);
+        self.handled.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Slow {
+    fn numbers(&self) -> (u64, u64) {
+        (self.handled.load(Ordering::Relaxed), self.most.load(Ordering::Relaxed))
+    }
+}
+
+/// A worker claims what it can begin at once, so that the other one has its half.
+#[test]
+fn two_workers_share_the_keys_that_there_are() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        for key in 0..16 {
+            let key = format!("{key}");
+            let _ = place.receive(&mut client, "c", NewMessage::new(&key, "").key(&key)).await;
+        }
+        let (a, b) = (Arc::new(Slow::default()), Arc::new(Slow::default()));
+        let (workers, stop) = ((place.worker("c"), place.worker("c")), tokio::sync::watch::channel(false));
+        let stopped = || {
+            let mut stopped = stop.1.clone();
+            async move { drop(stopped.wait_for(|stop| *stop).await) }
+        };
+        let ends = async {
+            until("all is handled", async || a.numbers().0 + b.numbers().0 == 16).await;
+            stop.0.send(true).unwrap();
+        };
+        let runs = (workers.0.run(Arc::clone(&a), stopped()), workers.1.run(Arc::clone(&b), stopped()));
+        let (of_a, of_b, ()) = tokio::join!(runs.0, runs.1, ends);
+        (of_a.unwrap(), of_b.unwrap());
+        assert_eq!((a.numbers(), b.numbers()), ((8, 8), (8, 8)), "all at once");
+    });
+}
+
+/// The program's own pool is the limit, and is not waited for: one connection is for claims.
+#[test]
+fn a_pool_of_the_programs_is_used_as_far_as_it_goes() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        for id in ["1", "2", "3"] {
+            let _ = place.receive(&mut client, "c", NewMessage::new(id, "")).await;
+        }
+        let pool = |connections| {
+            let config: tokio_postgres::Config = place.server.address().parse().unwrap();
+            let pool = deadpool_postgres::Pool::builder(deadpool_postgres::Manager::new(config, NoTls));
+            pool.max_size(connections).build().unwrap()
+        };
+        let worker = |connections| Worker::new(pool(connections), place.tables.clone(), "c").unwrap();
+        let slow = Arc::new(Slow::default());
+        assert_eq!(worker(3).step(&slow).await.unwrap(), 2);
+        let stop = until("the third is handled", async || slow.numbers().0 == 3);
+        worker(3).poll(ms(20)).unwrap().run(Arc::clone(&slow), stop).await.unwrap();
+        assert_eq!(slow.numbers(), (3, 2));
+        let error = worker(1).step(&slow).await.unwrap_err();
+        assert!(error.to_string().contains("at least two connections"), "{error}");
     });
 }

@@ -205,9 +205,10 @@ BEGIN
 END $$;
 
 -- Claims keys of a name that are due: for each at most so many messages, in order, and all of them together at most so many
--- bytes of payload, but for the first message of all.
+-- bytes of payload, but for the first message of all if there must be one.
 CREATE OR REPLACE FUNCTION {queue_claim_keys}(
-    _name text, _first bigint, _behind bigint, _bytes bigint, _lease float8, _token bigint, _from timestamptz
+    _name text, _first bigint, _behind bigint, _bytes bigint, _lease float8, _token bigint, _from timestamptz,
+    _one boolean
 ) RETURNS SETOF {queue}
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off ROWS 1000 AS $$
@@ -235,7 +236,7 @@ BEGIN
         ) f
     ), summed AS MATERIALIZED (
         SELECT f.at, f.m, f.n, f.place, sum(f.size) OVER (ORDER BY f.place, f.n) AS bytes,
-            f.place = 1 AND f.n = min(f.n) OVER () AS is_first
+            _one AND f.place = 1 AND f.n = min(f.n) OVER () AS is_first
         FROM found f
     ), taken AS (
         UPDATE {keys} k SET token = _token, due_at = _now + _lease * interval '1 microsecond'
@@ -251,7 +252,7 @@ END $$;
 
 -- Claims messages of a name that have no key and are due.
 CREATE OR REPLACE FUNCTION {queue_claim_free}(
-    _name text, _first bigint, _bytes bigint, _lease float8, _token bigint, _from timestamptz
+    _name text, _first bigint, _bytes bigint, _lease float8, _token bigint, _from timestamptz, _one boolean
 ) RETURNS SETOF {queue}
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off ROWS 1000 AS $$
 #variable_conflict use_column
@@ -266,7 +267,7 @@ BEGIN
         SELECT d.at, sum(d.size) OVER w AS bytes, row_number() OVER w AS n FROM due d
         WINDOW w AS (ORDER BY d.due_at, d.position)
     ) UPDATE {queue} m SET token = _token, due_at = _now + _lease * interval '1 microsecond'
-    WHERE m.ctid = ANY (ARRAY(SELECT s.at FROM summed s WHERE s.bytes <= _bytes OR s.n = 1)) RETURNING m.*;
+    WHERE m.ctid = ANY (ARRAY(SELECT s.at FROM summed s WHERE s.bytes <= _bytes OR (_one AND s.n = 1))) RETURNING m.*;
 END $$;
 
 -- The first 64 names behind this one that have messages, in order, and which of them have something due.
@@ -344,12 +345,12 @@ BEGIN
             AND k.due_at >= _from ORDER BY k.name, k.due_at LIMIT 1;
         since := floor(extract(epoch FROM greatest(least(_free, _keyed), '1970-01-01 00:00:00+00')) * 1000000)::bigint;
         FOR _turn IN 1..2 LOOP
-            EXIT WHEN _runs >= _room OR _left < 0;
+            EXIT WHEN _runs >= _room;
             _last := NULL;
             IF (_turn = 1) = (_keyed IS NULL OR coalesce(_free <= _keyed, false)) THEN
                 CONTINUE WHEN _free IS NULL;
                 FOR _message IN
-                    SELECT * FROM {queue_claim_free}(_name, _room - _runs, _left, _lease, _token, _from)
+                    SELECT * FROM {queue_claim_free}(_name, _room - _runs, _left, _lease, _token, _from, _runs = 0)
                 LOOP
                     _runs := _runs + 1;
                     _left := _left - octet_length(_message.payload);
@@ -362,7 +363,7 @@ BEGIN
             ELSE
                 CONTINUE WHEN _keyed IS NULL;
                 FOR _message IN
-                    SELECT * FROM {queue_claim_keys}(_name, _room - _runs, _behind, _left, _lease, _token, _from)
+                    SELECT * FROM {queue_claim_keys}(_name, _room - _runs, _behind, _left, _lease, _token, _from, _runs = 0)
                 LOOP
                     _runs := _runs + CASE WHEN _message.key = _last THEN 0 ELSE 1 END;
                     _last := _message.key;

@@ -1,0 +1,339 @@
+//! What the server's functions promise by themselves: claims that cost what they return, places of messages, keys
+//! that come and go while others enqueue.
+
+use crate::*;
+use std::time::SystemTime;
+
+/// Positions and keys that a claim of so many returned.
+async fn claim(place: &Place, client: &Client, name: &str, first: i64, bytes: i64) -> Vec<(i64, Option<Vec<u8>>)> {
+    let sql = format!(
+        "SELECT position, key FROM {}_outbox_claim(ARRAY[$1::text], ARRAY[0::bigint], $2, 15, $3, 3e7, 77)",
+        place.prefix
+    );
+    let rows = client.query(&sql, &[&name, &first, &bytes]).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+/// Settles messages as done and gives their keys back.
+async fn done(place: &Place, client: &Client, name: &str, claimed: &[(i64, Option<Vec<u8>>)]) {
+    let positions: Vec<i64> = claimed.iter().map(|(position, _)| *position).collect();
+    let keys: Vec<Vec<u8>> = claimed.iter().filter_map(|(_, key)| key.clone()).collect();
+    let sql = format!(
+        "SELECT * FROM {}_outbox_settle($1, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', \
+         array_fill($2::text, ARRAY[cardinality($3::bytea[])]), $3, array_fill(77::bigint, ARRAY[cardinality($3)]), \
+         array_fill(0::float8, ARRAY[cardinality($3)]))",
+        place.prefix
+    );
+    assert!(client.query(&sql, &[&positions, &name, &keys]).await.unwrap().is_empty(), "nobody else is at work");
+}
+
+/// Pages of tables and indexes that a claim looked at.
+async fn pages(place: &Place, client: &Client, name: &str, first: i64) -> i64 {
+    let sql = format!(
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM {}_outbox_claim(ARRAY['{name}'], ARRAY[0::bigint], \
+         {first}, 15, 16777216, 3e7, 77)",
+        place.prefix
+    );
+    let rows = client.simple_query(&sql).await.unwrap();
+    let plan = rows.iter().find_map(|row| match row {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    let plan = plan.expect("a plan");
+    let of = |what: &str| -> i64 {
+        let behind = plan.split(&format!("\"{what}\": ")).nth(1).expect("it was counted");
+        behind.split([',', '\n']).next().unwrap().trim().parse().unwrap()
+    };
+    of("Shared Hit Blocks") + of("Shared Read Blocks")
+}
+
+/// Whatever is in front of what is due: keys that are put off or in flight, and millions of another name.
+#[test]
+fn a_claim_costs_what_it_returns() {
+    Place::run(async |place| {
+        let client = place.client().await;
+        let filled = "INSERT INTO {p}_outbox (name, key, id, payload) \
+             SELECT 't', int8send(n), int8send(n), 'payload' FROM generate_series(1, 40000) n; \
+             INSERT INTO {p}_outbox_keys (name, key) SELECT 't', int8send(n) FROM generate_series(1, 40000) n; \
+             INSERT INTO {p}_outbox (name, due_at, id, payload) \
+             SELECT 'free', clock_timestamp(), int8send(n), 'payload' FROM generate_series(1, 40000) n; \
+             INSERT INTO {p}_outbox (name, due_at, id, payload) VALUES ('rare', clock_timestamp(), 'r', 'payload')";
+        place.execute(&client, filled).await;
+        // The oldest can't be taken for an hour: those in front by far.
+        let put_off = "UPDATE {p}_outbox_keys SET due_at = clock_timestamp() + interval '1 hour' \
+             WHERE key < int8send(20000); \
+             UPDATE {p}_outbox SET due_at = clock_timestamp() + interval '1 hour' \
+             WHERE name = 'free' AND id < int8send(20000)";
+        place.execute(&client, put_off).await;
+        for analyzed in [false, true] {
+            if analyzed {
+                place.execute(&client, "VACUUM ANALYZE {p}_outbox").await;
+                place.execute(&client, "VACUUM ANALYZE {p}_outbox_keys").await;
+            }
+            for (name, first, returned) in
+                [("t", 32, 32), ("t", 1_000, 1_000), ("free", 32, 32), ("free", 1_000, 1_000)]
+            {
+                let looked_at = pages(&place, &client, name, first).await;
+                assert!(looked_at < 40 * returned + 2_000, "{name}, {first}: {looked_at} pages, analyzed: {analyzed}");
+            }
+            let looked_at = pages(&place, &client, "rare", 32).await;
+            assert!(looked_at < 2_000, "rare: {looked_at} pages");
+        }
+        assert_eq!(claim(&place, &client, "t", 1_000, 1 << 24).await.len(), 1_000, "there is more");
+    });
+}
+
+#[test]
+fn a_claim_keeps_to_its_bytes_and_takes_one_message_however_large() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        let (large, small) = (vec![7; 1 << 20], vec![7; 100]);
+        for (id, key) in [("a1", Some("a")), ("a2", Some("a")), ("b1", Some("b")), ("f1", None), ("f2", None)] {
+            let message = NewMessage::new(id, &large);
+            place.enqueue(&mut client, "t", key.map_or(message, |key| message.key(key))).await;
+        }
+        place.enqueue(&mut client, "t", NewMessage::new("a3", &small).key("a")).await;
+        let two = claim(&place, &client, "t", 10, 2 << 20).await;
+        assert_eq!(two.len(), 2, "the firsts of two keys: {two:?}");
+        assert_eq!(two[0].1.as_deref(), Some(&b"a"[..]));
+        let one = claim(&place, &client, "t", 10, 100).await;
+        assert_eq!((one.len(), &one[0].1), (1, &None));
+        done(&place, &client, "t", &two).await;
+        let behind = claim(&place, &client, "t", 10, (1 << 20) + 100).await;
+        assert_eq!(behind.len(), 1, "a2 is first, and then there is no room for f2: {behind:?}");
+    });
+}
+
+/// Someone enqueues for a key whose last message is published meanwhile: the key stays, and the message is found. By each
+/// isolation level, and whether the row of the key was seen or is newer than the transaction.
+#[test]
+fn a_key_that_somebody_enqueues_for_is_not_removed() {
+    Place::run(async |place| {
+        let (mut client, other) = (place.client().await, place.client().await);
+        for level in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
+            place.enqueue(&mut client, "t", NewMessage::new("first", "").key("k")).await;
+            let claimed = claim(&place, &other, "t", 10, 1 << 20).await;
+            assert_eq!(claimed.len(), 1);
+            let mut tx = client.transaction().await.unwrap();
+            tx.batch_execute(&format!("SET TRANSACTION ISOLATION LEVEL {level}; SELECT 1 FROM pg_class"))
+                .await
+                .unwrap();
+            outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("second", "").key("k")).await.unwrap();
+            done(&place, &other, "t", &claimed).await;
+            assert_eq!(place.count(&other, "SELECT count(*) FROM {p}_outbox_keys").await, 1, "{level}");
+            tx.commit().await.unwrap();
+            place.execute(&other, "UPDATE {p}_outbox_keys SET due_at = '-infinity'").await;
+            let claimed = claim(&place, &other, "t", 10, 1 << 20).await;
+            assert_eq!(claimed.len(), 1, "{level}");
+            done(&place, &other, "t", &claimed).await;
+            assert_eq!(place.count(&other, "SELECT count(*) FROM {p}_outbox_keys").await, 0, "{level}");
+
+            // A transaction that does not see the row that another one has made since.
+            let mut tx = client.transaction().await.unwrap();
+            tx.batch_execute(&format!("SET TRANSACTION ISOLATION LEVEL {level}; SELECT 1 FROM pg_class"))
+                .await
+                .unwrap();
+            let mut third = place.client().await;
+            place.enqueue(&mut third, "t", NewMessage::new("third", "").key("k")).await;
+            outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("fourth", "").key("k")).await.unwrap();
+            tx.commit().await.unwrap();
+            let claimed = claim(&place, &other, "t", 10, 1 << 20).await;
+            assert_eq!(claimed.len(), 2, "{level}");
+            done(&place, &other, "t", &claimed[..1]).await;
+            done(&place, &other, "t", &claim(&place, &other, "t", 10, 1 << 20).await).await;
+            assert_eq!(place.count(&other, "SELECT count(*) FROM {p}_outbox").await, 0, "{level}");
+        }
+    });
+}
+
+/// A dead letter that is requeued takes its place behind whoever enqueues: it waits for their transaction.
+#[test]
+fn requeued_letters_wait_for_their_keys_lock() {
+    Place::run(async |place| {
+        let (mut client, other) = (place.client().await, place.client().await);
+        place.enqueue(&mut client, "t", NewMessage::new("dead", "").key("k")).await;
+        place.execute(&other, "UPDATE {p}_outbox SET dead_at = clock_timestamp(), error = 'no'").await;
+        let letters = outbox::dead_letters(&other, &place.tables, Some("t"), 0, 9).await.unwrap();
+        let mut tx = client.transaction().await.unwrap();
+        let holder = pid(&tx).await;
+        outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("new", "").key("k")).await.unwrap();
+        let requeued = async { outbox::requeue(&other, &place.tables, Letters::At(&[letters[0].position])).await };
+        let watcher = place.client().await;
+        let ends = async {
+            until_somebody_waits(&watcher, holder).await;
+            tx.commit().await.unwrap();
+        };
+        let (requeued, ()) = tokio::join!(requeued, ends);
+        assert_eq!(requeued.unwrap(), 1);
+        let ids = "SELECT string_agg(convert_from(id, 'UTF8'), ' ' ORDER BY position) = 'new dead' FROM {p}_outbox";
+        assert!(watcher.query_one(&ids.replace("{p}", &place.prefix), &[]).await.unwrap().get::<_, bool>(0));
+        assert_eq!(claim(&place, &watcher, "t", 10, 1 << 20).await.len(), 2, "one run of both");
+    });
+}
+
+#[test]
+fn letters_are_requeued_and_discarded_in_bulk_and_by_age() {
+    Place::run(async |place| {
+        let client = place.client().await;
+        let dead = "INSERT INTO {p}_outbox (name, key, id, payload, dead_at, error) \
+             SELECT CASE WHEN n % 2 = 0 THEN 'even' ELSE 'odd' END, CASE WHEN n % 4 = 0 THEN 'k'::bytea END, int8send(n), \
+             '', clock_timestamp() - interval '10 days', 'no' FROM generate_series(1, 2400) n";
+        place.execute(&client, dead).await;
+        let days = |days: u64| Duration::from_secs(days * 86_400);
+        let tables = &place.tables;
+        assert_eq!(outbox::discard(&client, tables, Letters::OlderThan(None, days(11))).await.unwrap(), 0);
+        assert_eq!(outbox::discard(&client, tables, Letters::OlderThan(Some("odd"), days(9))).await.unwrap(), 1_000);
+        assert_eq!(outbox::discard(&client, tables, Letters::OlderThan(Some("odd"), days(9))).await.unwrap(), 200);
+        assert_eq!(outbox::requeue(&client, tables, Letters::Of(Some("even"))).await.unwrap(), 1_000);
+        assert_eq!(outbox::requeue(&client, tables, Letters::Of(None)).await.unwrap(), 200);
+        assert_eq!(outbox::requeue(&client, tables, Letters::Of(None)).await.unwrap(), 0);
+        let backlog = outbox::backlog(&client, tables, Some("even")).await.unwrap();
+        assert_eq!((backlog.waiting, backlog.due, backlog.dead), (1_200, 601, 0), "600 without a key, and one key");
+        assert!(backlog.oldest < HOUR && backlog.due_for < HOUR, "{backlog:?}");
+        assert_eq!(outbox::backlog(&client, tables, Some("odd")).await.unwrap(), Backlog::default());
+        assert!(outbox::requeue(&client, tables, Letters::Of(Some("a\nb"))).await.is_err());
+    });
+}
+
+/// A message with a time takes its place when that comes; others of its key do not wait for it.
+#[test]
+fn scheduled_messages_take_their_places_when_they_are_due() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        let later = SystemTime::now() + HOUR;
+        place.enqueue(&mut client, "t", NewMessage::new("late", "").key("k").due_at(later)).await;
+        place.enqueue(&mut client, "t", NewMessage::new("free late", "").due_at(later)).await;
+        place.enqueue(&mut client, "t", NewMessage::new("k1", "").key("k")).await;
+        let past = SystemTime::now() - HOUR;
+        place.enqueue(&mut client, "t", NewMessage::new("was due", "").due_at(past).expires_at(past)).await;
+        let claimed = claim(&place, &client, "t", 10, 1 << 20).await;
+        assert_eq!(claimed.len(), 2, "k1, and what was due");
+        let expired = "SELECT count(*) FROM {p}_outbox WHERE expires_at < clock_timestamp()";
+        assert_eq!(place.count(&client, expired).await, 1);
+        done(&place, &client, "t", &claimed).await;
+        place.enqueue(&mut client, "t", NewMessage::new("k2", "").key("k")).await;
+        place.execute(&client, "UPDATE {p}_outbox SET due_at = clock_timestamp() WHERE due_at IS NOT NULL").await;
+
+        // Somebody enqueues for its key: it does not wait for them.
+        let mut other = place.client().await;
+        let mut tx = other.transaction().await.unwrap();
+        outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("k3", "").key("k")).await.unwrap();
+        let claimed = claim(&place, &client, "t", 10, 1 << 20).await;
+        assert_eq!(claimed.len(), 2, "k2, and the one without a key");
+        done(&place, &client, "t", &claimed).await;
+        tx.commit().await.unwrap();
+        place.execute(&client, "UPDATE {p}_outbox SET due_at = clock_timestamp() WHERE due_at IS NOT NULL").await;
+        place.execute(&client, "UPDATE {p}_outbox_keys SET due_at = '-infinity'").await;
+        let claimed = claim(&place, &client, "t", 10, 1 << 20).await;
+        let ids = "SELECT string_agg(convert_from(id, 'UTF8'), ' ' ORDER BY position) = 'k3 late' FROM {p}_outbox";
+        assert!(client.query_one(&ids.replace("{p}", &place.prefix), &[]).await.unwrap().get::<_, bool>(0));
+        assert_eq!(claimed.len(), 2, "behind k3");
+    });
+}
+
+/// A batch is as its messages one by one; two that have the same keys in other orders do not undo each other.
+#[test]
+fn batches_keep_their_order_and_do_not_wait_in_a_circle() {
+    Place::run(async |place| {
+        let (mut client, mut first, mut second) = (place.client().await, place.client().await, place.client().await);
+        let ids: Vec<String> = (0..40).map(|n| format!("{n:02}")).collect();
+        let headers = [("content-type", "text/plain"), ("traceparent", "00-\"\\-01")];
+        let of = |reversed: bool| -> Vec<NewMessage<'_>> {
+            let keys = ["a", "b", "c", "d"].map(|key| key.as_bytes());
+            let key = |n: usize| keys[if reversed { 3 - n % 4 } else { n % 4 }];
+            ids.iter().enumerate().map(|(n, id)| NewMessage::new(id, "p").key(key(n)).headers(&headers)).collect()
+        };
+        let (forward, backward) = (of(false), of(true));
+        let mut one = async || {
+            for _ in 0..20 {
+                let mut tx = first.transaction().await.unwrap();
+                outbox::enqueue_batch(&mut tx, &place.tables, "t", &forward).await.unwrap();
+                tx.commit().await.unwrap();
+            }
+        };
+        let mut two = async || {
+            for _ in 0..20 {
+                let mut tx = second.transaction().await.unwrap();
+                outbox::enqueue_batch(&mut tx, &place.tables, "t", &backward).await.unwrap();
+                tx.commit().await.unwrap();
+            }
+        };
+        tokio::join!(one(), two());
+        let disorder = "SELECT count(*) FROM (SELECT id, lag(id) OVER (PARTITION BY key ORDER BY position) AS before, \
+             row_number() OVER (PARTITION BY key ORDER BY position) AS n FROM {p}_outbox) s WHERE id < before AND n % 10 <> 1";
+        assert_eq!(place.count(&client, disorder).await, 0);
+        let with_headers = "SELECT count(*) FROM {p}_outbox WHERE headers = ARRAY['content-type', 'text/plain', \
+             'traceparent', E'00-\"\\\\-01']";
+        assert_eq!(place.count(&client, with_headers).await, 1_600);
+        let free: Vec<NewMessage<'_>> = ids.iter().map(|id| NewMessage::new(id, "p")).collect();
+        let mut tx = client.transaction().await.unwrap();
+        outbox::enqueue_batch(&mut tx, &place.tables, "free", &free).await.unwrap();
+        outbox::enqueue_batch(&mut tx, &place.tables, "free", &[]).await.unwrap();
+        let many = vec![free[0]; outbox::BATCH_MAX + 1];
+        let error = outbox::enqueue_batch(&mut tx, &place.tables, "free", &many).await.unwrap_err();
+        assert!(error.to_string().contains("got 1001"), "{error}");
+        tx.commit().await.unwrap();
+        assert_eq!(claim(&place, &client, "free", 100, 1 << 20).await.len(), 40);
+    });
+}
+
+/// Nobody is told while somebody looks by himself.
+#[test]
+fn whoever_enqueues_notifies_those_who_sleep_only() {
+    Place::run(async |place| {
+        let (mut client, other) = (place.client().await, place.client().await);
+        // Where they listen is in the function that tells.
+        let channel =
+            "SELECT substring(prosrc FROM $$pg_notify\\('(hapax_[0-9a-f]+)'$$) FROM pg_proc WHERE proname = $1";
+        let channel: String =
+            other.query_one(channel, &[&format!("{}_outbox_ring", place.prefix)]).await.unwrap().get(0);
+        let (listener, mut connection) = tokio_postgres::connect(&place.server.address(), NoTls).await.unwrap();
+        let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+                if matches!(message, tokio_postgres::AsyncMessage::Notification(_)) {
+                    heard.send(()).unwrap();
+                }
+            }
+        });
+        listener.batch_execute(&format!("LISTEN {channel}")).await.unwrap();
+        let mut told = async |client: &mut Client, name: &str| -> bool {
+            place.enqueue(client, name, NewMessage::new("m", "")).await;
+            // Notifications come in front of the answer to what is asked later.
+            listener.batch_execute("SELECT 1").await.unwrap();
+            hears.try_recv().is_ok()
+        };
+        assert!(told(&mut client, "t").await);
+        place.execute(&other, "SELECT {p}_outbox_awake('t', 60000)").await;
+        assert!(!told(&mut client, "t").await && told(&mut client, "u").await);
+        place.execute(&other, "SELECT {p}_outbox_awake('', 60000)").await;
+        assert!(!told(&mut client, "u").await);
+        place.execute(&other, "UPDATE {p}_outbox_bell SET awake_until = clock_timestamp()").await;
+        assert!(told(&mut client, "t").await);
+    });
+}
+
+/// What change data capture reads: rows that are inserted with the transaction, and removed when they are old.
+#[test]
+fn captured_messages_are_rows_until_they_are_old() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        let message = NewMessage::new("m", "payload").key("k").headers(&[("a", "b")]);
+        let mut tx = client.transaction().await.unwrap();
+        outbox::capture(&mut tx, &place.tables, "t", &[message, message]).await.unwrap();
+        tx.rollback().await.unwrap();
+        let mut tx = client.transaction().await.unwrap();
+        outbox::capture(&mut tx, &place.tables, "t", &[message, message]).await.unwrap();
+        let timed = message.due_at(SystemTime::now());
+        assert!(outbox::capture(&mut tx, &place.tables, "t", &[timed]).await.is_err());
+        tx.commit().await.unwrap();
+        let rows = "SELECT count(*) FROM {p}_outbox_capture WHERE (name, key, id, payload) = \
+             ('t', 'k', 'm', 'payload') AND headers = ARRAY['a', 'b']";
+        assert_eq!(place.count(&client, rows).await, 2);
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_outbox").await, 0, "no relay has it");
+        assert_eq!(outbox::expire_captured(&client, &place.tables, HOUR).await.unwrap(), 0);
+        place.execute(&client, "UPDATE {p}_outbox_capture SET recorded_at = '-infinity' WHERE position = 3").await;
+        assert_eq!(outbox::expire_captured(&client, &place.tables, HOUR).await.unwrap(), 1);
+        assert_eq!(outbox::expire_captured(&client, &place.tables, HOUR).await.unwrap(), 0);
+    });
+}
