@@ -77,7 +77,7 @@ pub async fn requeue(client: &Client, tables: &Tables, side: Side, position: i64
 
 /// Begins partitions often, and drops those of long ago.
 pub async fn expire(client: &mut Client, tables: &Tables, plan: Plan) -> Result<(), StoreError> {
-    let retention = Retention::new(HOUR / 6, plan.partition())?;
+    let retention = Retention::new(30 * plan.partition(), plan.partition())?;
     retention.expire(client, tables).await.map(drop)
 }
 

@@ -49,7 +49,7 @@ impl Plan {
     }
 
     pub fn producers(self) -> u64 {
-        self.of(4, 8)
+        self.of(4, 16)
     }
 
     pub fn keys(self) -> u64 {
@@ -73,6 +73,11 @@ impl Plan {
 
     pub fn attempts_max(self) -> u32 {
         4
+    }
+
+    /// Transactions of a thousand that stay open for a while, and keep others from their keys.
+    pub fn held_per_thousand(self) -> u64 {
+        self.of(80, 3)
     }
 
     /// The time between faults.

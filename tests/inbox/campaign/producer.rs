@@ -122,7 +122,7 @@ impl Producer {
                 self.parent.ledger().stored(transaction, side, id, key, deeds);
             }
         }
-        if ending < 8 {
+        if self.random.below(1_000) < self.parent.plan.held_per_thousand() {
             sleep(self.parent.plan.while_it_lasts(&mut self.random) / 2).await;
         }
         match ending {
