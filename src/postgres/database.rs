@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// How much longer than the server we wait: it should be the one to say that it was not done.
 const GRACE: Duration = Duration::from_secs(1);
+/// How much later the server ends what nobody has finished.
+pub(super) const NET: Duration = Duration::from_secs(5);
 /// By this setting a connection of our own sees that the server itself has got its first message.
 const OURS: (&str, &str) = ("hapax.session", "on");
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -176,13 +178,12 @@ impl Database {
         all.map_err(|error| failed(doing, error))
     }
 
-    /// What a transaction of ours begins with.
+    /// What a transaction of ours begins with. The time that it may be idle is a safety net, for when we are gone.
     pub(super) fn begin(&self) -> String {
-        let ms = self.timeout.as_millis();
+        let (ms, net_ms) = (self.timeout.as_millis(), (self.timeout + NET).as_millis());
         format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL synchronous_commit = off; \
-             SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {ms}; \
-             SET LOCAL idle_in_transaction_session_timeout = {ms}"
+             SET LOCAL statement_timeout = {ms}; SET LOCAL idle_in_transaction_session_timeout = {net_ms}"
         )
     }
 

@@ -14,7 +14,7 @@ mod tokio_session;
 pub(super) use sqlx_session::SqlxSession;
 pub(super) use tokio_session::TokioSession;
 
-use super::database::Database;
+use super::database::{Database, NET};
 use super::queue::{self, Claimed, Fate, Outcome, Run, Tried};
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
@@ -26,8 +26,6 @@ use crate::sync::{Ordering, StdAtomicBool};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How much later than we the server ends what lasts too long.
-const NET: Duration = Duration::from_secs(5);
 /// What could not be begun is put off for so long.
 const PUT_OFF: Duration = Duration::from_millis(500);
 

@@ -128,8 +128,8 @@ pub async fn receive(
         Value::OptionalBytes(message.key),
         Value::Bytes(message.payload),
         Value::OptionalText(headers.as_deref()),
-        Value::OptionalNumber(due_at),
-        Value::OptionalNumber(expires_at),
+        Value::OptionalReal(due_at),
+        Value::OptionalReal(expires_at),
     ];
     let rows = tx.ask("receive a message", &statements::receive(tables), &values).await?;
     seen(&rows)

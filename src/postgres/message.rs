@@ -103,21 +103,21 @@ impl<'m> NewMessage<'m> {
         Some(format!("{{{}}}", all.join(",")))
     }
 
-    /// When it is due and when it expires, in microseconds since 1970.
-    pub(super) fn times(&self) -> [Option<i64>; 2] {
-        [self.due_at.map(micros), self.expires_at.map(micros)]
+    /// When it is due and when it expires, in seconds since 1970.
+    pub(super) fn times(&self) -> [Option<f64>; 2] {
+        [self.due_at.map(seconds), self.expires_at.map(seconds)]
     }
 }
 
-/// A time as the server has it.
-fn micros(at: SystemTime) -> i64 {
+/// A time as the server has it, to the microsecond.
+fn seconds(at: SystemTime) -> f64 {
     // The end of the year 9999: the server would refuse what is far behind.
-    const LAST: i64 = 253_402_300_799_000_000;
-    let whole = |duration: std::time::Duration| i64::try_from(duration.as_micros()).unwrap_or(LAST).min(LAST);
+    const LAST: f64 = 253_402_300_799.0;
+    // The year 1: all before are over.
+    const FIRST: f64 = -62_135_596_800.0;
     match at.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => whole(since),
-        // No more than to the year 1: all of them are over.
-        Err(before) => -whole(before.duration()).min(62_135_596_800_000_000),
+        Ok(since) => since.as_secs_f64().min(LAST),
+        Err(before) => (-before.duration().as_secs_f64()).max(FIRST),
     }
 }
 
@@ -204,8 +204,9 @@ mod tests {
     #[test]
     fn times_are_those_that_the_server_has() {
         let at = |at| NewMessage::new("a", "").due_at(at).times()[0].unwrap();
-        assert_eq!(at(SystemTime::UNIX_EPOCH + Duration::from_micros(7)), 7);
-        assert_eq!(at(SystemTime::UNIX_EPOCH - Duration::from_micros(7)), -7);
+        assert_eq!(at(SystemTime::UNIX_EPOCH + Duration::from_millis(7_500)), 7.5);
+        assert_eq!(at(SystemTime::UNIX_EPOCH - Duration::from_millis(7_500)), -7.5);
+        assert!(at(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40)) < 253_402_300_800.0);
         assert_eq!(NewMessage::new("a", "").times(), [None, None]);
     }
 

@@ -76,8 +76,8 @@ pub async fn enqueue(
         Value::OptionalBytes(message.key),
         Value::Bytes(message.payload),
         Value::OptionalText(headers.as_deref()),
-        Value::OptionalNumber(due_at),
-        Value::OptionalNumber(expires_at),
+        Value::OptionalReal(due_at),
+        Value::OptionalReal(expires_at),
     ];
     let rows = tx.ask("enqueue a message", &statements::store_one(tables, Queue::Outbox), &values).await?;
     stored(&rows, "store_one").map(|_| ())
@@ -123,8 +123,8 @@ pub async fn enqueue_batch(
         Value::OptionalBytesEach(&columns.keys),
         Value::BytesEach(&columns.payloads),
         Value::OptionalTextEach(&columns.headers),
-        Value::OptionalNumbers(&columns.due_at),
-        Value::OptionalNumbers(&columns.expires_at),
+        Value::OptionalReals(&columns.due_at),
+        Value::OptionalReals(&columns.expires_at),
     ];
     let rows = tx.ask("enqueue messages", &statements::store(tables, Queue::Outbox), &values).await?;
     stored(&rows, "store").map(|_| ())
@@ -199,8 +199,8 @@ struct Columns {
     keys: Vec<Option<Vec<u8>>>,
     payloads: Vec<Vec<u8>>,
     headers: Vec<Option<String>>,
-    due_at: Vec<Option<i64>>,
-    expires_at: Vec<Option<i64>>,
+    due_at: Vec<Option<f64>>,
+    expires_at: Vec<Option<f64>>,
 }
 
 impl Columns {

@@ -19,7 +19,6 @@ pub enum Value<'v> {
     Bytes(&'v [u8]),
     OptionalBytes(Option<&'v [u8]>),
     Number(i64),
-    OptionalNumber(Option<i64>),
     Real(f64),
     OptionalReal(Option<f64>),
     Texts(&'v [String]),
@@ -28,8 +27,8 @@ pub enum Value<'v> {
     OptionalBytesEach(&'v [Option<Vec<u8>>]),
     Numbers(&'v [i64]),
     SomeNumbers(Option<&'v [i64]>),
-    OptionalNumbers(&'v [Option<i64>]),
     Reals(&'v [f64]),
+    OptionalReals(&'v [Option<f64>]),
 }
 
 /// A row of an answer, of whatever driver.
@@ -111,7 +110,6 @@ pub(super) mod tokio_driver {
             Value::Bytes(bytes) => (bytes, Type::BYTEA),
             Value::OptionalBytes(bytes) => (bytes, Type::BYTEA),
             Value::Number(number) => (number, Type::INT8),
-            Value::OptionalNumber(number) => (number, Type::INT8),
             Value::Real(number) => (number, Type::FLOAT8),
             Value::OptionalReal(number) => (number, Type::FLOAT8),
             Value::Texts(texts) => (texts, Type::TEXT_ARRAY),
@@ -120,8 +118,8 @@ pub(super) mod tokio_driver {
             Value::OptionalBytesEach(all) => (all, Type::BYTEA_ARRAY),
             Value::Numbers(numbers) => (numbers, Type::INT8_ARRAY),
             Value::SomeNumbers(numbers) => (numbers, Type::INT8_ARRAY),
-            Value::OptionalNumbers(numbers) => (numbers, Type::INT8_ARRAY),
             Value::Reals(numbers) => (numbers, Type::FLOAT8_ARRAY),
+            Value::OptionalReals(numbers) => (numbers, Type::FLOAT8_ARRAY),
         }
     }
 
@@ -175,7 +173,6 @@ pub(super) mod sqlx_driver {
                 Value::Bytes(bytes) => query.bind(bytes.to_vec()),
                 Value::OptionalBytes(bytes) => query.bind(bytes.map(<[u8]>::to_vec)),
                 Value::Number(number) => query.bind(number),
-                Value::OptionalNumber(number) => query.bind(number),
                 Value::Real(number) => query.bind(number),
                 Value::OptionalReal(number) => query.bind(number),
                 Value::Texts(texts) => query.bind(texts.to_vec()),
@@ -184,8 +181,8 @@ pub(super) mod sqlx_driver {
                 Value::OptionalBytesEach(all) => query.bind(all.to_vec()),
                 Value::Numbers(numbers) => query.bind(numbers.to_vec()),
                 Value::SomeNumbers(numbers) => query.bind(numbers.map(<[i64]>::to_vec)),
-                Value::OptionalNumbers(numbers) => query.bind(numbers.to_vec()),
                 Value::Reals(numbers) => query.bind(numbers.to_vec()),
+                Value::OptionalReals(numbers) => query.bind(numbers.to_vec()),
             };
         }
         Ok(query.fetch_all(executor).await?.into_iter().map(Row::Sqlx).collect())

@@ -4,11 +4,15 @@
 #[allow(dead_code, reason = "other tests use other parts of it")]
 mod server;
 
+#[path = "../stores/postgres_pooler.rs"]
+mod pooler;
+
 mod brokers;
 mod campaign;
 mod crash;
 mod hanging;
 mod marks;
+mod pooled;
 mod queue;
 mod relays;
 #[cfg(feature = "sqlx")]

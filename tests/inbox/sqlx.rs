@@ -46,3 +46,109 @@ fn sqlx_and_tokio_postgres_say_the_same() {
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     });
 }
+
+/// A pool of a program that goes by TCP, maybe through a pooler.
+pub async fn pool(port: u16, connections: u32) -> ::sqlx::PgPool {
+    let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port).username("postgres");
+    let options = options.database("postgres").statement_cache_capacity(0);
+    ::sqlx::postgres::PgPoolOptions::new().max_connections(connections).connect_lazy_with(options)
+}
+
+/// Does to its message what its name says.
+struct Ill {
+    insert: String,
+}
+
+impl SqlxHandler for Ill {
+    async fn handle(
+        &self,
+        tx: &mut ::sqlx::Transaction<'_, ::sqlx::Postgres>,
+        message: &Message,
+    ) -> Result<(), Failure> {
+        let insert = || ::sqlx::query(::sqlx::AssertSqlSafe(self.insert.clone())).bind(message.id.clone());
+        insert().execute(&mut **tx).await?;
+        match message.id.as_slice() {
+            b"fails" => Err("no".into()),
+            b"gives up" => Err(GiveUp::because("never").into()),
+            b"hangs" => std::future::pending().await,
+            b"hangs in the database" => Ok(tx.execute("SELECT pg_sleep(3600)").await.map(drop)?),
+            b"is terminated" => Ok(tx.execute("SELECT pg_terminate_backend(pg_backend_pid())").await.map(drop)?),
+            b"careless" => {
+                let _ = insert().execute(&mut **tx).await;
+                Ok(())
+            }
+            b"panics" => panic!("oh"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a_worker_with_a_pool_of_sqlx_keeps_its_word() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        place.execute(&client, "CREATE TABLE {p}_effects (id bytea PRIMARY KEY)").await;
+        let bad = ["fails", "gives up", "hangs", "hangs in the database", "is terminated", "careless", "panics"];
+        for id in bad.into_iter().chain(["1", "2", "3", "4"]) {
+            let _ = place.receive(&mut client, "c", NewMessage::new(id, "").key(id)).await;
+        }
+        let handler = Arc::new(Ill { insert: format!("INSERT INTO {}_effects VALUES ($1)", place.prefix) });
+        let worker = Worker::new(pool(place.server.port, 5).await, place.tables.clone(), "c").unwrap();
+        let worker = worker.poll(HOUR).unwrap().lease(ms(300)).unwrap().retry(soon(Some(1)));
+        let worker = worker.longest_outage(Duration::ZERO);
+        let left = "SELECT count(*) FROM {p}_inbox WHERE dead_at IS NULL";
+        let done = async {
+            until("all is done", async || place.count(&client, left).await == 0).await;
+            // By now it sleeps, so that only a notification can tell.
+            tokio::time::sleep(ms(2_600)).await;
+            let mut other = place.client().await;
+            let _ = place.receive(&mut other, "c", NewMessage::new("5", "")).await;
+            until("what comes later is handled", async || place.count(&client, left).await == 0).await;
+        };
+        worker.run_sqlx(Arc::clone(&handler), done).await.unwrap();
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_effects").await, 5);
+        let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
+        let errors =
+            ["no", "never", "longer than 300ms", "longer than 300ms", "terminat", "is aborted", "panicked: oh"];
+        for ((letter, id), error) in letters.iter().zip(bad).zip(errors) {
+            assert!(letter.message.id == id.as_bytes() && letter.error.contains(error), "{letter:?}: {error}");
+        }
+        assert_eq!(letters.len(), bad.len());
+        until("nothing is at work", async || {
+            place.count(&client, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)%' AND state = 'active' AND pid <> pg_backend_pid()").await == 0
+        })
+        .await;
+
+        // And what does not fit is said.
+        let other = place.worker("c").step_sqlx(&handler).await;
+        let _ = place.receive(&mut client, "c", NewMessage::new("6", "")).await;
+        assert_eq!(other.unwrap(), 0, "nothing to handle");
+        let error = place.worker("c").step_sqlx(&handler).await.unwrap_err();
+        assert!(error.kind() == ErrorKind::Misconfigured && error.to_string().contains("handle with run"), "{error}");
+    });
+}
+
+#[test]
+fn a_relay_with_a_pool_of_sqlx() {
+    struct Counts(AtomicU64);
+
+    impl Publisher for Counts {
+        async fn publish(&self, _: &Message) -> Result<(), Failure> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        for id in ["1", "2", "3"] {
+            place.enqueue(&mut client, "t", NewMessage::new(id, "").key("k")).await;
+        }
+        let relay = Relay::new(pool(place.server.port, 4).await, place.tables.clone());
+        let counts = Arc::new(Counts(AtomicU64::new(0)));
+        let done =
+            until("all is published", async || place.count(&client, "SELECT count(*) FROM {p}_outbox").await == 0);
+        relay.run(Arc::clone(&counts), done).await.unwrap();
+        assert_eq!(counts.0.load(Ordering::Relaxed), 3);
+    });
+}

@@ -1,10 +1,9 @@
 //! A pooler of transactions in between: each transaction may be on another connection of the
 //! server, and whatever is left on one is met by whoever has it next.
 
-use super::pooler::Pooler;
+use super::pooler::{Pooler, left_behind, settings_of};
 use super::*;
 use hapax::TieredDedup;
-use std::collections::BTreeMap;
 
 /// Connections of the pooler to the server: fewer than ask at a time.
 const CONNECTIONS: usize = 3;
@@ -61,13 +60,7 @@ fn engines_behind_a_pooler_do_nothing_twice_and_leave_no_setting() {
             let store = store(options(&pooler, table));
             store.expire(4).await.expect("nothing to do");
             store.scan(None, 10).await.expect("a page");
-            for connection in connections(&pooler).await {
-                let left = settings_of(&connection).await;
-                let left: Vec<_> = left.iter().filter(|(name, value)| untouched.get(*name) != Some(value)).collect();
-                assert!(left.is_empty(), "settings were left behind: {left:?}");
-                let prepared = "SELECT count(*) FROM pg_prepared_statements";
-                assert_eq!(asked(&connection, prepared).await, [["0".to_owned()]], "statements were left behind");
-            }
+            assert_eq!(left_behind(&pooler, CONNECTIONS, &untouched).await, Vec::<String>::new());
         });
     }
 }
@@ -87,35 +80,6 @@ async fn work(dedup: TieredDedup<PostgresStore>, worked: Arc<Vec<AtomicU64>>) {
         });
     }
     callers.join_all().await;
-}
-
-/// All connections that the pooler has, each held by a transaction of its own.
-async fn connections(pooler: &Pooler) -> Vec<Client> {
-    let mut held = Vec::new();
-    for _ in 0..CONNECTIONS {
-        let client = client(&pooler.address()).await;
-        client.batch_execute("BEGIN").await.expect("a transaction");
-        held.push(client);
-    }
-    held
-}
-
-/// All settings of a connection but those that the pooler itself keeps with each client.
-async fn settings_of(client: &Client) -> BTreeMap<String, String> {
-    let sql = "SELECT name, setting FROM pg_settings WHERE name NOT IN ('application_name', 'client_encoding') \
-               ORDER BY name";
-    let rows = asked(client, sql).await;
-    rows.into_iter().map(|mut row| (row.remove(0), row.remove(0))).collect()
-}
-
-/// Rows of a statement without values, as text.
-async fn asked(client: &Client, sql: &str) -> Vec<Vec<String>> {
-    let messages = client.simple_query(sql).await.expect("rows");
-    let rows = messages.iter().filter_map(|message| match message {
-        tokio_postgres::SimpleQueryMessage::Row(row) => Some(row),
-        _ => None,
-    });
-    rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect()
 }
 
 /// A prepared statement that is not there any more is no reason to end a run: the next call works.

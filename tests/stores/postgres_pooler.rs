@@ -2,12 +2,14 @@
 //! gone when the test ends.
 
 use super::server::{Server, UNPRIVILEGED, is_root};
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 pub struct Pooler {
     dir: PathBuf,
@@ -63,6 +65,11 @@ impl Pooler {
         }
     }
 
+    #[allow(dead_code, reason = "only some tests have another driver")]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// An address for the driver.
     pub fn address(&self) -> String {
         format!("host=127.0.0.1 port={} user=postgres dbname=postgres", self.port)
@@ -83,4 +90,41 @@ fn binary() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
     dirs.map(|dir| dir.join("pgbouncer")).find(|binary| binary.exists())
+}
+
+/// What is on connections of the pooler's that was not there before: settings, prepared statements, channels that are
+/// listened to. All its connections are looked at, each held by a transaction of its own.
+pub async fn left_behind(pooler: &Pooler, connections: usize, untouched: &BTreeMap<String, String>) -> Vec<String> {
+    let (mut held, mut left) = (Vec::new(), Vec::new());
+    for _ in 0..connections {
+        let (client, connection) = tokio_postgres::connect(&pooler.address(), NoTls).await.expect("a connection");
+        tokio::spawn(connection);
+        client.batch_execute("BEGIN").await.expect("a transaction");
+        let settings = settings_of(&client).await;
+        let others = settings.into_iter().filter(|(name, value)| untouched.get(name) != Some(value));
+        left.extend(others.map(|(name, value)| format!("{name} = {value}")));
+        for what in ["name FROM pg_prepared_statements", "* FROM pg_listening_channels()"] {
+            left.extend(asked(&client, &format!("SELECT {what}")).await.into_iter().flatten());
+        }
+        held.push(client);
+    }
+    left
+}
+
+/// All settings of a connection but those that the pooler itself keeps with each client.
+pub async fn settings_of(client: &Client) -> BTreeMap<String, String> {
+    let sql = "SELECT name, setting FROM pg_settings WHERE name NOT IN ('application_name', 'client_encoding') \
+               ORDER BY name";
+    let rows = asked(client, sql).await;
+    rows.into_iter().map(|mut row| (row.remove(0), row.remove(0))).collect()
+}
+
+/// Rows of a statement without values, as text.
+async fn asked(client: &Client, sql: &str) -> Vec<Vec<String>> {
+    let messages = client.simple_query(sql).await.expect("rows");
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect()
 }

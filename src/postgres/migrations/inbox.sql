@@ -6,7 +6,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS {inbox_id} ON {inbox} (name, id);
 --
 -- The key's lock before the mark: two that receive the same message do not wait for each other in a circle.
 CREATE OR REPLACE FUNCTION {inbox_receive}(
-    _name text, _mark bytea, _id bytea, _key bytea, _payload bytea, _headers text, _due bigint, _expires bigint
+    _name text, _mark bytea, _id bytea, _key bytea, _payload bytea, _headers text, _due float8, _expires float8
 ) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column

@@ -77,10 +77,10 @@ BEGIN
     END IF;
 END $$;
 
--- Stores messages of one name in their order. Headers are the text of an array. Times are microseconds since 1970. Positions of a key are given out while its
+-- Stores messages of one name in their order. Headers are the text of an array. Times are seconds since 1970. Positions of a key are given out while its
 -- lock is held, so they have the order in which transactions commit.
 CREATE OR REPLACE FUNCTION {queue_store}(
-    _name text, _ids bytea[], _keys bytea[], _payloads bytea[], _headers text[], _due bigint[], _expires bigint[]
+    _name text, _ids bytea[], _keys bytea[], _payloads bytea[], _headers text[], _due float8[], _expires float8[]
 ) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -88,14 +88,23 @@ DECLARE
     _key bytea;
     _stored bigint;
 BEGIN
+    IF cardinality(array_remove(_keys, NULL)) = 0 THEN
+        INSERT INTO {queue} (name, id, payload, headers, due_at, expires_at)
+        SELECT _name, g.id, g.payload, g.headers::text[], coalesce(to_timestamp(g.due), clock_timestamp()),
+            to_timestamp(g.expires)
+        FROM unnest(_ids, _payloads, _headers, _due, _expires) g(id, payload, headers, due, expires)
+        {on_conflict};
+        GET DIAGNOSTICS _stored = ROW_COUNT;
+        PERFORM {queue_ring}(_name);
+        RETURN _stored;
+    END IF;
     -- In one order, so that two that store messages of the same keys do not wait in a circle.
     FOR _key IN SELECT DISTINCT k FROM unnest(_keys) k WHERE k IS NOT NULL ORDER BY k LOOP
         PERFORM pg_advisory_xact_lock({queue_lock}(_name, _key));
     END LOOP;
     WITH given AS (
         SELECT g.id, g.key, g.payload, g.headers::text[] AS headers,
-            '1970-01-01 00:00:00+00'::timestamptz + g.due * interval '1 microsecond' AS due_at,
-            '1970-01-01 00:00:00+00'::timestamptz + g.expires * interval '1 microsecond' AS expires_at, g.n
+            to_timestamp(g.due) AS due_at, to_timestamp(g.expires) AS expires_at, g.n
         FROM unnest(_ids, _keys, _payloads, _headers, _due, _expires) WITH ORDINALITY
             AS g(id, key, payload, headers, due, expires, n)
     ), stored AS (
@@ -113,33 +122,43 @@ BEGIN
     RETURN _stored;
 END $$;
 
--- The same for one message: most are alone. Its position, or null if it was there.
+-- The same for one message, of which there are most: each operator is qualified, since to set a path and to call other functions
+-- costs as much as to store. Times are seconds since 1970. Its position, or null if it was there.
 CREATE OR REPLACE FUNCTION {queue_store_one}(
-    _name text, _id bytea, _key bytea, _payload bytea, _headers text, _due bigint, _expires bigint
+    _name text, _id bytea, _key bytea, _payload bytea, _headers text, _due float8, _expires float8
 ) RETURNS bigint
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    _at timestamptz := '1970-01-01 00:00:00+00'::timestamptz + _due * interval '1 microsecond';
     _position bigint;
+    _is_awake boolean;
 BEGIN
     IF _key IS NOT NULL THEN
-        PERFORM pg_advisory_xact_lock({queue_lock}(_name, _key));
+        PERFORM pg_catalog.pg_advisory_xact_lock({queue_lock}(_name, _key));
     END IF;
     INSERT INTO {queue} (name, id, key, payload, headers, due_at, expires_at, later)
-    VALUES (_name, _id, _key, _payload, _headers::text[],
-        CASE WHEN _key IS NULL THEN coalesce(_at, clock_timestamp()) ELSE _at END,
-        '1970-01-01 00:00:00+00'::timestamptz + _expires * interval '1 microsecond',
-        _key IS NOT NULL AND _due IS NOT NULL)
+    VALUES (_name, _id, _key, _payload, _headers::pg_catalog.text[],
+        CASE WHEN _key IS NULL AND _due IS NULL THEN pg_catalog.clock_timestamp()
+            ELSE pg_catalog.to_timestamp(_due) END,
+        pg_catalog.to_timestamp(_expires), _key IS NOT NULL AND _due IS NOT NULL)
     {on_conflict}
-    RETURNING position INTO _position;
+    RETURNING position, EXISTS (
+        SELECT FROM {bell} b WHERE (b.name OPERATOR(pg_catalog.=) _name OR b.name OPERATOR(pg_catalog.=) '')
+            AND b.awake_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
+    ) INTO _position, _is_awake;
     IF _position IS NULL THEN
         RETURN NULL;
     END IF;
     IF _key IS NOT NULL AND _due IS NULL THEN
-        PERFORM {queue_open}(_name, _key);
+        IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
+            INSERT INTO {keys} (name, key) VALUES (_name, _key) ON CONFLICT DO NOTHING;
+        ELSE
+            PERFORM {queue_open}(_name, _key);
+        END IF;
     END IF;
-    PERFORM {queue_ring}(_name);
+    IF NOT _is_awake THEN
+        PERFORM pg_catalog.pg_notify('{channel}', '');
+    END IF;
     RETURN _position;
 END $$;
 
