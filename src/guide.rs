@@ -14,7 +14,8 @@ macro_rules! page {
     ($name:ident, $file:literal) => {
         pub mod $name {
             #![doc = "[part 2]: super::durability\n[part 3]: super::sharing\n[part 4]: super::choosing"]
-            #![doc = "[patterns]: super::patterns\n[scaling out]: super::scaling_out\n[metrics]: super::metrics\n"]
+            #![doc = "[patterns]: super::patterns\n[scaling out]: super::scaling_out\n[metrics]: super::metrics"]
+            #![doc = "[inbox and outbox]: super::inbox_and_outbox\n"]
             #![doc = include_str!(concat!("../docs/", $file))]
             #[allow(unused_imports)]
             use crate::{
