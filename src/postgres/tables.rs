@@ -13,7 +13,7 @@ const INBOX: &str = include_str!("migrations/inbox.sql");
 const CAPTURE: &str = include_str!("migrations/capture.sql");
 
 /// The functions of a queue, as `queue.sql` makes them.
-const FUNCTIONS: [&str; 18] = [
+const FUNCTIONS: [&str; 17] = [
     "lock",
     "ring",
     "open",
@@ -23,7 +23,6 @@ const FUNCTIONS: [&str; 18] = [
     "give_back",
     "close",
     "claim_keys",
-    "claim_free",
     "names",
     "claim",
     "begin",

@@ -337,3 +337,29 @@ fn captured_messages_are_rows_until_they_are_old() {
         assert_eq!(outbox::expire_captured(&client, &place.tables, HOUR).await.unwrap(), 0);
     });
 }
+
+/// Names in an order that is not the alphabet's, many of them, and those with nothing due among them.
+#[test]
+fn a_relay_of_all_topics_finds_each_of_them() {
+    Place::run(async |place| {
+        let client = place.client().await;
+        let filled = "INSERT INTO {p}_outbox (name, due_at, id, payload) SELECT CASE WHEN n % 3 = 0 THEN 'Z' ELSE 'a' END \
+             || chr(65 + n % 60) || n, CASE WHEN n % 2 = 0 THEN clock_timestamp() ELSE 'infinity' END, int8send(n), '' \
+             FROM generate_series(1, 300) n";
+        place.execute(&client, filled).await;
+        let (mut behind, mut due, mut seen) = (String::new(), 0, 0);
+        loop {
+            let sql = format!("SELECT name, is_due FROM {}_outbox_names($1)", place.prefix);
+            let rows = client.query(&sql, &[&behind]).await.unwrap();
+            seen += rows.len();
+            due += rows.iter().filter(|row| row.get(1)).count();
+            let names: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+            assert!(names.is_sorted() && names.first().is_none_or(|first| *first > behind), "{names:?}");
+            match names.len() {
+                64 => behind = names[63].clone(),
+                _ => break,
+            }
+        }
+        assert_eq!((seen, due), (300, 150));
+    });
+}
