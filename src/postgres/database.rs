@@ -7,7 +7,7 @@ pub(super) mod sqlx_pool;
 pub(super) use listening::Listening;
 
 use super::errors::{failed, misconfigured, unanswered_in};
-use super::tables::{Queue, Tables};
+use super::tables::{Queue, Tables, Version};
 use super::transaction::{Row, Value, tokio_driver};
 use crate::store::postgres::connecting::{self, Held, Pooled};
 use crate::store::postgres::errors::unconnected;
@@ -241,11 +241,10 @@ impl Database {
         }
     }
 
-    /// Fails unless the tables are of the version that this code is for.
+    /// Fails unless the tables are of a version that this code may use.
     pub(super) async fn check(&self, tables: &Tables) -> Result<(), StoreError> {
         let rows = self.call("look at the version", &tables.version(), &[]).await?;
-        let version = rows.first().map(|row| row.get::<Option<i64>>("version")).transpose()?;
-        tables.expect_version(version.flatten())
+        tables.expect_version(Version::of(&rows)?)
     }
 
     /// Listens on a connection of its own, which is made again whenever it is lost. Behind a pooler

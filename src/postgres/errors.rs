@@ -20,6 +20,9 @@ pub(super) fn refused(doing: &str, state: &SqlState, error: impl Error + Send + 
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME | SqlState::UNDEFINED_COLUMN => {
             format!("expected to {doing} in tables that Tables::migrate makes")
         }
+        SqlState::UNDEFINED_FUNCTION => format!(
+            "expected to {doing} by a function that Tables::migrate makes: the tables are those of another version, or none"
+        ),
         _ => format!("expected to {doing}, got SQLSTATE {}", state.code()),
     };
     StoreError::caused(kind(state), BACKEND, what, error)

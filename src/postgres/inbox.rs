@@ -3,29 +3,32 @@
 //!
 //! # Why no id is first twice
 //!
-//! Marks are partitioned by *bucket*, a number that grows, so that what is older than the retention goes by dropping a
-//! partition. A key is unique within its partition only. That an id is marked once in all of them is due to two rules,
-//! those of [`PostgresStore`](crate::store::PostgresStore): marks are written into the last bucket only, which nobody
-//! closes while somebody writes (an advisory lock, shared by writers until their transactions end); and an id is
-//! written only if no earlier bucket has it. Within the last bucket the primary key decides.
+//! Marks are partitioned by *bucket*, a number that grows, so that what is older than the retention goes by emptying a
+//! partition. A key is unique within its partition only. That an id is marked once in all of them is due to this:
 //!
-//! (PostgreSQL would see to most of that by itself: to make a partition locks the table. But that a statement takes its
-//! snapshot only after it has got such a lock is nowhere promised.)
+//! - An id is looked for in all buckets, and written into the newest. While a bucket begins, there is a *double* state, in
+//!   which ids are written into the newest and the one before it, and are first only if neither had them.
+//! - Whoever writes holds an advisory lock of the newest bucket that it writes into, shared, until its transaction ends.
+//!   A double state ends when nobody holds that of the older bucket: whoever came since holds that of the newer one, so
+//!   it drains by itself, and nobody waits.
 //!
-//! That holds at every isolation level: see [`once`].
+//! So any two that write at the same time have a bucket in common, in which the primary key decides. The whole argument,
+//! and why it holds at every isolation level, stands in `migrations/once.sql`.
 //!
 //! Partitions by hash of the id would be unique by themselves, but then marks could only be deleted row by row, and what
 //! was deleted be vacuumed.
 
 use super::backlog::{self, Backlog};
 use super::dead::{self, DeadLetter, Letters};
-use super::errors::corrupt;
+use super::errors::{corrupt, misconfigured};
 use super::message::validate_name;
 use super::seen::time;
+use super::seen_meters;
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, Transaction, Value};
 use super::{NewMessage, Seen, statements};
 use crate::store::{StoreError, StoredId};
+use std::collections::HashMap;
 use tokio_postgres::Client;
 
 /// Marks an id as processed by this consumer, in the caller's transaction: the mark is there if and only if the effect
@@ -52,7 +55,8 @@ use tokio_postgres::Client;
 ///
 /// If another transaction has marked the id and not ended, this one *waits* until it has: then the id is a duplicate if
 /// it was committed, and first if it was rolled back. The caller's `lock_timeout` bounds the wait. Two transactions that
-/// mark several ids each should do so in the same order, or the server undoes one of them (SQLSTATE 40P01).
+/// mark several ids each should do so in the same order, or the server undoes one of them (SQLSTATE 40P01), or in one
+/// call: [`once_batch`].
 ///
 /// In `REPEATABLE READ` and `SERIALIZABLE`, an id that was marked after the transaction began to look is an error
 /// (SQLSTATE 40001) and not a duplicate: such transactions are tried again as a whole, as always.
@@ -64,10 +68,17 @@ use tokio_postgres::Client;
 /// failures; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) without tables, and for a name that none has. The
 /// transaction has failed then: roll it back, and do not acknowledge. The same if the call is dropped.
 ///
+/// # Prepared transactions
+///
+/// A transaction that has marked may be prepared (`PREPARE TRANSACTION`), by a coordinator of two-phase commits: its
+/// marks are there when it is committed, others that mark the same ids wait until then, and it puts partitions off as any
+/// open transaction does. One that has called [`enqueue`](super::outbox::enqueue) or [`receive`] may only if it has not
+/// notified, which depends on whether somebody is awake: the server refuses to prepare after `NOTIFY`.
+///
 /// # Cost
 ///
-/// One round trip for an id that is first (two with sqlx), two for a duplicate; a look into the index of each partition.
-/// Until the transaction ends, no partition is begun, so transactions should be short.
+/// One round trip, and a look into the index of each partition: see [`Retention::new`](super::Retention::new). A long
+/// transaction puts off that partitions begin and go, and nobody waits for it, but those that mark the same ids.
 ///
 /// Idea: the idempotent receiver (Hohpe and Woolf, 2003), with the mark in the transaction of the effect.
 pub async fn once(
@@ -80,7 +91,79 @@ pub async fn once(
     let id = StoredId::new(id.as_ref());
     let values = [Value::Text(consumer), Value::Bytes(id.as_bytes())];
     let rows = tx.ask("mark an id", &statements::once(tables), &values).await?;
-    seen(&rows)
+    let seen = seen(&rows)?;
+    seen_meters::marked(consumer, &[seen]);
+    Ok(seen)
+}
+
+/// Ids that one call of [`once_batch`] takes.
+pub const BATCH_IDS_MAX: usize = 1_000;
+
+/// Marks ids as processed by this consumer, in the caller's transaction, in one round trip. Returns of each what
+/// [`once`] would have, in the order of the ids.
+///
+/// ```no_run
+/// use hapax::postgres::{Tables, inbox};
+///
+/// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let messages = [("m-17", 10), ("m-18", 25), ("m-17", 10)];
+/// let ids = messages.map(|(id, _)| id);
+/// let mut tx = client.transaction().await?;
+/// let seen = inbox::once_batch(&mut tx, &Tables::default(), "billing", &ids).await?;
+/// for (message, _) in messages.iter().zip(seen).filter(|(_, seen)| seen.is_first()) {
+///     tx.execute("UPDATE accounts SET balance = balance - $1 WHERE id = 3", &[&message.1]).await?;
+/// }
+/// tx.commit().await?; // now acknowledge all three
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// Those of [`once`]. Of an id that is named several times, the first one can be [`Seen::First`]. Ids are marked in the
+/// order of their bytes, whatever theirs is: two batches do not wait for each other in a circle.
+///
+/// # Errors
+///
+/// Those of [`once`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for more than [`BATCH_IDS_MAX`] ids.
+///
+/// # Cost
+///
+/// One round trip; none for no ids.
+pub async fn once_batch(
+    tx: &mut impl Transaction,
+    tables: &Tables,
+    consumer: &str,
+    ids: &[impl AsRef<[u8]> + Sync],
+) -> Result<Vec<Seen>, StoreError> {
+    validate_name("a consumer", consumer)?;
+    if ids.len() > BATCH_IDS_MAX {
+        return Err(misconfigured(format!("a batch has at most {BATCH_IDS_MAX} ids, not {}", ids.len())));
+    }
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<StoredId> = ids.iter().map(|id| StoredId::new(id.as_ref())).collect();
+    let stored: Vec<Vec<u8>> = ids.iter().map(|id| id.as_bytes().to_vec()).collect();
+    let values = [Value::Text(consumer), Value::BytesEach(&stored)];
+    let rows = tx.ask("mark ids", &statements::once_batch(tables), &values).await?;
+    let seen = seen_each(&stored, &rows)?;
+    seen_meters::marked(consumer, &seen);
+    Ok(seen)
+}
+
+/// What became of each id: of one that is marked now, the first is first, and the others are duplicates.
+fn seen_each(ids: &[Vec<u8>], rows: &[Row]) -> Result<Vec<Seen>, StoreError> {
+    let mut marked = HashMap::with_capacity(rows.len());
+    for row in rows {
+        let (id, at): (Vec<u8>, i64) = (row.get("marked_id")?, row.get("marked_at")?);
+        marked.insert(id, (time(at), row.get::<bool>("is_first")?));
+    }
+    let seen = ids.iter().map(|id| {
+        let (first_at, is_first) = marked.get_mut(id)?;
+        Some(if std::mem::take(is_first) { Seen::First } else { Seen::Duplicate { first_at: *first_at } })
+    });
+    seen.collect::<Option<_>>().ok_or_else(|| corrupt("expected what became of each id, one is missing"))
 }
 
 /// Stores a message for this consumer's [`Worker`](super::Worker), in the caller's transaction; a redelivery is not

@@ -40,9 +40,9 @@
 //!
 //! # What it needs
 //!
-//! PostgreSQL 14 or later, no extension, no superuser. [`Tables::migrate`] and [`Retention::expire`] make and drop tables:
+//! PostgreSQL 14 or later, no extension, no superuser. [`Tables::migrate`] and [`Retention::expire`] make and empty tables:
 //! their role owns them and has `CREATE` on the schema. All others need `SELECT`, `INSERT`, `UPDATE` and `DELETE` on
-//! them, and `USAGE` on the sequences. [`Worker`] and [`Relay`] listen, so a pooler in between must pool sessions.
+//! them, `USAGE` on the sequences, and `EXECUTE` on the functions, which everybody has unless it was revoked. [`Worker`] and [`Relay`] listen, so a pooler in between must pool sessions.
 //!
 //! Ideas: the transactional outbox (Richardson, *Microservices Patterns*, 2018); idempotent receivers (Hohpe and Woolf,
 //! *Enterprise Integration Patterns*, 2003); queues by `SKIP LOCKED` (PostgreSQL 9.5); fencing tokens (Burrows, OSDI 2006).
@@ -57,6 +57,7 @@ pub(crate) mod fuzzing;
 mod give_up;
 mod handling;
 pub mod inbox;
+mod marks;
 mod message;
 mod meters;
 mod outage;
@@ -69,6 +70,11 @@ mod relay;
 mod retention;
 mod retry;
 mod seen;
+#[cfg(feature = "metrics")]
+mod seen_meters;
+#[cfg(not(feature = "metrics"))]
+#[path = "seen_meters_absent.rs"]
+mod seen_meters;
 mod statements;
 mod tables;
 mod transaction;

@@ -1,18 +1,20 @@
 //! How long marks are kept.
 
 use super::errors::{corrupt, failed, misconfigured};
-use super::queue::micros;
+use super::marks::SLOTS;
 use super::statements;
 use super::tables::Tables;
-use crate::store::{ErrorKind, StoreError};
+use super::transaction::{Value, tokio_driver};
+use crate::store::StoreError;
 use std::time::Duration;
 use tokio_postgres::Client;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::error::SqlState;
 
-/// Partitions that one call begins or drops.
-const STEPS_MAX: i64 = 4;
-/// How long a step, which stops writers, waits for transactions that write.
-const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+/// Steps that one call takes: a partition begins in two, and goes in two.
+const STEPS_MAX: usize = 16;
+/// How often `partition` may be in `keep`: slots for those that are kept, one that is written into, the next one, and two
+/// for calls that come late.
+const PARTITIONS_MAX: u32 = SLOTS - 4;
 const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
 
 /// How long an id is a duplicate, and how long a partition is written into.
@@ -21,7 +23,7 @@ const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
 /// use hapax::postgres::{Retention, Tables};
 /// use std::time::Duration;
 ///
-/// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), hapax::store::StoreError> {
+/// # async fn example(client: &tokio_postgres::Client) -> Result<(), hapax::store::StoreError> {
 /// let day = Duration::from_secs(86_400);
 /// let retention = Retention::new(7 * day, day)?; // eight or nine partitions
 /// while retention.expire(client, &Tables::default()).await?.more {}
@@ -30,7 +32,7 @@ const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
 /// ```
 ///
 /// Call [`expire`](Self::expire) regularly, several times as often as a partition is begun, from one process or several.
-/// Until it is called, the last partition grows, and nothing is dropped.
+/// Until it is called, the last partition grows, and nothing is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     keep: Duration,
@@ -42,104 +44,122 @@ pub struct Retention {
 pub struct Cleanup {
     /// Partitions that were begun.
     pub begun: u32,
-    /// Partitions that were dropped.
+    /// Partitions that were emptied: their marks are gone.
     pub dropped: u32,
-    /// Whether there is more to do now.
+    /// True if there is more to do now: call again.
     pub more: bool,
+    /// True if something is due, and somebody is in the way: a transaction that has marked and not ended, one that
+    /// reads what is to be removed, or another call. Nobody waits for it. Call again as usual.
+    pub put_off: bool,
+}
+
+/// What a step of the server's function did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Begun,
+    /// The partition before is not written into any more, or one is not looked at any more.
+    Prepared,
+    Emptied,
+    PutOff,
+    Nothing,
 }
 
 impl Retention {
     /// An id is a duplicate for at least `keep`, and a new partition is begun every `partition`. A mark goes with its
-    /// partition, at most `partition` and what lies between two calls later. To look an id up takes a look at each
-    /// partition: an eighth to a half of `keep` is a good length.
+    /// partition, at most `partition` and what lies between two calls later.
+    ///
+    /// To look an id up takes a look at each partition, so an eighth to a half of `keep` is a good length. `once` took
+    /// MEASURED
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](ErrorKind::Misconfigured) unless both are between a second and 10 years.
+    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless both are between a second and 10 years, and
+    /// `keep` is at most 60 times `partition`.
     pub fn new(keep: Duration, partition: Duration) -> Result<Self, StoreError> {
         for (what, length) in [("keep", keep), ("partition", partition)] {
             if !(Duration::from_secs(1)..=LONGEST).contains(&length) {
                 return Err(misconfigured(format!("{what} is between 1 s and {LONGEST:?}, not {length:?}")));
             }
         }
+        if keep > partition * PARTITIONS_MAX {
+            let what = format!(
+                "keep is at most {PARTITIONS_MAX} times partition, since each id is looked for in all of them: not \
+                 {keep:?} and {partition:?}"
+            );
+            return Err(misconfigured(what));
+        }
         Ok(Retention { keep, partition })
     }
 
-    /// Begins and drops partitions that are due, at most four.
+    /// Begins and empties partitions that are due, as far as nobody is in the way.
+    ///
+    /// # Guarantees
+    ///
+    /// Nothing is waited for. No transaction that marks, and none that reads the marks, waits for it: a long one only puts
+    /// steps off ([`Cleanup::put_off`]). While a transaction that has marked is open, ids are written into two partitions.
+    /// While somebody reads them, partitions begin, and none is emptied.
+    ///
+    /// Each step is a transaction of its own, so it works behind a pooler of transactions, and may be dropped anywhere.
     ///
     /// # Errors
     ///
-    /// [`Conflict`](ErrorKind::Conflict) if transactions that mark took longer than half a second to end: it was put
-    /// off, and other writers waited that long. [`Misconfigured`](ErrorKind::Misconfigured) if the role does not own
-    /// the tables. What was done before the error is done.
-    pub async fn expire(&self, client: &mut Client, tables: &Tables) -> Result<Cleanup, StoreError> {
+    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) if the role does not own the tables. What was done before
+    /// the error is done.
+    pub async fn expire(&self, client: &Client, tables: &Tables) -> Result<Cleanup, StoreError> {
         let mut cleanup = Cleanup::default();
-        for (bucket, is_open) in self.due(client, tables).await? {
-            match is_open {
-                true => cleanup.begun += u32::from(rotate(client, tables, bucket).await?),
-                false => {
-                    exclusively(client, tables, "drop a partition", &statements::drop_bucket(tables, bucket)).await?;
-                    cleanup.dropped += 1;
-                }
+        for _ in 0..STEPS_MAX {
+            match self.step(client, tables).await? {
+                Step::Begun => cleanup.begun += 1,
+                Step::Prepared => {}
+                Step::Emptied => cleanup.dropped += 1,
+                Step::PutOff => return Ok(Cleanup { put_off: true, ..cleanup }),
+                Step::Nothing => return Ok(cleanup),
             }
         }
-        cleanup.more = !self.due(client, tables).await?.is_empty();
-        Ok(cleanup)
+        Ok(Cleanup { more: true, ..cleanup })
     }
 
-    async fn due(&self, client: &Client, tables: &Tables) -> Result<Vec<(i32, bool)>, StoreError> {
-        let (partition, keep) = (micros(self.partition), micros(self.keep));
-        let values: [(&(dyn ToSql + Sync), Type); 3] =
-            [(&partition, Type::FLOAT8), (&keep, Type::FLOAT8), (&STEPS_MAX, Type::INT8)];
-        let rows = client.query_typed(&statements::due(tables), &values).await;
-        let wrong = |error: tokio_postgres::Error| corrupt(error.to_string());
-        let step = |row: &tokio_postgres::Row| {
-            Ok((row.try_get("bucket").map_err(wrong)?, row.try_get("is_open").map_err(wrong)?))
+    async fn step(&self, client: &Client, tables: &Tables) -> Result<Step, StoreError> {
+        let values = [self.partition, self.keep].map(|length| Value::Number(length.as_micros() as i64));
+        let rows = match tokio_driver::rows(client, &statements::rotate(tables), &values).await {
+            Ok(rows) => rows,
+            Err(error) if error.code().is_some_and(is_somebodys) => return Ok(Step::PutOff),
+            Err(error) => return Err(failed("begin and empty partitions", error)),
         };
-        rows.map_err(|error| failed("look for what has expired", error))?.iter().map(step).collect()
+        let row = rows.first().ok_or_else(|| corrupt("expected what was done, got nothing"))?;
+        let done: String = row.get("done")?;
+        Ok(match done.as_str() {
+            "begun" => Step::Begun,
+            "closed" | "left" => Step::Prepared,
+            "emptied" => Step::Emptied,
+            "put off" => Step::PutOff,
+            "nothing" => Step::Nothing,
+            other => return Err(corrupt(format!("expected a step of a rotation, got {other:?}"))),
+        })
     }
 }
 
-/// Whether it did: somebody else may have been faster.
-async fn rotate(client: &mut Client, tables: &Tables, bucket: i32) -> Result<bool, StoreError> {
-    let doing = "begin a partition";
-    let next = bucket.checked_add(1).ok_or_else(|| {
-        StoreError::new(ErrorKind::Corrupt, super::BACKEND, "there are no more numbers for partitions")
-    })?;
-    let attempt = async {
-        let tx = client.transaction().await?;
-        tx.batch_execute(&statements::hold_all_buckets(tables, LOCK_TIMEOUT.as_millis())).await?;
-        if tx.query_typed(&statements::is_open(tables, bucket), &[]).await?.is_empty() {
-            tx.rollback().await?;
-            return Ok(false);
-        }
-        tx.batch_execute(&statements::rotate(tables, bucket, next)).await?;
-        tx.commit().await?;
-        Ok(true)
-    };
-    attempt.await.map_err(|error| failed(doing, error))
-}
-
-/// In a transaction in which nobody marks.
-async fn exclusively(client: &mut Client, tables: &Tables, doing: &str, sql: &str) -> Result<(), StoreError> {
-    let attempt = async {
-        let tx = client.transaction().await?;
-        tx.batch_execute(&statements::hold_all_buckets(tables, LOCK_TIMEOUT.as_millis())).await?;
-        tx.batch_execute(sql).await?;
-        tx.commit().await
-    };
-    attempt.await.map_err(|error| failed(doing, error))
+/// Somebody else has what was to be locked, or has changed what was looked at.
+fn is_somebodys(state: &SqlState) -> bool {
+    let states = [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
+    states.contains(state)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::ErrorKind;
 
     #[test]
     fn lengths_that_cannot_be_are_refused() {
         let second = Duration::from_secs(1);
         assert!(Retention::new(second, second).is_ok());
-        for (keep, partition, what) in [(Duration::ZERO, second, "keep"), (second, Duration::MAX, "partition")] {
+        assert!(Retention::new(60 * second, second).is_ok());
+        for (keep, partition, what) in [
+            (Duration::ZERO, second, "keep"),
+            (second, Duration::MAX, "partition"),
+            (61 * second, second, "at most 60 times partition"),
+        ] {
             let error = Retention::new(keep, partition).unwrap_err();
             assert!(error.kind() == ErrorKind::Misconfigured && error.to_string().contains(what), "{error}");
         }

@@ -1,10 +1,20 @@
 //! What is said to the server, as pure functions of names: both drivers say the same.
+//!
+//! Callers' search paths may have schemas in which others make operators and functions: functions are
+//! called by their whole names and have a path of their own, and operators here are PostgreSQL's.
 
 use super::tables::{Queue, Tables};
+
+const EQ: &str = "OPERATOR(pg_catalog.=)";
 
 /// Marks an id: `$1` the consumer, `$2` the id. When it was marked, or null.
 pub(super) fn once(tables: &Tables) -> String {
     format!("SELECT {}($1, $2) AS first_at", tables.function("once"))
+}
+
+/// Marks ids: `$1` the consumer, `$2` the ids. All that are different, with when they were marked, and whether now.
+pub(super) fn once_batch(tables: &Tables) -> String {
+    format!("SELECT marked_id, marked_at, is_first FROM {}($1, $2) AS marked", tables.function("once_batch"))
 }
 
 /// Marks an id and stores its message: see `inbox.sql`. When it was marked, or null.
@@ -76,22 +86,23 @@ pub(super) fn figures(tables: &Tables, queue: Queue) -> String {
 pub(super) fn lock(tables: &Tables, queue: Queue) -> String {
     let table = tables.queue(queue);
     format!(
-        "SELECT pg_catalog.pg_backend_pid() AS pid FROM {table} WHERE position = $1 AND token = $2 FOR UPDATE SKIP LOCKED"
+        "SELECT pg_catalog.pg_backend_pid() AS pid FROM {table} WHERE position {EQ} $1 AND token {EQ} $2 FOR UPDATE SKIP LOCKED"
     )
 }
 
 /// Removes a message that is locked.
 pub(super) fn remove(tables: &Tables, queue: Queue, position: i64) -> String {
-    format!("DELETE FROM {} WHERE position = {position}", tables.queue(queue))
+    format!("DELETE FROM {} WHERE position {EQ} {position}", tables.queue(queue))
 }
 
 /// Dead letters, oldest first: `$1` whose (or anybody's), `$2` behind which position, `$3` how many.
 pub(super) fn dead(tables: &Tables, queue: Queue) -> String {
     format!(
         "SELECT position, attempts, name, key, id, payload, headers, error, \
-         (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_at, \
-         (extract(epoch FROM dead_at) * 1000000)::bigint AS died_at FROM {} WHERE dead_at IS NOT NULL \
-         AND ($1::text IS NULL OR name = $1) AND position > $2 ORDER BY position LIMIT $3",
+         (extract(epoch FROM enqueued_at) OPERATOR(pg_catalog.*) 1000000)::bigint AS enqueued_at, \
+         (extract(epoch FROM dead_at) OPERATOR(pg_catalog.*) 1000000)::bigint AS died_at \
+         FROM {} WHERE dead_at IS NOT NULL AND ($1::text IS NULL OR name {EQ} $1) \
+         AND position OPERATOR(pg_catalog.>) $2 ORDER BY position LIMIT $3",
         tables.queue(queue)
     )
 }
@@ -106,42 +117,10 @@ pub(super) fn capture_expire(tables: &Tables) -> String {
     format!("SELECT {}($1, $2) AS removed", tables.function("capture_expire"))
 }
 
-/// Nobody marks until the transaction ends.
-pub(super) fn hold_all_buckets(tables: &Tables, lock_timeout_ms: u128) -> String {
-    let lock = tables.lock("marks", &[]);
-    format!("SET LOCAL lock_timeout = {lock_timeout_ms}; SELECT pg_advisory_xact_lock({lock})")
-}
-
-/// What there is to clean up, oldest first, at most `$3` of it: `$1` how many microseconds a partition is open, `$2` how
-/// many longer it is kept.
-pub(super) fn due(tables: &Tables) -> String {
-    format!(
-        "SELECT bucket, closed_at IS NULL AS is_open FROM {} WHERE CASE WHEN closed_at IS NULL \
-         THEN opened_at + $1 * interval '1 microsecond' ELSE closed_at + $2 * interval '1 microsecond' END \
-         <= clock_timestamp() ORDER BY bucket LIMIT $3",
-        tables.buckets()
-    )
-}
-
-/// Whether a partition is still open, now that nobody else changes that.
-pub(super) fn is_open(tables: &Tables, bucket: i32) -> String {
-    format!("SELECT FROM {} WHERE bucket = {bucket} AND closed_at IS NULL", tables.buckets())
-}
-
-/// Closes a partition, and opens the next.
-pub(super) fn rotate(tables: &Tables, bucket: i32, next: i32) -> String {
-    let (buckets, marks, partition) = (tables.buckets(), tables.marks(), tables.partition(next));
-    format!(
-        "UPDATE {buckets} SET closed_at = clock_timestamp() WHERE bucket = {bucket}; \
-         CREATE TABLE {partition} PARTITION OF {marks} FOR VALUES IN ({next}); \
-         INSERT INTO {buckets} (bucket) VALUES ({next})"
-    )
-}
-
-/// Removes a partition: nothing is left to do if somebody else has.
-pub(super) fn drop_bucket(tables: &Tables, bucket: i32) -> String {
-    let (buckets, partition) = (tables.buckets(), tables.partition(bucket));
-    format!("DROP TABLE IF EXISTS {partition}; DELETE FROM {buckets} WHERE bucket = {bucket}")
+/// Does a step of what is due: `$1` how many microseconds a partition is written into, `$2` how many longer it is kept.
+/// What was done.
+pub(super) fn rotate(tables: &Tables) -> String {
+    format!("SELECT {}($1, $2) AS done", tables.function("rotate"))
 }
 
 #[cfg(test)]

@@ -1,13 +1,17 @@
 //! The tables, their names, and the numbers of their locks.
 
 use super::errors::failed;
+use super::marks;
+use super::transaction::{Row, tokio_driver};
 use crate::store::postgres::names::validate;
 use crate::store::{ErrorKind, StoreError};
 use sha2::{Digest as _, Sha256};
 
 /// The last migration that there is.
 const VERSION: i32 = 2;
-const MARKS: &str = include_str!("migrations/0001_marks.sql");
+/// The oldest code that may use tables of that version.
+const COMPATIBLE_FROM: i32 = 2;
+const BEGIN: &str = include_str!("migrations/version.sql");
 const QUEUE: &str = include_str!("migrations/queue.sql");
 const INBOX: &str = include_str!("migrations/inbox.sql");
 const CAPTURE: &str = include_str!("migrations/capture.sql");
@@ -58,6 +62,23 @@ impl Default for Tables {
     }
 }
 
+/// The version of tables, and the oldest code that may use them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    version: i32,
+    compatible_from: i32,
+}
+
+impl Version {
+    /// What the answer to [`Tables::version`] says.
+    pub(super) fn of(rows: &[Row]) -> Result<Option<Self>, StoreError> {
+        let Some(row) = rows.first() else { return Ok(None) };
+        let version = row.get("version")?;
+        // Version 1 did not say.
+        Ok(Some(Version { version, compatible_from: row.get("compatible_from").unwrap_or(version) }))
+    }
+}
+
 /// Which table of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
@@ -86,15 +107,34 @@ impl Tables {
         Ok(Tables { schema: schema.into(), prefix: prefix.into() })
     }
 
-    /// Makes the tables that are not there, in a transaction of its own. Any number of processes may do so at once.
+    /// Makes the tables that are not there, in a transaction of its own. Any number of processes may do so at once,
+    /// whatever isolation level they have by default.
+    ///
+    /// # Versions side by side
+    ///
+    /// During a rollout, processes of an older and a newer hapax use the same tables. Tables have a version, and know the
+    /// oldest version of the code that may use them:
+    ///
+    /// - Code that is older than the tables, but not too old for them, goes on as it was: what is hot or subtle are
+    ///   functions in the database, and it calls the newer ones.
+    /// - Code that is too old for them is refused: by `migrate`, and by [`Worker`](super::Worker) and
+    ///   [`Relay`](super::Relay) when they begin, with the versions that were expected and found. The functions that its
+    ///   calls ([`once`](super::inbox::once), [`enqueue`](super::outbox::enqueue) and so on) need are gone by then, so
+    ///   these fail as [`Misconfigured`](ErrorKind::Misconfigured), and never do something else than they should.
+    /// - Code that is newer than the tables is refused until `migrate` has run: so migrate first, then roll out.
+    ///
+    /// Tables of version 1 were never published, and are not brought up to date.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if the role may not, or the tables are of a later version.
+    /// [`ErrorKind::Misconfigured`] if the role may not, or for tables of a version that this code is not for, which are
+    /// left as they are.
     pub async fn migrate(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
         // A role that may not make tables may say so, too, once there is nothing to make.
-        if self.check(client).await.is_ok() {
-            return Ok(());
+        if let Ok(found) = self.found(client).await
+            && found.is_some()
+        {
+            return self.expect_version(found);
         }
         if let Err(error) = client.batch_execute(&self.migrations()).await {
             // The first failure is the one to report.
@@ -107,13 +147,12 @@ impl Tables {
     /// What [`migrate`](Self::migrate) would do, as SQL: for whoever makes tables by other means. It may be run any
     /// number of times.
     pub fn migrations(&self) -> String {
-        let marks = MARKS
-            .replace("{migrations}", &self.versions())
-            .replace("{buckets}", &self.buckets())
-            .replace("{marks}", &self.marks())
-            .replace("{partition}", &self.partition(1))
-            .replace("{once}", &self.function("once"))
-            .replace("{marks_lock}", &self.lock("marks", &[]).to_string());
+        let versions = self.versions();
+        let begin = BEGIN
+            .replace("{migrations}", &versions)
+            .replace("{shown}", &self.shown())
+            .replace("{version}", &VERSION.to_string());
+        let marks = marks::made(self);
         let queues = [self.queue_made(Queue::Inbox), self.queue_made(Queue::Outbox)].concat();
         let inbox = INBOX
             .replace("{inbox_id}", &self.index("inbox_id"))
@@ -126,11 +165,18 @@ impl Tables {
             .replace("{capture_expire}", &self.function("capture_expire"))
             .replace("{capture_insert}", &self.function("capture"))
             .replace("{capture}", &self.table("outbox_capture"));
-        let versions = self.versions();
-        let version = format!("INSERT INTO {versions} (version) VALUES ({VERSION}) ON CONFLICT DO NOTHING;\n");
-        // `IF NOT EXISTS` alone is no protection against two at once.
-        let lock = format!("SELECT pg_advisory_xact_lock({});\n", self.lock("migrations", &[]));
-        format!("BEGIN;\n{lock}{marks}{queues}{inbox}{capture}{version}COMMIT;\n")
+        let version = format!(
+            "INSERT INTO {versions} (version, compatible_from) VALUES ({VERSION}, {COMPATIBLE_FROM}) \
+             ON CONFLICT DO NOTHING;\n"
+        );
+        // `IF NOT EXISTS` alone is no protection against two at once, and who comes second must see what the first has
+        // made. Nobody else's functions and operators are meant by what follows.
+        let lock = self.lock("migrations", &[]);
+        let together = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE;\nSET LOCAL search_path = pg_catalog, pg_temp;\n\
+             SELECT pg_advisory_xact_lock({lock});\n"
+        );
+        [together, begin, marks, queues, inbox, capture, version, "COMMIT;\n".into()].concat()
     }
 
     fn queue_made(&self, queue: Queue) -> String {
@@ -159,24 +205,35 @@ impl Tables {
         sql
     }
 
-    /// Fails unless the tables are of the version that this code is for.
+    /// Fails unless the tables are of a version that this code may use.
     pub(super) async fn check(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
-        let rows =
-            client.query_typed(&self.version(), &[]).await.map_err(|error| failed("look at the version", error))?;
-        self.expect_version(rows.first().and_then(|row| row.try_get(0).ok().flatten()))
+        self.expect_version(self.found(client).await?)
     }
 
-    /// Asks for the version of the tables.
+    async fn found(&self, client: &tokio_postgres::Client) -> Result<Option<Version>, StoreError> {
+        let rows = tokio_driver::rows(client, &self.version(), &[]).await;
+        Version::of(&rows.map_err(|error| failed("look at the version", error))?)
+    }
+
+    /// Asks for the version of the tables. No operator and no function is in it: anybody's might be meant.
     pub(super) fn version(&self) -> String {
-        format!("SELECT max(version)::bigint AS version FROM {}", self.versions())
+        format!("SELECT * FROM {} ORDER BY version DESC LIMIT 1", self.versions())
     }
 
-    pub(super) fn expect_version(&self, version: Option<i64>) -> Result<(), StoreError> {
-        if version == Some(i64::from(VERSION)) {
-            return Ok(());
-        }
-        let version = version.map_or("none".to_string(), |version| version.to_string());
-        let what = format!("expected tables {} of version {VERSION}, got {version}", self.shown());
+    pub(super) fn expect_version(&self, found: Option<Version>) -> Result<(), StoreError> {
+        let what = match found {
+            Some(found) if found.version >= VERSION && found.compatible_from <= VERSION => return Ok(()),
+            None => "got none: call Tables::migrate".into(),
+            Some(Version { version, compatible_from }) if version > VERSION => format!(
+                "got version {version}, which code for version {compatible_from} or later may use: \
+                 take a later hapax for this process"
+            ),
+            Some(Version { version, .. }) => format!(
+                "got version {version}, which is not brought up to date: let its workers and relays finish, \
+                 and remove its tables, or take another prefix"
+            ),
+        };
+        let what = format!("expected tables {} of version {VERSION}, {what}", self.shown());
         Err(StoreError::new(ErrorKind::Misconfigured, super::BACKEND, what))
     }
 
@@ -215,8 +272,16 @@ impl Tables {
         self.table("marks")
     }
 
-    pub(super) fn partition(&self, bucket: i32) -> String {
-        self.table(&format!("marks_{bucket}"))
+    /// How the names of partitions of marks begin.
+    pub(super) fn partition_prefix(&self) -> String {
+        let mut prefix = self.table("marks_");
+        prefix.pop();
+        prefix
+    }
+
+    /// Which partitions of marks are looked at and written into.
+    pub(super) fn mark_state(&self) -> String {
+        self.table("mark_state")
     }
 
     pub(super) fn queue(&self, queue: Queue) -> String {
@@ -255,10 +320,26 @@ mod tests {
             assert_eq!(Tables::new("a", bad).unwrap_err().kind(), ErrorKind::Misconfigured, "{bad:?}");
         }
         let sql = Tables::new("s", &"a".repeat(41)).unwrap().migrations();
-        assert!(!sql.contains('{') && sql.starts_with("BEGIN;") && sql.ends_with("COMMIT;\n"), "{sql}");
+        assert!(!sql.contains('{') && sql.starts_with("BEGIN ") && sql.ends_with("COMMIT;\n"), "{sql}");
         assert!(sql.split('"').skip(1).step_by(2).all(|name| name.len() <= 63), "{sql}");
-        let longest = Tables::new("s", &"a".repeat(41)).unwrap().partition(i32::MAX);
-        assert!(longest.len() <= 63 + "\"s\".\"\"".len(), "{longest}");
+        let longest = Tables::new("s", &"a".repeat(41)).unwrap().partition_prefix();
+        assert!(longest.len() + "63_pkey".len() <= 63 + "\"s\".\"".len(), "{longest}");
+    }
+
+    #[test]
+    fn tables_of_another_version_are_refused_unless_they_are_for_this_one_too() {
+        let tables = Tables::default();
+        let expect = |version, compatible_from| tables.expect_version(Some(Version { version, compatible_from }));
+        assert!(expect(VERSION, COMPATIBLE_FROM).is_ok());
+        assert!(expect(VERSION + 7, VERSION).is_ok());
+        for (found, word) in [
+            (expect(VERSION + 7, VERSION + 1), "take a later hapax"),
+            (expect(VERSION - 1, 1), "not brought up to date"),
+            (tables.expect_version(None), "Tables::migrate"),
+        ] {
+            let error = found.unwrap_err();
+            assert!(error.kind() == ErrorKind::Misconfigured && error.to_string().contains(word), "{error}");
+        }
     }
 
     #[test]

@@ -11,10 +11,13 @@ mod brokers;
 mod campaign;
 mod crash;
 mod hanging;
+mod hostile;
 mod marks;
+mod migrations;
 mod pooled;
 mod queue;
 mod relays;
+mod rotation;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 mod workers;

@@ -1,0 +1,95 @@
+//! Tables and functions of marks, as SQL: see `migrations/once.sql` for why no id is first twice.
+
+use super::tables::Tables;
+use std::fmt::Write as _;
+
+/// Slots that there can be. A bucket is in the slot of its number modulo this: a power of two.
+pub(super) const SLOTS: u32 = 64;
+/// How often a call goes round if the state moves under it, or what made it fail is gone.
+const TURNS: u32 = 10;
+/// Slots that are tried as one: most are not in use, and each that is tried costs something.
+const GROUP: u32 = 8;
+
+const SQL: [&str; 4] = [
+    include_str!("migrations/marks.sql"),
+    include_str!("migrations/once.sql"),
+    include_str!("migrations/once_batch.sql"),
+    include_str!("migrations/rotate.sql"),
+];
+/// Holds the newest bucket: the same in both functions.
+const HOLD: &str = include_str!("migrations/hold.sql");
+const LOOK: &str = "
+                    SELECT m.first_at INTO seen_at FROM {marks} m
+                        WHERE m.slot = {slot} AND m.consumer = $1 AND m.id = $2;
+                    first_at := least(first_at, seen_at);";
+const LOOK_BATCH: &str = "
+                    SELECT known || array_agg(u.id), known_at || array_agg(m.first_at)
+                        INTO known, known_at FROM unnest(rest) u(id) CROSS JOIN LATERAL (
+                            SELECT o.first_at FROM {marks} o
+                            WHERE o.slot = {slot} AND o.consumer = $1 AND o.id = u.id OFFSET 0
+                        ) m;";
+
+/// Makes tables and functions that are not there.
+pub(super) fn made(tables: &Tables) -> String {
+    let slots = tables.partition_prefix();
+    SQL.concat()
+        .replace("{hold}", HOLD)
+        .replace("{looks}", &looks(LOOK))
+        .replace("{looks_batch}", &looks(LOOK_BATCH))
+        .replace("{buckets}", &tables.buckets())
+        .replace("{state}", &tables.mark_state())
+        .replace("{marks}", &tables.marks())
+        .replace("{first_slot}", &format!("{slots}1\""))
+        .replace("{slot_prefix}", &slots)
+        .replace("{slots}", &SLOTS.to_string())
+        .replace("{slot_mask}", &(SLOTS - 1).to_string())
+        .replace("{turns}", &TURNS.to_string())
+        .replace("{lock}", &first_lock(tables).to_string())
+        .replace("{once}", &tables.function("once"))
+        .replace("{once_batch}", &tables.function("once_batch"))
+        .replace("{rotate}", &tables.function("rotate"))
+}
+
+/// The number of bucket 0's advisory lock. Those of the others come after it, and are numbers, too.
+fn first_lock(tables: &Tables) -> i64 {
+    tables.lock("marks", &[]) >> 1
+}
+
+/// Looks into the slots of buckets from `oldest`, `looked` in number.
+///
+/// Each slot has a statement of its own, with its number in it: so its plan is made once for a
+/// session, and locks that slot alone. One with a variable would lock all slots in use or not,
+/// until the transaction ends, and no slot could ever be emptied.
+fn looks(look: &str) -> String {
+    let mask = SLOTS - 1;
+    let mut sql = String::from("        IF looked > 0 THEN");
+    for first in (0..SLOTS).step_by(GROUP as usize) {
+        let is_in = format!("({first} - oldest) & {mask} < looked OR (oldest - {first}) & {mask} < {GROUP}");
+        let _ = write!(sql, "\n            IF {is_in} THEN");
+        for slot in first..first + GROUP {
+            let look = look.replace("{slot}", &slot.to_string());
+            let is_in = format!("({slot} - oldest) & {mask} < looked");
+            let _ = write!(sql, "\n                IF {is_in} THEN{look}\n                END IF;");
+        }
+        sql.push_str("\n            END IF;");
+    }
+    sql.push_str("\n        END IF;");
+    sql
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_filled_in_and_no_lock_is_beyond_the_last_number() {
+        let tables = Tables::new("app", &"p".repeat(41)).unwrap();
+        let sql = made(&tables);
+        assert!(!sql.contains('{') && !sql.contains('}'), "{sql}");
+        assert!(first_lock(&tables).checked_add(i64::from(i32::MAX)).is_some());
+        for slot in 0..SLOTS {
+            assert_eq!(sql.matches(&format!("slot = {slot} ")).count(), 2, "{slot}");
+        }
+        assert!(SLOTS.is_power_of_two() && SLOTS % GROUP == 0);
+    }
+}

@@ -1,0 +1,24 @@
+        -- What is read here may be old by the time that the lock is held: whatever writes looks again.
+        SELECT s.oldest, s.newest, s.is_double INTO STRICT oldest, newest, is_double FROM {state} s
+            WHERE s.one = 1 AND pg_advisory_xact_lock_shared({lock} + s.newest) IS NOT NULL;
+        looked := newest - oldest + 1;
+        IF turn = 1 THEN
+            -- Those that are not written into any more. The others answer when they are.
+            looked := looked - 1 - is_double::integer;
+            IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+                BEGIN
+                    PERFORM FROM {state} s WHERE s.one = 1 FOR SHARE NOWAIT;
+                    RAISE EXCEPTION 'held' USING ERRCODE = 'HX000';
+                EXCEPTION
+                    WHEN SQLSTATE 'HX000' THEN NULL;
+                    WHEN lock_not_available THEN
+                        RAISE EXCEPTION 'the buckets of marks are about to change'
+                            USING ERRCODE = 'serialization_failure';
+                END;
+            END IF;
+        END IF;
+        IF is_double THEN
+            -- A transaction that wrote before the newest slot was made has not heard of it. To lock a
+            -- table for the first time makes a session listen; this one is used here only.
+            PERFORM FROM {buckets} b WHERE b.bucket = newest;
+        END IF;
