@@ -10,7 +10,9 @@ const BAR_MS: f64 = 10.0;
 
 pub async fn run(place: &Place) {
     let keys = place.scale.claimed_keys;
-    println!("\n| claim, {keys} keys | of 32, ms: median (first, most) | of 1,000, ms: median (first, most) | bar |");
+    println!(
+        "\n| claim, {keys} keys | of 32, ms: median (least to most) | of 1,000, ms: median (least to most) | bar |"
+    );
     println!("|---|---:|---:|---|");
     fill(place, keys, Some(keys)).await;
     place.execute("VACUUM ANALYZE {p}_outbox; VACUUM ANALYZE {p}_outbox_keys").await;
@@ -52,19 +54,22 @@ async fn put_off_oldest(place: &Place, keys: u64, token: i64) {
 
 /// Messages of another name, with keys and without.
 async fn rare(place: &Place) {
-    let call = "SELECT {p}_outbox_store_one('rare', int8send(n), CASE WHEN n % 2 = 0 THEN int8send(n) END, 'x', \
-        NULL, NULL, NULL) FROM generate_series(1, 40000) n";
-    place.execute(call).await;
+    // Keys of a transaction take locks, of which there are not so many.
+    for first in (0..12_000).step_by(1_000) {
+        let call = "SELECT {p}_outbox_store_one('rare', int8send(n), CASE WHEN n % 2 = 0 THEN int8send(n) END, 'x', \
+            NULL, NULL, NULL) FROM generate_series({first}, {first} + 999) n";
+        place.execute(&call.replace("{first}", &first.to_string())).await;
+    }
 }
 
 async fn show(place: &Place, what: &str, name: &str) {
     let (few, many) = (claims(place, name, 32, 30).await, claims(place, name, 1_000, 9).await);
     let verdict = if few.0 <= BAR_MS && many.0 <= BAR_MS { "met" } else { "**not met**" };
-    let shown = |(median, first, most): (f64, f64, f64)| format!("{median:.2} ({first:.2}, {most:.2})");
+    let shown = |(median, least, most): (f64, f64, f64)| format!("{median:.2} ({least:.2} to {most:.2})");
     println!("| {what} | {} | {} | {BAR_MS} ms: {verdict} |", shown(few), shown(many));
 }
 
-/// The median, the first and the longest of so many claims, in milliseconds.
+/// The median of so many claims, the least and the longest, in milliseconds.
 async fn claims(place: &Place, name: &str, of: i64, times: i64) -> (f64, f64, f64) {
     let sql = "SELECT * FROM {p}_outbox_claim(ARRAY[$1::text], ARRAY[$2::bigint], $3, 15, 16777216, 30000000, $4)";
     let claim = place.admin.prepare(&sql.replace("{p}", &place.prefix)).await.expect("a statement");
@@ -78,6 +83,5 @@ async fn claims(place: &Place, name: &str, of: i64, times: i64) -> (f64, f64, f6
         took.push(begun.elapsed().as_secs_f64() * 1e3);
         since = claimed.first().map_or(0, |row| row.get::<_, i64>("since"));
     }
-    let (median, _, most) = spread(&took);
-    (median, took[0], most)
+    spread(&took)
 }
