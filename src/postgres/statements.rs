@@ -1,11 +1,6 @@
 //! What is said to the server, as pure functions of names: both drivers say the same.
-//!
-//! Callers' search paths may have schemas in which others make operators and functions: functions are
-//! called by their whole names and have a path of their own, and operators here are PostgreSQL's.
 
 use super::tables::{Queue, Tables};
-
-const EQ: &str = "OPERATOR(pg_catalog.=)";
 
 /// Marks an id: `$1` the consumer, `$2` the id. When it was marked, or null.
 pub(super) fn once(tables: &Tables) -> String {
@@ -43,7 +38,7 @@ pub(super) fn store_one(tables: &Tables, queue: Queue) -> String {
 
 /// Claims messages: see `queue.sql`.
 pub(super) fn claim(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "claim", 8)
+    call(tables, queue, "claim", 7)
 }
 
 /// Looks for names that have something due: see `queue.sql`.
@@ -86,25 +81,18 @@ pub(super) fn figures(tables: &Tables, queue: Queue) -> String {
 pub(super) fn lock(tables: &Tables, queue: Queue) -> String {
     let table = tables.queue(queue);
     format!(
-        "SELECT pg_catalog.pg_backend_pid() AS pid FROM {table} WHERE position {EQ} $1 AND token {EQ} $2 FOR UPDATE SKIP LOCKED"
+        "SELECT pg_catalog.pg_backend_pid() AS pid FROM {table} WHERE position OPERATOR(pg_catalog.=) $1 AND token OPERATOR(pg_catalog.=) $2 FOR UPDATE SKIP LOCKED"
     )
 }
 
 /// Removes a message that is locked.
 pub(super) fn remove(tables: &Tables, queue: Queue, position: i64) -> String {
-    format!("DELETE FROM {} WHERE position {EQ} {position}", tables.queue(queue))
+    format!("DELETE FROM {} WHERE position OPERATOR(pg_catalog.=) {position}", tables.queue(queue))
 }
 
-/// Dead letters, oldest first: `$1` whose (or anybody's), `$2` behind which position, `$3` how many.
+/// Lists dead letters: see `queue.sql`.
 pub(super) fn dead(tables: &Tables, queue: Queue) -> String {
-    format!(
-        "SELECT position, attempts, name, key, id, payload, headers, error, \
-         (extract(epoch FROM enqueued_at) OPERATOR(pg_catalog.*) 1000000)::bigint AS enqueued_at, \
-         (extract(epoch FROM dead_at) OPERATOR(pg_catalog.*) 1000000)::bigint AS died_at \
-         FROM {} WHERE dead_at IS NOT NULL AND ($1::text IS NULL OR name {EQ} $1) \
-         AND position OPERATOR(pg_catalog.>) $2 ORDER BY position LIMIT $3",
-        tables.queue(queue)
-    )
+    call(tables, queue, "letters", 3)
 }
 
 /// Inserts rows for change data capture: the topic, and arrays of ids, keys, payloads and headers.
@@ -132,8 +120,8 @@ mod tests {
         let tables = Tables::new("app", "shop").unwrap();
         for queue in [Queue::Inbox, Queue::Outbox] {
             let own = tables.queue(queue);
-            let statements = [store, store_one, claim, names, begin, settle, awake, requeue, discard, figures];
-            let plain = [lock, dead];
+            let statements = [store, store_one, claim, names, begin, settle, dead, awake, requeue, discard, figures];
+            let plain = [lock];
             for sql in statements.map(|statement| statement(&tables, queue)) {
                 assert!(sql.contains(&format!("\"app\".\"shop_{}_", queue.name())), "{sql}");
             }

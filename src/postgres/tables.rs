@@ -17,7 +17,7 @@ const INBOX: &str = include_str!("migrations/inbox.sql");
 const CAPTURE: &str = include_str!("migrations/capture.sql");
 
 /// The functions of a queue, as `queue.sql` makes them.
-const FUNCTIONS: [&str; 17] = [
+const FUNCTIONS: [&str; 19] = [
     "lock",
     "ring",
     "open",
@@ -27,6 +27,7 @@ const FUNCTIONS: [&str; 17] = [
     "give_back",
     "close",
     "claim_keys",
+    "claim_free",
     "names",
     "claim",
     "begin",
@@ -35,6 +36,7 @@ const FUNCTIONS: [&str; 17] = [
     "requeue",
     "discard",
     "figures",
+    "letters",
 ];
 
 /// The tables of inbox and outbox: a schema, and how each one's name begins.
