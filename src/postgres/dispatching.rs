@@ -2,6 +2,7 @@
 
 use super::database::Listening;
 use super::handling::{Handled, Session, Work};
+use super::meters::Event;
 use super::outage::Outage;
 use super::pace::Pace;
 use super::queue::{self, BEHIND, Claimer, Outcome, Portion};
@@ -74,6 +75,9 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         let mut pace = Pace::new(poll, Instant::now());
         let (mut listening, mut resume_at) = (None, Instant::now());
         let nobody = Arc::<Notify>::default();
+        let (work, consumer) = (Arc::clone(&self.work), self.consumer.clone());
+        let watching = work.meters.watch(&work.database, &work.tables, Queue::Inbox, Some(&consumer));
+        tokio::pin!(watching);
         loop {
             let now = Instant::now();
             let is_stopping = self.work.is_stopping.load(Ordering::Relaxed);
@@ -99,6 +103,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
                 () = tokio::time::sleep_until(resume_at), if !is_up => {}
                 () = tokio::time::sleep_until(self.settle_at), if is_up && !self.unsettled.is_empty() => {}
                 () = pace.is_due(woken), if is_up && has_room && !is_stopping => {}
+                never = &mut watching => match never {},
             }
         }
     }
@@ -137,9 +142,11 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         let portion = Portion { first, behind: BEHIND, bytes: BYTES_MAX, lease: self.work.leased() };
         let runs = self.claimer.claim(&self.work.database, &portion).await?;
         let found = runs.len();
+        self.work.meters.happened(Event::Claimed, runs.iter().map(|run| run.messages.len()).sum());
         for run in runs {
             self.runs.spawn(Arc::clone(&self.work).run::<S>(run));
         }
+        self.work.meters.in_flight(self.runs.len());
         Ok(found)
     }
 
@@ -158,6 +165,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
             }
             next = self.runs.try_join_next();
         }
+        self.work.meters.in_flight(self.runs.len());
     }
 
     /// Says what came of runs. What somebody has locked is said again later, as long as it is ours.

@@ -15,6 +15,7 @@ pub(super) use sqlx_session::SqlxSession;
 pub(super) use tokio_session::TokioSession;
 
 use super::database::{Database, NET};
+use super::meters::{Event, Meters};
 use super::queue::{self, Claimed, Fate, Outcome, Run, Tried};
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
@@ -25,6 +26,7 @@ use crate::store::StoreError;
 use crate::sync::{Ordering, StdAtomicBool};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// What could not be begun is put off for so long.
 const PUT_OFF: Duration = Duration::from_millis(500);
@@ -39,6 +41,7 @@ pub(super) struct Work<H> {
     pub handler: Arc<H>,
     /// What was claimed and not begun is to be given back.
     pub is_stopping: StdAtomicBool,
+    pub meters: Meters,
 }
 
 /// What came of a run.
@@ -131,7 +134,15 @@ impl<H: Send + Sync + 'static> Work<H> {
     }
 
     /// Handles messages one after the other, until one fails or the worker stops.
-    pub(super) async fn run<S: Session<H>>(self: Arc<Self>, mut run: Run) -> Handled {
+    pub(super) async fn run<S: Session<H>>(self: Arc<Self>, run: Run) -> Handled {
+        let messages = run.messages.len();
+        let handled = self.handled::<S>(run).await;
+        let tried = handled.outcome.as_ref().map_or(messages, |outcome| outcome.fates.len());
+        self.meters.happened(Event::Released, messages.saturating_sub(tried));
+        handled
+    }
+
+    async fn handled<S: Session<H>>(&self, mut run: Run) -> Handled {
         let mut outcome = run.outcome();
         let messages = std::mem::take(&mut run.messages);
         let mut session = match S::connect(&self.database).await {
@@ -146,19 +157,27 @@ impl<H: Send + Sync + 'static> Work<H> {
             if self.is_stopping.load(Ordering::Relaxed) {
                 break;
             }
-            let position = claimed.position;
+            let (position, is_expired, enqueued_at) =
+                (claimed.position, claimed.is_expired, claimed.message.enqueued_at);
             match self.attempt(&mut session, &run, claimed).await {
                 Ok(Attempt::Handled { attempts }) => {
                     begun += 1;
+                    self.meters.happened(Event::Done, 1);
+                    self.meters.lagged(enqueued_at);
                     outcome.fates.push(Tried { position, attempts, fate: Fate::Done });
                 }
                 Ok(Attempt::Lost) => {
+                    self.meters.happened(Event::Lost, 1);
                     outcome.put_off = PUT_OFF;
                     break;
                 }
                 Ok(Attempt::Failed { attempts, failed, is_broken }) => {
                     begun += 1;
                     let fate = Fate::of_failure(&self.retry, attempts, &failed);
+                    match (is_expired, &fate) {
+                        (true, _) => self.meters.happened(Event::Expired, 1),
+                        (false, fate) => self.meters.failed(failed.cause, fate),
+                    }
                     outcome.fates.push(Tried { position, attempts, fate });
                     if is_broken {
                         self.discard(session);
@@ -203,7 +222,9 @@ impl<H: Send + Sync + 'static> Work<H> {
             return Ok(Attempt::Failed { attempts, failed, is_broken: false });
         }
         let message = Message { attempts: attempts.saturating_sub(1), ..claimed.message };
+        let began = Instant::now();
         let ended = session.handle(&self.case(&message, claimed.position, run.token)).await;
+        self.meters.took(began.elapsed());
         let failed = |failed, is_broken| Ok(Attempt::Failed { attempts, failed, is_broken });
         match ended {
             Ended::Committed => Ok(Attempt::Handled { attempts }),

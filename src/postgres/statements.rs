@@ -38,7 +38,7 @@ pub(super) fn store_one(tables: &Tables, queue: Queue) -> String {
 
 /// Claims messages: see `queue.sql`.
 pub(super) fn claim(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "claim", 7)
+    call(tables, queue, "claim", 8)
 }
 
 /// Looks for names that have something due: see `queue.sql`.

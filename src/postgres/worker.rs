@@ -5,9 +5,10 @@ use super::dispatching::Dispatcher;
 use super::errors::misconfigured;
 use super::handling::{Session, TokioSession, Work};
 use super::message::validate_name;
+use super::meters::{Counts, Meters, QueueStats};
 use super::outage::Outage;
 use super::retry::Retry;
-use super::tables::Tables;
+use super::tables::{Queue, Tables};
 use super::{Failure, Message};
 use crate::store::StoreError;
 use crate::store::postgres::options::within;
@@ -122,6 +123,7 @@ pub struct Worker {
     lease: Duration,
     poll: Duration,
     longest_outage: Duration,
+    counts: Arc<Counts>,
 }
 
 impl Worker {
@@ -145,6 +147,7 @@ impl Worker {
             lease: Duration::from_secs(30),
             poll: Duration::from_secs(1),
             longest_outage: Duration::from_secs(300),
+            counts: Arc::default(),
         })
     }
 
@@ -193,6 +196,11 @@ impl Worker {
     #[must_use]
     pub fn longest_outage(self, longest_outage: Duration) -> Self {
         Worker { longest_outage, ..self }
+    }
+
+    /// Returns what became of messages since this worker was made, in all runs of it and of its clones.
+    pub fn stats(&self) -> QueueStats {
+        self.counts.stats()
     }
 
     /// Handles messages until `stop` says so. The messages at hand are finished then, and what else was claimed is given
@@ -263,6 +271,7 @@ impl Worker {
             lease: self.lease,
             handler,
             is_stopping: StdAtomicBool::new(false),
+            meters: Meters::new(&self.counts, Queue::Inbox, Some(&self.consumer)),
         };
         Ok(Dispatcher::new(work, &self.consumer, self.concurrency.min(connections - 1)))
     }

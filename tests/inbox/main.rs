@@ -13,6 +13,8 @@ mod crash;
 mod hanging;
 mod hostile;
 mod marks;
+#[cfg(feature = "metrics")]
+mod metered;
 mod migrations;
 mod pooled;
 mod queue;
