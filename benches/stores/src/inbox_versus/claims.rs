@@ -71,17 +71,17 @@ async fn show(place: &Place, what: &str, name: &str) {
 
 /// The median of so many claims, the least and the longest, in milliseconds.
 async fn claims(place: &Place, name: &str, of: i64, times: i64) -> (f64, f64, f64) {
-    let sql = "SELECT * FROM {p}_outbox_claim(ARRAY[$1::text], ARRAY[$2::bigint], $3, 15, 16777216, 30000000, $4)";
+    let sql = "SELECT * FROM {p}_outbox_claim(ARRAY[$1::text], ARRAY[$2::bigint], ARRAY[$3::bigint], $4, 15, 16777216, 30000000, $5)";
     let claim = place.admin.prepare(&sql.replace("{p}", &place.prefix)).await.expect("a statement");
-    let (mut took, mut since) = (Vec::new(), 0_i64);
+    let (mut took, mut since) = (Vec::new(), (0_i64, 0_i64));
     for token in 1..=times {
         let begun = Instant::now();
         // As relays: these need not be on the disk.
         place.admin.batch_execute("BEGIN; SET LOCAL synchronous_commit = off").await.expect("a transaction");
-        let claimed = place.admin.query(&claim, &[&name, &since, &of, &token]).await.expect("an answer");
+        let claimed = place.admin.query(&claim, &[&name, &since.0, &since.1, &of, &token]).await.expect("an answer");
         place.admin.batch_execute("COMMIT").await.expect("a commit");
         took.push(begun.elapsed().as_secs_f64() * 1e3);
-        since = claimed.first().map_or(0, |row| row.get::<_, i64>("since"));
+        since = claimed.first().map_or((0, 0), |row| (row.get("since"), row.get("since_position")));
     }
     spread(&took)
 }
