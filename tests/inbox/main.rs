@@ -8,6 +8,8 @@ mod server;
 mod pooler;
 
 mod brokers;
+#[cfg(feature = "metrics")]
+mod counting;
 mod campaign;
 mod crash;
 mod hanging;
@@ -17,6 +19,7 @@ mod marks;
 mod metered;
 mod migrations;
 mod pooled;
+mod prepared;
 mod queue;
 mod relays;
 mod rotation;
