@@ -1,18 +1,28 @@
 //! Counts what becomes of messages that relays and workers claim: for their callers, and as metrics.
 
-use super::Backlog;
-use super::tables::Queue;
+use super::backlog::{self, Backlog};
+use super::queue::Fate;
+use super::tables::{Queue, Tables};
 use super::trial::Cause;
+use super::{Database, statements};
+use crate::back_off::jittered;
+use crate::random;
 use crate::sync::StdAtomicU64;
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
 
 #[cfg_attr(not(feature = "metrics"), path = "meters/absent.rs")]
 mod recorder;
 
 use recorder::Recorder;
+
+/// What waits is counted every so often, and for at most a hundredth of the time.
+const COUNT_EVERY: Duration = Duration::from_secs(10);
+const COUNT_SHARE: u32 = 100;
 
 /// What becomes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +116,14 @@ pub(super) struct Meters {
     recorder: Recorder,
 }
 
+/// Gauges of what goes on say that nothing does.
+impl Drop for Meters {
+    fn drop(&mut self) {
+        self.recorder.in_flight(0);
+        self.recorder.paused(false);
+    }
+}
+
 impl Meters {
     /// Of a consumer or a topic, or of all topics.
     pub(super) fn new(counts: &Arc<Counts>, queue: Queue, name: Option<&str>) -> Self {
@@ -119,9 +137,12 @@ impl Meters {
         }
     }
 
-    /// An attempt failed.
-    pub(super) fn failed(&self, cause: Cause) {
+    /// An attempt failed, and that is what becomes of its message.
+    pub(super) fn failed(&self, cause: Cause, fate: &Fate) {
         self.happened(Event::Failed, 1);
+        if matches!(fate, Fate::Dead { .. }) {
+            self.happened(Event::Dead, 1);
+        }
         match cause {
             Cause::Panic => self.happened(Event::Panicked, 1),
             Cause::TimeOut => self.happened(Event::TimedOut, 1),
@@ -152,11 +173,27 @@ impl Meters {
         self.recorder.paused(is_paused);
     }
 
-    /// What waits.
-    pub(super) fn waiting(&self, backlog: &Backlog) {
-        self.recorder.waiting(backlog);
+    /// Counts what waits, now and then, if there is anybody to tell.
+    pub(super) async fn watch(
+        &self,
+        database: &Database,
+        tables: &Tables,
+        queue: Queue,
+        name: Option<&str>,
+    ) -> Infallible {
+        if !cfg!(feature = "metrics") {
+            return std::future::pending().await;
+        }
+        let sql = statements::figures(tables, queue);
+        loop {
+            let began = Instant::now();
+            // Whether there is a server is for claims to find out.
+            let rows = database.call("count what waits", &sql, &backlog::values(name)).await;
+            if let Ok(backlog) = rows.and_then(|rows| Backlog::of_rows(&rows)) {
+                self.recorder.waiting(&backlog);
+            }
+            let pause = COUNT_EVERY.max(began.elapsed() * COUNT_SHARE);
+            tokio::time::sleep(jittered(pause, random::any())).await;
+        }
     }
 }
-
-/// Returns true if there is anybody to tell what waits.
-pub(super) const IS_RECORDED: bool = cfg!(feature = "metrics");

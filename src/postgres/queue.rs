@@ -129,8 +129,8 @@ pub(super) struct Claimer {
     names: VecDeque<String>,
     behind: String,
     listed: Option<Instant>,
-    /// Where the first that was due of a name was, in microseconds since 1970, and when we looked.
-    since: HashMap<String, (i64, Instant)>,
+    /// Where the first that was due of a name was (microseconds since 1970, and the position), and when we looked.
+    since: HashMap<String, ([i64; 2], Instant)>,
 }
 
 impl Claimer {
@@ -176,13 +176,15 @@ impl Claimer {
     ) -> Result<Vec<Run>, StoreError> {
         let now = Instant::now();
         self.since.retain(|_, (_, looked)| now.duration_since(*looked) < SINCE_LASTS);
-        let since: Vec<i64> = names.iter().map(|name| self.since.get(name).map_or(0, |(since, _)| *since)).collect();
+        let since = names.iter().map(|name| self.since.get(name).map_or([0; 2], |(since, _)| *since));
+        let (since, since_positions): (Vec<i64>, Vec<i64>) = since.map(|[since, position]| (since, position)).unzip();
         // Nobody else has it: a token that was lost in a server's crash is not given out again.
         let token = (random::any() >> 1) as i64 | 1;
         let whole = |number: usize| Value::Number(i64::try_from(number).unwrap_or(i64::MAX));
         let values = [
             Value::Texts(names),
             Value::Numbers(&since),
+            Value::Numbers(&since_positions),
             whole(portion.first),
             whole(portion.behind),
             whole(portion.bytes),
@@ -192,7 +194,7 @@ impl Claimer {
         let rows = database.call("claim messages", &statements::claim(&self.tables, self.queue), &values).await?;
         let mut found = HashMap::new();
         for row in &rows {
-            found.entry(row.get::<String>("name")?).or_insert(row.get::<i64>("since")?);
+            found.entry(row.get::<String>("name")?).or_insert([row.get::<i64>("since")?, row.get("since_position")?]);
         }
         for name in names {
             match found.remove(name) {

@@ -190,7 +190,7 @@ impl Relay {
         self.counts.stats()
     }
 
-    /// Publishes messages until `stop` says so. What is in flight then is waited for.
+    /// Publishes messages until `stop` says so. What is in flight then is waited for, and what else was claimed given back.
     ///
     /// # Errors
     ///

@@ -43,7 +43,7 @@ pub(super) fn store_one(tables: &Tables, queue: Queue) -> String {
 
 /// Claims messages: see `queue.sql`.
 pub(super) fn claim(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "claim", 7)
+    call(tables, queue, "claim", 8)
 }
 
 /// Looks for names that have something due: see `queue.sql`.
@@ -81,13 +81,14 @@ pub(super) fn figures(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "figures", 2)
 }
 
-/// Locks a message, if the claim still holds: `$1` the position, `$2` the token. Nobody takes it until the transaction
-/// ends, even if its lease does. Which process of the server has it.
+/// Locks a message, if the claim still holds and this attempt was begun: `$1` the position, `$2` the token, `$3` the
+/// number of the attempt. Nobody takes it until the transaction ends, even if its lease does. Which process of the
+/// server has it.
 pub(super) fn lock(tables: &Tables, queue: Queue) -> String {
     let table = tables.queue(queue);
     format!(
         "SELECT pg_catalog.pg_backend_pid() AS pid FROM {table} WHERE position {EQ} $1 AND token {EQ} $2 \
-         FOR UPDATE SKIP LOCKED"
+         AND attempts {EQ} $3 FOR UPDATE SKIP LOCKED"
     )
 }
 

@@ -17,7 +17,7 @@ const INBOX: &str = include_str!("migrations/inbox.sql");
 const CAPTURE: &str = include_str!("migrations/capture.sql");
 
 /// The functions of a queue, as `queue.sql` makes them.
-const FUNCTIONS: [&str; 19] = [
+const FUNCTIONS: [&str; 18] = [
     "lock",
     "ring",
     "open",
@@ -27,7 +27,6 @@ const FUNCTIONS: [&str; 19] = [
     "give_back",
     "close",
     "claim_keys",
-    "claim_free",
     "names",
     "claim",
     "begin",

@@ -269,26 +269,6 @@ BEGIN
     END IF;
 END $$;
 
--- Claims messages of a name that have no key and are due.
-CREATE OR REPLACE FUNCTION {queue_claim_free}(
-    _name text, _first bigint, _bytes bigint, _lease float8, _token bigint, _from timestamptz, _one boolean
-) RETURNS SETOF {queue}
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off ROWS 1000 AS $$
-#variable_conflict use_column
-DECLARE
-    _now timestamptz := clock_timestamp();
-BEGIN
-    RETURN QUERY WITH due AS MATERIALIZED (
-        SELECT m.ctid AS at, m.due_at, m.position, octet_length(m.payload) AS size FROM {queue} m
-        WHERE m.name = _name AND m.key IS NULL AND m.due_at <= _now AND m.due_at >= _from
-        ORDER BY m.due_at, m.position LIMIT _first FOR UPDATE SKIP LOCKED
-    ), summed AS (
-        SELECT d.at, sum(d.size) OVER w AS bytes, row_number() OVER w AS n FROM due d
-        WINDOW w AS (ORDER BY d.due_at, d.position)
-    ) UPDATE {queue} m SET token = _token, due_at = _now + _lease * interval '1 microsecond'
-    WHERE m.ctid = ANY (ARRAY(SELECT s.at FROM summed s WHERE s.bytes <= _bytes OR (_one AND s.n = 1))) RETURNING m.*;
-END $$;
-
 -- The first 64 names behind this one that have messages, in order, and which of them have something due.
 CREATE OR REPLACE FUNCTION {queue_names}(_after text) RETURNS TABLE (name text, is_due boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off
@@ -322,12 +302,13 @@ END $$;
 --
 -- _since: for each name, from which time on (in microseconds since 1970) due messages are looked for. The column since says
 -- where the first one was: for a while the caller need not look in front of that, where there may be millions of rows that
--- are gone and cannot be removed yet, as long as some transaction may see them.
+-- are gone and cannot be removed yet, as long as some transaction may see them. _since_positions: of those that have been due
+-- since then, and have no key, the first.
 CREATE OR REPLACE FUNCTION {queue_claim}(
-    _names text[], _since bigint[], _first bigint, _behind bigint, _bytes bigint, _lease float8, _token bigint
+    _names text[], _since bigint[], _since_positions bigint[], _first bigint, _behind bigint, _bytes bigint, _lease float8, _token bigint
 ) RETURNS TABLE (
     "position" bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer,
-    enqueued_at bigint, is_expired boolean, since bigint
+    enqueued_at bigint, is_expired boolean, since bigint, since_position bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_sort = off ROWS 1000 AS $$
@@ -343,13 +324,16 @@ DECLARE
     _to_come bigint := cardinality(_names);
     _name text;
     _from timestamptz;
+    _from_position bigint;
+    _rows tid[];
+    _size bigint;
     _last bytea;
     _message {queue};
 BEGIN
-    FOR _name, _from IN
+    FOR _name, _from, _from_position IN
         SELECT g.name, CASE WHEN g.since = 0 THEN '-infinity'
-            ELSE '1970-01-01 00:00:00+00'::timestamptz + g.since * interval '1 microsecond' END
-        FROM unnest(_names, _since) g(name, since)
+            ELSE '1970-01-01 00:00:00+00'::timestamptz + g.since * interval '1 microsecond' END, g.position
+        FROM unnest(_names, _since, _since_positions) g(name, since, position)
     LOOP
         _room := greatest(ceil(_first::float8 / _to_come)::bigint, 1);
         _budget := greatest(_bytes / _to_come, 0);
@@ -358,27 +342,33 @@ BEGIN
         IF EXISTS (SELECT FROM {queue} m WHERE m.later AND m.name = _name AND m.due_at <= _now) THEN
             PERFORM {queue_place}(_name);
         END IF;
-        SELECT m.due_at INTO _free FROM {queue} m WHERE m.name = _name AND m.key IS NULL AND m.due_at <= _now
-            AND m.due_at >= _from ORDER BY m.name, m.due_at, m.position LIMIT 1;
+        SELECT m.due_at, m.position INTO _free, since_position FROM {queue} m WHERE m.name = _name AND m.key IS NULL
+            AND m.due_at <= _now AND (m.due_at, m.position) >= (_from, _from_position)
+            ORDER BY m.name, m.due_at, m.position LIMIT 1;
         SELECT k.due_at INTO _keyed FROM {keys} k WHERE k.name = _name AND k.due_at <= clock_timestamp()
             AND k.due_at >= _from ORDER BY k.name, k.due_at LIMIT 1;
         since := floor(extract(epoch FROM greatest(least(_free, _keyed), '1970-01-01 00:00:00+00')) * 1000000)::bigint;
+        since_position := CASE WHEN _free <= _keyed OR _keyed IS NULL THEN coalesce(since_position, 0) ELSE 0 END;
         FOR _turn IN 1..2 LOOP
             EXIT WHEN _runs >= _room;
             _last := NULL;
             IF (_turn = 1) = (_keyed IS NULL OR coalesce(_free <= _keyed, false)) THEN
                 CONTINUE WHEN _free IS NULL;
-                FOR _message IN
-                    SELECT * FROM {queue_claim_free}(_name, _room - _runs, _left, _lease, _token, _from, _runs = 0)
-                LOOP
-                    _runs := _runs + 1;
-                    _left := _left - octet_length(_message.payload);
-                    "position" := _message.position; name := _message.name; key := NULL; id := _message.id;
-                    payload := _message.payload; headers := _message.headers; attempts := _message.attempts;
-                    enqueued_at := (extract(epoch FROM _message.enqueued_at) * 1000000)::bigint;
-                    is_expired := coalesce(_message.expires_at <= _now, false);
-                    RETURN NEXT;
-                END LOOP;
+                SELECT array_agg(s.at), sum(s.size) INTO _rows, _size FROM (
+                    SELECT d.at, d.size, sum(d.size) OVER w AS bytes, row_number() OVER w AS n FROM (
+                        SELECT m.ctid AS at, m.due_at, m.position, octet_length(m.payload) AS size FROM {queue} m
+                        WHERE m.name = _name AND m.key IS NULL AND m.due_at <= _now
+                            AND (m.due_at, m.position) >= (_from, _from_position)
+                        ORDER BY m.due_at, m.position LIMIT _room - _runs FOR UPDATE SKIP LOCKED
+                    ) d WINDOW w AS (ORDER BY d.due_at, d.position)
+                ) s WHERE s.bytes <= _left OR (_runs = 0 AND s.n = 1);
+                CONTINUE WHEN _rows IS NULL;
+                RETURN QUERY UPDATE {queue} m SET token = _token, due_at = _now + _lease * interval '1 microsecond'
+                WHERE m.ctid = ANY (_rows) RETURNING m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
+                    (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, coalesce(m.expires_at <= _now, false), since,
+                    since_position;
+                _runs := _runs + cardinality(_rows);
+                _left := _left - _size;
             ELSE
                 CONTINUE WHEN _keyed IS NULL;
                 FOR _message IN
@@ -429,7 +419,7 @@ END $$;
 
 -- Says what came of claims, as far as they still hold. _done was done: it is removed, whoever has a claim on it now. _positions
 -- were tried and failed, or (dead) are given up. _names, _keys and _lanes (their tokens) are keys to give back. Returns the
--- positions of messages whose rows somebody has locked: to be said again.
+-- positions of messages whose rows somebody has locked: to be said again, with their keys, which are kept until then.
 --
 -- Messages are locked before keys, as claims do, and what is locked is not waited for.
 CREATE OR REPLACE FUNCTION {queue_settle}(
@@ -442,6 +432,7 @@ SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     _held bigint[];
+    _locked bigint[];
     _rows tid[];
     _put_off float8[];
 BEGIN
@@ -459,13 +450,16 @@ BEGIN
         FROM unnest(_positions, _tokens, _attempts, _errors, _dead, _delays) u(position, token, attempts, error, dead, delay)
         WHERE m.position = u.position AND m.position = ANY (_held) AND m.dead_at IS NULL AND (m.token = u.token
             OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token));
-        RETURN QUERY SELECT m.position FROM {queue} m
+        SELECT array_agg(m.position) INTO _locked FROM {queue} m
             WHERE m.position = ANY (_positions) AND m.position <> ALL (coalesce(_held, ARRAY[]::bigint[]));
+        RETURN QUERY SELECT unnest(_locked);
     END IF;
     IF cardinality(_names) > 0 THEN
         SELECT array_agg(h.at), array_agg(h.delay) INTO _rows, _put_off FROM (
             SELECT k.ctid AS at, u.delay FROM unnest(_names, _keys, _lanes, _lane_delays) u(name, key, token, delay)
             JOIN {keys} k ON k.name = u.name AND k.key = u.key AND k.token = u.token
+            WHERE _locked IS NULL OR NOT EXISTS (
+                SELECT FROM {queue} m WHERE m.position = ANY (_locked) AND m.name = u.name AND m.key = u.key)
             ORDER BY k.name, k.key FOR UPDATE OF k
         ) h;
         PERFORM {queue_give_back}(_rows, _put_off);

@@ -8,7 +8,7 @@ use crate::postgres::retry::Retry;
 use crate::postgres::trial::{self, Cause, Failed};
 use crate::postgres::{Failure, Message};
 use crate::random;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, StdAtomicBool};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -24,7 +24,9 @@ pub(super) struct Publishing<P> {
     pause: Mutex<Pause>,
     batches: AtomicU8,
     in_flight: Arc<InFlight>,
-    pub(super) meters: Meters,
+    /// What was claimed and not begun is to be given back.
+    is_stopping: StdAtomicBool,
+    pub(super) meters: Arc<Meters>,
 }
 
 /// What is known of a publisher: nothing yet, or one of these.
@@ -79,7 +81,14 @@ struct Try {
 impl<P: Publisher> Publishing<P> {
     pub(super) fn new(publisher: Arc<P>, retry: Retry, timeout: Duration, meters: Meters) -> Self {
         let (pause, batches, in_flight) = (Mutex::new(Pause::new()), AtomicU8::new(0), Arc::default());
-        Publishing { publisher, retry, timeout, pause, batches, in_flight, meters }
+        let meters = Arc::new(meters);
+        let is_stopping = StdAtomicBool::new(false);
+        Publishing { publisher, retry, timeout, pause, batches, in_flight, is_stopping, meters }
+    }
+
+    /// Begins nothing more.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
     }
 
     /// Keys, and messages without one, that are on their way, and their bytes.
@@ -166,10 +175,10 @@ impl<P: Publisher> Publishing<P> {
             self.meters.happened(Event::Expired, 1);
         }
         let now = Instant::now();
-        if now >= lane.begin_until {
+        if now >= lane.begin_until || self.is_stopping.load(Ordering::Relaxed) {
             return None;
         }
-        let ticket = self.pause.lock().expect("nothing panics while it holds this").begin(now)?;
+        let ticket = self.pause.lock().expect("nothing panics while it holds this").begin(self.timeout, now)?;
         Some((lane.left.pop_front()?, ticket))
     }
 
@@ -190,13 +199,11 @@ impl<P: Publisher> Publishing<P> {
                 Fate::Done
             }
             Err(failed) => {
-                self.meters.failed(failed.cause);
-                Fate::of_failure(&self.retry, attempts, failed)
+                let fate = Fate::of_failure(&self.retry, attempts, failed);
+                self.meters.failed(failed.cause, &fate);
+                fate
             }
         };
-        if matches!(fate, Fate::Dead { .. }) {
-            self.meters.happened(Event::Dead, 1);
-        }
         self.sign(
             ticket,
             match &tried {
@@ -243,7 +250,8 @@ fn answered(answers: Result<Option<Vec<Result<(), Failure>>>, Failed>, messages:
 
 /// So many bytes of memory, and a little more.
 fn bytes(message: &Message) -> usize {
-    message.payload.len() + message.id.len() + message.key.as_ref().map_or(0, Vec::len)
+    let headers: usize = message.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    message.payload.len() + message.id.len() + message.key.as_ref().map_or(0, Vec::len) + headers
 }
 
 fn mark(run: &Run) -> u64 {
@@ -254,3 +262,6 @@ fn mark(run: &Run) -> u64 {
     }
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,16 +2,13 @@
 
 use super::Relay;
 use super::publishing::{Ended, Lane, Publishing};
-use crate::back_off::jittered;
-use crate::postgres::backlog::{self, Backlog};
 use crate::postgres::database::Listening;
-use crate::postgres::meters::{self, Event};
+use crate::postgres::meters::Event;
 use crate::postgres::outage::Outage;
 use crate::postgres::pace::Pace;
 use crate::postgres::pause::Room;
 use crate::postgres::publisher::Publisher;
 use crate::postgres::queue::{self, Claimer, Outcome, Portion, Run};
-use crate::postgres::statements;
 use crate::postgres::tables::Queue;
 use crate::random;
 use crate::store::StoreError;
@@ -30,9 +27,8 @@ const PART: usize = 8;
 const GATHER: Duration = Duration::from_millis(2);
 /// Outcomes that could not be settled since somebody is at work on them are said again after a while.
 const LOCKED: Duration = Duration::from_millis(50);
-/// What waits is counted every so often, and for at most a hundredth of the time.
-const COUNT_EVERY: Duration = Duration::from_secs(10);
-const COUNT_SHARE: u32 = 100;
+/// Whatever is forgotten is found so.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// What the server has answered.
 enum Said {
@@ -42,8 +38,6 @@ enum Said {
     Settled(Vec<Outcome>, Result<bool, StoreError>),
     /// That somebody is awake.
     Awake(bool),
-    /// What waits, and how long it took to count.
-    Counted(Result<Backlog, StoreError>, Duration),
 }
 
 pub(super) struct Running<'r, P> {
@@ -64,7 +58,6 @@ pub(super) struct Running<'r, P> {
     /// Not before.
     settle_at: Instant,
     claim_at: Instant,
-    count_at: Option<Instant>,
     is_stopping: bool,
 }
 
@@ -86,7 +79,6 @@ impl<'r, P: Publisher> Running<'r, P> {
             settlements: Outage::new(relay.longest_outage),
             settle_at: now,
             claim_at: now,
-            count_at: meters::IS_RECORDED.then_some(now),
             is_stopping: false,
         }
     }
@@ -99,6 +91,9 @@ impl<'r, P: Publisher> Running<'r, P> {
             () = &mut stop => return Ok(()),
             listening = self.listen() => listening?,
         };
+        let (meters, Relay { database, tables, topic, .. }) = (Arc::clone(&self.publishing.meters), self.relay);
+        let watching = meters.watch(database, tables, Queue::Outbox, topic.as_deref());
+        tokio::pin!(watching);
         loop {
             let again_at = self.ask();
             if self.is_stopping && self.is_over() {
@@ -107,11 +102,12 @@ impl<'r, P: Publisher> Running<'r, P> {
             let may_claim = self.portion(Instant::now()).is_ok();
             tokio::select! {
                 biased;
-                () = &mut stop, if !self.is_stopping => self.is_stopping = true,
+                () = &mut stop, if !self.is_stopping => self.stop(),
                 Some(said) = self.calls.next() => self.heard(said)?,
                 Some(ended) = self.publications.join_next() => self.ended(ended.ok()),
                 () = self.pace.is_due(&listening.woken), if may_claim => {}
                 () = tokio::time::sleep_until(again_at) => {}
+                never = &mut watching => match never {},
             }
         }
     }
@@ -134,6 +130,11 @@ impl<'r, P: Publisher> Running<'r, P> {
         }
     }
 
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        self.publishing.stop();
+    }
+
     fn is_over(&self) -> bool {
         self.unsettled.is_empty() && !self.is_settling && self.publications.is_empty() && self.claimer.is_some()
     }
@@ -151,11 +152,8 @@ impl<'r, P: Publisher> Running<'r, P> {
         {
             self.claim(portion, now);
         }
-        if self.count_at.is_some_and(|at| at <= now) && !self.is_stopping {
-            self.count(now);
-        }
-        let times = [settle_at.filter(|at| *at > now), portion.err().flatten(), self.count_at];
-        times.into_iter().flatten().min().unwrap_or(now + COUNT_EVERY)
+        let times = [settle_at.filter(|at| *at > now), portion.err().flatten()];
+        times.into_iter().flatten().min().unwrap_or(now + LONGEST_WAIT)
     }
 
     /// How much may be claimed now; or when to look again, if it is not somebody's answer that is waited for.
@@ -182,7 +180,7 @@ impl<'r, P: Publisher> Running<'r, P> {
             // The other half, while these are being published.
             Room::All => (room.min(batch.div_ceil(2)), BEHIND),
             Room::Probe => (1, 0),
-            Room::None { until } => return Err(until),
+            Room::None { until } => return Err(Some(until)),
         };
         Ok(Portion { first, behind, bytes: room_bytes, lease: self.relay.lease() })
     }
@@ -238,18 +236,6 @@ impl<'r, P: Publisher> Running<'r, P> {
         self.calls.push(awake.boxed());
     }
 
-    /// Counts what waits.
-    fn count(&mut self, now: Instant) {
-        self.count_at = None;
-        let Relay { database, tables, topic, .. } = self.relay.clone();
-        let count = async move {
-            let sql = statements::figures(&tables, Queue::Outbox);
-            let rows = database.call("count what waits", &sql, &backlog::values(topic.as_deref())).await;
-            Said::Counted(rows.and_then(|rows| Backlog::of_rows(&rows)), now.elapsed())
-        };
-        self.calls.push(count.boxed());
-    }
-
     fn heard(&mut self, said: Said) -> Result<(), StoreError> {
         let now = Instant::now();
         match said {
@@ -274,13 +260,6 @@ impl<'r, P: Publisher> Running<'r, P> {
             Said::Awake(is_said) => {
                 if is_said {
                     self.pace.said(now);
-                }
-            }
-            Said::Counted(backlog, took) => {
-                self.count_at = Some(now + jittered(COUNT_EVERY.max(took * COUNT_SHARE), random::any()));
-                // Whether there is a server is for claims to find out.
-                if let Ok(backlog) = backlog {
-                    self.publishing.meters.waiting(&backlog);
                 }
             }
         }
