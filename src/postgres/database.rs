@@ -6,7 +6,9 @@ pub(super) mod sqlx_pool;
 
 pub(super) use listening::Listening;
 
-use super::errors::{failed, misconfigured, unanswered_in};
+#[cfg(feature = "sqlx")]
+use super::errors::misconfigured;
+use super::errors::{failed, unanswered_in};
 use super::tables::{Queue, Tables, Version};
 use super::transaction::{Row, Value, tokio_driver};
 use crate::store::postgres::connecting::{self, Held, Pooled};
@@ -68,7 +70,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// found out with the first connection, or is said ([`pooled`](Self::pooled)). Behind one, and with
 /// a pool of deadpool-postgres (which hands no notifications on), nobody is woken by `NOTIFY`:
 /// whoever sleeps finds new messages by polling. Otherwise there is one more connection, which
-/// listens.
+/// listens. A pool of sqlx needs options of its own to go through a pooler of transactions, with or
+/// without hapax: `statement_cache_capacity(0)`, and for pgbouncer `extra_float_digits(None)`.
 #[derive(Clone)]
 pub struct Database {
     source: Source,
@@ -228,8 +231,9 @@ impl Database {
     pub(super) fn connections_for(&self, wanted: usize) -> usize {
         match &self.source {
             Source::Own(pool, options) if options.connections.is_none() => {
-                if pool.status().max_size < wanted {
-                    pool.resize(wanted);
+                // Others may share it.
+                if pool.status().max_size < wanted + options.connections_or_few() {
+                    pool.resize(wanted + options.connections_or_few());
                 }
                 wanted
             }

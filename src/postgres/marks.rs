@@ -90,6 +90,6 @@ mod tests {
         for slot in 0..SLOTS {
             assert_eq!(sql.matches(&format!("slot = {slot} ")).count(), 2, "{slot}");
         }
-        assert!(SLOTS.is_power_of_two() && SLOTS % GROUP == 0);
+        assert!(SLOTS.is_power_of_two() && SLOTS.is_multiple_of(GROUP));
     }
 }

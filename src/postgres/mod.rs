@@ -42,7 +42,8 @@
 //!
 //! PostgreSQL 14 or later, no extension, no superuser. [`Tables::migrate`] and [`Retention::expire`] make and empty tables:
 //! their role owns them and has `CREATE` on the schema. All others need `SELECT`, `INSERT`, `UPDATE` and `DELETE` on
-//! them, `USAGE` on the sequences, and `EXECUTE` on the functions, which everybody has unless it was revoked. [`Worker`] and [`Relay`] listen, so a pooler in between must pool sessions.
+//! them, `USAGE` on the sequences, and `EXECUTE` on the functions, which everybody has unless it was revoked. A pooler
+//! of transactions may be in between (see [`Database`]).
 //!
 //! Ideas: the transactional outbox (Richardson, *Microservices Patterns*, 2018); idempotent receivers (Hohpe and Woolf,
 //! *Enterprise Integration Patterns*, 2003); queues by `SKIP LOCKED` (PostgreSQL 9.5); fencing tokens (Burrows, OSDI 2006).
@@ -50,12 +51,10 @@
 mod backlog;
 mod database;
 mod dead;
-mod dispatching;
 mod errors;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(crate) mod fuzzing;
 mod give_up;
-mod handling;
 pub mod inbox;
 mod marks;
 mod message;

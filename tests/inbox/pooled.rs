@@ -40,7 +40,10 @@ fn all_of_it(server_settings: &[&str]) {
     let Some(pooler) = Pooler::start(&server, CONNECTIONS, server_settings) else { return };
     Place::run_at(Arc::new(server), async |place| {
         let direct = place.client().await;
-        let untouched = settings_of(&client(&place.server.tcp_address("postgres")).await).await;
+        let fresh = client(&place.server.tcp_address("postgres")).await;
+        // With the language come settings of its own.
+        fresh.batch_execute("DO $$ BEGIN END $$").await.unwrap();
+        let untouched = settings_of(&fresh).await;
         place.execute(&direct, "CREATE TABLE {p}_effects (id text)").await;
         let mut caller = client(&pooler.address()).await;
         let ids = (0..MESSAGES).map(|n| n.to_string()).chain(["hangs", "hangs in the database"].map(str::to_owned));

@@ -47,10 +47,10 @@ fn sqlx_and_tokio_postgres_say_the_same() {
     });
 }
 
-/// A pool of a program that goes by TCP, maybe through a pooler.
+/// A pool of a program that goes by TCP, maybe through a pooler, for which these options are.
 pub async fn pool(port: u16, connections: u32) -> ::sqlx::PgPool {
     let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port).username("postgres");
-    let options = options.database("postgres").statement_cache_capacity(0);
+    let options = options.database("postgres").statement_cache_capacity(0).extra_float_digits(None);
     ::sqlx::postgres::PgPoolOptions::new().max_connections(connections).connect_lazy_with(options)
 }
 

@@ -41,8 +41,8 @@ async fn pass_time(place: &Place, client: &Client) {
     place
         .execute(
             client,
-            "UPDATE {p}_inbox SET due_at = '-infinity' WHERE due_at IS NOT NULL; \
-             UPDATE {p}_inbox_keys SET due_at = '-infinity'",
+            "UPDATE {p}_inbox SET due_at = now() WHERE due_at IS NOT NULL; \
+             UPDATE {p}_inbox_keys SET due_at = now()",
         )
         .await;
 }

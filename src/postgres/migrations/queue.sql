@@ -419,7 +419,7 @@ END $$;
 
 -- Says what came of claims, as far as they still hold. _done was done: it is removed, whoever has a claim on it now. _positions
 -- were tried and failed, or (dead) are given up. _names, _keys and _lanes (their tokens) are keys to give back. Returns the
--- positions of messages whose rows somebody has locked: to be said again.
+-- positions of messages whose rows somebody has locked: to be said again, with their keys, which are kept until then.
 --
 -- Messages are locked before keys, as claims do, and what is locked is not waited for.
 CREATE OR REPLACE FUNCTION {queue_settle}(
@@ -432,6 +432,7 @@ SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     _held bigint[];
+    _locked bigint[];
     _rows tid[];
     _put_off float8[];
 BEGIN
@@ -449,13 +450,16 @@ BEGIN
         FROM unnest(_positions, _tokens, _attempts, _errors, _dead, _delays) u(position, token, attempts, error, dead, delay)
         WHERE m.position = u.position AND m.position = ANY (_held) AND m.dead_at IS NULL AND (m.token = u.token
             OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token));
-        RETURN QUERY SELECT m.position FROM {queue} m
+        SELECT array_agg(m.position) INTO _locked FROM {queue} m
             WHERE m.position = ANY (_positions) AND m.position <> ALL (coalesce(_held, ARRAY[]::bigint[]));
+        RETURN QUERY SELECT unnest(_locked);
     END IF;
     IF cardinality(_names) > 0 THEN
         SELECT array_agg(h.at), array_agg(h.delay) INTO _rows, _put_off FROM (
             SELECT k.ctid AS at, u.delay FROM unnest(_names, _keys, _lanes, _lane_delays) u(name, key, token, delay)
             JOIN {keys} k ON k.name = u.name AND k.key = u.key AND k.token = u.token
+            WHERE _locked IS NULL OR NOT EXISTS (
+                SELECT FROM {queue} m WHERE m.position = ANY (_locked) AND m.name = u.name AND m.key = u.key)
             ORDER BY k.name, k.key FOR UPDATE OF k
         ) h;
         PERFORM {queue_give_back}(_rows, _put_off);

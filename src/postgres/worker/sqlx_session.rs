@@ -1,14 +1,13 @@
 //! Transactions of sqlx.
 
-use super::{Case, Ended, Session};
+use super::handling::{Case, Ended, Session};
 use crate::postgres::database::{Database, sqlx_pool};
 use crate::postgres::transaction::sqlx_driver::{failed, rows};
-use crate::postgres::transaction::{Row, Value};
 use crate::postgres::{SqlxHandler, trial};
 use crate::store::StoreError;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Postgres};
 
-pub(in crate::postgres) struct SqlxSession {
+pub(super) struct SqlxSession {
     held: sqlx_pool::Held,
     interrupted: Option<i32>,
 }
@@ -18,19 +17,11 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
         Ok(SqlxSession { held: database.held_sqlx().await?, interrupted: None })
     }
 
-    async fn call(
-        &mut self,
-        database: &Database,
-        doing: &'static str,
-        sql: &str,
-        values: &[Value<'_>],
-    ) -> Result<Vec<Row>, StoreError> {
-        sqlx_pool::call_on(self.held.connection(), &database.begin(), doing, sql, values).await
-    }
-
     async fn handle(&mut self, case: &Case<'_, H>) -> Ended {
         let connection = self.held.connection();
         let begun = case.database.in_time("begin", async {
+            let doing = "begin an attempt";
+            sqlx_pool::call_on(connection, &case.database.begin(), doing, &case.begin, &case.begins).await?;
             let begin = AssertSqlSafe(format!("BEGIN; {}", case.settings));
             let mut tx = connection.begin_with(begin).await.map_err(|error| failed("begin", error))?;
             let rows = rows(&mut *tx, &case.lock, &case.held).await;
@@ -73,6 +64,11 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
 
     fn interrupted(&self) -> Option<i32> {
         self.interrupted
+    }
+
+    async fn roll_back(&mut self) -> Result<(), StoreError> {
+        // Sends what waits to be sent.
+        self.held.connection().ping().await.map_err(|error| failed("roll back", error))
     }
 
     fn finish(self) {

@@ -1,13 +1,13 @@
 //! A worker at work: claims runs for handlers that are free, and says what came of them.
 
-use super::database::Listening;
 use super::handling::{Handled, Session, Work};
-use super::meters::Event;
-use super::outage::Outage;
-use super::pace::Pace;
-use super::queue::{self, BEHIND, Claimer, Outcome, Portion};
-use super::tables::Queue;
 use crate::back_off::BackOff;
+use crate::postgres::database::Listening;
+use crate::postgres::meters::Event;
+use crate::postgres::outage::Outage;
+use crate::postgres::pace::Pace;
+use crate::postgres::queue::{self, BEHIND, Claimer, Outcome, Portion};
+use crate::postgres::tables::Queue;
 use crate::random;
 use crate::store::{ErrorKind, StoreError};
 use crate::sync::Ordering;
@@ -15,13 +15,17 @@ use futures_util::FutureExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::task::{JoinError, JoinSet};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// Payload that one claim returns, at most.
 const BYTES_MAX: usize = 16 << 20;
 /// Between two tries to settle what somebody has locked.
 const LOCKED: BackOff = BackOff { first: Duration::from_millis(10), max: Duration::from_secs(1) };
+
+/// An outcome waits so long for others.
+const TOGETHER: Duration = Duration::from_millis(5);
 
 /// An outcome that the server does not know yet.
 struct Unsettled {
@@ -30,13 +34,17 @@ struct Unsettled {
     until: Instant,
 }
 
+/// Claims, and settles.
 pub(super) struct Dispatcher<H> {
     work: Arc<Work<H>>,
     consumer: String,
-    /// Runs at a time.
-    handlers: usize,
+    /// Handlers at a time.
+    concurrency: usize,
     claimer: Claimer,
-    runs: JoinSet<Handled>,
+    /// Those that are at work, and what they say.
+    handlers: JoinSet<()>,
+    says: UnboundedSender<Handled>,
+    said: UnboundedReceiver<Handled>,
     unsettled: Vec<Unsettled>,
     /// Tries in a row in which something was locked.
     locked: u32,
@@ -47,14 +55,17 @@ pub(super) struct Dispatcher<H> {
 }
 
 impl<H: Send + Sync + 'static> Dispatcher<H> {
-    pub(super) fn new(work: Work<H>, consumer: &str, handlers: usize) -> Self {
+    pub(super) fn new(work: Work<H>, consumer: &str, concurrency: usize) -> Self {
+        let (says, said) = unbounded_channel();
         let claimer = Claimer::new(&work.tables, Queue::Inbox, Some(consumer));
         Dispatcher {
             work: Arc::new(work),
             consumer: consumer.into(),
-            handlers,
+            concurrency,
             claimer,
-            runs: JoinSet::new(),
+            handlers: JoinSet::new(),
+            says,
+            said,
             unsettled: Vec::new(),
             locked: 0,
             settle_at: Instant::now(),
@@ -90,21 +101,54 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
                     return Err(error);
                 }
             }
-            if is_stopping && self.runs.is_empty() && self.unsettled.is_empty() {
+            self.begin::<S>();
+            let is_idle = self.handlers.is_empty() && self.said.is_empty() && self.work.waiting.len() == 0;
+            if is_stopping && is_idle && self.unsettled.is_empty() {
                 return Ok(());
             }
             let woken = listening.as_ref().map_or(&nobody, |listening: &Listening| &listening.woken);
             let is_up = Instant::now() >= resume_at;
-            let has_room = self.runs.len() < self.handlers;
+            let has_room = self.room() > 0;
+            let late_at = self.work.waiting.until();
             tokio::select! {
                 biased;
                 () = &mut stop, if !is_stopping => self.work.is_stopping.store(true, Ordering::Relaxed),
-                Some(ended) = self.runs.join_next() => self.ended(ended),
+                Some(handled) = self.said.recv() => self.handled(handled),
+                Some(_) = self.handlers.join_next() => {}
                 () = tokio::time::sleep_until(resume_at), if !is_up => {}
                 () = tokio::time::sleep_until(self.settle_at), if is_up && !self.unsettled.is_empty() => {}
+                () = tokio::time::sleep_until(late_at.unwrap_or(now)), if late_at.is_some() => {}
                 () = pace.is_due(woken), if is_up && has_room && !is_stopping => {}
                 never = &mut watching => match never {},
             }
+            self.give_back();
+        }
+    }
+
+    /// How many runs to claim now: as many as handlers are free, and where they are quick, half of what they may have in
+    /// front of them or more.
+    fn room(&self) -> usize {
+        let most = self.concurrency * self.work.waiting.of_each();
+        let free = most.saturating_sub(self.handlers.len() + self.work.waiting.len());
+        if most == self.concurrency || 2 * free >= most { free } else { 0 }
+    }
+
+    /// Lets free handlers begin what waits.
+    fn begin<S: Session<H>>(&mut self) {
+        while self.handlers.try_join_next().is_some() {}
+        let free = self.concurrency.saturating_sub(self.handlers.len());
+        for _ in 0..free.min(self.work.waiting.len()) {
+            self.handlers.spawn(Arc::clone(&self.work).work_off::<S>(self.says.clone()));
+        }
+        self.work.meters.in_flight(self.handlers.len());
+    }
+
+    /// Gives back what waits behind something slow; or all of it, if we are to stop.
+    fn give_back(&mut self) {
+        let all = self.work.is_stopping.load(Ordering::Relaxed);
+        for run in self.work.waiting.give_back(Instant::now(), all) {
+            self.work.meters.happened(Event::Released, run.messages.len());
+            self.handled(Handled { outcome: Some(run.outcome()), begun: 0, error: None });
         }
     }
 
@@ -121,10 +165,12 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         }
         self.settle().await?;
         let is_stopping = self.work.is_stopping.load(Ordering::Relaxed);
-        if is_stopping || self.runs.len() >= self.handlers || Instant::now() < pace.look_at() {
+        let room = self.room();
+        if is_stopping || room == 0 || Instant::now() < pace.look_at() {
             return Ok(());
         }
-        let found = self.claim::<S>().await?;
+        let found = self.claim(room).await?;
+        self.begin::<S>();
         let now = Instant::now();
         if found == 0 {
             pace.found_nothing(now, random::any());
@@ -136,36 +182,35 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         Ok(())
     }
 
-    /// Claims as many runs as there are free handlers, and begins them. How many.
-    async fn claim<S: Session<H>>(&mut self) -> Result<usize, StoreError> {
-        let first = self.handlers.saturating_sub(self.runs.len());
+    /// Claims so many runs at most. How many.
+    async fn claim(&mut self, first: usize) -> Result<usize, StoreError> {
         let portion = Portion { first, behind: BEHIND, bytes: BYTES_MAX, lease: self.work.leased() };
         let runs = self.claimer.claim(&self.work.database, &portion).await?;
         let found = runs.len();
         self.work.meters.happened(Event::Claimed, runs.iter().map(|run| run.messages.len()).sum());
-        for run in runs {
-            self.runs.spawn(Arc::clone(&self.work).run::<S>(run));
-        }
-        self.work.meters.in_flight(self.runs.len());
+        self.work.waiting.push(runs);
         Ok(found)
     }
 
-    /// Takes along all that have ended meanwhile.
-    fn ended(&mut self, ended: Result<Handled, JoinError>) {
-        let mut next = Some(ended);
-        while let Some(ended) = next {
-            // A task that has panicked or was aborted with the runtime leaves its run to its lease.
-            if let Ok(Handled { outcome, begun, error }) = ended {
-                self.begun += begun;
-                let until = Instant::now() + self.work.leased();
-                self.unsettled.extend(outcome.map(|outcome| Unsettled { outcome, until }));
-                let passes = |error: &StoreError| error.kind().is_transient() || error.kind() == ErrorKind::Conflict;
-                self.error = self.error.take().or(error.filter(|error| !passes(error)));
-                self.settle_at = Instant::now();
+    /// Takes along what else was said meanwhile.
+    fn handled(&mut self, handled: Handled) {
+        let mut next = Some(handled);
+        while let Some(Handled { outcome, begun, error }) = next {
+            self.begun += begun;
+            let until = Instant::now() + self.work.leased();
+            if let Some(outcome) = outcome {
+                // With more at hand, it is said together with what comes next.
+                match self.work.waiting.len() {
+                    0 => self.settle_at = Instant::now(),
+                    _ if self.unsettled.is_empty() => self.settle_at = Instant::now() + TOGETHER,
+                    _ => {}
+                }
+                self.unsettled.push(Unsettled { outcome, until });
             }
-            next = self.runs.try_join_next();
+            let passes = |error: &StoreError| error.kind().is_transient() || error.kind() == ErrorKind::Conflict;
+            self.error = self.error.take().or(error.filter(|error| !passes(error)));
+            next = self.said.try_recv().ok();
         }
-        self.work.meters.in_flight(self.runs.len());
     }
 
     /// Says what came of runs. What somebody has locked is said again later, as long as it is ours.
@@ -190,9 +235,12 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
 
     /// Claims once, handles that, and settles it. How many messages were begun.
     pub(super) async fn step<S: Session<H>>(&mut self) -> Result<usize, StoreError> {
-        self.claim::<S>().await?;
-        while let Some(ended) = self.runs.join_next().await {
-            self.ended(ended);
+        self.claim(self.concurrency).await?;
+        self.begin::<S>();
+        // A handler that panics is caught: what is left of a task is what it has said.
+        while self.handlers.join_next().await.is_some() {}
+        while let Ok(handled) = self.said.try_recv() {
+            self.handled(handled);
         }
         loop {
             self.settle().await?;

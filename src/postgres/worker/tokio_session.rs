@@ -1,15 +1,16 @@
 //! Transactions of tokio-postgres.
 
-use super::{Case, Ended, Session};
+use super::handling::{Case, Ended, Session};
 use crate::postgres::database::Database;
 use crate::postgres::errors::failed;
-use crate::postgres::transaction::{Row, Value, tokio_driver};
+use crate::postgres::transaction::tokio_driver;
 use crate::postgres::{Handler, trial};
 use crate::store::StoreError;
 use crate::store::postgres::connecting::Held;
+use futures_util::FutureExt as _;
 use tokio_postgres::Client;
 
-pub(in crate::postgres) struct TokioSession {
+pub(super) struct TokioSession {
     held: Held,
     interrupted: Option<i32>,
 }
@@ -19,19 +20,15 @@ impl<H: Handler> Session<H> for TokioSession {
         Ok(TokioSession { held: database.held().await?, interrupted: None })
     }
 
-    async fn call(
-        &mut self,
-        database: &Database,
-        doing: &'static str,
-        sql: &str,
-        values: &[Value<'_>],
-    ) -> Result<Vec<Row>, StoreError> {
-        database.call_on(&self.held, doing, sql, values).await
-    }
-
     async fn handle(&mut self, case: &Case<'_, H>) -> Ended {
         let client: &mut Client = &mut self.held;
+        let ours = case.database.begin();
         let begun = case.database.in_time("begin", async {
+            // Sent in front of the transaction's beginning. Nobody awaits the answers, which the driver drops: if that
+            // failed, nothing is locked below.
+            let _ = client.batch_execute(&ours).now_or_never();
+            let _ = tokio_driver::rows(client, &case.begin, &case.begins).now_or_never();
+            let _ = client.batch_execute("COMMIT").now_or_never();
             let tx = client.transaction().await.map_err(|error| failed("begin", error))?;
             let (set, rows) = tokio::join!(
                 biased;
@@ -76,12 +73,19 @@ impl<H: Handler> Session<H> for TokioSession {
                 std::mem::forget(tx);
                 Ended::Committed
             }
-            Err(failed) => Ended::Broken(failed),
+            Err(failed) => match rolled_back(tx).await {
+                Ok(()) => Ended::Failed(failed),
+                Err(_) => Ended::Broken(failed),
+            },
         }
     }
 
     fn interrupted(&self) -> Option<i32> {
         self.interrupted
+    }
+
+    async fn roll_back(&mut self) -> Result<(), StoreError> {
+        self.held.batch_execute("ROLLBACK").await.map_err(|error| failed("roll back", error))
     }
 
     fn finish(self) {

@@ -1,0 +1,271 @@
+//! One run of messages, by one handler, on a connection of its own.
+//!
+//! Each message takes two transactions: one of ours counts the attempt and makes its lease a whole one; that of the
+//! handler locks the message, has the effect, and removes the message.
+//!
+//! Our limits come before the server's, whose are a safety net: a server that ends a transaction takes the connection
+//! with it, and what the attempt failed with.
+
+use super::waiting::Waiting;
+use crate::postgres::database::{Database, NET};
+use crate::postgres::meters::{Event, Meters};
+use crate::postgres::queue::{self, Claimed, Fate, Outcome, Run, Tried};
+use crate::postgres::retry::Retry;
+use crate::postgres::tables::{Queue, Tables};
+use crate::postgres::transaction::Value;
+use crate::postgres::trial::{Cause, Failed};
+use crate::postgres::{Failure, Message, statements};
+use crate::store::StoreError;
+use crate::sync::{Ordering, StdAtomicBool};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+
+/// What could not be begun is put off for so long.
+const PUT_OFF: Duration = Duration::from_millis(500);
+
+/// What all runs of a worker have in common.
+pub(super) struct Work<H> {
+    pub database: Database,
+    pub tables: Tables,
+    pub retry: Retry,
+    /// How long a handler may take.
+    pub lease: Duration,
+    pub handler: Arc<H>,
+    pub meters: Meters,
+    /// What was claimed and not begun is to be given back.
+    pub is_stopping: StdAtomicBool,
+    pub waiting: Waiting,
+}
+
+/// What came of a run.
+pub(super) struct Handled {
+    /// None, if there is nothing to be said.
+    pub outcome: Option<Outcome>,
+    /// Messages that were begun.
+    pub begun: usize,
+    /// Why it did not go on, if no message is at fault.
+    pub error: Option<StoreError>,
+}
+
+/// A connection for transactions of handlers of this kind. One that is dropped is closed.
+pub(super) trait Session<H>: Send + Sized + 'static {
+    fn connect(database: &Database) -> impl Future<Output = Result<Self, StoreError>> + Send;
+
+    /// Begins an attempt, and handles the message in a transaction of its own. Whether it was begun shows when the
+    /// message is locked: it has the number of this attempt then.
+    fn handle(&mut self, case: &Case<'_, H>) -> impl Future<Output = Ended> + Send;
+
+    /// The process that serves a transaction in which a handler was interrupted.
+    fn interrupted(&self) -> Option<i32>;
+
+    /// Rolls back a transaction in which a handler was interrupted.
+    fn roll_back(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Nothing is open: it may be somebody else's.
+    fn finish(self);
+}
+
+/// A message, and what is said to the server about it.
+pub(super) struct Case<'c, H> {
+    pub database: &'c Database,
+    pub handler: &'c H,
+    pub message: &'c Message,
+    pub lease: Duration,
+    /// Counts the attempt, and makes the lease a whole one.
+    pub begin: String,
+    pub begins: [Value<'c>; 5],
+    /// Settings of the transaction: the safety net.
+    pub settings: String,
+    /// Locks the message, if the attempt was begun, and says who serves the transaction.
+    pub lock: String,
+    pub held: [Value<'c>; 3],
+    /// Removes the message.
+    pub remove: String,
+}
+
+/// How a handler's transaction ended.
+pub(super) enum Ended {
+    Committed,
+    /// Somebody else has the message.
+    Lost,
+    /// It was rolled back.
+    Failed(Failed),
+    /// It may be open still, or be committed.
+    Broken(Failed),
+    /// The handler was not called.
+    NotBegun(StoreError),
+}
+
+impl<H> Case<'_, H> {
+    /// An answer to a commit, which may take as long as a handler.
+    pub(super) async fn committed<A, E: Into<Failure>>(
+        &self,
+        commit: impl Future<Output = Result<A, E>>,
+    ) -> Result<(), Failed> {
+        let limit = self.lease + NET + Duration::from_secs(1);
+        match tokio::time::timeout(limit, commit).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(Failed::of(&error.into())),
+            Err(_) => Err(Failed::new(Cause::TimeOut, format!("it was not committed within {limit:?}"))),
+        }
+    }
+}
+
+/// What came of an attempt.
+enum Attempt {
+    Handled { attempts: u32 },
+    Lost,
+    Expired { attempts: u32 },
+    Failed { attempts: u32, failed: Failed, is_broken: bool },
+}
+
+impl<H: Send + Sync + 'static> Work<H> {
+    /// How long the server keeps a message for us: for as long as a handler may take, and a while to say what came of it.
+    pub(super) fn leased(&self) -> Duration {
+        self.lease + (self.lease / 2).clamp(Duration::from_millis(50), NET)
+    }
+
+    /// Handles runs one after the other, as long as there are some that wait.
+    pub(super) async fn work_off<S: Session<H>>(self: Arc<Self>, ended: UnboundedSender<Handled>) {
+        let mut session: Option<S> = None;
+        while let Some(run) = self.waiting.next(&self.is_stopping) {
+            let began = Instant::now();
+            let handled = self.run(&mut session, run).await;
+            self.waiting.took(began.elapsed());
+            if ended.send(handled).is_err() {
+                break;
+            }
+        }
+        session.map(S::finish);
+    }
+
+    /// Handles messages one after the other, until one fails or the worker stops.
+    async fn run<S: Session<H>>(&self, session: &mut Option<S>, mut run: Run) -> Handled {
+        let mut outcome = run.outcome();
+        let messages = std::mem::take(&mut run.messages);
+        let count = messages.len();
+        let error = match self.handle_all(session, &run, messages, &mut outcome).await {
+            Ok(()) => None,
+            Err(error) => {
+                // Closed, since nobody knows what is open on it.
+                drop(session.take());
+                outcome.put_off = PUT_OFF;
+                Some(error)
+            }
+        };
+        let begun = outcome.fates.len();
+        self.meters.happened(Event::Released, count - begun);
+        let is_done = |tried: &Tried| tried.fate == Fate::Done;
+        let is_gone = run.key.is_none() && begun == count && outcome.fates.iter().all(is_done);
+        Handled { outcome: (!is_gone).then_some(outcome), begun, error }
+    }
+
+    async fn handle_all<S: Session<H>>(
+        &self,
+        session: &mut Option<S>,
+        run: &Run,
+        messages: Vec<Claimed>,
+        outcome: &mut Outcome,
+    ) -> Result<(), StoreError> {
+        let mut current = match session.take() {
+            Some(session) => session,
+            None => S::connect(&self.database).await?,
+        };
+        for claimed in messages {
+            if self.is_stopping.load(Ordering::Relaxed) {
+                break;
+            }
+            let (position, enqueued_at) = (claimed.position, claimed.message.enqueued_at);
+            match self.attempt(&mut current, run, claimed).await? {
+                Attempt::Handled { attempts } => {
+                    outcome.fates.push(Tried { position, attempts, fate: Fate::Done });
+                    self.meters.happened(Event::Done, 1);
+                    self.meters.lagged(enqueued_at);
+                }
+                Attempt::Lost => {
+                    outcome.put_off = PUT_OFF;
+                    self.meters.happened(Event::Lost, 1);
+                    break;
+                }
+                Attempt::Expired { attempts } => {
+                    let fate = Fate::dead("it expired before it was handled");
+                    outcome.fates.push(Tried { position, attempts, fate });
+                    self.meters.happened(Event::Expired, 1);
+                }
+                Attempt::Failed { attempts, failed, is_broken } => {
+                    let fate = Fate::of_failure(&self.retry, attempts, &failed);
+                    self.meters.failed(failed.cause, &fate);
+                    outcome.fates.push(Tried { position, attempts, fate });
+                    if is_broken {
+                        self.discard(current).await;
+                        return Ok(());
+                    }
+                    break;
+                }
+            }
+        }
+        *session = Some(current);
+        Ok(())
+    }
+
+    async fn attempt<S: Session<H>>(
+        &self,
+        session: &mut S,
+        run: &Run,
+        claimed: Claimed,
+    ) -> Result<Attempt, StoreError> {
+        if claimed.is_expired {
+            return Ok(Attempt::Expired { attempts: claimed.message.attempts });
+        }
+        let before = claimed.message.attempts;
+        if before > 0 && self.retry.is_last(before) {
+            let what = format!("{before} attempts were begun, and the last ended neither well nor with an error");
+            let failed = Failed::new(Cause::GaveUp, what);
+            return Ok(Attempt::Failed { attempts: before, failed, is_broken: false });
+        }
+        let attempts = before.saturating_add(1);
+        let began = Instant::now();
+        let ended = session.handle(&self.case(run, &claimed)).await;
+        self.meters.took(began.elapsed());
+        let failed = |failed, is_broken| Ok(Attempt::Failed { attempts, failed, is_broken });
+        match ended {
+            Ended::Committed => Ok(Attempt::Handled { attempts }),
+            Ended::Lost => Ok(Attempt::Lost),
+            Ended::Failed(what) => failed(what, false),
+            Ended::Broken(what) => failed(what, true),
+            Ended::NotBegun(error) => Err(error),
+        }
+    }
+
+    fn case<'c>(&'c self, run: &'c Run, claimed: &'c Claimed) -> Case<'c, H> {
+        let net_ms = (self.lease + NET).as_millis();
+        let settings =
+            format!("SET LOCAL idle_in_transaction_session_timeout = {net_ms}; SET LOCAL statement_timeout = {net_ms}");
+        let attempts = i64::from(claimed.message.attempts) + 1;
+        Case {
+            database: &self.database,
+            handler: &self.handler,
+            message: &claimed.message,
+            lease: self.lease,
+            begin: statements::begin(&self.tables, Queue::Inbox),
+            begins: queue::begin(run, claimed.position, self.leased()),
+            settings,
+            lock: statements::lock(&self.tables, Queue::Inbox),
+            held: [Value::Number(claimed.position), Value::Number(run.token), Value::Number(attempts)],
+            remove: statements::remove(&self.tables, Queue::Inbox, claimed.position),
+        }
+    }
+
+    /// Ends a transaction in which a handler was interrupted, so that its message is nobody's when it is said what came
+    /// of it, and closes the connection. What the handler has left at work is cancelled first: a server does not notice
+    /// that nobody waits for it.
+    async fn discard(&self, mut session: impl Session<H>) {
+        let Some(pid) = session.interrupted() else { return };
+        let cancel = "SELECT pg_catalog.pg_cancel_backend($1::bigint::int)";
+        // If nobody can say so, or it is of no use, the safety net ends it.
+        let _ = self.database.call("cancel a statement", cancel, &[Value::Number(pid.into())]).await;
+        let _ = self.database.in_time("roll back", session.roll_back()).await;
+    }
+}

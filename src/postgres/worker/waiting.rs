@@ -1,0 +1,114 @@
+//! Runs that are claimed and wait for a handler, and how many may.
+//!
+//! Handlers that take long have none in front of them: whoever is free claims them. Where handlers are so quick that
+//! claims would be half of the work, each has some milliseconds' work in front of it.
+
+use crate::postgres::queue::Run;
+use crate::sync::{Mutex, Ordering, StdAtomicBool};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Work that may wait for one handler.
+const AHEAD: Duration = Duration::from_millis(40);
+const AHEAD_MAX: u32 = 16;
+/// What has waited so long, behind something slow, is given back.
+const WAIT_MAX: Duration = Duration::from_millis(200);
+
+#[derive(Default)]
+pub(super) struct Waiting(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    runs: VecDeque<(Instant, Run)>,
+    /// How long a run took lately.
+    took: Option<Duration>,
+}
+
+impl Waiting {
+    fn state(&self) -> crate::sync::MutexGuard<'_, State> {
+        // Each change is one call.
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The next run, unless all are to be given back.
+    pub(super) fn next(&self, is_stopping: &StdAtomicBool) -> Option<Run> {
+        match is_stopping.load(Ordering::Relaxed) {
+            true => None,
+            false => self.state().runs.pop_front().map(|(_, run)| run),
+        }
+    }
+
+    pub(super) fn push(&self, runs: Vec<Run>) {
+        let now = Instant::now();
+        self.state().runs.extend(runs.into_iter().map(|run| (now, run)));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.state().runs.len()
+    }
+
+    /// A run took so long.
+    pub(super) fn took(&self, took: Duration) {
+        let mut state = self.state();
+        state.took = Some(state.took.map_or(took, |before| (3 * before + took) / 4));
+    }
+
+    /// How many runs each handler may have, that at hand included.
+    pub(super) fn of_each(&self) -> usize {
+        let took = self.state().took.unwrap_or(AHEAD).max(Duration::from_micros(1));
+        let ahead = u32::try_from(AHEAD.as_micros() / took.as_micros()).unwrap_or(AHEAD_MAX);
+        ahead.clamp(1, AHEAD_MAX) as usize
+    }
+
+    /// When the first has waited too long.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.state().runs.front().map(|(since, _)| *since + WAIT_MAX)
+    }
+
+    /// Those that have waited too long, or all.
+    pub(super) fn give_back(&self, now: Instant, all: bool) -> Vec<Run> {
+        let mut state = self.state();
+        let late = state.runs.iter().take_while(|(since, _)| all || now >= *since + WAIT_MAX).count();
+        state.runs.drain(..late).map(|(_, run)| run).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(token: i64) -> Run {
+        Run { name: "c".into(), key: None, token, messages: vec![] }
+    }
+
+    #[test]
+    fn only_quick_handlers_have_work_in_front_of_them() {
+        let waiting = Waiting::default();
+        assert_eq!(waiting.of_each(), 1, "nobody knows yet");
+        let of_each = |took: u64, times| {
+            (0..times).for_each(|_| waiting.took(Duration::from_micros(took)));
+            waiting.of_each()
+        };
+        assert_eq!(of_each(300_000, 1), 1);
+        assert_eq!(of_each(1_000, 50), 16);
+        assert_eq!(of_each(10_000, 50), 4);
+        assert_eq!(of_each(30_000_000, 1), 1, "one that hung");
+        assert_eq!(of_each(0, 100), 16);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_too_long_is_given_back() {
+        let (waiting, go_on) = (Waiting::default(), StdAtomicBool::new(false));
+        let start = Instant::now();
+        waiting.push(vec![run(1), run(2)]);
+        tokio::time::advance(WAIT_MAX / 2).await;
+        waiting.push(vec![run(3), run(4)]);
+        assert_eq!(waiting.next(&go_on), Some(run(1)));
+        assert_eq!(waiting.until(), Some(start + WAIT_MAX));
+        assert_eq!(waiting.give_back(start + WAIT_MAX, false), [run(2)]);
+        assert_eq!((waiting.next(&StdAtomicBool::new(true)), waiting.len()), (None, 2));
+        assert_eq!(waiting.give_back(start, true), [run(3), run(4)]);
+        assert_eq!(waiting.until(), None);
+    }
+}
