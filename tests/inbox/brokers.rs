@@ -222,9 +222,12 @@ fn few_do_not_wait_behind_many() {
     });
 }
 
+/// A message's key and id.
+type Sent = (Option<Vec<u8>>, Vec<u8>);
+
 /// Has a call for many at once.
 #[derive(Default)]
-struct Bulk(Mutex<Vec<Vec<(Option<Vec<u8>>, Vec<u8>)>>>);
+struct Bulk(Mutex<Vec<Vec<Sent>>>);
 
 impl Publisher for Bulk {
     async fn publish(&self, _: &Message) -> Result<(), Failure> {
