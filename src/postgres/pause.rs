@@ -1,7 +1,8 @@
 //! A relay's broker that is away: a state machine without a clock or a broker.
 //!
-//! Messages that fail one after the other, with none that succeeds in between, are not at fault: their broker is. The
-//! relay as a whole pauses then, and probes with one message at a time. (A circuit breaker: Nygard, *Release It!*, 2007.)
+//! Messages that fail one after the other, with none that succeeds in between, are not at fault:
+//! their broker is. The relay as a whole pauses then, and probes with one message at a time. (A
+//! circuit breaker: Nygard, *Release It!*, 2007.)
 
 use crate::back_off::BackOff;
 use std::collections::HashSet;
@@ -53,7 +54,8 @@ pub(super) enum Pause {
     Open { failing: HashSet<u64> },
     /// After so many pauses in a row.
     Waiting { until: Instant, pauses: u32 },
-    /// One message is in flight, whatever else still is from before. If nobody ever says what came of it, another one probes.
+    /// One message is in flight, whatever else still is from before. If nobody ever says what came
+    /// of it, another one probes.
     Probing { until: Instant, pauses: u32 },
 }
 
@@ -71,7 +73,8 @@ impl Pause {
         }
     }
 
-    /// Asks to publish a message that was claimed, which takes so long at most. `None`: it is given back.
+    /// Asks to publish a message that was claimed, which takes so long at most. `None`: it is given
+    /// back.
     pub(super) fn begin(&mut self, longest: Duration, now: Instant) -> Option<Ticket> {
         match (self.room(now), &*self) {
             (Room::All, _) => Some(Ticket::Usual),

@@ -41,11 +41,11 @@ impl Failed {
     }
 }
 
-/// What an attempt comes to, or why it failed. Whoever tries throws away what a panic may have left half done: its
-/// transaction, or its message.
+/// What an attempt comes to, or why it failed. Whoever tries throws away what a panic may have left
+/// half done: its transaction, or its message.
 ///
-/// A function that is not `async` may panic before its future exists: it is called within the attempt,
-/// `within(limit, async { handle(message).await })`.
+/// A function that is not `async` may panic before its future exists: it is called within the
+/// attempt, `within(limit, async { handle(message).await })`.
 pub(super) async fn within<T>(limit: Duration, attempt: impl Future<Output = T>) -> Result<T, Failed> {
     let mut attempt = Box::pin(unwind::caught(attempt));
     let ended = tokio::time::timeout(limit, &mut attempt).await;

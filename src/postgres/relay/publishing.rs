@@ -115,8 +115,8 @@ impl<P: Publisher> Publishing<P> {
         Lane { outcome: run.outcome(), mark: mark(&run), left: run.messages.into(), begin_until, _held: held }
     }
 
-    /// Publishes messages of a key one after the other, up to the first that fails. The others are given back, and so
-    /// are those that there is no time for.
+    /// Publishes messages of a key one after the other, up to the first that fails. The others are
+    /// given back, and so are those that there is no time for.
     pub(super) async fn singly(&self, mut lane: Lane) -> Ended {
         while let Some((claimed, ticket)) = self.next(&mut lane) {
             let began = Instant::now();
@@ -166,7 +166,8 @@ impl<P: Publisher> Publishing<P> {
         Some((Try { lane, position, ticket }, message))
     }
 
-    /// The next message, if it may be published now. What has expired becomes a dead letter, and holds up nobody.
+    /// The next message, if it may be published now. What has expired becomes a dead letter, and
+    /// holds up nobody.
     fn next(&self, lane: &mut Lane) -> Option<(Claimed, Ticket)> {
         while lane.left.front()?.is_expired {
             let claimed = lane.left.pop_front()?;
