@@ -5,8 +5,9 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// An error that a handler or a publisher returns when another attempt cannot help: the message becomes a dead letter
-/// at once, whatever [`Retry`](super::Retry) says, and those behind it in its key go on.
+/// An error that a handler or a publisher returns when another attempt cannot help: the message
+/// becomes a dead letter at once, whatever [`Retry`](super::Retry) says, and those behind it in its
+/// key go on.
 ///
 /// ```
 /// use hapax::postgres::{Failure, GiveUp};
@@ -20,8 +21,9 @@ use std::io;
 /// assert!(parse(b"x").unwrap_err().is::<GiveUp>());
 /// ```
 ///
-/// It is found anywhere in an error's chain of [causes](Error::source), so it may be wrapped. The dead letter's text is
-/// the error's own, with its causes. A relay does not take it for an outage of its broker.
+/// It is found anywhere in an error's chain of [causes](Error::source), so it may be wrapped. The
+/// dead letter's text is the error's own, with its causes. A relay does not take it for an outage
+/// of its broker.
 #[derive(Debug)]
 pub struct GiveUp {
     because: Failure,

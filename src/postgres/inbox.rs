@@ -77,8 +77,8 @@ use tokio_postgres::Client;
 ///
 /// # Cost
 ///
-/// One round trip, and a look into the index of each partition: see [`Retention::new`](super::Retention::new). A long
-/// transaction puts off that partitions begin and go, and nobody waits for it, but those that mark the same ids.
+/// One round trip (two with sqlx, which lets the server parse first), and a look into the index of each partition: see
+/// [`Retention::new`](super::Retention::new). A long transaction puts off that partitions begin and go, and nobody waits for it, but those that mark the same ids.
 ///
 /// Idea: the idempotent receiver (Hohpe and Woolf, 2003), with the mark in the transaction of the effect.
 pub async fn once(
@@ -129,7 +129,7 @@ pub const BATCH_IDS_MAX: usize = 1_000;
 ///
 /// # Cost
 ///
-/// One round trip; none for no ids.
+/// That of one [`once`], and some microseconds for each id; nothing for no ids.
 pub async fn once_batch(
     tx: &mut impl Transaction,
     tables: &Tables,

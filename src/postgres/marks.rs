@@ -36,6 +36,7 @@ pub(super) fn made(tables: &Tables) -> String {
         .replace("{hold}", HOLD)
         .replace("{looks}", &looks(LOOK))
         .replace("{looks_batch}", &looks(LOOK_BATCH))
+        .replace("{migrations}", &tables.versions())
         .replace("{buckets}", &tables.buckets())
         .replace("{state}", &tables.mark_state())
         .replace("{marks}", &tables.marks())
@@ -90,6 +91,6 @@ mod tests {
         for slot in 0..SLOTS {
             assert_eq!(sql.matches(&format!("slot = {slot} ")).count(), 2, "{slot}");
         }
-        assert!(SLOTS.is_power_of_two() && SLOTS % GROUP == 0);
+        assert!(SLOTS.is_power_of_two() && SLOTS.is_multiple_of(GROUP));
     }
 }

@@ -1,4 +1,5 @@
-//! Counts what becomes of messages that relays and workers claim: for their callers, and as metrics.
+//! Counts what becomes of messages that relays and workers claim: for their callers, and as
+//! metrics.
 
 use super::backlog::{self, Backlog};
 use super::queue::Fate;
@@ -52,8 +53,8 @@ impl Event {
     ];
 }
 
-/// What became of the messages of a [`Relay`](super::Relay) or a [`Worker`](super::Worker) since it was made: of all its
-/// clones together.
+/// What became of the messages of a [`Relay`](super::Relay) or a [`Worker`](super::Worker) since it
+/// was made: of all its clones together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStats {
@@ -114,6 +115,14 @@ impl fmt::Debug for Counts {
 pub(super) struct Meters {
     counts: Arc<Counts>,
     recorder: Recorder,
+}
+
+/// Gauges of what goes on say that nothing does.
+impl Drop for Meters {
+    fn drop(&mut self) {
+        self.recorder.in_flight(0);
+        self.recorder.paused(false);
+    }
 }
 
 impl Meters {

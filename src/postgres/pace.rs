@@ -1,8 +1,9 @@
 //! When a relay or a worker looks for messages: a state machine without a clock.
 //!
-//! `NOTIFY` makes the server commit one transaction after the other, so whoever enqueues rings only if nobody is awake.
-//! Whoever has found something says that it is awake, and looks every few milliseconds until what it said is over; then
-//! it sleeps until it is notified, or until its slow poll. Behind a pooler nothing is notified: the slow poll is all.
+//! `NOTIFY` makes the server commit one transaction after the other, so whoever enqueues rings only
+//! if nobody is awake. Whoever has found something says that it is awake, and looks every few
+//! milliseconds until what it said is over; then it sleeps until it is notified, or until its slow
+//! poll. Behind a pooler nothing is notified: the slow poll is all.
 
 use crate::back_off::{BackOff, jittered};
 use std::time::Duration;
@@ -30,13 +31,14 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// One that looks at once, and then, as long as it sleeps, after `slow` (shortened at random by up to a half).
+    /// One that looks at once, and then, as long as it sleeps, after `slow` (shortened at random by
+    /// up to a half).
     pub(super) fn new(slow: Duration, now: Instant) -> Self {
         Pace { slow, empty: 0, look_at: now, awake_until: now, say_at: now }
     }
 
-    /// A look found something. Returns for how long those who enqueue are to be told that it is awake, if they are to
-    /// be: call [`said`](Self::said) when they have been.
+    /// A look found something. Returns for how long those who enqueue are to be told that it is
+    /// awake, if they are to be: call [`said`](Self::said) when they have been.
     pub(super) fn found(&mut self, now: Instant) -> Option<Duration> {
         (self.empty, self.look_at) = (0, now);
         self.awake_until = self.awake_until.max(now + GRACE);
@@ -47,8 +49,8 @@ impl Pace {
         is_due.then_some(AWAKE_FOR)
     }
 
-    /// Those who enqueue were told that it is awake, not later than now. It keeps its word for longer than by the
-    /// server's clock, since the server read that before.
+    /// Those who enqueue were told that it is awake, not later than now. It keeps its word for
+    /// longer than by the server's clock, since the server read that before.
     pub(super) fn said(&mut self, now: Instant) {
         self.awake_until = self.awake_until.max(now + AWAKE_FOR + GRACE);
     }
@@ -63,7 +65,8 @@ impl Pace {
         self.look_at = now + jittered(wait, random);
     }
 
-    /// It was notified: it looks at once, and, however often that happens for nothing, not all the time.
+    /// It was notified: it looks at once, and, however often that happens for nothing, not all the
+    /// time.
     pub(super) fn woken(&mut self, now: Instant) {
         (self.empty, self.look_at, self.awake_until) = (0, now, self.awake_until.max(now + GRACE));
     }
@@ -73,7 +76,8 @@ impl Pace {
         self.look_at
     }
 
-    /// Returns true if a notification ends the wait. One that is awake looks soon, however many it gets.
+    /// Returns true if a notification ends the wait. One that is awake looks soon, however many it
+    /// gets.
     pub(super) fn hears(&self, now: Instant) -> bool {
         now >= self.awake_until
     }
@@ -150,7 +154,8 @@ mod tests {
             })
             .collect();
         assert_eq!(said, [0, 1_000, 2_000, 3_000]);
-        // Somebody is told that it looks often, all the time until about two seconds after it last found something.
+        // Somebody is told that it looks often, all the time until about two seconds after it last
+        // found something.
         let silent = (3_500..10_000).find(|&at| pace.hears(start + ms(at)));
         assert_eq!(silent, Some(5_200));
     }

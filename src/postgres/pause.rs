@@ -1,7 +1,8 @@
 //! A relay's broker that is away: a state machine without a clock or a broker.
 //!
-//! Messages that fail one after the other, with none that succeeds in between, are not at fault: their broker is. The
-//! relay as a whole pauses then, and probes with one message at a time. (A circuit breaker: Nygard, *Release It!*, 2007.)
+//! Messages that fail one after the other, with none that succeeds in between, are not at fault:
+//! their broker is. The relay as a whole pauses then, and probes with one message at a time. (A
+//! circuit breaker: Nygard, *Release It!*, 2007.)
 
 use crate::back_off::BackOff;
 use std::collections::HashSet;
@@ -19,8 +20,8 @@ pub(super) enum Room {
     All,
     /// One message, to see what comes of it.
     Probe,
-    /// Nothing until then, or until the probe has ended.
-    None { until: Option<Instant> },
+    /// Nothing until then, or until a probe has ended.
+    None { until: Instant },
 }
 
 /// What a publication that may begin is.
@@ -53,8 +54,9 @@ pub(super) enum Pause {
     Open { failing: HashSet<u64> },
     /// After so many pauses in a row.
     Waiting { until: Instant, pauses: u32 },
-    /// One message is in flight, whatever else still is from before.
-    Probing { pauses: u32 },
+    /// One message is in flight, whatever else still is from before. If nobody ever says what came
+    /// of it, another one probes.
+    Probing { until: Instant, pauses: u32 },
 }
 
 impl Pause {
@@ -62,25 +64,22 @@ impl Pause {
         Pause::Open { failing: HashSet::new() }
     }
 
-    pub(super) fn is_paused(&self) -> bool {
-        !matches!(self, Pause::Open { .. })
-    }
-
     pub(super) fn room(&self, now: Instant) -> Room {
         match self {
             Pause::Open { .. } => Room::All,
-            Pause::Waiting { until, .. } if *until <= now => Room::Probe,
-            Pause::Waiting { until, .. } => Room::None { until: Some(*until) },
-            Pause::Probing { .. } => Room::None { until: None },
+            Pause::Waiting { until, .. } | Pause::Probing { until, .. } if *until <= now => Room::Probe,
+            Pause::Waiting { until, .. } => Room::None { until: *until },
+            Pause::Probing { until, .. } => Room::None { until: *until },
         }
     }
 
-    /// Asks to publish a message that was claimed. `None`: it is given back.
-    pub(super) fn begin(&mut self, now: Instant) -> Option<Ticket> {
+    /// Asks to publish a message that was claimed, which takes so long at most. `None`: it is given
+    /// back.
+    pub(super) fn begin(&mut self, longest: Duration, now: Instant) -> Option<Ticket> {
         match (self.room(now), &*self) {
             (Room::All, _) => Some(Ticket::Usual),
-            (Room::Probe, Pause::Waiting { pauses, .. }) => {
-                *self = Pause::Probing { pauses: *pauses };
+            (Room::Probe, Pause::Waiting { pauses, .. } | Pause::Probing { pauses, .. }) => {
+                *self = Pause::Probing { until: now + 2 * longest, pauses: *pauses };
                 Some(Ticket::Probe)
             }
             _ => None,
@@ -113,12 +112,12 @@ impl Pause {
                 }
                 is_away.then_some(Change::Paused)
             }
-            (Pause::Probing { pauses }, Sign::Failure(_)) if ticket == Ticket::Probe => {
+            (Pause::Probing { pauses, .. }, Sign::Failure(_)) if ticket == Ticket::Probe => {
                 *self = waiting(pauses.saturating_add(1), now, random());
                 None
             }
             // The next message is a better probe.
-            (Pause::Probing { pauses }, Sign::Nothing) if ticket == Ticket::Probe => {
+            (Pause::Probing { pauses, .. }, Sign::Nothing) if ticket == Ticket::Probe => {
                 *self = Pause::Waiting { until: now, pauses: *pauses };
                 None
             }
@@ -136,9 +135,11 @@ fn waiting(pauses: u32, now: Instant, random: u64) -> Pause {
 mod tests {
     use super::*;
 
+    const LONGEST: Duration = Duration::from_secs(10);
+
     /// Publishes one message after the other, as long as it may.
     fn publish(pause: &mut Pause, now: Instant, signs: impl IntoIterator<Item = Sign>) -> Vec<Option<Change>> {
-        let mut publish = |sign| pause.begin(now).map(|ticket| pause.ended(ticket, sign, now, || 0));
+        let mut publish = |sign| pause.begin(LONGEST, now).map(|ticket| pause.ended(ticket, sign, now, || 0));
         signs.into_iter().map_while(&mut publish).collect()
     }
 
@@ -148,7 +149,7 @@ mod tests {
 
     fn until(pause: &Pause, now: Instant) -> Instant {
         match pause.room(now) {
-            Room::None { until: Some(until) } => until,
+            Room::None { until } => until,
             room => panic!("it waits, but has {room:?}"),
         }
     }
@@ -159,7 +160,7 @@ mod tests {
         let changes = publish(&mut pause, now, failures(100));
         assert_eq!(changes.len(), FAILURES, "nothing begins after that");
         assert_eq!(changes.last(), Some(&Some(Change::Paused)));
-        assert!(pause.is_paused() && pause.begin(now).is_none());
+        assert!(pause.room(now) != Room::All && pause.begin(LONGEST, now).is_none());
         assert_eq!(until(&pause, now), now + WAITS.first);
     }
 
@@ -187,17 +188,17 @@ mod tests {
             waits.push((end - now).as_millis());
             now = end;
             assert_eq!(pause.room(now), Room::Probe);
-            assert_eq!(pause.begin(now), Some(Ticket::Probe));
+            assert_eq!(pause.begin(LONGEST, now), Some(Ticket::Probe));
             // One at a time.
-            assert_eq!((pause.begin(now), pause.room(now)), (None, Room::None { until: None }));
+            assert_eq!((pause.begin(LONGEST, now), pause.room(now)), (None, Room::None { until: now + 2 * LONGEST }));
             assert_eq!(pause.ended(Ticket::Probe, Sign::Failure(0), now, || 0), None);
         }
         assert_eq!(waits, [200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000]);
         // An outage of a day costs fewer than 3,000 attempts.
         let end = until(&pause, now);
-        assert_eq!(pause.begin(end), Some(Ticket::Probe));
+        assert_eq!(pause.begin(LONGEST, end), Some(Ticket::Probe));
         assert_eq!(pause.ended(Ticket::Probe, Sign::Success, end, || 0), Some(Change::Resumed));
-        assert_eq!((pause.is_paused(), pause.room(end)), (false, Room::All));
+        assert_eq!(pause.room(end), Room::All);
         // The next outage begins with the shortest wait.
         publish(&mut pause, end, failures(100));
         assert_eq!(until(&pause, end), end + WAITS.first);
@@ -212,13 +213,23 @@ mod tests {
             assert_eq!(pause.ended(Ticket::Usual, sign, now, || 0), None);
         }
         assert_eq!(until(&pause, now), end);
-        assert_eq!(pause.begin(end), Some(Ticket::Probe));
+        assert_eq!(pause.begin(LONGEST, end), Some(Ticket::Probe));
         assert_eq!(pause.ended(Ticket::Usual, Sign::Failure(1), end, || 0), None);
-        assert_eq!(pause.room(end), Room::None { until: None });
+        assert_eq!(pause.room(end), Room::None { until: end + 2 * LONGEST });
         assert_eq!(pause.ended(Ticket::Usual, Sign::Success, end, || 0), Some(Change::Resumed));
         // The probe's own failure is one of many then.
         assert_eq!(pause.ended(Ticket::Probe, Sign::Failure(1), end, || 0), None);
-        assert!(!pause.is_paused());
+        assert_eq!(pause.room(end), Room::All);
+    }
+
+    #[test]
+    fn a_probe_of_which_nobody_hears_again_is_followed_by_another() {
+        let (mut pause, now) = (Pause::new(), Instant::now());
+        publish(&mut pause, now, failures(100));
+        let end = until(&pause, now);
+        assert_eq!(pause.begin(LONGEST, end), Some(Ticket::Probe));
+        assert_eq!(pause.begin(LONGEST, end + LONGEST), None);
+        assert_eq!(pause.begin(LONGEST, end + 2 * LONGEST), Some(Ticket::Probe));
     }
 
     #[test]
@@ -226,7 +237,7 @@ mod tests {
         let (mut pause, now) = (Pause::new(), Instant::now());
         publish(&mut pause, now, failures(100));
         let end = until(&pause, now);
-        assert_eq!(pause.begin(end), Some(Ticket::Probe));
+        assert_eq!(pause.begin(LONGEST, end), Some(Ticket::Probe));
         assert_eq!(pause.ended(Ticket::Probe, Sign::Nothing, end, || 0), None);
         assert_eq!(pause.room(end), Room::Probe);
     }

@@ -18,16 +18,19 @@ use super::{Failure, Message};
 /// }
 /// ```
 ///
-/// A relay calls it for many messages side by side, but never for two of one key. It stops what takes longer than
-/// [`publish_timeout`](super::Relay::publish_timeout) by dropping the future. A panic is a failure of the message.
+/// A relay calls it for many messages side by side, but never for two of one key. It stops what
+/// takes longer than [`publish_timeout`](super::Relay::publish_timeout) by dropping the future. A
+/// panic is a failure of the message.
 pub trait Publisher: Send + Sync + 'static {
-    /// Publishes a message. When it returns, the message is where it has to be; after an error it may be, too, and is
-    /// published again, with the same id. [`GiveUp`](super::GiveUp) makes it a dead letter at once.
+    /// Publishes a message. When it returns, the message is where it has to be; after an error it
+    /// may be, too, and is published again, with the same id. [`GiveUp`](super::GiveUp) makes it a
+    /// dead letter at once.
     fn publish(&self, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Publishes messages at once, where the broker has a call for that. Returns an answer for each, in their order; or
-    /// `None`, which is the default, if there is no such call. The first `None` is final: [`publish`](Self::publish) is
-    /// called for each message then, side by side, and a message that hangs holds up no other.
+    /// Publishes messages at once, where the broker has a call for that. Returns an answer for
+    /// each, in their order; or `None`, which is the default, if there is no such call. The first
+    /// `None` is final: [`publish`](Self::publish) is called for each message then, side by side,
+    /// and a message that hangs holds up no other.
     ///
     /// ```
     /// # use hapax::postgres::{Failure, Message, Publisher};
@@ -48,9 +51,10 @@ pub trait Publisher: Send + Sync + 'static {
     /// }
     /// ```
     ///
-    /// Messages of a batch may go in any order: no two are of one key. There are at most [`batch`](super::Relay::batch)
-    /// of them. The whole call may take as long as one publication. After a panic, when the time is over, or with a
-    /// wrong number of answers, all messages of the batch have failed, and may be published again.
+    /// Messages of a batch may go in any order: no two are of one key. There are at most
+    /// [`batch`](super::Relay::batch) of them. The whole call may take as long as one publication.
+    /// After a panic, when the time is over, or with a wrong number of answers, all messages of the
+    /// batch have failed, and may be published again.
     fn publish_batch(&self, messages: &[Message]) -> impl Future<Output = Option<Vec<Result<(), Failure>>>> + Send {
         let _ = messages;
         async { None }

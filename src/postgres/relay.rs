@@ -17,13 +17,13 @@ use running::Running;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A time for those that are in front in a claim, and one to say what came of them, besides that of a publication: each as
-/// long as that, but not so short that a claim could take it all.
+/// A time for those that are in front in a claim, and one to say what came of them, besides that of
+/// a publication: each as long as that, but not so short that a claim could take it all.
 const WINDOW_MIN: Duration = Duration::from_millis(500);
 const MIB: usize = 1 << 20;
 
-/// Publishes messages of an outbox: those of one key in order, one after the other; all others side by side. Any number of
-/// relays share an outbox.
+/// Publishes messages of an outbox: those of one key in order, one after the other; all others side
+/// by side. Any number of relays share an outbox.
 ///
 /// ```no_run
 /// use hapax::postgres::{Failure, Message, Publisher, Relay, Tables};
@@ -49,38 +49,44 @@ const MIB: usize = 1 << 20;
 ///
 /// # Guarantees
 ///
-/// Each message is published *at least* once, and removed only then. A message that fails is tried again, and holds up
-/// those of its topic and key, and no others. After as many attempts as [`Retry`] allows, or at once with
-/// [`GiveUp`](super::GiveUp), it becomes a dead letter. So does a message that has expired, without being tried.
+/// Each message is published *at least* once, and removed only then. A message that fails is tried
+/// again, and holds up those of its topic and key, and no others. After as many attempts as
+/// [`Retry`] allows, or at once with [`GiveUp`](super::GiveUp), it becomes a dead letter. So does a
+/// message that has expired, without being tried.
 ///
-/// Publications are outside of any transaction: a broker that is slow keeps no locks and no old rows alive. Instead a
-/// relay has a message under a lease, and every publication is stopped before that is over, so no two relays have a
-/// message in flight at a time. (Unless a relay's process stands still for longer than that, and goes on.) A relay that
-/// is killed after it has published and before it has said so leaves the message to be published again, after its lease.
-/// So does a server that crashes within a moment after it was told. Even then the *first* publications of a key's messages
-/// come in order, so a receiver that dedupes by id has all of them once and in order.
+/// Publications are outside of any transaction: a broker that is slow keeps no locks and no old
+/// rows alive. Instead a relay has a message under a lease, and every publication is stopped before
+/// that is over, so no two relays have a message in flight at a time. (Unless a relay's process
+/// stands still for longer than that, and goes on.) A relay that is killed after it has published
+/// and before it has said so leaves the message to be published again, after its lease. So does a
+/// server that crashes within a moment after it was told. Even then the *first* publications of a
+/// key's messages come in order, so a receiver that dedupes by id has all of them once and in
+/// order.
 ///
 /// Topics take turns: one with few messages does not wait for one with millions.
 ///
-/// When eight different messages or keys in a row fail, and nothing succeeds in between, the broker is taken for away. The
-/// relay gives back what it has claimed and pauses, for 200 ms at first and 30 s at last; then it probes with one message.
-/// The first success ends the pause. So an outage costs a few attempts, and most messages know nothing of it.
+/// When eight different messages or keys in a row fail, and nothing succeeds in between, the broker
+/// is taken for away. The relay gives back what it has claimed and pauses, for 200 ms at first and
+/// 30 s at last; then it probes with one message. The first success ends the pause. So an outage
+/// costs a few attempts, and most messages know nothing of it.
 ///
 /// Attempts are counted when they fail, so a message that kills its relays is tried for ever.
 ///
 /// # Errors
 ///
-/// [`run`](Self::run) connects again after whatever may pass, for five minutes if nobody says otherwise, and returns an
-/// error after that, and for a wrong password, tables that are not there, and the like.
+/// [`run`](Self::run) connects again after whatever may pass, for five minutes if nobody says
+/// otherwise, and returns an error after that, and for a wrong password, tables that are not there,
+/// and the like.
 ///
 /// # Cost
 ///
-/// Two calls of the server for what was claimed together (hundreds of messages, where there are many), which go on beside
-/// publications and are committed without waiting for the disk. At most [`batch`](Self::batch) messages are in flight, and
-/// at most [`bytes`](Self::bytes) of payload claimed. It uses up to four connections, and one to listen.
+/// Two calls of the server for what was claimed together (hundreds of messages, where there are
+/// many), which go on beside publications and are committed without waiting for the disk. At most
+/// [`batch`](Self::batch) messages are in flight, and at most [`bytes`](Self::bytes) of payload
+/// claimed. It uses up to four connections, and one to listen.
 ///
-/// A relay that found something looks again every 5 to 50 ms for two seconds; then it sleeps until it is notified, or for
-/// [`poll`](Self::poll). Behind a pooler nothing is notified.
+/// A relay that found something looks again every 5 to 50 ms for two seconds; then it sleeps until
+/// it is notified, or for [`poll`](Self::poll). Behind a pooler nothing is notified.
 #[derive(Clone, Debug)]
 pub struct Relay {
     database: Database,
@@ -96,9 +102,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Returns a relay of all topics, with connections of these options or of a pool. Unless told otherwise it has up to
-    /// 512 messages in flight, claims up to 16 MiB, lets a publication take 10 seconds, polls every second, and tries until
-    /// it succeeds, after 200 ms at first and a minute at last: a broker that is away is not the message's fault.
+    /// Returns a relay of all topics, with connections of these options or of a pool. Unless told
+    /// otherwise it has up to 512 messages in flight, claims up to 16 MiB, lets a publication take
+    /// 10 seconds, polls every second, and tries until it succeeds, after 200 ms at first and a
+    /// minute at last: a broker that is away is not the message's fault.
     pub fn new(database: impl Into<Database>, tables: Tables) -> Self {
         Relay {
             database: database.into(),
@@ -130,8 +137,8 @@ impl Relay {
         Relay { retry, ..self }
     }
 
-    /// Sets how many messages are in flight at a time: keys, each with one of its messages, and messages without a key.
-    /// Fewer spare a broker; more help where publications take long.
+    /// Sets how many messages are in flight at a time: keys, each with one of its messages, and
+    /// messages without a key. Fewer spare a broker; more help where publications take long.
     ///
     /// # Errors
     ///
@@ -143,8 +150,8 @@ impl Relay {
         }
     }
 
-    /// Sets how many bytes of messages are claimed at a time, and so in memory. Of each topic a claim takes at least one
-    /// message, whatever its size.
+    /// Sets how many bytes of messages are claimed at a time, and so in memory. Of each topic a
+    /// claim takes at least one message, whatever its size.
     ///
     /// # Errors
     ///
@@ -156,24 +163,26 @@ impl Relay {
         }
     }
 
-    /// Sets how long one publication may take. What a relay that died had claimed waits for three times as long, and at
-    /// least for a second more.
+    /// Sets how long one publication may take. What a relay that died had claimed waits for three
+    /// times as long, and at least for a second more.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 50 ms and an hour.
+    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 50 ms and an
+    /// hour.
     pub fn publish_timeout(self, timeout: Duration) -> Result<Self, StoreError> {
         let publish_timeout =
             within("a publication's timeout", timeout, Duration::from_millis(50), Duration::from_secs(3_600))?;
         Ok(Relay { publish_timeout, ..self })
     }
 
-    /// Sets how often it looks for messages while it sleeps and is not told of one: retries and what dead relays have left
-    /// are found so, and whatever is enqueued through a pooler.
+    /// Sets how often it looks for messages while it sleeps and is not told of one: retries and
+    /// what dead relays have left are found so, and whatever is enqueued through a pooler.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 10 ms and an hour.
+    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 10 ms and an
+    /// hour.
     pub fn poll(self, poll: Duration) -> Result<Self, StoreError> {
         let poll = within("a poll's interval", poll, Duration::from_millis(10), Duration::from_secs(3_600))?;
         Ok(Relay { poll, ..self })
@@ -185,23 +194,27 @@ impl Relay {
         Relay { longest_outage, ..self }
     }
 
-    /// Returns what became of messages since this relay was made, in all runs of it and of its clones.
+    /// Returns what became of messages since this relay was made, in all runs of it and of its
+    /// clones.
     pub fn stats(&self) -> QueueStats {
         self.counts.stats()
     }
 
-    /// Publishes messages until `stop` says so. What is in flight then is waited for.
+    /// Publishes messages until `stop` says so. What is in flight then is waited for, and what else
+    /// was claimed given back.
     ///
     /// # Errors
     ///
-    /// What cannot pass, or did not in time. Publications in flight are stopped, and done again by whoever comes next.
+    /// What cannot pass, or did not in time. Publications in flight are stopped, and done again by
+    /// whoever comes next.
     pub async fn run<P: Publisher>(&self, publisher: Arc<P>, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
         let meters = Meters::new(&self.counts, Queue::Outbox, self.topic.as_deref());
         let publishing = Publishing::new(publisher, self.retry, self.publish_timeout, meters);
         Running::new(self, Arc::new(publishing)).run(stop).await
     }
 
-    /// How long after a claim publications may begin; and how long there is to say what came of them.
+    /// How long after a claim publications may begin; and how long there is to say what came of
+    /// them.
     fn window(&self) -> Duration {
         self.publish_timeout.max(WINDOW_MIN)
     }

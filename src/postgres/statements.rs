@@ -1,6 +1,11 @@
 //! What is said to the server, as pure functions of names: both drivers say the same.
+//!
+//! Callers' search paths may have schemas in which others make operators and functions: functions are
+//! called by their whole names and have a path of their own, and operators here are PostgreSQL's.
 
 use super::tables::{Queue, Tables};
+
+const EQ: &str = "OPERATOR(pg_catalog.=)";
 
 /// Marks an id: `$1` the consumer, `$2` the id. When it was marked, or null.
 pub(super) fn once(tables: &Tables) -> String {
@@ -82,14 +87,14 @@ pub(super) fn figures(tables: &Tables, queue: Queue) -> String {
 pub(super) fn lock(tables: &Tables, queue: Queue) -> String {
     let table = tables.queue(queue);
     format!(
-        "SELECT pg_catalog.pg_backend_pid() AS pid FROM {table} WHERE position OPERATOR(pg_catalog.=) $1 \
-         AND token OPERATOR(pg_catalog.=) $2 AND attempts OPERATOR(pg_catalog.=) $3 FOR UPDATE SKIP LOCKED"
+        "SELECT pg_catalog.pg_backend_pid() AS pid FROM {table} WHERE position {EQ} $1 AND token {EQ} $2 \
+         AND attempts {EQ} $3 FOR UPDATE SKIP LOCKED"
     )
 }
 
 /// Removes a message that is locked.
 pub(super) fn remove(tables: &Tables, queue: Queue, position: i64) -> String {
-    format!("DELETE FROM {} WHERE position OPERATOR(pg_catalog.=) {position}", tables.queue(queue))
+    format!("DELETE FROM {} WHERE position {EQ} {position}", tables.queue(queue))
 }
 
 /// Lists dead letters: see `queue.sql`.

@@ -261,7 +261,7 @@ impl Tables {
         format!("\"{}_{suffix}\"", self.prefix)
     }
 
-    fn versions(&self) -> String {
+    pub(super) fn versions(&self) -> String {
         self.table("flow_migrations")
     }
 

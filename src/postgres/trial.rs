@@ -2,6 +2,7 @@
 
 use super::{Failure, give_up};
 use crate::unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 /// Why an attempt failed.
@@ -40,13 +41,19 @@ impl Failed {
     }
 }
 
-/// What an attempt comes to, or why it failed. Whoever tries throws away what a panic may have left half done: its
-/// transaction, or its message.
+/// What an attempt comes to, or why it failed. Whoever tries throws away what a panic may have left
+/// half done: its transaction, or its message.
 ///
-/// A function that is not `async` may panic before its future exists: it is called within the attempt,
-/// `within(limit, async { handle(message).await })`.
+/// A function that is not `async` may panic before its future exists: it is called within the
+/// attempt, `within(limit, async { handle(message).await })`.
 pub(super) async fn within<T>(limit: Duration, attempt: impl Future<Output = T>) -> Result<T, Failed> {
-    match tokio::time::timeout(limit, unwind::caught(attempt)).await {
+    let mut attempt = Box::pin(unwind::caught(attempt));
+    let ended = tokio::time::timeout(limit, &mut attempt).await;
+    // It may panic even when it is dropped, at its end or before.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(attempt))) {
+        return Err(Failed::new(Cause::Panic, format!("it panicked: {}", unwind::said(&*panic))));
+    }
+    match ended {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(panic)) => Err(Failed::new(Cause::Panic, format!("it panicked: {}", unwind::said(&*panic)))),
         Err(_) => Err(Failed::new(Cause::TimeOut, format!("it took longer than {limit:?}"))),
@@ -81,7 +88,20 @@ mod tests {
             std::future::ready(Ok(()))
         };
         assert_eq!(of(second, async { early(false).await }).await, failed(Cause::Panic, "it panicked: early"));
+        let dropped = || async {
+            let _grenade = Grenade;
+            std::future::pending().await
+        };
+        assert_eq!(of(second, dropped()).await, failed(Cause::Panic, "it panicked: dropped"));
         assert_eq!(of(second, std::future::pending()).await, failed(Cause::TimeOut, "it took longer than 1s"));
+    }
+
+    struct Grenade;
+
+    impl Drop for Grenade {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
     }
 
     #[derive(Debug)]

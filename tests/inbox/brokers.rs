@@ -35,7 +35,8 @@ impl Publisher for Away {
     }
 }
 
-/// A broker that is away is probed, not asked for each message; and gets all of them soon after it is back.
+/// A broker that is away is probed, not asked for each message; and gets all of them soon after it
+/// is back.
 #[test]
 fn a_broker_that_is_away_is_asked_a_few_times() {
     Place::run(async |place| {
@@ -197,7 +198,8 @@ fn a_publication_that_hangs_holds_up_its_key_alone() {
     });
 }
 
-/// A topic with few messages takes turns with one that has many, and a key with many with those that have few.
+/// A topic with few messages takes turns with one that has many, and a key with many with those
+/// that have few.
 #[test]
 fn few_do_not_wait_behind_many() {
     Place::run(async |place| {
@@ -222,9 +224,12 @@ fn few_do_not_wait_behind_many() {
     });
 }
 
+/// A message's key and id.
+type Sent = (Option<Vec<u8>>, Vec<u8>);
+
 /// Has a call for many at once.
 #[derive(Default)]
-struct Bulk(Mutex<Vec<Vec<(Option<Vec<u8>>, Vec<u8>)>>>);
+struct Bulk(Mutex<Vec<Vec<Sent>>>);
 
 impl Publisher for Bulk {
     async fn publish(&self, _: &Message) -> Result<(), Failure> {

@@ -2,65 +2,101 @@
 
 use crate::*;
 
-/// Operators and functions that fit better than PostgreSQL's own, or stand in front of them.
-const OPERATORS: [(&str, &str, &str); 12] = [
-    ("*", "numeric", "integer"),
-    ("*", "integer", "interval"),
-    ("*", "bigint", "interval"),
-    ("*", "double precision", "interval"),
-    ("/", "double precision", "integer"),
-    ("+", "integer", "integer"),
-    ("+", "timestamptz", "interval"),
-    ("-", "timestamptz", "timestamptz"),
-    ("=", "text", "text"),
-    ("=", "bytea", "bytea"),
-    ("=", "bigint", "bigint"),
-    ("<=", "timestamptz", "timestamptz"),
+const COMPARED: [&str; 8] =
+    ["boolean", "integer", "bigint", "numeric", "double precision", "text", "bytea", "timestamptz"];
+const COUNTED: [(&str, &str); 9] = [
+    ("integer", "integer"),
+    ("bigint", "integer"),
+    ("integer", "bigint"),
+    ("bigint", "bigint"),
+    ("numeric", "integer"),
+    ("numeric", "bigint"),
+    ("numeric", "numeric"),
+    ("double precision", "integer"),
+    ("double precision", "double precision"),
 ];
-const FUNCTIONS: [&str; 10] = [
+const OF_TIME: [(&str, &str, &str, &str); 7] = [
+    ("*", "integer", "interval", "interval"),
+    ("*", "bigint", "interval", "interval"),
+    ("*", "double precision", "interval", "interval"),
+    ("+", "timestamptz", "interval", "timestamptz"),
+    ("-", "timestamptz", "interval", "timestamptz"),
+    ("-", "timestamptz", "timestamptz", "interval"),
+    ("||", "text", "text", "text"),
+];
+const FUNCTIONS: [&str; 14] = [
     "random()",
     "now()",
     "clock_timestamp()",
     "count(bigint)",
     "max(integer)",
+    "min(timestamptz)",
     "unnest(bytea[])",
+    "unnest(bigint[])",
     "pg_notify(text, text)",
-    "extract(text, timestamptz)",
-    "coalesce(text, text)",
+    "date_part(text, timestamptz)",
+    "nextval(regclass)",
     "current_setting(text)",
+    "pg_advisory_xact_lock(bigint)",
+    "pg_get_serial_sequence(text, text)",
 ];
 
-/// Makes them all in the schema `trap` as `{p}_thief`: whoever runs one leaves a trace.
+/// Operators that fit as well as PostgreSQL's own, and come before them: with their operands and results.
+fn operators() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
+    let compared = COMPARED
+        .into_iter()
+        .flat_map(|of| ["=", "<>", "<", "<=", ">", ">="].map(|operator| (operator, of, of, "boolean")));
+    let counted = COUNTED.into_iter().flat_map(|(left, right)| {
+        let of = if left == "integer" { right } else { left };
+        ["+", "-", "*", "/"].map(|operator| (operator, left, right, of))
+    });
+    compared.chain(counted).chain(OF_TIME).collect()
+}
+
+/// Makes them all, as somebody who may make things in a schema of the victim's path. Each has a sequence, which goes on
+/// whatever becomes of the transaction that it is run in.
 async fn lay_traps(place: &Place, admin: &Client) {
-    let roles = "CREATE SCHEMA {p}; CREATE SCHEMA {p}_trap; CREATE ROLE {p}_thief LOGIN; \
-         CREATE ROLE {p}_victim LOGIN; GRANT CREATE, USAGE ON SCHEMA {p} TO {p}_victim; \
-         GRANT USAGE ON SCHEMA {p}_trap TO PUBLIC; GRANT CREATE ON SCHEMA {p}_trap TO {p}_thief; \
-         CREATE TABLE {p}_caught (what text); GRANT INSERT ON {p}_caught TO PUBLIC; SET ROLE {p}_thief";
+    let roles = "CREATE SCHEMA {p}; CREATE SCHEMA {p}_trap; CREATE ROLE {p}_thief LOGIN; CREATE ROLE {p}_victim LOGIN; \
+         GRANT CREATE, USAGE ON SCHEMA {p} TO {p}_victim; GRANT USAGE ON SCHEMA {p}_trap TO PUBLIC; \
+         GRANT CREATE ON SCHEMA {p}_trap TO {p}_thief; SET ROLE {p}_thief";
     place.execute(admin, roles).await;
-    for (n, (operator, left, right)) in OPERATORS.into_iter().enumerate() {
-        let result = match operator {
-            "=" | "<=" => "boolean",
-            _ if right == "interval" && left != "timestamptz" => "interval",
-            _ => left,
-        };
-        let sql = format!(
-            "CREATE FUNCTION {{p}}_trap.o{n}(a {left}, b {right}) RETURNS {result} LANGUAGE plpgsql AS $$ \
-             BEGIN INSERT INTO public.{{p}}_caught VALUES ('{left} {operator} {right}'); \
-             RETURN a OPERATOR(pg_catalog.{operator}) b; END $$; \
-             CREATE OPERATOR {{p}}_trap.{operator} (LEFTARG = {left}, RIGHTARG = {right}, \
-             FUNCTION = {{p}}_trap.o{n})"
+    let (mut sql, mut traps) = (String::new(), 0);
+    let mut trap = |sql: &mut String, what: &str| {
+        traps += 1;
+        let caught = format!("{{p}}_trap.caught_{traps}");
+        let made = format!(
+            "CREATE SEQUENCE {caught}; COMMENT ON SEQUENCE {caught} IS '{what}'; \
+             GRANT USAGE ON SEQUENCE {caught} TO PUBLIC; "
         );
-        place.execute(admin, &sql).await;
+        sql.push_str(&made);
+        (format!("PERFORM pg_catalog.nextval('{caught}'::pg_catalog.regclass);"), traps)
+    };
+    for (operator, left, right, result) in operators() {
+        let (caught, n) = trap(&mut sql, &format!("{left} {operator} {right}"));
+        let made = format!(
+            "CREATE FUNCTION {{p}}_trap.o{n}(a {left}, b {right}) RETURNS {result} LANGUAGE plpgsql AS $$ BEGIN {caught} \
+             RETURN a OPERATOR(pg_catalog.{operator}) b; END $$; CREATE OPERATOR {{p}}_trap.{operator} \
+             (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = {{p}}_trap.o{n}); "
+        );
+        sql.push_str(&made);
     }
     for function in FUNCTIONS {
-        let sql = format!(
-            "CREATE FUNCTION {{p}}_trap.{} RETURNS text LANGUAGE plpgsql AS $$ \
-             BEGIN INSERT INTO public.{{p}}_caught VALUES ($f${function}$f$); RETURN '1'; END $$",
-            function.replacen("extract", "\"extract\"", 1).replacen("coalesce", "\"coalesce\"", 1)
+        let (caught, _) = trap(&mut sql, function);
+        let made = format!(
+            "CREATE FUNCTION {{p}}_trap.{function} RETURNS text LANGUAGE plpgsql AS $$ BEGIN {caught} RETURN '1'; END $$; "
         );
-        place.execute(admin, &sql).await;
+        sql.push_str(&made);
     }
-    place.execute(admin, "RESET ROLE").await;
+    place.execute(admin, &format!("{sql} RESET ROLE")).await;
+    let path = "ALTER ROLE {p}_victim SET search_path = {p}_trap, pg_catalog, {p}, public";
+    place.execute(admin, path).await;
+}
+
+async fn caught(place: &Place, admin: &Client) -> Vec<String> {
+    let sql = "SELECT obj_description(format('%I.%I', schemaname, sequencename)::regclass) FROM pg_sequences \
+         WHERE schemaname = $1 AND last_value IS NOT NULL";
+    let rows = admin.query(sql, &[&format!("{}_trap", place.prefix)]).await.unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
 }
 
 #[test]
@@ -69,9 +105,11 @@ fn nothing_of_somebody_elses_in_the_search_path_is_run() {
         let admin = place.client().await;
         lay_traps(&place, &admin).await;
         let victims = place.server.address().replace("user=postgres", &format!("user={}_victim", place.prefix));
-        let path = format!("SET search_path = {0}_trap, pg_catalog, {0}, public", place.prefix);
         let mut victim = client(&victims).await;
-        victim.batch_execute(&path).await.unwrap();
+        victim.batch_execute("SELECT 1 WHERE 'a'::text = 'a'").await.unwrap();
+        assert_eq!(caught(&place, &admin).await, ["text = text"], "the traps work");
+        admin.batch_execute(&format!("ALTER SEQUENCE {}_trap.caught_31 RESTART", place.prefix)).await.unwrap();
+        assert!(caught(&place, &admin).await.is_empty());
         let tables = Tables::new(&place.prefix, "t").unwrap();
         tables.migrate(&victim).await.unwrap();
 
@@ -84,8 +122,8 @@ fn nothing_of_somebody_elses_in_the_search_path_is_run() {
             outbox::enqueue(&mut tx, &tables, "t", message).await.unwrap();
             tx.commit().await.unwrap();
         }
-        let own = format!("UPDATE {}.t_mark_buckets SET opened_at = '-infinity'", place.prefix);
-        victim.batch_execute(&own).await.unwrap();
+        let due = format!("UPDATE {}.t_mark_buckets SET opened_at = '-infinity'", place.prefix);
+        admin.batch_execute(&due).await.unwrap();
         assert_eq!(Retention::new(HOUR, HOUR).unwrap().expire(&victim, &tables).await.unwrap().begun, 1);
         let mut tx = victim.transaction().await.unwrap();
         let seen = inbox::once_batch(&mut tx, &tables, "c", &["m", "o", "o"]).await.unwrap();
@@ -99,9 +137,19 @@ fn nothing_of_somebody_elses_in_the_search_path_is_run() {
         assert!(!letters.is_empty());
         assert!(inbox::requeue(&victim, &tables, Letters::At(&[letters[0].position])).await.unwrap() > 0);
 
-        let caught = "SELECT DISTINCT what FROM public.{p}_caught";
-        let caught = admin.query(&caught.replace("{p}", &place.prefix), &[]).await.unwrap();
-        let caught: Vec<String> = caught.iter().map(|row| row.get(0)).collect();
+        let ids = ["m", "n"].map(|id| NewMessage::new(id, ""));
+        let mut tx = victim.transaction().await.unwrap();
+        for message in ids {
+            let _ = inbox::receive(&mut tx, &tables, "e", message).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+        let worker = Worker::new(options(&victims), tables.clone(), "e").unwrap();
+        worker.step(&Arc::new(Takes)).await.unwrap();
+        let month = Duration::from_secs(30 * 86_400);
+        inbox::discard(&victim, &tables, Letters::OlderThan(None, month)).await.unwrap();
+        inbox::backlog(&victim, &tables, Some("d")).await.unwrap();
+
+        let caught = caught(&place, &admin).await;
         assert!(caught.is_empty(), "a victim ran {caught:?}");
     });
 }
@@ -111,5 +159,13 @@ struct Fails;
 impl Handler for Fails {
     async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), Failure> {
         Err("no".into())
+    }
+}
+
+struct Takes;
+
+impl Handler for Takes {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), Failure> {
+        Ok(())
     }
 }

@@ -8,6 +8,9 @@ mod server;
 mod pooler;
 
 mod brokers;
+mod campaign;
+#[cfg(feature = "metrics")]
+mod counting;
 mod crash;
 mod hanging;
 mod hostile;
@@ -16,6 +19,7 @@ mod marks;
 mod metered;
 mod migrations;
 mod pooled;
+mod prepared;
 mod queue;
 mod relays;
 mod rotation;
@@ -55,6 +59,13 @@ impl Place {
     /// On a server that no other test has, so that it can be killed.
     fn run_alone<F: Future<Output = ()>>(test: impl FnOnce(Place) -> F) {
         if let Some(server) = Server::start(&["fsync=off", "full_page_writes=off"]) {
+            Self::run_at(Arc::new(server), test);
+        }
+    }
+
+    /// On a server of its own that forgets nothing when it is killed.
+    fn run_durable<F: Future<Output = ()>>(test: impl FnOnce(Place) -> F) {
+        if let Some(server) = Server::start(&["max_connections=200"]) {
             Self::run_at(Arc::new(server), test);
         }
     }

@@ -130,7 +130,7 @@ fn a_redelivery_behind_a_partitions_end_is_a_duplicate_and_first_again_behind_th
         assert!(once(&place, &mut client, "c", "old").await.is_first());
         assert!(once(&place, &mut client, "c", "new 0").await.is_first());
         assert!(!once(&place, &mut client, "c", "new 2").await.is_first());
-        assert_eq!(retention.expire(&mut client, &place.tables).await.unwrap(), Cleanup::default(), "nothing is due");
+        assert_eq!(retention.expire(&client, &place.tables).await.unwrap(), Cleanup::default(), "nothing is due");
     });
 }
 
@@ -232,7 +232,7 @@ fn roles_without_privileges_suffice_and_tables_are_made_once() {
         let tables = Tables::new(&place.prefix, "select").unwrap();
         let address =
             |role: &str| place.server.address().replace("user=postgres", &format!("user={}_{role}", place.prefix));
-        let mut owner = client(&address("owner")).await;
+        let owner = client(&address("owner")).await;
         let others = [client(&address("owner")).await, client(&address("owner")).await];
         let made = tokio::join!(tables.migrate(&owner), tables.migrate(&others[0]), tables.migrate(&others[1]));
         assert!(made.0.is_ok() && made.1.is_ok() && made.2.is_ok(), "{made:?}");
@@ -255,7 +255,7 @@ fn roles_without_privileges_suffice_and_tables_are_made_once() {
                 .batch_execute(&format!("UPDATE {}.select_mark_buckets SET opened_at = '-infinity'", place.prefix))
                 .await
                 .unwrap();
-            Retention::new(HOUR, HOUR).unwrap().expire(&mut owner, &tables).await.unwrap();
+            Retention::new(HOUR, HOUR).unwrap().expire(&owner, &tables).await.unwrap();
         }
         let worker = Worker::new(options(&address("clerk")), tables.clone(), "d").unwrap();
         assert_eq!(worker.step(&Arc::new(Nothing)).await.unwrap(), 2);

@@ -90,7 +90,7 @@ fn all_of_it(server_settings: &[&str]) {
         assert_eq!(errors, ["it took longer than 500ms"; 2], "nobody else's statement was cancelled");
 
         place.execute(&direct, "UPDATE {p}_mark_buckets SET opened_at = opened_at - interval '2 hours'").await;
-        let cleanup = Retention::new(HOUR, HOUR).unwrap().expire(&mut caller, &place.tables).await.unwrap();
+        let cleanup = Retention::new(HOUR, HOUR).unwrap().expire(&caller, &place.tables).await.unwrap();
         assert_eq!(cleanup.begun, 1);
         drop(caller);
         assert_eq!(left_behind(&pooler, CONNECTIONS, &untouched).await, Vec::<String>::new());

@@ -183,6 +183,29 @@ fn a_transaction_marks_on_while_partitions_begin() {
     });
 }
 
+/// It came while a partition began, and another one begins: the server must tell it of both.
+#[test]
+fn a_transaction_marks_on_while_two_partitions_begin() {
+    Place::run(async |place| {
+        let (mut before, mut client, cleaner) = (place.client().await, place.client().await, place.client().await);
+        for round in 0..3 {
+            let mut holds = before.transaction().await.unwrap();
+            let _ = inbox::once(&mut holds, &place.tables, "c", format!("hold{round}")).await.unwrap();
+            assert_eq!(expire(&place, &cleaner).await, Cleanup { begun: 1, put_off: true, ..Cleanup::default() });
+            let mut tx = client.transaction().await.unwrap();
+            assert!(inbox::once(&mut tx, &place.tables, "c", format!("a{round}")).await.unwrap().is_first());
+            holds.commit().await.unwrap();
+            assert_eq!(expire(&place, &cleaner).await, Cleanup { begun: 1, put_off: true, ..Cleanup::default() });
+            let ids = ["a", "b", "c"].map(|id| format!("{id}{round}"));
+            assert!(inbox::once(&mut tx, &place.tables, "c", &ids[1]).await.unwrap().is_first());
+            let batch = inbox::once_batch(&mut tx, &place.tables, "c", &ids).await.unwrap();
+            assert_eq!(batch.iter().map(|seen| seen.is_first()).collect::<Vec<_>>(), [false, false, true]);
+            tx.commit().await.unwrap();
+            assert!(!expire(&place, &cleaner).await.put_off);
+        }
+    });
+}
+
 /// As often as there are slots, and on: what is full puts off, and a slot that comes again has nothing of before.
 #[test]
 fn partitions_come_round() {
@@ -219,7 +242,7 @@ fn partitions_come_round() {
 #[test]
 fn of_many_that_race_while_partitions_begin_one_is_first() {
     Place::run(async |place| {
-        let (place, ids) = (Arc::new(place), 150_u64);
+        let (place, ids) = (Arc::new(place), 120_u64);
         let (mut races, mut random) = (JoinSet::new(), Random::new());
         for racer in 0..6 {
             let (place, mut order) = (Arc::clone(&place), (0..ids).collect::<Vec<_>>());
@@ -233,9 +256,10 @@ fn of_many_that_race_while_partitions_begin_one_is_first() {
             let (place, stop) = (Arc::clone(&place), Arc::clone(&stop));
             cleaners.spawn(async move {
                 let (client, mut begun) = (place.client().await, 0);
-                while !stop.load(Ordering::Relaxed) {
+                // Not so many that there is no slot left.
+                while !stop.load(Ordering::Relaxed) && begun < 20 {
                     begun += expire(&place, &client).await.begun;
-                    tokio::time::sleep(ms(3)).await;
+                    tokio::time::sleep(ms(10)).await;
                 }
                 begun
             });

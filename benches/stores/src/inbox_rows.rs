@@ -4,6 +4,7 @@ use crate::postgres_server::Server;
 use crate::table::{median, row};
 use hapax::postgres::{Failure, Handler, Message, NewMessage, Publisher, Relay, Seen, Tables, Worker, inbox, outbox};
 use hapax::store::PostgresOptions;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_postgres::{Client, NoTls, Transaction};
 
@@ -79,9 +80,9 @@ impl Place {
         }
         let received = messages as f64 / begun.elapsed().as_secs_f64();
         let worker = Worker::new(self.options(), self.tables.clone(), "w").expect("a worker");
-        let (begun, mut done) = (Instant::now(), 0);
+        let (begun, mut done, handler) = (Instant::now(), 0, Arc::new(Nothing));
         while done < messages as usize {
-            let step = worker.step(&mut self.client, &Nothing).await.expect("an answer");
+            let step = worker.step(&handler).await.expect("an answer");
             assert!(step > 0, "{done} of {messages} are done, and no more is due");
             done += step;
         }
@@ -116,13 +117,10 @@ impl Place {
         begun.elapsed()
     }
 
-    /// One message past so many of another key, the first of which has been put off for ever.
+    /// One message past so many of another key, which has been put off for ever.
     async fn relay_past(&mut self, waiting: u64) -> Duration {
         self.enqueue(waiting, 1).await;
-        let put_off = format!(
-            "UPDATE {0}_outbox SET due_at = CASE position WHEN (SELECT min(position) FROM {0}_outbox) THEN 'infinity' ELSE '-infinity' END::timestamptz",
-            self.prefix
-        );
+        let put_off = format!("UPDATE {}_outbox_keys SET due_at = 'infinity'", self.prefix);
         self.client.batch_execute(&put_off).await.expect("an update");
         let mut tx = self.client.transaction().await.expect("a transaction");
         let message = NewMessage::new("free", "payload").key("another");

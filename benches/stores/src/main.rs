@@ -2,7 +2,8 @@
 //! are checked: a fresh id that is called a duplicate, or the other way round, ends the run.
 //!
 //! `cargo run --release -- [redis-versus] [redis] [postgres] [postgres-batches] [fjall] [latency]
-//! [warm] [inbox] [consumer]`: without a name, everything.
+//! [warm] [inbox] [consumer]`: without a name, everything. `-- inbox-versus [quick] [PART…]`: see
+//! `inbox_versus`.
 
 #[path = "../../../tests/stores/redis_server.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
@@ -15,6 +16,7 @@ mod postgres_server;
 mod consumer_rows;
 mod fjall_rows;
 mod inbox_rows;
+mod inbox_versus;
 mod latency;
 mod load;
 mod postgres_batches;
@@ -31,6 +33,9 @@ fn main() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     if wanted.iter().any(|wanted| wanted == "redis-profile") {
         runtime.block_on(redis_versus::profile());
+    }
+    if wanted.first().is_some_and(|wanted| wanted == "inbox-versus") {
+        return runtime.block_on(inbox_versus::run(&wanted[1..]));
     }
     if wants("redis-versus") {
         runtime.block_on(redis_versus::run());

@@ -96,7 +96,7 @@ impl Listeners {
             }
             Err(error) => return Err(failed("connect", error)),
         };
-        let sql = format!("SELECT current_setting('{}', true) AS setting", OURS.0);
+        let sql = format!("SELECT pg_catalog.current_setting('{}', true) AS setting", OURS.0);
         let rows = rows(&mut connection, &sql, &[]).await.map_err(|error| failed("connect", error))?;
         let setting = rows.first().map(|row| row.get::<Option<String>>("setting")).transpose()?;
         let is_pooled = setting.flatten().as_deref() != Some(OURS.1);

@@ -19,6 +19,12 @@
         END IF;
         IF is_double THEN
             -- A transaction that wrote before the newest slot was made has not heard of it. To lock a
-            -- table for the first time makes a session listen; this one is used here only.
-            PERFORM FROM {buckets} b WHERE b.bucket = newest;
+            -- table for the first time makes a session listen, so here is one that is not used
+            -- elsewhere; or another one, for a transaction that was in the double state before, too.
+            -- It has been in no third: what it holds lets no more buckets begin.
+            IF newest & 1 = 0 THEN
+                PERFORM FROM {buckets} b WHERE b.bucket = newest;
+            ELSE
+                PERFORM FROM {migrations} v WHERE v.version = 0;
+            END IF;
         END IF;

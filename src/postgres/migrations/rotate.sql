@@ -1,5 +1,5 @@
 -- One step of what is due: a bucket is begun every so many microseconds, and is kept for so many
--- after it was closed. What was done: 'begun' (a double state), 'closed' (a single one again),
+-- after it was closed. What was done: 'made' (a slot), 'begun' (a double state), 'closed' (a single one again),
 -- 'left' (not looked at any more), 'emptied'; 'put off' if somebody is in the way; 'nothing'.
 --
 -- Nothing is waited for, and nothing is locked that writers or readers of the marks lock, but for
@@ -35,18 +35,21 @@ BEGIN
         ELSE
             BEGIN
                 slot := '{slot_prefix}' || ((state.newest + 1) & {slot_mask}) || '"';
+                -- A transaction's changes are seen before other sessions are told of its tables, and
+                -- its locks are held until these are told. So a slot is made in a transaction of its
+                -- own, and written into when whoever made it has let go of this lock.
+                LOCK TABLE ONLY {marks} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
                 IF to_regclass(slot) IS NULL THEN
-                    LOCK TABLE ONLY {marks} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
                     EXECUTE 'CREATE TABLE ' || slot || ' (LIKE {marks} INCLUDING ALL)';
                     EXECUTE 'ALTER TABLE {marks} ATTACH PARTITION ' || slot || ' FOR VALUES IN ('
                         || ((state.newest + 1) & {slot_mask}) || ')';
-                ELSE
-                    -- Of somebody who wrote by an old state after it was emptied.
-                    EXECUTE 'SELECT EXISTS (SELECT FROM ' || slot || ')' INTO has_rows;
-                    IF has_rows THEN
-                        EXECUTE 'LOCK TABLE ONLY ' || slot || ' IN ACCESS EXCLUSIVE MODE NOWAIT';
-                        EXECUTE 'TRUNCATE ONLY ' || slot;
-                    END IF;
+                    RETURN 'made';
+                END IF;
+                -- Of somebody who wrote by an old state after it was emptied.
+                EXECUTE 'SELECT EXISTS (SELECT FROM ' || slot || ')' INTO has_rows;
+                IF has_rows THEN
+                    EXECUTE 'LOCK TABLE ONLY ' || slot || ' IN ACCESS EXCLUSIVE MODE NOWAIT';
+                    EXECUTE 'TRUNCATE ONLY ' || slot;
                 END IF;
                 INSERT INTO {buckets} (bucket) VALUES (state.newest + 1);
                 UPDATE {state} s SET newest = s.newest + 1, is_double = true WHERE s.one = 1;

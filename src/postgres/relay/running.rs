@@ -22,10 +22,12 @@ use tokio::time::Instant;
 
 /// Messages of a key that are claimed behind its first.
 const BEHIND: usize = 31;
-/// A claim or a settlement of less than this part of a batch waits for more, but not for longer than this.
+/// A claim or a settlement of less than this part of a batch waits for more, but not for longer
+/// than this.
 const PART: usize = 8;
 const GATHER: Duration = Duration::from_millis(2);
-/// Outcomes that could not be settled since somebody is at work on them are said again after a while.
+/// Outcomes that could not be settled since somebody is at work on them are said again after a
+/// while.
 const LOCKED: Duration = Duration::from_millis(50);
 /// Whatever is forgotten is found so.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -102,7 +104,7 @@ impl<'r, P: Publisher> Running<'r, P> {
             let may_claim = self.portion(Instant::now()).is_ok();
             tokio::select! {
                 biased;
-                () = &mut stop, if !self.is_stopping => self.is_stopping = true,
+                () = &mut stop, if !self.is_stopping => self.stop(),
                 Some(said) = self.calls.next() => self.heard(said)?,
                 Some(ended) = self.publications.join_next() => self.ended(ended.ok()),
                 () = self.pace.is_due(&listening.woken), if may_claim => {}
@@ -130,11 +132,17 @@ impl<'r, P: Publisher> Running<'r, P> {
         }
     }
 
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        self.publishing.stop();
+    }
+
     fn is_over(&self) -> bool {
         self.unsettled.is_empty() && !self.is_settling && self.publications.is_empty() && self.claimer.is_some()
     }
 
-    /// Asks the server for whatever it is time for. Returns when to look again, whatever happens until then.
+    /// Asks the server for whatever it is time for. Returns when to look again, whatever happens
+    /// until then.
     fn ask(&mut self) -> Instant {
         let now = Instant::now();
         let settle_at = self.settle_when(now);
@@ -151,7 +159,8 @@ impl<'r, P: Publisher> Running<'r, P> {
         times.into_iter().flatten().min().unwrap_or(now + LONGEST_WAIT)
     }
 
-    /// How much may be claimed now; or when to look again, if it is not somebody's answer that is waited for.
+    /// How much may be claimed now; or when to look again, if it is not somebody's answer that is
+    /// waited for.
     fn portion(&self, now: Instant) -> Result<Portion, Option<Instant>> {
         if self.is_stopping || self.claimer.is_none() {
             return Err(None);
@@ -175,14 +184,15 @@ impl<'r, P: Publisher> Running<'r, P> {
             // The other half, while these are being published.
             Room::All => (room.min(batch.div_ceil(2)), BEHIND),
             Room::Probe => (1, 0),
-            Room::None { until } => return Err(until),
+            Room::None { until } => return Err(Some(until)),
         };
         Ok(Portion { first, behind, bytes: room_bytes, lease: self.relay.lease() })
     }
 
     fn claim(&mut self, portion: Portion, now: Instant) {
         let Some(mut claimer) = self.claimer.take() else { return };
-        // Before the server reads its clock, so that by ours the lease is never over later than by the server's.
+        // Before the server reads its clock, so that by ours the lease is never over later than by
+        // the server's.
         let begin_until = now + self.relay.window();
         let database = self.relay.database.clone();
         let claim = async move {
@@ -290,8 +300,8 @@ impl<'r, P: Publisher> Running<'r, P> {
         }
     }
 
-    /// Takes along all that have ended meanwhile. (Nothing: a publisher panicked where nobody could catch it, and its
-    /// messages come again after their lease.)
+    /// Takes along all that have ended meanwhile. (Nothing: a publisher panicked where nobody could
+    /// catch it, and its messages come again after their lease.)
     fn ended(&mut self, first: Option<Ended>) {
         let (mut next, mut outcomes) = (first, Vec::new());
         loop {

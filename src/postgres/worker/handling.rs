@@ -140,7 +140,9 @@ impl<H: Send + Sync + 'static> Work<H> {
                 break;
             }
         }
-        session.map(S::finish);
+        if let Some(session) = session {
+            session.finish();
+        }
     }
 
     /// Handles messages one after the other, until one fails or the worker stops.

@@ -1,0 +1,118 @@
+//! Workers with an effect of one row beside whoever takes a job and has the same effect in one
+//! transaction: one, and four, each a thread with a runtime of its own.
+
+use super::ours::{self, Handled};
+use super::place::{CONNECTIONS, Place, Taken};
+use super::rivals;
+use super::rows::{Rows, measured};
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+const KEYS: Option<u64> = Some(1_000);
+const CASES: [(u64, Option<u64>, &str, &str); 4] = [
+    (1, None, "1 worker", "1 DELETE … SKIP LOCKED"),
+    (4, None, "4 workers", "4 DELETE … SKIP LOCKED"),
+    (1, KEYS, "1 worker, 1,000 keys in order", "1 DELETE … SKIP LOCKED, no order"),
+    (4, KEYS, "4 workers, 1,000 keys in order", "4 DELETE … SKIP LOCKED, no order"),
+];
+
+pub async fn round(place: &Place, rows: &mut Rows, round: usize) {
+    for (workers, keys, our_name, their_name) in CASES {
+        let ours = measured(our_name, work(place, workers, keys));
+        rows.measure(round, ours, vec![(measured(their_name, rival(place, workers, keys)), Some(0.8))]).await;
+    }
+}
+
+/// Messages with an effect, a second.
+async fn work(place: &Place, workers: u64, keys: Option<u64>) -> f64 {
+    let (place, all) = (&place.fresh().await, place.scale.work);
+    fill(place, all, keys).await;
+    place.execute("VACUUM ANALYZE {p}_inbox; CHECKPOINT").await;
+    let taken = Taken::new(all, keys);
+    let rate = side_by_side(place, workers, &taken, |place, taken| {
+        let (address, tables, window) = (place.address.clone(), place.tables.clone(), place.scale.window);
+        let (handled, taken) = (Handled::new(taken, &place.prefix), Arc::clone(taken));
+        async move { ours::worker(&address, &tables, handled, taken.wait(window)).await }
+    });
+    let rate = rate.await;
+    verify(place, "inbox", all, keys).await;
+    rate
+}
+
+async fn rival(place: &Place, workers: u64, keys: Option<u64>) -> f64 {
+    let (place, all) = (&place.fresh().await, place.scale.work);
+    place.execute(&rivals::fill(&format!("{}_jobs", place.prefix), all, keys)).await;
+    place.execute("VACUUM ANALYZE {p}_jobs; CHECKPOINT").await;
+    let taken = Taken::new(all, None);
+    let rate = side_by_side(place, workers, &taken, |place, taken| {
+        let (address, prefix, window) = (place.address.clone(), place.prefix.clone(), place.scale.window);
+        let taken = Arc::clone(taken);
+        async move { rivals::work(&address, &prefix, &taken, taken.wait(window)).await }
+    });
+    let rate = rate.await;
+    verify(place, "jobs", all, None).await;
+    rate
+}
+
+/// Runs so many at a time; effects a second.
+async fn side_by_side<F: Future<Output = ()> + Send + 'static>(
+    place: &Place,
+    workers: u64,
+    taken: &Arc<Taken>,
+    work: impl Fn(&Place, &Arc<Taken>) -> F,
+) -> f64 {
+    let begun = Instant::now();
+    let threads: Vec<_> = (0..workers)
+        .map(|_| {
+            let work = work(place, taken);
+            thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+                runtime.block_on(work);
+            })
+        })
+        .collect();
+    let joined = tokio::task::spawn_blocking(|| threads.into_iter().for_each(|thread| thread.join().expect("an end")));
+    joined.await.expect("they end");
+    let took = begun.elapsed();
+    place.count("{p}_effects").await as f64 / took.as_secs_f64()
+}
+
+/// Each message that is gone has one effect; with keys, each key's are in order.
+async fn verify(place: &Place, queue: &str, all: u64, keys: Option<u64>) {
+    let left = place.count(&format!("{{p}}_{queue}")).await;
+    assert_eq!(place.count("{p}_effects").await, all - left, "each that is gone has an effect");
+    assert_eq!(place.count("(SELECT DISTINCT number FROM {p}_effects) n").await, all - left, "each has one");
+    if keys.is_some() {
+        let late = "(SELECT number < lag(number) OVER (PARTITION BY key ORDER BY n) AS is_late FROM {p}_effects) e \
+            WHERE is_late";
+        assert_eq!(place.count(late).await, 0, "effects of each key are in order");
+    }
+}
+
+/// Receives what is to be worked off.
+pub async fn fill(place: &Place, messages: u64, keys: Option<u64>) {
+    let connections = if keys.is_some() { 1 } else { CONNECTIONS };
+    let batches = messages / 100;
+    place
+        .with(connections, batches, |mut client, numbers| {
+            let tables = place.tables.clone();
+            async move {
+                for n in numbers {
+                    let mut tx = client.transaction().await.expect("a transaction");
+                    for n in n * 100..(n + 1) * 100 {
+                        ours::receive(&mut tx, &tables, n, keys).await;
+                    }
+                    tx.commit().await.expect("a commit");
+                }
+            }
+        })
+        .await;
+    let mut client = super::place::client(&place.address).await;
+    let mut tx = client.transaction().await.expect("a transaction");
+    for n in batches / connections * connections * 100..messages {
+        ours::receive(&mut tx, &place.tables, n, keys).await;
+    }
+    tx.commit().await.expect("a commit");
+    assert_eq!(place.count("{p}_inbox").await, messages);
+}

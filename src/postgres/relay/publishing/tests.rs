@@ -1,0 +1,165 @@
+use super::*;
+use crate::postgres::GiveUp;
+use crate::postgres::meters::Counts;
+use crate::postgres::tables::Queue;
+use std::time::SystemTime;
+
+/// Takes a second for each message, and fails for those that are named; in batches, if it has any.
+struct Slow {
+    failing: &'static [u8],
+    answers: Option<usize>,
+    published: Mutex<Vec<u8>>,
+}
+
+impl Slow {
+    fn one(&self, message: &Message) -> Result<(), Failure> {
+        match self.failing.contains(&message.id[0]) {
+            true if message.id == [9] => Err(GiveUp::because("gone").into()),
+            true => Err("refused".into()),
+            false => {
+                self.published.lock().unwrap().push(message.id[0]);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Publisher for Slow {
+    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        self.one(message)
+    }
+
+    async fn publish_batch(&self, messages: &[Message]) -> Option<Vec<Result<(), Failure>>> {
+        let answers = self.answers?;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(messages.iter().all(|message| message.id != [7]), "seven");
+        Some(messages.iter().map(|message| self.one(message)).take(answers).collect())
+    }
+}
+
+fn run(key: u8, ids: &[u8]) -> Run {
+    let message = |id| Message {
+        name: "t".into(),
+        id: vec![id],
+        key: Some(vec![key]),
+        headers: vec![],
+        payload: vec![0; 10],
+        attempts: 2,
+        enqueued_at: SystemTime::now(),
+    };
+    let claimed = |&id: &u8| Claimed { position: id.into(), message: message(id), is_expired: id == 8 };
+    Run { name: "t".into(), key: Some(vec![key]), token: 7, messages: ids.iter().map(claimed).collect() }
+}
+
+fn publishing(failing: &'static [u8], answers: Option<usize>, timeout_ms: u64) -> Publishing<Slow> {
+    let slow = Slow { failing, answers, published: Mutex::new(vec![]) };
+    let ms = Duration::from_millis;
+    let retry = Retry::new(ms(100), ms(1_000)).unwrap().attempts_max(Some(4)).unwrap();
+    let meters = Meters::new(&Arc::<Counts>::default(), Queue::Outbox, None);
+    Publishing::new(Arc::new(slow), retry, ms(timeout_ms), meters)
+}
+
+fn published(publishing: &Publishing<Slow>) -> Vec<u8> {
+    publishing.publisher.published.lock().unwrap().clone()
+}
+
+/// Of one key.
+async fn singly(failing: &'static [u8], timeout_ms: u64, begin_ms: u64) -> (Vec<Fate>, Vec<u8>) {
+    let publishing = publishing(failing, None, timeout_ms);
+    let lane = publishing.lane(run(0, &[1, 8, 2, 9, 4]), Instant::now() + Duration::from_millis(begin_ms));
+    assert_eq!(publishing.in_flight(), (1, 5 * 12));
+    let Ended::One(outcome) = publishing.singly(lane).await else { panic!("one lane") };
+    assert_eq!(publishing.in_flight(), (0, 0));
+    (outcome.fates.into_iter().map(|tried| tried.fate).collect(), published(&publishing))
+}
+
+fn failed(error: &str) -> Fate {
+    Fate::Failed { error: error.into(), delay: Duration::from_millis(400) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_behind_a_failure_or_too_late_is_given_back() {
+    let expired = || Fate::dead("it expired before it was published");
+    let all = singly(&[], 2_000, 60_000).await;
+    assert_eq!(all, (vec![Fate::Done, expired(), Fate::Done, Fate::Done, Fate::Done], vec![1, 2, 9, 4]));
+    let second = singly(&[2], 2_000, 60_000).await;
+    assert_eq!(second, (vec![Fate::Done, expired(), failed("refused")], vec![1]));
+    let gone = singly(&[9], 2_000, 60_000).await;
+    assert_eq!(gone, (vec![Fate::Done, expired(), Fate::Done, Fate::dead("gone")], vec![1, 2]));
+    // Begun at 0 and 1 seconds, but not at 2.
+    let late = singly(&[], 2_000, 1_500).await;
+    assert_eq!(late, (vec![Fate::Done, expired(), Fate::Done], vec![1, 2]));
+    assert_eq!(singly(&[], 2_000, 0).await, (vec![], vec![]));
+    assert_eq!(singly(&[], 500, 60_000).await, (vec![failed("it took longer than 500ms")], vec![]));
+}
+
+/// Of three keys.
+async fn together(failing: &'static [u8], answers: usize, timeout_ms: u64) -> (Vec<Vec<Fate>>, Vec<u8>) {
+    let publishing = publishing(failing, Some(answers), timeout_ms);
+    let until = Instant::now() + Duration::from_secs(60);
+    let runs = [run(1, &[1, 2, 3]), run(2, &[8, 4]), run(3, &[5, 7])];
+    let lanes = runs.map(|run| publishing.lane(run, until)).into();
+    let Ended::Many(outcomes) = publishing.together(lanes).await else { panic!("three lanes") };
+    let fates = |outcome: Outcome| outcome.fates.into_iter().map(|tried| tried.fate).collect();
+    (outcomes.into_iter().map(fates).collect(), published(&publishing))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_has_the_first_of_each_key_and_an_answer_for_each() {
+    let expired = || Fate::dead("it expired before it was published");
+    let panics = || failed("publish_batch of 2 messages: it panicked: seven");
+    let all = together(&[], 9, 2_000).await;
+    let fates = vec![vec![Fate::Done, panics()], vec![expired(), Fate::Done], vec![Fate::Done, panics()]];
+    assert_eq!(all, (fates, vec![1, 4, 5]));
+    let one = together(&[5], 9, 2_000).await;
+    let fates = vec![vec![Fate::Done; 3], vec![expired(), Fate::Done], vec![failed("refused")]];
+    assert_eq!(one, (fates, vec![1, 4, 2, 3]));
+    let few = together(&[], 2, 2_000).await.0;
+    let wrong = || failed("expected 3 answers of publish_batch, got 2");
+    assert_eq!(few, [vec![wrong()], vec![expired(), wrong()], vec![wrong()]]);
+    let late = together(&[], 9, 500).await.0;
+    let late_too = || failed("publish_batch of 3 messages: it took longer than 500ms");
+    assert_eq!(late, [vec![late_too()], vec![expired(), late_too()], vec![late_too()]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_publisher_without_batches_is_asked_once_and_loses_nothing() {
+    let publishing = publishing(&[], None, 2_000);
+    let until = Instant::now() + Duration::from_secs(60);
+    let lanes = [run(1, &[1, 2]), run(2, &[3])].map(|run| publishing.lane(run, until)).into();
+    assert!(publishing.is_batching());
+    let Ended::Unbatched(lanes) = publishing.together(lanes).await else { panic!("it has no batches") };
+    assert!(!publishing.is_batching());
+    for lane in lanes {
+        publishing.singly(lane).await;
+    }
+    assert_eq!(published(&publishing), [1, 2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_claimed_when_the_broker_went_away_is_given_back_untried() {
+    let publishing = publishing(&[1, 2, 3, 4, 5, 6, 7, 9], None, 2_000);
+    let until = Instant::now() + Duration::from_secs(60);
+    for id in 1..=20 {
+        let lane = publishing.lane(run(id, &[if id < 8 { id } else { 9 }]), until);
+        let Ended::One(outcome) = publishing.singly(lane).await else { panic!("one lane") };
+        assert_eq!(outcome.fates.len(), 1, "giving up does not count");
+    }
+    let lane = |ids: &[u8]| publishing.lane(run(ids[0], ids), until);
+    publishing.singly(lane(&[1])).await;
+    assert_eq!(publishing.room(Instant::now()), Room::All, "one that failed before is none more");
+    let Publishing { retry, timeout, .. } = publishing;
+    let away = Publishing::new(
+        Arc::new(Slow { failing: &[1, 2, 3, 4, 5, 6, 10, 11, 12], answers: None, published: Mutex::default() }),
+        retry,
+        timeout,
+        Meters::new(&Arc::<Counts>::default(), Queue::Outbox, None),
+    );
+    for id in [1, 2, 3, 4, 5, 6, 10, 11] {
+        away.singly(away.lane(run(id, &[id]), until)).await;
+    }
+    assert!(matches!(away.room(Instant::now()), Room::None { .. }));
+    let Ended::One(untried) = away.singly(away.lane(run(12, &[12]), until)).await else { panic!("one lane") };
+    assert_eq!(untried.fates, []);
+}

@@ -1,0 +1,241 @@
+//! Everything that can go wrong with inbox and outbox, at random, with a ledger of what was
+//! committed, published and done: relays and workers that are killed, sessions that are terminated, a
+//! server that is stopped at once and comes back (with fsync), a broker that is away, late, silent, or
+//! publishes and says no, handlers and publishers that hang, fail and panic, producers that roll back,
+//! die, or leave transactions open, long transactions, readers of the marks, partitions that are begun,
+//! operators that requeue dead letters. Nothing that was committed is lost, nothing that was rolled back
+//! appears, effects are there once, each key keeps its order, and nobody stands still.
+//!
+//! `HAPAX_CAMPAIGN_SECONDS=n` says for how long, `HAPAX_SEED=n` what: `scripts/campaign-inbox`.
+
+mod faults;
+mod ledger;
+mod ours;
+mod parent;
+mod plan;
+mod process;
+mod producer;
+
+use crate::{Place, Random, ms};
+use faults::{CHILD, Faults, Processes};
+use ledger::{Side, Tally};
+use parent::Parent;
+use plan::{Part, Plan, Role};
+use producer::{Producer, connect};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+use tokio_postgres::Client;
+
+/// The child: no test.
+#[test]
+fn child() {
+    let Ok(asked) = std::env::var(CHILD) else { return };
+    let part = Part::parse(&asked).expect("a part");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(process::run(part));
+}
+
+#[test]
+fn every_fault_at_random() {
+    let seconds = std::env::var("HAPAX_CAMPAIGN_SECONDS").unwrap_or_else(|_| "2".to_owned());
+    let seconds: u64 = seconds.parse().expect("HAPAX_CAMPAIGN_SECONDS is a number");
+    Place::run_durable(async |place| {
+        let mut random = Random::new();
+        let plan = Plan { seed: random.below(1 << 48), is_short: seconds < 60 };
+        let campaign = Campaign::start(place, plan).await;
+        let end = campaign.run(Duration::from_secs(seconds)).await;
+        end.say();
+        assert!(end.violations.is_empty(), "violations, printed above: {}", end.violations.len());
+        let Tally { published, effects, rolled_back, .. } = end.tally;
+        assert!(published.min(effects) > 10 * seconds && rolled_back > seconds, "hardly anything has happened");
+        assert!(end.faults.values().sum::<u64>() > seconds / 5, "hardly anything has gone wrong");
+    });
+}
+
+struct Campaign {
+    place: Arc<Place>,
+    parent: Arc<Parent>,
+    faults: Faults,
+    stopped: Arc<AtomicBool>,
+    random: Random,
+}
+
+/// What it came to.
+struct End {
+    tally: Tally,
+    faults: BTreeMap<String, u64>,
+    worst: parent::Worst,
+    limit: Duration,
+    drained_in: Duration,
+    violations: Vec<String>,
+}
+
+impl End {
+    fn say(&self) {
+        let Tally { published, effects, doubles, rolled_back, requeued } = self.tally;
+        println!(
+            "{published} publications, {doubles} of them doubles; {effects} effects; {rolled_back} messages rolled \
+             back; {requeued} dead letters requeued; oldest due message {:.1} s, {:.1} s without outages, and {:.1} s \
+             are allowed; all done {:.1} s after the last fault",
+            self.worst.age.as_secs_f64(),
+            self.worst.own.as_secs_f64(),
+            self.limit.as_secs_f64(),
+            self.drained_in.as_secs_f64()
+        );
+        println!("faults: {:?}", self.faults);
+        self.violations.iter().for_each(|violation| println!("{violation}"));
+    }
+}
+
+impl Campaign {
+    async fn start(place: Place, plan: Plan) -> Self {
+        let mut client = place.client().await;
+        let tables = "CREATE TABLE {p}_effects (n bigserial, id bigint); CREATE INDEX ON {p}_effects (n); \
+            CREATE TABLE {p}_committed (transaction bigint)";
+        place.execute(&client, tables).await;
+        let put_off = ours::put_off(&mut client, &place.tables, &place.prefix, plan.put_off());
+        put_off.await.expect("they are stored");
+        let (parent, address) = Parent::listen(plan).await.expect("a socket");
+        let part = Part {
+            plan,
+            role: Role::Relay,
+            parent: address,
+            prefix: place.prefix.clone(),
+            address: place.server.address(),
+        };
+        let processes = Processes::start(part);
+        let mut random = Random(plan.seed);
+        let faults = Faults {
+            parent: Arc::clone(&parent),
+            processes,
+            random: Random(random.below(u64::MAX)),
+            tally: BTreeMap::new(),
+        };
+        Campaign { place: Arc::new(place), parent, faults, stopped: Arc::default(), random }
+    }
+
+    async fn run(mut self, length: Duration) -> End {
+        let (plan, began) = (self.parent.plan, Instant::now());
+        let mut producers = tokio::task::JoinSet::new();
+        for _ in 0..plan.producers() {
+            let random = Random(self.random.below(u64::MAX));
+            producers.spawn(Producer::new(&self.parent, &self.place, random, &self.stopped).run());
+        }
+        let watch = tokio::spawn(watch(Arc::clone(&self.parent), Arc::clone(&self.place)));
+        let operate = tokio::spawn(operate(Arc::clone(&self.parent), Arc::clone(&self.place)));
+        while began.elapsed() < length {
+            sleep(plan.pause(&mut self.random)).await;
+            self.faults.one(&self.place).await;
+            self.faults.processes.look_after();
+        }
+        self.stopped.store(true, Ordering::Relaxed);
+        // Those that wait for a lock are told in time, or their connections are closed.
+        let _ = tokio::time::timeout(Duration::from_secs(20), async { while producers.join_next().await.is_some() {} })
+            .await;
+        producers.shutdown().await;
+        let drained_in = self.drain().await;
+        for task in [watch, operate] {
+            task.abort();
+        }
+        let committed = committed(&self.place.client().await, &self.place).await;
+        let mut ledger = self.parent.ledger();
+        let tally = ledger.judge(&committed);
+        let violations = std::mem::take(&mut ledger.violations);
+        let worst = self.parent.worst();
+        End {
+            tally,
+            faults: std::mem::take(&mut self.faults.tally),
+            worst,
+            limit: plan.age_max(),
+            drained_in,
+            violations,
+        }
+    }
+
+    /// Nothing goes wrong any more: waits until all that was committed is done, and not for ever.
+    async fn drain(&mut self) -> Duration {
+        // Of whose commit nobody has heard.
+        let committed = committed(&self.place.client().await, &self.place).await;
+        let now = self.parent.now();
+        let unheard: Vec<u64> = committed.into_iter().filter(|of| !self.parent.ledger().has(*of)).collect();
+        unheard.into_iter().for_each(|transaction| self.parent.ledger().committed(transaction, now));
+        let began = Instant::now();
+        let patience = 6 * self.parent.plan.age_max() + Duration::from_secs(20);
+        while !self.parent.ledger().open().is_empty() && began.elapsed() < patience {
+            sleep(ms(20)).await;
+            self.faults.processes.look_after();
+        }
+        let took = began.elapsed();
+        // Whatever comes too late is heard.
+        sleep(ms(300)).await;
+        took
+    }
+}
+
+/// Transactions that the server has.
+async fn committed(client: &Client, place: &Place) -> HashSet<u64> {
+    let sql = format!("SELECT transaction FROM {}_committed", place.prefix);
+    let rows = client.query(&sql, &[]).await.expect("an answer");
+    rows.iter().map(|row| row.get::<_, i64>(0) as u64).collect()
+}
+
+/// Tells the ledger of effects that were committed, and looks for whoever waits for too long.
+async fn watch(parent: Arc<Parent>, place: Arc<Place>) {
+    let sql = format!("SELECT n, id FROM {}_effects WHERE n > $1 ORDER BY n", place.prefix);
+    // Numbers are not seen in their order: those of the last seconds are looked at again.
+    let (mut seen, mut lows, mut client) =
+        (HashSet::new(), std::collections::VecDeque::from([(parent.now(), 0)]), None);
+    loop {
+        sleep(ms(50)).await;
+        if client.is_none() {
+            client = connect(&place.server.address()).await;
+        }
+        let Some(connected) = &client else { continue };
+        let now = parent.now();
+        while lows.len() > 1 && lows[1].0 + Duration::from_secs(15) < now {
+            lows.pop_front();
+        }
+        match connected.query(&sql, &[&lows[0].1]).await {
+            Err(_) => client = None,
+            Ok(rows) => {
+                let effects: Vec<(i64, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+                seen.retain(|n| *n > lows[0].1);
+                for &(n, id) in &effects {
+                    if seen.insert(n) {
+                        parent.ledger().done(id as u64, now);
+                    }
+                }
+                lows.push_back((now, effects.last().map_or(lows[0].1, |(n, _)| *n)));
+            }
+        }
+        parent.look();
+    }
+}
+
+/// Begins and drops partitions, and requeues dead letters.
+async fn operate(parent: Arc<Parent>, place: Arc<Place>) {
+    let mut client: Option<Client> = None;
+    loop {
+        sleep(ms(150)).await;
+        if client.is_none() {
+            client = connect(&place.server.address()).await;
+        }
+        let Some(connected) = &mut client else { continue };
+        // Put off, if somebody reads or writes the marks.
+        let _ = ours::expire(connected, &place.tables, parent.plan).await;
+        for side in [Side::Inbox, Side::Outbox] {
+            let Ok(letters) = ours::dead_letters(connected, &place.tables, side).await else { break };
+            for (position, id) in letters {
+                let now = parent.now();
+                parent.ledger().requeued(id, now);
+                let _ = ours::requeue(connected, &place.tables, side, position).await;
+            }
+        }
+        if connected.is_closed() {
+            client = None;
+        }
+    }
+}
