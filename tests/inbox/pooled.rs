@@ -82,7 +82,7 @@ fn all_of_it(server_settings: &[&str]) {
                 stop.0.send(true).unwrap();
             }
         );
-        (a.unwrap(), b.unwrap(), c.unwrap());
+        a.and(b).and(c).unwrap();
         let effects = "SELECT count(*) * 1000 + count(DISTINCT id) FROM {p}_effects";
         assert_eq!(place.count(&direct, effects).await, 1_000 * MESSAGES as i64 + MESSAGES as i64);
         let letters = inbox::dead_letters(&direct, &place.tables, Some("c"), 0, 10).await.unwrap();

@@ -450,7 +450,7 @@ fn two_workers_share_the_keys_that_there_are() {
         };
         let runs = (workers.0.run(Arc::clone(&a), stopped()), workers.1.run(Arc::clone(&b), stopped()));
         let (of_a, of_b, ()) = tokio::join!(runs.0, runs.1, ends);
-        (of_a.unwrap(), of_b.unwrap());
+        of_a.and(of_b).unwrap();
         assert_eq!((a.numbers(), b.numbers()), ((8, 8), (8, 8)), "all at once");
     });
 }

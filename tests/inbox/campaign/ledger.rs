@@ -316,8 +316,8 @@ mod tests {
                 ledger.stored(1, Side::Inbox, 1, Some(0), Deeds::NONE); // rolled back
                 ledger.stored(2, Side::Inbox, 2, Some(0), Deeds::NONE);
                 ledger.stored(3, Side::Inbox, 1, Some(0), Deeds::NONE);
-                [2, 3].map(|transaction| ledger.committed(transaction, S));
-                [2, 1].map(|id| ledger.done(id, S));
+                [2, 3].into_iter().for_each(|transaction| ledger.committed(transaction, S));
+                [2, 1].into_iter().for_each(|id| ledger.done(id, S));
             },
             &[2, 3],
         );
