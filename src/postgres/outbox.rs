@@ -56,9 +56,13 @@ const EXPIRED_MAX: i64 = 10_000;
 ///
 /// # Cost
 ///
-/// One round trip. A message that has a key takes its lock, and a row beside the first one of its key that waits. A relay
-/// that sleeps is woken by `NOTIFY`, for which the server commits one such transaction after the other; while one is awake
-/// (for some seconds behind its last message) it looks by itself every few milliseconds, and nobody notifies.
+/// One round trip (with sqlx two, which has statements parsed first). A message that has a key takes its lock, and a row
+/// beside the first one of its key that waits.
+///
+/// A relay that sleeps is woken by `NOTIFY`, for which the server commits one such transaction after the other. So one
+/// transaction at a time notifies, and none while a relay is awake: for some seconds behind its last message it looks by
+/// itself every few milliseconds. What was enqueued beside a transaction that notifies, and stays open or is undone, waits
+/// for the relay's slow [poll](super::Relay::poll).
 ///
 /// Idea: the transactional outbox (Richardson, 2018).
 pub async fn enqueue(

@@ -310,6 +310,14 @@ fn whoever_enqueues_notifies_those_who_sleep_only() {
         assert!(!told(&mut client, "u").await);
         place.execute(&other, "UPDATE {p}_outbox_bell SET awake_until = clock_timestamp()").await;
         assert!(told(&mut client, "t").await);
+
+        // One at a time: whoever is woken by the first looks for what the others commit. Who was undone tells nobody.
+        let mut tx = client.transaction().await.unwrap();
+        outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("m", "")).await.unwrap();
+        let mut second = place.client().await;
+        assert!(!told(&mut second, "t").await);
+        tx.rollback().await.unwrap();
+        assert!(told(&mut second, "t").await);
     });
 }
 

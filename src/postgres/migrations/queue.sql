@@ -52,11 +52,13 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN pg_catalog.hashtextextended(_name OPERATOR(pg_catalog.||) ' '::text OPERATOR(pg_catalog.||)
     pg_catalog.encode(_key, 'hex'::text), {seed}::bigint);
 
--- Tells those who wait, if nobody is awake; when the transaction commits, once, however often it is said.
+-- Tells those who wait, if nobody is awake; when the transaction commits, once, however often it is said. One transaction at
+-- a time does: those that notify commit one after the other, and whoever is woken looks for what the others commit, too.
 CREATE OR REPLACE FUNCTION {queue_ring}(_name text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM {bell} b WHERE b.name IN ('', _name) AND b.awake_until > clock_timestamp()) THEN
+    IF NOT EXISTS (SELECT FROM {bell} b WHERE b.name IN ('', _name) AND b.awake_until > clock_timestamp())
+        AND pg_try_advisory_xact_lock({bell_lock}) THEN
         PERFORM pg_notify('{channel}', '');
     END IF;
 END $$;
@@ -156,7 +158,7 @@ BEGIN
             PERFORM {queue_open}(_name, _key);
         END IF;
     END IF;
-    IF NOT _is_awake THEN
+    IF NOT _is_awake AND pg_catalog.pg_try_advisory_xact_lock({bell_lock}) THEN
         PERFORM pg_catalog.pg_notify('{channel}', '');
     END IF;
     RETURN _position;
@@ -223,52 +225,6 @@ BEGIN
     UPDATE {keys} k SET token = 0, due_at = clock_timestamp() + interval '20 milliseconds' WHERE k.ctid = ANY (_rows);
 END $$;
 
--- Claims keys of a name that are due: for each at most so many messages, in order, and all of them together at most so many
--- bytes of payload, but for the first message of all if there must be one.
-CREATE OR REPLACE FUNCTION {queue_claim_keys}(
-    _name text, _first bigint, _behind bigint, _bytes bigint, _lease float8, _token bigint, _from timestamptz,
-    _one boolean
-) RETURNS SETOF {queue}
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off ROWS 1000 AS $$
-#variable_conflict use_column
-DECLARE
-    _now timestamptz := clock_timestamp();
-    _rows tid[];
-    _keys bytea[];
-    _empty tid[];
-BEGIN
-    WITH due AS (
-        SELECT k.ctid AS at, k.key, k.due_at FROM {keys} k
-        WHERE k.name = _name AND k.due_at <= _now AND k.due_at >= _from
-        ORDER BY k.due_at LIMIT _first FOR UPDATE SKIP LOCKED
-    ) SELECT array_agg(d.at), array_agg(d.key) INTO _rows, _keys FROM due d;
-    IF _rows IS NULL THEN
-        RETURN;
-    END IF;
-    -- A statement of its own, which sees what whoever had these keys before has left.
-    RETURN QUERY WITH found AS MATERIALIZED (
-        SELECT h.at, h.n, f.* FROM unnest(_rows, _keys) WITH ORDINALITY h(at, key, n) CROSS JOIN LATERAL (
-            SELECT m, row_number() OVER (ORDER BY m.position) AS place, octet_length(m.payload) AS size
-            FROM {queue} m WHERE m.name = _name AND m.key = h.key AND m.dead_at IS NULL AND NOT m.later
-            ORDER BY m.position LIMIT _behind + 1
-        ) f
-    ), summed AS MATERIALIZED (
-        SELECT f.at, f.m, f.n, f.place, sum(f.size) OVER (ORDER BY f.place, f.n) AS bytes,
-            _one AND f.place = 1 AND f.n = min(f.n) OVER () AS is_first
-        FROM found f
-    ), taken AS (
-        UPDATE {keys} k SET token = _token, due_at = _now + _lease * interval '1 microsecond'
-        WHERE k.ctid = ANY (ARRAY(SELECT s.at FROM summed s WHERE s.place = 1 AND (s.bytes <= _bytes OR s.is_first)))
-    ) SELECT (s.m).* FROM summed s WHERE s.bytes <= _bytes OR s.is_first ORDER BY s.n, s.place;
-    SELECT array_agg(k.ctid) INTO _empty FROM {keys} k WHERE k.ctid = ANY (_rows) AND k.token <> _token
-        AND NOT EXISTS (SELECT FROM {queue} m WHERE m.name = k.name AND m.key = k.key AND m.dead_at IS NULL
-            AND NOT m.later OFFSET 0);
-    IF _empty IS NOT NULL THEN
-        PERFORM {queue_close}(_empty);
-    END IF;
-END $$;
-
 -- The first 64 names behind this one that have messages, in order, and which of them have something due.
 CREATE OR REPLACE FUNCTION {queue_names}(_after text) RETURNS TABLE (name text, is_due boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off
@@ -311,7 +267,7 @@ CREATE OR REPLACE FUNCTION {queue_claim}(
     enqueued_at bigint, is_expired boolean, since bigint, since_position bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_sort = off ROWS 1000 AS $$
+SET enable_hashjoin = off SET enable_mergejoin = off ROWS 1000 AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz := clock_timestamp();
@@ -326,9 +282,10 @@ DECLARE
     _from timestamptz;
     _from_position bigint;
     _rows tid[];
+    _keys bytea[];
+    _positions bigint[];
+    _empty tid[];
     _size bigint;
-    _last bytea;
-    _message {queue};
 BEGIN
     FOR _name, _from, _from_position IN
         SELECT g.name, CASE WHEN g.since = 0 THEN '-infinity'
@@ -351,7 +308,6 @@ BEGIN
         since_position := CASE WHEN _free <= _keyed OR _keyed IS NULL THEN coalesce(since_position, 0) ELSE 0 END;
         FOR _turn IN 1..2 LOOP
             EXIT WHEN _runs >= _room;
-            _last := NULL;
             IF (_turn = 1) = (_keyed IS NULL OR coalesce(_free <= _keyed, false)) THEN
                 CONTINUE WHEN _free IS NULL;
                 SELECT array_agg(s.at), sum(s.size) INTO _rows, _size FROM (
@@ -371,18 +327,44 @@ BEGIN
                 _left := _left - _size;
             ELSE
                 CONTINUE WHEN _keyed IS NULL;
-                FOR _message IN
-                    SELECT * FROM {queue_claim_keys}(_name, _room - _runs, _behind, _left, _lease, _token, _from, _runs = 0)
-                LOOP
-                    _runs := _runs + CASE WHEN _message.key = _last THEN 0 ELSE 1 END;
-                    _last := _message.key;
-                    _left := _left - octet_length(_message.payload);
-                    "position" := _message.position; name := _message.name; key := _message.key; id := _message.id;
-                    payload := _message.payload; headers := _message.headers; attempts := _message.attempts;
-                    enqueued_at := (extract(epoch FROM _message.enqueued_at) * 1000000)::bigint;
-                    is_expired := coalesce(_message.expires_at <= _now, false);
-                    RETURN NEXT;
-                END LOOP;
+                SELECT array_agg(d.at), array_agg(d.key) INTO _rows, _keys FROM (
+                    SELECT k.ctid AS at, k.key FROM {keys} k
+                    WHERE k.name = _name AND k.due_at <= clock_timestamp() AND k.due_at >= _from
+                    ORDER BY k.due_at LIMIT _room - _runs FOR UPDATE SKIP LOCKED
+                ) d;
+                CONTINUE WHEN _rows IS NULL;
+                -- A statement of its own, which sees what whoever had these keys before has left. Firsts of keys before seconds,
+                -- until there is no room.
+                WITH found AS MATERIALIZED (
+                    SELECT h.at, h.n, f.position, f.place, f.size
+                    FROM unnest(_rows, _keys) WITH ORDINALITY h(at, key, n) LEFT JOIN LATERAL (
+                        SELECT m.position, row_number() OVER (ORDER BY m.position) AS place,
+                            octet_length(m.payload) AS size
+                        FROM {queue} m WHERE m.name = _name AND m.key = h.key AND m.dead_at IS NULL AND NOT m.later
+                        ORDER BY m.position LIMIT _behind + 1
+                    ) f ON true
+                ), summed AS (
+                    SELECT f.*, sum(f.size) OVER w AS bytes, row_number() OVER w AS nth FROM found f
+                    WINDOW w AS (ORDER BY f.place, f.n)
+                ), taken AS (
+                    SELECT s.* FROM summed s
+                    WHERE s.position IS NOT NULL AND (s.bytes <= _left OR (_runs = 0 AND s.nth = 1))
+                ) SELECT array_agg(t.position ORDER BY t.n, t.place), array_agg(t.at) FILTER (WHERE t.place = 1),
+                    coalesce(sum(t.size), 0), (SELECT array_agg(f.at) FROM found f WHERE f.position IS NULL)
+                INTO _positions, _rows, _size, _empty FROM taken t;
+                IF _empty IS NOT NULL THEN
+                    PERFORM {queue_close}(_empty);
+                END IF;
+                CONTINUE WHEN _rows IS NULL;
+                UPDATE {keys} k SET token = _token, due_at = _now + _lease * interval '1 microsecond'
+                WHERE k.ctid = ANY (_rows);
+                RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
+                    (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, coalesce(m.expires_at <= _now, false), since,
+                    since_position
+                FROM unnest(_positions) WITH ORDINALITY p(position, n) JOIN {queue} m ON m.position = p.position
+                ORDER BY p.n;
+                _runs := _runs + cardinality(_rows);
+                _left := _left - _size;
             END IF;
         END LOOP;
         _first := _first - _runs;
