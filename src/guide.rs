@@ -4,7 +4,8 @@
 //! 2. [Durability](durability): no message lost, and a memory that survives
 //! 3. [Sharing](sharing): several instances, one memory
 //! 4. [Choosing](choosing): how large a window, and which strategy at all
-//! 5. [Inbox and outbox in production](inbox_and_outbox): what to watch, and what happens when something is away
+//! 5. [Inbox and outbox in production](inbox_and_outbox): what to watch, and what happens when
+//!    something is away
 //!
 //! Then: which [pattern](patterns) fits; which store, how large, and what each failure costs ([scaling out](scaling_out)); what can be
 //! [seen](metrics) of an engine at work.

@@ -12,7 +12,8 @@ use tokio_postgres::Client;
 /// So many are counted, and no more.
 const COUNTED_MAX: i64 = 1_000_000;
 
-/// What waits in an inbox or an outbox. To alert on: `due_for`, which stays near zero as long as workers or relays keep up.
+/// What waits in an inbox or an outbox. To alert on: `due_for`, which stays near zero as long as
+/// workers or relays keep up.
 ///
 /// Counting takes the server some 100 ms for a million messages, at which it stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

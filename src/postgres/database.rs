@@ -181,7 +181,8 @@ impl Database {
         all.map_err(|error| failed(doing, error))
     }
 
-    /// What a transaction of ours begins with. The time that it may be idle is a safety net, for when we are gone.
+    /// What a transaction of ours begins with. The time that it may be idle is a safety net, for
+    /// when we are gone.
     pub(super) fn begin(&self) -> String {
         let (ms, net_ms) = (self.timeout.as_millis(), (self.timeout + NET).as_millis());
         format!(
@@ -227,7 +228,8 @@ impl Database {
         }
     }
 
-    /// How many connections there may be, of those that somebody wants. A pool whose size nobody has chosen grows.
+    /// How many connections there may be, of those that somebody wants. A pool whose size nobody
+    /// has chosen grows.
     pub(super) fn connections_for(&self, wanted: usize) -> usize {
         match &self.source {
             Source::Own(pool, options) if options.connections.is_none() => {

@@ -12,8 +12,8 @@ use crate::store::StoreError;
 use std::time::{Duration, SystemTime};
 use tokio_postgres::Client;
 
-/// A message that was given up: after as many attempts as [`Retry`](super::Retry) allows, since its error said so, or
-/// since it had [expired](super::NewMessage::expires_at).
+/// A message that was given up: after as many attempts as [`Retry`](super::Retry) allows, since its
+/// error said so, or since it had [expired](super::NewMessage::expires_at).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
@@ -27,7 +27,8 @@ pub struct DeadLetter {
     pub died_at: SystemTime,
 }
 
-/// Dead letters that are meant. At most 1,000 are seen to in one call, oldest first: call again until it returns none.
+/// Dead letters that are meant. At most 1,000 are seen to in one call, oldest first: call again
+/// until it returns none.
 ///
 /// ```no_run
 /// use hapax::postgres::{Letters, Tables, outbox};

@@ -3,17 +3,20 @@
 //!
 //! # Why no id is first twice
 //!
-//! Marks are partitioned by *bucket*, a number that grows, so that what is older than the retention goes by emptying a
-//! partition. A key is unique within its partition only. That an id is marked once in all of them is due to this:
+//! Marks are partitioned by *bucket*, a number that grows, so that what is older than the retention
+//! goes by emptying a partition. A key is unique within its partition only. That an id is marked
+//! once in all of them is due to this:
 //!
-//! - An id is looked for in all buckets, and written into the newest. While a bucket begins, there is a *double* state, in
-//!   which ids are written into the newest and the one before it, and are first only if neither had them.
-//! - Whoever writes holds an advisory lock of the newest bucket that it writes into, shared, until its transaction ends.
-//!   A double state ends when nobody holds that of the older bucket: whoever came since holds that of the newer one, so
-//!   it drains by itself, and nobody waits.
+//! - An id is looked for in all buckets, and written into the newest. While a bucket begins, there
+//!   is a *double* state, in which ids are written into the newest and the one before it, and are
+//!   first only if neither had them.
+//! - Whoever writes holds an advisory lock of the newest bucket that it writes into, shared, until
+//!   its transaction ends. A double state ends when nobody holds that of the older bucket: whoever
+//!   came since holds that of the newer one, so it drains by itself, and nobody waits.
 //!
-//! So any two that write at the same time have a bucket in common, in which the primary key decides. The whole argument,
-//! and why it holds at every isolation level, stands in `migrations/once.sql`.
+//! So any two that write at the same time have a bucket in common, in which the primary key
+//! decides. The whole argument, and why it holds at every isolation level, stands in
+//! `migrations/once.sql`.
 //!
 //! Partitions by hash of the id would be unique by themselves, but then marks could only be deleted row by row, and what
 //! was deleted be vacuumed.
@@ -53,10 +56,10 @@ use tokio_postgres::Client;
 /// Of all transactions that mark an id for a consumer within the [`Retention`](super::Retention), one is told
 /// [`Seen::First`] and committed. Two consumers have the same id each for itself. Ids are any bytes of any length.
 ///
-/// If another transaction has marked the id and not ended, this one *waits* until it has: then the id is a duplicate if
-/// it was committed, and first if it was rolled back. The caller's `lock_timeout` bounds the wait. Two transactions that
-/// mark several ids each should do so in the same order, or the server undoes one of them (SQLSTATE 40P01), or in one
-/// call: [`once_batch`].
+/// If another transaction has marked the id and not ended, this one *waits* until it has: then the
+/// id is a duplicate if it was committed, and first if it was rolled back. The caller's
+/// `lock_timeout` bounds the wait. Two transactions that mark several ids each should do so in the
+/// same order, or the server undoes one of them (SQLSTATE 40P01), or in one call: [`once_batch`].
 ///
 /// In `REPEATABLE READ` and `SERIALIZABLE`, an id that was marked after the transaction began to look is an error
 /// (SQLSTATE 40001) and not a duplicate: such transactions are tried again as a whole, as always.
@@ -70,15 +73,17 @@ use tokio_postgres::Client;
 ///
 /// # Prepared transactions
 ///
-/// A transaction that has marked may be prepared (`PREPARE TRANSACTION`), by a coordinator of two-phase commits: its
-/// marks are there when it is committed, others that mark the same ids wait until then, and it puts partitions off as any
-/// open transaction does. One that has called [`enqueue`](super::outbox::enqueue) or [`receive`] may only if it has not
-/// notified, which depends on whether somebody is awake: the server refuses to prepare after `NOTIFY`.
+/// A transaction that has marked may be prepared (`PREPARE TRANSACTION`), by a coordinator of
+/// two-phase commits: its marks are there when it is committed, others that mark the same ids wait
+/// until then, and it puts partitions off as any open transaction does. One that has called
+/// [`enqueue`](super::outbox::enqueue) or [`receive`] may only if it has not notified, which
+/// depends on whether somebody is awake: the server refuses to prepare after `NOTIFY`.
 ///
 /// # Cost
 ///
-/// One round trip (two with sqlx, which lets the server parse first), and a look into the index of each partition: see
-/// [`Retention::new`](super::Retention::new). A long transaction puts off that partitions begin and go, and nobody waits for it, but those that mark the same ids.
+/// One round trip (two with sqlx, which lets the server parse first), and a look into the index of
+/// each partition: see [`Retention::new`](super::Retention::new). A long transaction puts off that
+/// partitions begin and go, and nobody waits for it, but those that mark the same ids.
 ///
 /// Idea: the idempotent receiver (Hohpe and Woolf, 2003), with the mark in the transaction of the effect.
 pub async fn once(
@@ -99,8 +104,8 @@ pub async fn once(
 /// Ids that one call of [`once_batch`] takes.
 pub const BATCH_IDS_MAX: usize = 1_000;
 
-/// Marks ids as processed by this consumer, in the caller's transaction, in one round trip. Returns of each what
-/// [`once`] would have, in the order of the ids.
+/// Marks ids as processed by this consumer, in the caller's transaction, in one round trip. Returns
+/// of each what [`once`] would have, in the order of the ids.
 ///
 /// ```no_run
 /// use hapax::postgres::{Tables, inbox};
@@ -120,12 +125,14 @@ pub const BATCH_IDS_MAX: usize = 1_000;
 ///
 /// # Guarantees
 ///
-/// Those of [`once`]. Of an id that is named several times, the first one can be [`Seen::First`]. Ids are marked in the
-/// order of their bytes, whatever theirs is: two batches do not wait for each other in a circle.
+/// Those of [`once`]. Of an id that is named several times, the first one can be [`Seen::First`].
+/// Ids are marked in the order of their bytes, whatever theirs is: two batches do not wait for each
+/// other in a circle.
 ///
 /// # Errors
 ///
-/// Those of [`once`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for more than [`BATCH_IDS_MAX`] ids.
+/// Those of [`once`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for more than
+/// [`BATCH_IDS_MAX`] ids.
 ///
 /// # Cost
 ///
@@ -152,7 +159,8 @@ pub async fn once_batch(
     Ok(seen)
 }
 
-/// What became of each id: of one that is marked now, the first is first, and the others are duplicates.
+/// What became of each id: of one that is marked now, the first is first, and the others are
+/// duplicates.
 fn seen_each(ids: &[Vec<u8>], rows: &[Row]) -> Result<Vec<Seen>, StoreError> {
     let mut marked = HashMap::with_capacity(rows.len());
     for row in rows {
@@ -227,7 +235,8 @@ fn seen(rows: &[Row]) -> Result<Seen, StoreError> {
     })
 }
 
-/// Lists dead letters of a consumer (or of all), oldest first, behind a position: messages that a worker gave up.
+/// Lists dead letters of a consumer (or of all), oldest first, behind a position: messages that a
+/// worker gave up.
 ///
 /// # Errors
 ///
@@ -242,7 +251,8 @@ pub async fn dead_letters(
     dead::list(client, tables, Queue::Inbox, consumer, behind, limit).await
 }
 
-/// Lets dead letters be tried again, each as the last of its key, with all attempts before it. Returns how many those were.
+/// Lets dead letters be tried again, each as the last of its key, with all attempts before it.
+/// Returns how many those were.
 ///
 /// # Errors
 ///
@@ -251,7 +261,8 @@ pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
     dead::requeue(client, tables, Queue::Inbox, letters).await
 }
 
-/// Removes dead letters. Their ids are duplicates as long as their marks are kept. Returns how many those were.
+/// Removes dead letters. Their ids are duplicates as long as their marks are kept. Returns how many
+/// those were.
 ///
 /// # Errors
 ///

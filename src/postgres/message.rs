@@ -58,14 +58,16 @@ impl<'m> NewMessage<'m> {
         NewMessage { headers, ..self }
     }
 
-    /// Sets when it is published or handled, at the earliest, by the server's clock. With a key it takes its
-    /// place at that time, behind all that its key has then, and holds up none of them before.
+    /// Sets when it is published or handled, at the earliest, by the server's clock. With a key it
+    /// takes its place at that time, behind all that its key has then, and holds up none of them
+    /// before.
     #[must_use]
     pub fn due_at(self, at: SystemTime) -> Self {
         NewMessage { due_at: Some(at), ..self }
     }
 
-    /// Sets when it is of no use any more, by the server's clock. If it waits still, it becomes a dead letter.
+    /// Sets when it is of no use any more, by the server's clock. If it waits still, it becomes a
+    /// dead letter.
     #[must_use]
     pub fn expires_at(self, at: SystemTime) -> Self {
         NewMessage { expires_at: Some(at), ..self }

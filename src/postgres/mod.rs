@@ -40,9 +40,10 @@
 //!
 //! # What it needs
 //!
-//! PostgreSQL 14 or later, no extension, no superuser. [`Tables::migrate`] and [`Retention::expire`] make and empty tables:
-//! their role owns them and has `CREATE` on the schema. All others need `SELECT`, `INSERT`, `UPDATE` and `DELETE` on
-//! them, `USAGE` on the sequences, and `EXECUTE` on the functions, which everybody has unless it was revoked. A pooler
+//! PostgreSQL 14 or later, no extension, no superuser. [`Tables::migrate`] and
+//! [`Retention::expire`] make and empty tables: their role owns them and has `CREATE` on the
+//! schema. All others need `SELECT`, `INSERT`, `UPDATE` and `DELETE` on them, `USAGE` on the
+//! sequences, and `EXECUTE` on the functions, which everybody has unless it was revoked. A pooler
 //! of transactions may be in between (see [`Database`]).
 //!
 //! Ideas: the transactional outbox (Richardson, *Microservices Patterns*, 2018); idempotent receivers (Hohpe and Woolf,
@@ -99,5 +100,6 @@ pub use worker::{Handler, Worker};
 
 use crate::store::postgres::BACKEND;
 
-/// The error that a handler or a publisher returns. Its text is kept. [`GiveUp`] says that another attempt cannot help.
+/// The error that a handler or a publisher returns. Its text is kept. [`GiveUp`] says that another
+/// attempt cannot help.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

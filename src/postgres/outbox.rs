@@ -51,18 +51,19 @@ const EXPIRED_MAX: i64 = 10_000;
 ///
 /// # Errors
 ///
-/// Those of [`once`](super::inbox::once);
-/// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) if the id, the key, the payload or the headers are too long.
+/// Those of [`once`](super::inbox::once); [`Misconfigured`](crate::store::ErrorKind::Misconfigured)
+/// if the id, the key, the payload or the headers are too long.
 ///
 /// # Cost
 ///
-/// One round trip (with sqlx two, which has statements parsed first). A message that has a key takes its lock, and a row
-/// beside the first one of its key that waits.
+/// One round trip (with sqlx two, which has statements parsed first). A message that has a key
+/// takes its lock, and a row beside the first one of its key that waits.
 ///
-/// A relay that sleeps is woken by `NOTIFY`, for which the server commits one such transaction after the other. So one
-/// transaction at a time notifies, and none while a relay is awake: for some seconds behind its last message it looks by
-/// itself every few milliseconds. What was enqueued beside a transaction that notifies, and stays open or is undone, waits
-/// for the relay's slow [poll](super::Relay::poll).
+/// A relay that sleeps is woken by `NOTIFY`, for which the server commits one such transaction
+/// after the other. So one transaction at a time notifies, and none while a relay is awake: for
+/// some seconds behind its last message it looks by itself every few milliseconds. What was
+/// enqueued beside a transaction that notifies, and stays open or is undone, waits for the relay's
+/// slow [poll](super::Relay::poll).
 ///
 /// Idea: the transactional outbox (Richardson, 2018).
 pub async fn enqueue(
@@ -87,7 +88,8 @@ pub async fn enqueue(
     stored(&rows, "store_one").map(|_| ())
 }
 
-/// Stores messages of a topic to be published, in their order and in one round trip: as [`enqueue`] of each.
+/// Stores messages of a topic to be published, in their order and in one round trip: as [`enqueue`]
+/// of each.
 ///
 /// ```no_run
 /// use hapax::postgres::{NewMessage, Tables, outbox};
@@ -104,13 +106,13 @@ pub async fn enqueue(
 ///
 /// # Guarantees
 ///
-/// Those of [`enqueue`]. The locks of their keys are taken in one order, so that two batches do not wait for each other in a
-/// circle. All of them are stored, or none.
+/// Those of [`enqueue`]. The locks of their keys are taken in one order, so that two batches do not
+/// wait for each other in a circle. All of them are stored, or none.
 ///
 /// # Errors
 ///
-/// Those of [`enqueue`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for more than [`BATCH_MAX`] messages or
-/// [`BATCH_BYTES_MAX`] bytes of payload.
+/// Those of [`enqueue`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for more than
+/// [`BATCH_MAX`] messages or [`BATCH_BYTES_MAX`] bytes of payload.
 pub async fn enqueue_batch(
     tx: &mut impl Transaction,
     tables: &Tables,
@@ -134,8 +136,8 @@ pub async fn enqueue_batch(
     stored(&rows, "store").map(|_| ())
 }
 
-/// Inserts messages where change data capture reads them, in the caller's transaction: rows of the table
-/// `…_outbox_capture`, which are never changed. No relay publishes them.
+/// Inserts messages where change data capture reads them, in the caller's transaction: rows of the
+/// table `…_outbox_capture`, which are never changed. No relay publishes them.
 ///
 /// ```no_run
 /// use hapax::postgres::{NewMessage, Tables, outbox};
@@ -150,15 +152,16 @@ pub async fn enqueue_batch(
 /// # }
 /// ```
 ///
-/// For Debezium and others that read the server's log: they see whole transactions in the order of their commits, so no lock is
-/// taken for a key. Columns: `position` (grows), `recorded_at`, `name` (the topic), `key`, `id`, `headers` (an array of
-/// names and values in turn), `payload`. With Debezium's outbox event router: `table.field.event.id = id`,
-/// `table.field.event.key = key`, `route.by.field = name`. Have [`expire_captured`] called now and then.
+/// For Debezium and others that read the server's log: they see whole transactions in the order of
+/// their commits, so no lock is taken for a key. Columns: `position` (grows), `recorded_at`, `name`
+/// (the topic), `key`, `id`, `headers` (an array of names and values in turn), `payload`. With
+/// Debezium's outbox event router: `table.field.event.id = id`, `table.field.event.key = key`,
+/// `route.by.field = name`. Have [`expire_captured`] called now and then.
 ///
 /// # Errors
 ///
-/// Those of [`enqueue_batch`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for messages that are due or expire
-/// at some time, of which whoever reads the log would know nothing.
+/// Those of [`enqueue_batch`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for
+/// messages that are due or expire at some time, of which whoever reads the log would know nothing.
 pub async fn capture(
     tx: &mut impl Transaction,
     tables: &Tables,
@@ -185,8 +188,8 @@ pub async fn capture(
     stored(&rows, "inserted").map(|_| ())
 }
 
-/// Removes the oldest rows of [`capture`] that are of at least this age, at most 10,000: call again until it returns none.
-/// Whoever reads the server's log has them from there, however old.
+/// Removes the oldest rows of [`capture`] that are of at least this age, at most 10,000: call again
+/// until it returns none. Whoever reads the server's log has them from there, however old.
 ///
 /// # Errors
 ///
@@ -233,7 +236,8 @@ fn stored(rows: &[Row], column: &str) -> Result<u64, StoreError> {
     Ok(number.unsigned_abs())
 }
 
-/// Lists dead letters of a topic (or of all), oldest first, behind a position: messages that a relay gave up.
+/// Lists dead letters of a topic (or of all), oldest first, behind a position: messages that a
+/// relay gave up.
 ///
 /// # Errors
 ///

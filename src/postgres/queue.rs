@@ -32,7 +32,8 @@ pub(super) struct Portion {
     pub first: usize,
     /// Messages of a key behind its first.
     pub behind: usize,
-    /// Payload of all of them together. Of each name at least one message is claimed, whatever its size.
+    /// Payload of all of them together. Of each name at least one message is claimed, whatever its
+    /// size.
     pub bytes: usize,
     pub lease: Duration,
 }
@@ -129,7 +130,8 @@ pub(super) struct Claimer {
     names: VecDeque<String>,
     behind: String,
     listed: Option<Instant>,
-    /// Where the first that was due of a name was (microseconds since 1970, and the position), and when we looked.
+    /// Where the first that was due of a name was (microseconds since 1970, and the position), and
+    /// when we looked.
     since: HashMap<String, ([i64; 2], Instant)>,
 }
 
@@ -253,8 +255,8 @@ fn runs(rows: &[Row], token: i64) -> Result<Vec<Run>, StoreError> {
     Ok(runs)
 }
 
-/// Says what came of claims. Those that were lost to somebody else are left alone. Which outcomes could not be settled yet,
-/// since somebody is at work on a message that was given up.
+/// Says what came of claims. Those that were lost to somebody else are left alone. Which outcomes
+/// could not be settled yet, since somebody is at work on a message that was given up.
 pub(super) async fn settle(
     database: &Database,
     tables: &Tables,
@@ -369,13 +371,14 @@ impl Said {
     }
 }
 
-/// A random part between half and all, in microseconds: what failed together does not come back together.
+/// A random part between half and all, in microseconds: what failed together does not come back
+/// together.
 fn jittered(delay: Duration) -> f64 {
     micros(crate::back_off::jittered(delay, random::any()))
 }
 
-/// What begins an attempt, as a statement and its values: counts it, and makes its lease a whole one. One row: how many
-/// attempts there are now, or null if somebody else has it.
+/// What begins an attempt, as a statement and its values: counts it, and makes its lease a whole
+/// one. One row: how many attempts there are now, or null if somebody else has it.
 pub(super) fn begin<'r>(run: &'r Run, position: i64, lease: Duration) -> [Value<'r>; 5] {
     [
         Value::Text(&run.name),
@@ -386,8 +389,8 @@ pub(super) fn begin<'r>(run: &'r Run, position: i64, lease: Duration) -> [Value<
     ]
 }
 
-/// Says that somebody looks for messages of this name (or of all) every few milliseconds, for so long: who enqueues need
-/// not tell.
+/// Says that somebody looks for messages of this name (or of all) every few milliseconds, for so
+/// long: who enqueues need not tell.
 pub(super) async fn awake(
     database: &Database,
     tables: &Tables,

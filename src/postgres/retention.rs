@@ -12,8 +12,8 @@ use tokio_postgres::error::SqlState;
 
 /// Steps that one call takes: a partition begins in three, and goes in two.
 const STEPS_MAX: usize = 16;
-/// How often `partition` may be in `keep`: slots for those that are kept, one that is written into, the next one, and two
-/// for calls that come late.
+/// How often `partition` may be in `keep`: slots for those that are kept, one that is written into,
+/// the next one, and two for calls that come late.
 const PARTITIONS_MAX: u32 = SLOTS - 4;
 const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
 
@@ -48,8 +48,9 @@ pub struct Cleanup {
     pub dropped: u32,
     /// True if there is more to do now: call again.
     pub more: bool,
-    /// True if something is due, and somebody is in the way: a transaction that has marked and not ended, one that
-    /// reads what is to be removed, or another call. Nobody waits for it. Call again as usual.
+    /// True if something is due, and somebody is in the way: a transaction that has marked and not
+    /// ended, one that reads what is to be removed, or another call. Nobody waits for it. Call
+    /// again as usual.
     pub put_off: bool,
 }
 
@@ -68,14 +69,14 @@ impl Retention {
     /// An id is a duplicate for at least `keep`, and a new partition is begun every `partition`. A mark goes with its
     /// partition, at most `partition` and what lies between two calls later.
     ///
-    /// To look an id up takes a look at each partition, so an eighth to a half of `keep` is a good length. On a
-    /// busy machine `once` took 0.2 ms of the server's processor with one partition, 0.3 ms with 8, and 0.9 ms with 60; with
-    /// 300 it would take 5 ms.
+    /// To look an id up takes a look at each partition, so an eighth to a half of `keep` is a good
+    /// length. On a busy machine `once` took 0.2 ms of the server's processor with one partition,
+    /// 0.3 ms with 8, and 0.9 ms with 60; with 300 it would take 5 ms.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless both are between a second and 10 years, and
-    /// `keep` is at most 60 times `partition`.
+    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless both are between a second
+    /// and 10 years, and `keep` is at most 60 times `partition`.
     pub fn new(keep: Duration, partition: Duration) -> Result<Self, StoreError> {
         for (what, length) in [("keep", keep), ("partition", partition)] {
             if !(Duration::from_secs(1)..=LONGEST).contains(&length) {
@@ -96,17 +97,19 @@ impl Retention {
     ///
     /// # Guarantees
     ///
-    /// Nothing is waited for. No transaction that marks, and none that reads the marks, waits for it: a long one only puts
-    /// steps off ([`Cleanup::put_off`]). While a transaction that has marked is open, ids are written into two partitions.
-    /// While somebody reads them, partitions begin, and none is emptied. (Whoever begins to read the whole table while one
-    /// is emptied waits for these milliseconds.)
+    /// Nothing is waited for. No transaction that marks, and none that reads the marks, waits for
+    /// it: a long one only puts steps off ([`Cleanup::put_off`]). While a transaction that has
+    /// marked is open, ids are written into two partitions. While somebody reads them, partitions
+    /// begin, and none is emptied. (Whoever begins to read the whole table while one is emptied
+    /// waits for these milliseconds.)
     ///
-    /// Each step is a transaction of its own, so it works behind a pooler of transactions, and may be dropped anywhere.
+    /// Each step is a transaction of its own, so it works behind a pooler of transactions, and may
+    /// be dropped anywhere.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) if the role does not own the tables. What was done before
-    /// the error is done.
+    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) if the role does not own the
+    /// tables. What was done before the error is done.
     pub async fn expire(&self, client: &Client, tables: &Tables) -> Result<Cleanup, StoreError> {
         let mut cleanup = Cleanup::default();
         for _ in 0..STEPS_MAX {

@@ -6,8 +6,8 @@ use std::sync::Once;
 
 const ONCE: &str = "hapax_once_total";
 
-/// Counts ids that a consumer was told of. There is no handle to keep counters in; to look them up costs a microsecond,
-/// beside a round trip.
+/// Counts ids that a consumer was told of. There is no handle to keep counters in; to look them up
+/// costs a microsecond, beside a round trip.
 pub(super) fn marked(consumer: &str, seen: &[Seen]) {
     static DESCRIBED: Once = Once::new();
     DESCRIBED.call_once(|| {

@@ -1,7 +1,8 @@
 //! What is said to the server, as pure functions of names: both drivers say the same.
 //!
-//! Callers' search paths may have schemas in which others make operators and functions: functions are
-//! called by their whole names and have a path of their own, and operators here are PostgreSQL's.
+//! Callers' search paths may have schemas in which others make operators and functions: functions
+//! are called by their whole names and have a path of their own, and operators here are
+//! PostgreSQL's.
 
 use super::tables::{Queue, Tables};
 
@@ -12,7 +13,8 @@ pub(super) fn once(tables: &Tables) -> String {
     format!("SELECT {}($1, $2) AS first_at", tables.function("once"))
 }
 
-/// Marks ids: `$1` the consumer, `$2` the ids. All that are different, with when they were marked, and whether now.
+/// Marks ids: `$1` the consumer, `$2` the ids. All that are different, with when they were marked,
+/// and whether now.
 pub(super) fn once_batch(tables: &Tables) -> String {
     format!("SELECT marked_id, marked_at, is_first FROM {}($1, $2) AS marked", tables.function("once_batch"))
 }
@@ -81,9 +83,9 @@ pub(super) fn figures(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "figures", 2)
 }
 
-/// Locks a message, if the claim still holds and this attempt was begun: `$1` the position, `$2` the token, `$3` the
-/// number of the attempt. Nobody takes it until the transaction ends, even if its lease does. Which process of the
-/// server has it.
+/// Locks a message, if the claim still holds and this attempt was begun: `$1` the position, `$2`
+/// the token, `$3` the number of the attempt. Nobody takes it until the transaction ends, even if
+/// its lease does. Which process of the server has it.
 pub(super) fn lock(tables: &Tables, queue: Queue) -> String {
     let table = tables.queue(queue);
     format!(
@@ -112,8 +114,8 @@ pub(super) fn capture_expire(tables: &Tables) -> String {
     format!("SELECT {}($1, $2) AS removed", tables.function("capture_expire"))
 }
 
-/// Does a step of what is due: `$1` how many microseconds a partition is written into, `$2` how many longer it is kept.
-/// What was done.
+/// Does a step of what is due: `$1` how many microseconds a partition is written into, `$2` how
+/// many longer it is kept. What was done.
 pub(super) fn rotate(tables: &Tables) -> String {
     format!("SELECT {}($1, $2) AS done", tables.function("rotate"))
 }

@@ -107,28 +107,30 @@ impl Tables {
         Ok(Tables { schema: schema.into(), prefix: prefix.into() })
     }
 
-    /// Makes the tables that are not there, in a transaction of its own. Any number of processes may do so at once,
-    /// whatever isolation level they have by default.
+    /// Makes the tables that are not there, in a transaction of its own. Any number of processes
+    /// may do so at once, whatever isolation level they have by default.
     ///
     /// # Versions side by side
     ///
-    /// During a rollout, processes of an older and a newer hapax use the same tables. Tables have a version, and know the
-    /// oldest version of the code that may use them:
+    /// During a rollout, processes of an older and a newer hapax use the same tables. Tables have a
+    /// version, and know the oldest version of the code that may use them:
     ///
-    /// - Code that is older than the tables, but not too old for them, goes on as it was: what is hot or subtle are
-    ///   functions in the database, and it calls the newer ones.
-    /// - Code that is too old for them is refused: by `migrate`, and by [`Worker`](super::Worker) and
-    ///   [`Relay`](super::Relay) when they begin, with the versions that were expected and found. The functions that its
-    ///   calls ([`once`](super::inbox::once), [`enqueue`](super::outbox::enqueue) and so on) need are gone by then, so
-    ///   these fail as [`Misconfigured`](ErrorKind::Misconfigured), and never do something else than they should.
-    /// - Code that is newer than the tables is refused until `migrate` has run: so migrate first, then roll out.
+    /// - Code that is older than the tables, but not too old for them, goes on as it was: what is
+    ///   hot or subtle are functions in the database, and it calls the newer ones.
+    /// - Code that is too old for them is refused: by `migrate`, and by [`Worker`](super::Worker)
+    ///   and [`Relay`](super::Relay) when they begin, with the versions that were expected and
+    ///   found. The functions that its calls ([`once`](super::inbox::once),
+    ///   [`enqueue`](super::outbox::enqueue) and so on) need are gone by then, so these fail as
+    ///   [`Misconfigured`](ErrorKind::Misconfigured), and never do something else than they should.
+    /// - Code that is newer than the tables is refused until `migrate` has run: so migrate first,
+    ///   then roll out.
     ///
     /// Tables of version 1 were never published, and are not brought up to date.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if the role may not, or for tables of a version that this code is not for, which are
-    /// left as they are.
+    /// [`ErrorKind::Misconfigured`] if the role may not, or for tables of a version that this code
+    /// is not for, which are left as they are.
     pub async fn migrate(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
         // A role that may not make tables may say so, too, once there is nothing to make.
         if let Ok(found) = self.found(client).await
@@ -169,8 +171,8 @@ impl Tables {
             "INSERT INTO {versions} (version, compatible_from) VALUES ({VERSION}, {COMPATIBLE_FROM}) \
              ON CONFLICT DO NOTHING;\n"
         );
-        // `IF NOT EXISTS` alone is no protection against two at once, and who comes second must see what the first has
-        // made. Nobody else's functions and operators are meant by what follows.
+        // `IF NOT EXISTS` alone is no protection against two at once, and who comes second must see
+        // what the first has made. Nobody else's functions and operators are meant by what follows.
         let lock = self.lock("migrations", &[]);
         let together = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE;\nSET LOCAL search_path = pg_catalog, pg_temp;\n\
@@ -216,7 +218,8 @@ impl Tables {
         Version::of(&rows.map_err(|error| failed("look at the version", error))?)
     }
 
-    /// Asks for the version of the tables. No operator and no function is in it: anybody's might be meant.
+    /// Asks for the version of the tables. No operator and no function is in it: anybody's might be
+    /// meant.
     pub(super) fn version(&self) -> String {
         format!("SELECT * FROM {} ORDER BY version DESC LIMIT 1", self.versions())
     }

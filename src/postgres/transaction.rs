@@ -163,8 +163,8 @@ pub(super) mod sqlx_driver {
         sql: &str,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, sqlx::Error> {
-        // Texts are made in `statements` of names that were validated. Not persistent: without a name, so that
-        // they may go through a pooler of transactions.
+        // Texts are made in `statements` of names that were validated. Not persistent: without a
+        // name, so that they may go through a pooler of transactions.
         let mut query = sqlx::query(AssertSqlSafe(sql.to_owned())).persistent(false);
         for value in values {
             query = match *value {

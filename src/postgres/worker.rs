@@ -29,9 +29,9 @@ use waiting::Waiting;
 
 /// What a consumer does with a message.
 pub trait Handler: Send + Sync + 'static {
-    /// Has the effect, in the transaction in which the message is then removed. After an error (or a panic, or when the
-    /// lease is over) all of that is rolled back, and it is tried again later. After an error with [`GiveUp`] it is
-    /// not: the message becomes a dead letter.
+    /// Has the effect, in the transaction in which the message is then removed. After an error (or
+    /// a panic, or when the lease is over) all of that is rolled back, and it is tried again later.
+    /// After an error with [`GiveUp`] it is not: the message becomes a dead letter.
     ///
     /// [`GiveUp`]: super::GiveUp
     fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send;
@@ -69,8 +69,8 @@ pub trait SqlxHandler: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// Handles a consumer's messages: those of one key in order, one after the other; those of several keys side by side. Any
-/// number of workers share a consumer.
+/// Handles a consumer's messages: those of one key in order, one after the other; those of several
+/// keys side by side. Any number of workers share a consumer.
 ///
 /// ```no_run
 /// use hapax::postgres::{Failure, Handler, Message, Tables, Worker};
@@ -99,30 +99,33 @@ pub trait SqlxHandler: Send + Sync + 'static {
 /// The effect and the removal of the message are one transaction, so the effect is there once, wherever worker or server
 /// die. That transaction is of the isolation and the durability that the server has for the role.
 ///
-/// While a handler is at work, its message is locked, so nobody else gets it even if the lease is over. A handler that
-/// is late is stopped: its transaction is rolled back, and what it has left at work in the database is cancelled. The
-/// server ends such a transaction by itself five seconds later, in case that the worker is gone or its network.
+/// While a handler is at work, its message is locked, so nobody else gets it even if the lease is
+/// over. A handler that is late is stopped: its transaction is rolled back, and what it has left at
+/// work in the database is cancelled. The server ends such a transaction by itself five seconds
+/// later, in case that the worker is gone or its network.
 ///
-/// A message that fails, or whose handler loses its connection, keeps the error's text, and holds up those of its key
-/// and no others. Whether the server is away is decided by the worker's own calls alone.
+/// A message that fails, or whose handler loses its connection, keeps the error's text, and holds
+/// up those of its key and no others. Whether the server is away is decided by the worker's own
+/// calls alone.
 ///
 /// An attempt is counted when it begins, in a transaction of its own, so a message that kills its workers becomes a dead
 /// letter, too. Others that were claimed with it are not counted.
 ///
-/// Each key is handled by a task of its own. A handler that keeps its thread to itself cannot be stopped, and the
-/// handlers beside it go on only where the runtime has more threads.
+/// Each key is handled by a task of its own. A handler that keeps its thread to itself cannot be
+/// stopped, and the handlers beside it go on only where the runtime has more threads.
 ///
 /// # Errors
 ///
-/// [`run`](Self::run) goes on without the server for five minutes if nobody says otherwise, and returns an error after
-/// that, and for a wrong password, tables that are not there, and the like.
+/// [`run`](Self::run) goes on without the server for five minutes if nobody says otherwise, and
+/// returns an error after that, and for a wrong password, tables that are not there, and the like.
 ///
 /// # Cost
 ///
-/// A worker has one connection for each of its [handlers](Self::concurrency), one to claim with, and one that listens.
-/// It claims as many keys as it has free handlers, each with up to 16 messages, of 16 MiB together. Where a key takes
-/// less than 40 ms, it claims some more, up to 16 for each handler; what it could not begin within 200 ms it gives back.
-/// Each message takes two transactions, of which one waits for the disk, and three round trips besides the handler's
+/// A worker has one connection for each of its [handlers](Self::concurrency), one to claim with,
+/// and one that listens. It claims as many keys as it has free handlers, each with up to 16
+/// messages, of 16 MiB together. Where a key takes less than 40 ms, it claims some more, up to 16
+/// for each handler; what it could not begin within 200 ms it gives back. Each message takes two
+/// transactions, of which one waits for the disk, and three round trips besides the handler's
 /// (seven with sqlx).
 #[derive(Clone, Debug)]
 pub struct Worker {
@@ -138,10 +141,11 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker of this consumer, with these connections: [`PostgresOptions`](crate::store::PostgresOptions), a pool of
-    /// deadpool-postgres or sqlx, or a [`Database`] that it shares with others. Unless told otherwise it handles 8 keys
-    /// at a time, each message for at most 30 seconds, polls every second, and tries ten times, after 200 ms at first
-    /// and a minute at last.
+    /// A worker of this consumer, with these connections:
+    /// [`PostgresOptions`](crate::store::PostgresOptions), a pool of deadpool-postgres or sqlx, or
+    /// a [`Database`] that it shares with others. Unless told otherwise it handles 8 keys at a
+    /// time, each message for at most 30 seconds, polls every second, and tries ten times, after
+    /// 200 ms at first and a minute at last.
     ///
     /// # Errors
     ///
@@ -168,8 +172,8 @@ impl Worker {
         Worker { retry, ..self }
     }
 
-    /// Sets how many keys (and messages without one) are handled at a time, each on a connection of its own. A pool of
-    /// fewer connections than that and one more is the limit.
+    /// Sets how many keys (and messages without one) are handled at a time, each on a connection of
+    /// its own. A pool of fewer connections than that and one more is the limit.
     ///
     /// # Errors
     ///
@@ -181,8 +185,8 @@ impl Worker {
         }
     }
 
-    /// Sets how long a handler may take. Messages of a worker that died wait for half as long again, and at most five
-    /// seconds longer.
+    /// Sets how long a handler may take. Messages of a worker that died wait for half as long
+    /// again, and at most five seconds longer.
     ///
     /// # Errors
     ///
@@ -192,8 +196,8 @@ impl Worker {
         Ok(Worker { lease, ..self })
     }
 
-    /// Sets how often to look for messages while there are none, besides when told of one: retries and what dead
-    /// workers have left are found so.
+    /// Sets how often to look for messages while there are none, besides when told of one: retries
+    /// and what dead workers have left are found so.
     ///
     /// # Errors
     ///
@@ -209,19 +213,21 @@ impl Worker {
         Worker { longest_outage, ..self }
     }
 
-    /// Returns what became of messages since this worker was made, in all runs and steps of it and of its clones.
+    /// Returns what became of messages since this worker was made, in all runs and steps of it and
+    /// of its clones.
     pub fn stats(&self) -> QueueStats {
         self.counts.stats()
     }
 
-    /// Handles messages until `stop` says so. The messages at hand are finished then, and what else was claimed is given
-    /// back.
+    /// Handles messages until `stop` says so. The messages at hand are finished then, and what else
+    /// was claimed is given back.
     ///
     /// # Errors
     ///
-    /// What cannot pass, or did not in time. Handlers at work are stopped then, as they are when this is dropped, and
-    /// what they did is rolled back. [`Misconfigured`](crate::store::ErrorKind::Misconfigured) with a pool of sqlx, and
-    /// with a pool of one connection.
+    /// What cannot pass, or did not in time. Handlers at work are stopped then, as they are when
+    /// this is dropped, and what they did is rolled back.
+    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) with a pool of sqlx, and with a
+    /// pool of one connection.
     pub async fn run<H: Handler>(&self, handler: Arc<H>, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
         self.run_in::<H, TokioSession>(handler, stop).await
     }
@@ -230,7 +236,8 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// Those of [`run`](Self::run); [`Misconfigured`](crate::store::ErrorKind::Misconfigured) without a pool of sqlx.
+    /// Those of [`run`](Self::run); [`Misconfigured`](crate::store::ErrorKind::Misconfigured)
+    /// without a pool of sqlx.
     #[cfg(feature = "sqlx")]
     pub async fn run_sqlx<H: SqlxHandler>(
         &self,
@@ -240,8 +247,8 @@ impl Worker {
         self.run_in::<H, sqlx_session::SqlxSession>(handler, stop).await
     }
 
-    /// Claims as much as can be begun at once, handles it, and says what came of it. Returns how many messages that
-    /// were. For tests, and for whoever handles messages at times of their own.
+    /// Claims as much as can be begun at once, handles it, and says what came of it. Returns how
+    /// many messages that were. For tests, and for whoever handles messages at times of their own.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Handlers that hang, that lose their connection, and that panic: each is its own message's failure, and nobody else
-//! waits for it.
+//! Handlers that hang, that lose their connection, and that panic: each is its own message's
+//! failure, and nobody else waits for it.
 
 use crate::*;
 use std::sync::Mutex;
@@ -47,7 +47,8 @@ async fn run<H: Handler>(worker: &Worker, handler: &Arc<H>, stop: impl Future<Ou
     worker.run(Arc::clone(handler), stop).await.unwrap();
 }
 
-/// Good ones are handled at once, whatever is in front of them; and what an ill one failed with is there to be read.
+/// Good ones are handled at once, whatever is in front of them; and what an ill one failed with is
+/// there to be read.
 fn goes_on_beside(ill: &'static str, error: &'static str) {
     Place::run(async |place| {
         let client = stored(&place, std::iter::once(ill.to_owned()).chain(good())).await;
@@ -89,7 +90,8 @@ fn one_whose_statement_is_cancelled() {
     goes_on_beside("is cancelled", "canceling statement due to user request");
 }
 
-/// More that hang than are handled side by side: each has its turn, and the good ones behind them come to theirs.
+/// More that hang than are handled side by side: each has its turn, and the good ones behind them
+/// come to theirs.
 #[test]
 fn many_that_hang_are_no_outage() {
     Place::run(async |place| {
@@ -106,7 +108,8 @@ fn many_that_hang_are_no_outage() {
     });
 }
 
-/// Quick ones are claimed before they can be begun; what is behind one that hangs is given back then, and not after a lease.
+/// Quick ones are claimed before they can be begun; what is behind one that hangs is given back
+/// then, and not after a lease.
 #[test]
 fn what_was_claimed_behind_one_that_hangs_is_handled_elsewhere() {
     Place::run(async |place| {

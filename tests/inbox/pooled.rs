@@ -1,5 +1,5 @@
-//! A pooler of transactions in between: each transaction may be on another connection of the server, and whatever is left
-//! on one is met by whoever has it next.
+//! A pooler of transactions in between: each transaction may be on another connection of the
+//! server, and whatever is left on one is met by whoever has it next.
 
 use crate::pooler::{Pooler, left_behind, settings_of};
 use crate::*;
@@ -8,7 +8,8 @@ use crate::*;
 const CONNECTIONS: usize = 4;
 const MESSAGES: usize = 60;
 
-/// Has its effect, and enqueues a message about it. Two of them hang: one in the database, one elsewhere.
+/// Has its effect, and enqueues a message about it. Two of them hang: one in the database, one
+/// elsewhere.
 struct Effects {
     tables: Tables,
     prefix: String,
@@ -33,8 +34,8 @@ impl Publisher for Effects {
     }
 }
 
-/// Messages come in twice through the pooler, two workers and a relay do their work through it, and a partition is begun
-/// and dropped.
+/// Messages come in twice through the pooler, two workers and a relay do their work through it, and
+/// a partition is begun and dropped.
 fn all_of_it(server_settings: &[&str]) {
     let Some(server) = Server::start(&["fsync=off"]) else { return };
     let Some(pooler) = Pooler::start(&server, CONNECTIONS, server_settings) else { return };

@@ -1,5 +1,5 @@
-//! What the server's functions promise by themselves: claims that cost what they return, places of messages, keys
-//! that come and go while others enqueue.
+//! What the server's functions promise by themselves: claims that cost what they return, places of
+//! messages, keys that come and go while others enqueue.
 
 use crate::*;
 use std::time::SystemTime;
@@ -47,7 +47,8 @@ async fn pages(place: &Place, client: &Client, name: &str, first: i64) -> i64 {
     of("Shared Hit Blocks") + of("Shared Read Blocks")
 }
 
-/// Whatever is in front of what is due: keys that are put off or in flight, and millions of another name.
+/// Whatever is in front of what is due: keys that are put off or in flight, and millions of another
+/// name.
 #[test]
 fn a_claim_costs_what_it_returns() {
     Place::run(async |place| {
@@ -104,8 +105,9 @@ fn a_claim_keeps_to_its_bytes_and_takes_one_message_however_large() {
     });
 }
 
-/// Someone enqueues for a key whose last message is published meanwhile: the key stays, and the message is found. By each
-/// isolation level, and whether the row of the key was seen or is newer than the transaction.
+/// Someone enqueues for a key whose last message is published meanwhile: the key stays, and the
+/// message is found. By each isolation level, and whether the row of the key was seen or is newer
+/// than the transaction.
 #[test]
 fn a_key_that_somebody_enqueues_for_is_not_removed() {
     Place::run(async |place| {
@@ -146,7 +148,8 @@ fn a_key_that_somebody_enqueues_for_is_not_removed() {
     });
 }
 
-/// A dead letter that is requeued takes its place behind whoever enqueues: it waits for their transaction.
+/// A dead letter that is requeued takes its place behind whoever enqueues: it waits for their
+/// transaction.
 #[test]
 fn requeued_letters_wait_for_their_keys_lock() {
     Place::run(async |place| {
@@ -231,7 +234,8 @@ fn scheduled_messages_take_their_places_when_they_are_due() {
     });
 }
 
-/// A batch is as its messages one by one; two that have the same keys in other orders do not undo each other.
+/// A batch is as its messages one by one; two that have the same keys in other orders do not undo
+/// each other.
 #[test]
 fn batches_keep_their_order_and_do_not_wait_in_a_circle() {
     Place::run(async |place| {
@@ -311,7 +315,8 @@ fn whoever_enqueues_notifies_those_who_sleep_only() {
         place.execute(&other, "UPDATE {p}_outbox_bell SET awake_until = clock_timestamp()").await;
         assert!(told(&mut client, "t").await);
 
-        // One at a time: whoever is woken by the first looks for what the others commit. Who was undone tells nobody.
+        // One at a time: whoever is woken by the first looks for what the others commit. Who was
+        // undone tells nobody.
         let mut tx = client.transaction().await.unwrap();
         outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("m", "")).await.unwrap();
         let mut second = place.client().await;
@@ -321,7 +326,8 @@ fn whoever_enqueues_notifies_those_who_sleep_only() {
     });
 }
 
-/// What change data capture reads: rows that are inserted with the transaction, and removed when they are old.
+/// What change data capture reads: rows that are inserted with the transaction, and removed when
+/// they are old.
 #[test]
 fn captured_messages_are_rows_until_they_are_old() {
     Place::run(async |place| {
@@ -346,7 +352,8 @@ fn captured_messages_are_rows_until_they_are_old() {
     });
 }
 
-/// Names in an order that is not the alphabet's, many of them, and those with nothing due among them.
+/// Names in an order that is not the alphabet's, many of them, and those with nothing due among
+/// them.
 #[test]
 fn a_relay_of_all_topics_finds_each_of_them() {
     Place::run(async |place| {

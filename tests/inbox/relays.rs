@@ -213,7 +213,8 @@ fn a_relay_is_woken_by_a_commit_and_polls_for_what_it_was_not_told_of() {
         tokio::time::sleep(ms(300)).await;
         place.enqueue(&mut client, "t", NewMessage::new("told", "")).await;
         until("it is published", async || broker.published() == ["told"]).await;
-        // It looks by itself for two seconds, and nobody need tell it; then it sleeps, and is told again.
+        // It looks by itself for two seconds, and nobody need tell it; then it sleeps, and is told
+        // again.
         place.enqueue(&mut client, "t", NewMessage::new("found", "")).await;
         until("it is published", async || broker.published() == ["told", "found"]).await;
         tokio::time::sleep(ms(2_600)).await;

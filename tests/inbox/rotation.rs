@@ -39,7 +39,8 @@ async fn once(place: &Place, client: &mut Client, id: impl AsRef<[u8]>) -> Seen 
     seen
 }
 
-/// Marks new ids one after the other until it is told to stop: how many, and how long the slowest took.
+/// Marks new ids one after the other until it is told to stop: how many, and how long the slowest
+/// took.
 async fn mark_on(place: Arc<Place>, writer: u64, stop: Arc<AtomicBool>) -> (u64, Duration) {
     let (mut client, mut marked, mut longest) = (place.client().await, 0_u64, Duration::ZERO);
     while !stop.load(Ordering::Relaxed) {
@@ -91,7 +92,8 @@ fn readers_put_steps_off_and_no_writer_waits() {
     });
 }
 
-/// A writer that read the old state and stands still, while the next partition begins: its ids are nobody else's.
+/// A writer that read the old state and stands still, while the next partition begins: its ids are
+/// nobody else's.
 #[test]
 fn who_stands_still_while_a_partition_begins_is_waited_for_by_its_own_ids_only() {
     Place::run(async |place| {
@@ -206,7 +208,8 @@ fn a_transaction_marks_on_while_two_partitions_begin() {
     });
 }
 
-/// As often as there are slots, and on: what is full puts off, and a slot that comes again has nothing of before.
+/// As often as there are slots, and on: what is full puts off, and a slot that comes again has
+/// nothing of before.
 #[test]
 fn partitions_come_round() {
     Place::run(async |place| {
@@ -278,8 +281,8 @@ fn of_many_that_race_while_partitions_begin_one_is_first() {
     });
 }
 
-/// Marks ids in this order, some of them in batches, each until it is not refused: those that were first, and how many
-/// transactions were refused.
+/// Marks ids in this order, some of them in batches, each until it is not refused: those that were
+/// first, and how many transactions were refused.
 async fn race(place: &Place, level: IsolationLevel, batches: bool, order: &[u64]) -> (Vec<u64>, u64) {
     let (mut client, mut first, mut refused) = (place.client().await, Vec::new(), 0);
     for ids in order.chunks(if batches { 5 } else { 1 }) {

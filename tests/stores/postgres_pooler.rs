@@ -92,8 +92,9 @@ fn binary() -> Option<PathBuf> {
     dirs.map(|dir| dir.join("pgbouncer")).find(|binary| binary.exists())
 }
 
-/// What is on connections of the pooler's that was not there before: settings, prepared statements, channels that are
-/// listened to. All its connections are looked at, each held by a transaction of its own.
+/// What is on connections of the pooler's that was not there before: settings, prepared statements,
+/// channels that are listened to. All its connections are looked at, each held by a transaction of
+/// its own.
 pub async fn left_behind(pooler: &Pooler, connections: usize, untouched: &BTreeMap<String, String>) -> Vec<String> {
     let (mut held, mut left) = (Vec::new(), Vec::new());
     for _ in 0..connections {

@@ -81,8 +81,8 @@ impl Listeners {
         Listeners { options: (*pool.connect_options()).clone(), limit: timeout + GRACE }
     }
 
-    /// Returns true if a pooler of transactions is in between: it refuses or ignores the settings in
-    /// a connection's first message, as `connecting` has it.
+    /// Returns true if a pooler of transactions is in between: it refuses or ignores the settings
+    /// in a connection's first message, as `connecting` has it.
     pub(super) async fn is_pooled(&self) -> Result<bool, StoreError> {
         let ours = self.options.clone().options([OURS]);
         let mut connection = match PgConnection::connect_with(&ours).await {

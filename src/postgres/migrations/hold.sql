@@ -1,4 +1,5 @@
-        -- What is read here may be old by the time that the lock is held: whatever writes looks again.
+        -- What is read here may be old by the time that the lock is held: whatever writes looks
+        -- again.
         SELECT s.oldest, s.newest, s.is_double INTO STRICT oldest, newest, is_double FROM {state} s
             WHERE s.one = 1 AND pg_advisory_xact_lock_shared({lock} + s.newest) IS NOT NULL;
         looked := newest - oldest + 1;
@@ -18,10 +19,10 @@
             END IF;
         END IF;
         IF is_double THEN
-            -- A transaction that wrote before the newest slot was made has not heard of it. To lock a
-            -- table for the first time makes a session listen, so here is one that is not used
-            -- elsewhere; or another one, for a transaction that was in the double state before, too.
-            -- It has been in no third: what it holds lets no more buckets begin.
+            -- A transaction that wrote before the newest slot was made has not heard of it. To lock
+            -- a table for the first time makes a session listen, so here is one that is not used
+            -- elsewhere; or another one, for a transaction that was in the double state before,
+            -- too. It has been in no third: what it holds lets no more buckets begin.
             IF newest & 1 = 0 THEN
                 PERFORM FROM {buckets} b WHERE b.bucket = newest;
             ELSE

@@ -1,10 +1,12 @@
 -- A message is waited for once, even if its mark has been dropped meanwhile.
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox_id} ON {inbox} (name, id);
 
--- Marks an id and stores its message, unless it was marked or waits from before its mark was dropped. Null if it is the
--- first; otherwise when that came, in microseconds since 1970. _mark is the id as it is marked.
+-- Marks an id and stores its message, unless it was marked or waits from before its mark was
+-- dropped. Null if it is the first; otherwise when that came, in microseconds since 1970. _mark is
+-- the id as it is marked.
 --
--- The key's lock before the mark: two that receive the same message do not wait for each other in a circle.
+-- The key's lock before the mark: two that receive the same message do not wait for each other in a
+-- circle.
 CREATE OR REPLACE FUNCTION {inbox_receive}(
     _name text, _mark bytea, _id bytea, _key bytea, _payload bytea, _headers text, _due float8, _expires float8
 ) RETURNS bigint

@@ -1,6 +1,7 @@
 -- One step of what is due: a bucket is begun every so many microseconds, and is kept for so many
--- after it was closed. What was done: 'made' (a slot), 'begun' (a double state), 'closed' (a single one again),
--- 'left' (not looked at any more), 'emptied'; 'put off' if somebody is in the way; 'nothing'.
+-- after it was closed. What was done: 'made' (a slot), 'begun' (a double state), 'closed' (a single
+-- one again), 'left' (not looked at any more), 'emptied'; 'put off' if somebody is in the way;
+-- 'nothing'.
 --
 -- Nothing is waited for, and nothing is locked that writers or readers of the marks lock, but for
 -- the partition of a bucket that is not looked at any more, and only if nobody has it.
@@ -35,9 +36,9 @@ BEGIN
         ELSE
             BEGIN
                 slot := '{slot_prefix}' || ((state.newest + 1) & {slot_mask}) || '"';
-                -- A transaction's changes are seen before other sessions are told of its tables, and
-                -- its locks are held until these are told. So a slot is made in a transaction of its
-                -- own, and written into when whoever made it has let go of this lock.
+                -- A transaction's changes are seen before other sessions are told of its tables,
+                -- and its locks are held until these are told. So a slot is made in a transaction
+                -- of its own, and written into when whoever made it has let go of this lock.
                 LOCK TABLE ONLY {marks} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
                 IF to_regclass(slot) IS NULL THEN
                     EXECUTE 'CREATE TABLE ' || slot || ' (LIKE {marks} INCLUDING ALL)';

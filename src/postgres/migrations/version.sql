@@ -12,8 +12,8 @@ BEGIN
         END IF;
     END IF;
 END $hapax$;
--- Which migrations have run, and the oldest code that may use what they made. A migration that older
--- code must not use gives new names to the functions that this code calls.
+-- Which migrations have run, and the oldest code that may use what they made. A migration that
+-- older code must not use gives new names to the functions that this code calls.
 CREATE TABLE IF NOT EXISTS {migrations} (
     version integer PRIMARY KEY,
     compatible_from integer NOT NULL,

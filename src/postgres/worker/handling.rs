@@ -1,10 +1,10 @@
 //! One run of messages, by one handler, on a connection of its own.
 //!
-//! Each message takes two transactions: one of ours counts the attempt and makes its lease a whole one; that of the
-//! handler locks the message, has the effect, and removes the message.
+//! Each message takes two transactions: one of ours counts the attempt and makes its lease a whole
+//! one; that of the handler locks the message, has the effect, and removes the message.
 //!
-//! Our limits come before the server's, whose are a safety net: a server that ends a transaction takes the connection
-//! with it, and what the attempt failed with.
+//! Our limits come before the server's, whose are a safety net: a server that ends a transaction
+//! takes the connection with it, and what the attempt failed with.
 
 use super::waiting::Waiting;
 use crate::postgres::database::{Database, NET};
@@ -53,8 +53,8 @@ pub(super) struct Handled {
 pub(super) trait Session<H>: Send + Sized + 'static {
     fn connect(database: &Database) -> impl Future<Output = Result<Self, StoreError>> + Send;
 
-    /// Begins an attempt, and handles the message in a transaction of its own. Whether it was begun shows when the
-    /// message is locked: it has the number of this attempt then.
+    /// Begins an attempt, and handles the message in a transaction of its own. Whether it was begun
+    /// shows when the message is locked: it has the number of this attempt then.
     fn handle(&mut self, case: &Case<'_, H>) -> impl Future<Output = Ended> + Send;
 
     /// The process that serves a transaction in which a handler was interrupted.
@@ -124,7 +124,8 @@ enum Attempt {
 }
 
 impl<H: Send + Sync + 'static> Work<H> {
-    /// How long the server keeps a message for us: for as long as a handler may take, and a while to say what came of it.
+    /// How long the server keeps a message for us: for as long as a handler may take, and a while
+    /// to say what came of it.
     pub(super) fn leased(&self) -> Duration {
         self.lease + (self.lease / 2).clamp(Duration::from_millis(50), NET)
     }
@@ -263,9 +264,9 @@ impl<H: Send + Sync + 'static> Work<H> {
         }
     }
 
-    /// Ends a transaction in which a handler was interrupted, so that its message is nobody's when it is said what came
-    /// of it, and closes the connection. What the handler has left at work is cancelled first: a server does not notice
-    /// that nobody waits for it.
+    /// Ends a transaction in which a handler was interrupted, so that its message is nobody's when
+    /// it is said what came of it, and closes the connection. What the handler has left at work is
+    /// cancelled first: a server does not notice that nobody waits for it.
     async fn discard(&self, mut session: impl Session<H>) {
         let Some(pid) = session.interrupted() else { return };
         let cancel = "SELECT pg_catalog.pg_cancel_backend($1::bigint::int)";

@@ -125,8 +125,8 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         }
     }
 
-    /// How many runs to claim now: as many as handlers are free, and where they are quick, half of what they may have in
-    /// front of them or more.
+    /// How many runs to claim now: as many as handlers are free, and where they are quick, half of
+    /// what they may have in front of them or more.
     fn room(&self) -> usize {
         let most = self.concurrency * self.work.waiting.of_each();
         let free = most.saturating_sub(self.handlers.len() + self.work.waiting.len());

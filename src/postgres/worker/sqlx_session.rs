@@ -57,7 +57,8 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
                 return Ended::Broken(failed);
             }
         }
-        // If the handler took no notice of an error, the removal is refused, and nothing is committed.
+        // If the handler took no notice of an error, the removal is refused, and nothing is
+        // committed.
         let commit = async {
             tx.execute(sqlx::raw_sql(AssertSqlSafe(case.remove.clone()))).await?;
             tx.commit().await

@@ -24,8 +24,8 @@ impl<H: Handler> Session<H> for TokioSession {
         let client: &mut Client = &mut self.held;
         let ours = case.database.begin();
         let begun = case.database.in_time("begin", async {
-            // Sent in front of the transaction's beginning. Nobody awaits the answers, which the driver drops: if that
-            // failed, nothing is locked below.
+            // Sent in front of the transaction's beginning. Nobody awaits the answers, which the
+            // driver drops: if that failed, nothing is locked below.
             let _ = client.batch_execute(&ours).now_or_never();
             let _ = tokio_driver::rows(client, &case.begin, &case.begins).now_or_never();
             let _ = client.batch_execute("COMMIT").now_or_never();
@@ -61,18 +61,20 @@ impl<H: Handler> Session<H> for TokioSession {
                 };
             }
             Err(failed) => {
-                // It would be rolled back at once, and a pooler give its connection to a stranger, before what the
-                // handler has left at work there is cancelled. It owns nothing.
+                // It would be rolled back at once, and a pooler give its connection to a stranger,
+                // before what the handler has left at work there is cancelled. It owns nothing.
                 std::mem::forget(tx);
                 self.interrupted = pid;
                 return Ended::Broken(failed);
             }
         }
-        // One round trip. If the handler took no notice of an error, the removal is refused, and nothing is committed.
+        // One round trip. If the handler took no notice of an error, the removal is refused, and
+        // nothing is committed.
         let committed = case.committed(tx.batch_execute(&format!("{}; COMMIT", case.remove))).await;
         match committed {
             Ok(()) => {
-                // It would roll back what is committed, of which the server would warn. It owns nothing.
+                // It would roll back what is committed, of which the server would warn. It owns
+                // nothing.
                 std::mem::forget(tx);
                 Ended::Committed
             }

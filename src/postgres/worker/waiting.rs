@@ -1,7 +1,8 @@
 //! Runs that are claimed and wait for a handler, and how many may.
 //!
-//! Handlers that take long have none in front of them: whoever is free claims them. Where handlers are so quick that
-//! claims would be half of the work, each has some milliseconds' work in front of it.
+//! Handlers that take long have none in front of them: whoever is free claims them. Where handlers
+//! are so quick that claims would be half of the work, each has some milliseconds' work in front of
+//! it.
 
 use crate::postgres::queue::Run;
 use crate::sync::{Mutex, Ordering, StdAtomicBool};

@@ -132,7 +132,8 @@ impl PostgresOptions {
         Ok(self)
     }
 
-    /// How many connections there may be: 4 if nobody says otherwise, and for a worker as many as it needs.
+    /// How many connections there may be: 4 if nobody says otherwise, and for a worker as many as
+    /// it needs.
     ///
     /// # Errors
     ///

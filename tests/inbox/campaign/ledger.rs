@@ -88,8 +88,8 @@ impl Ledger {
         }
     }
 
-    /// A transaction that is open has stored a message; it holds the message's key until it ends, so
-    /// places are given out in the order of commits.
+    /// A transaction that is open has stored a message; it holds the message's key until it ends,
+    /// so places are given out in the order of commits.
     pub fn stored(&mut self, transaction: u64, side: Side, id: u64, key: Option<u64>, deeds: Deeds) {
         self.places += 1;
         let place = self.places;
@@ -207,7 +207,8 @@ impl Ledger {
         self.stories.get(&id).map_or("unknown".to_owned(), |story| format!("{story:?}"))
     }
 
-    /// Judges all, when nothing happens any more: `committed` are the transactions that the server has.
+    /// Judges all, when nothing happens any more: `committed` are the transactions that the server
+    /// has.
     pub fn judge(&mut self, committed: &HashSet<u64>) -> Tally {
         let mut lost: Vec<u64> = self.committed.difference(committed).copied().collect();
         lost.sort_unstable();

@@ -44,7 +44,8 @@ pub struct Parent {
     worst: Mutex<Worst>,
 }
 
-/// The oldest innocent message that was seen to wait, and how much of that nobody else is to blame for.
+/// The oldest innocent message that was seen to wait, and how much of that nobody else is to blame
+/// for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Worst {
     pub age: Duration,

@@ -16,7 +16,8 @@ struct Parent {
 }
 
 impl Parent {
-    /// Asks on a connection that nobody else uses meanwhile. One of whoever does not wait is closed.
+    /// Asks on a connection that nobody else uses meanwhile. One of whoever does not wait is
+    /// closed.
     async fn ask(&self, what: &str) -> io::Result<String> {
         let idle = self.idle.lock().expect("nobody has panicked with it").pop();
         let mut connection = match idle {
