@@ -24,6 +24,8 @@ struct State {
     runs: VecDeque<(Instant, Run)>,
     /// How long a run took lately.
     took: Option<Duration>,
+    /// When one ended.
+    ended: Option<Instant>,
 }
 
 impl Waiting {
@@ -52,12 +54,20 @@ impl Waiting {
     /// A run took so long.
     pub(super) fn took(&self, took: Duration) {
         let mut state = self.state();
+        state.ended = Some(Instant::now());
         state.took = Some(state.took.map_or(took, |before| (3 * before + took) / 4));
     }
 
     /// How many runs each handler may have, that at hand included.
+    ///
+    /// One, if none has ended for a while: all of them are slow now, however quick they were. What
+    /// was claimed in front of them would be given back, and claimed again before anybody looks.
     pub(super) fn of_each(&self) -> usize {
-        let took = self.state().took.unwrap_or(AHEAD).max(Duration::from_micros(1));
+        let state = self.state();
+        if state.ended.is_none_or(|ended| ended.elapsed() > AHEAD) {
+            return 1;
+        }
+        let took = state.took.unwrap_or(AHEAD).max(Duration::from_micros(1));
         let ahead = u32::try_from(AHEAD.as_micros() / took.as_micros()).unwrap_or(AHEAD_MAX);
         ahead.clamp(1, AHEAD_MAX) as usize
     }
@@ -96,6 +106,17 @@ mod tests {
         assert_eq!(of_each(10_000, 50), 4);
         assert_eq!(of_each(30_000_000, 1), 1, "one that hung");
         assert_eq!(of_each(0, 100), 16);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_claimed_in_front_of_handlers_that_all_hang() {
+        let waiting = Waiting::default();
+        (0..50).for_each(|_| waiting.took(Duration::from_millis(1)));
+        assert_eq!(waiting.of_each(), 16);
+        tokio::time::advance(AHEAD + Duration::from_millis(1)).await;
+        assert_eq!(waiting.of_each(), 1);
+        waiting.took(Duration::from_millis(1));
+        assert_eq!(waiting.of_each(), 16);
     }
 
     #[tokio::test(start_paused = true)]
