@@ -20,9 +20,10 @@ const ERROR_BYTES_MAX: usize = 4_096;
 /// use std::time::{Duration, SystemTime};
 ///
 /// let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+/// let headers = [("content-type", "application/json"), ("traceparent", trace)];
 /// let message = NewMessage::new("order-17/paid", br#"{"order": 17}"#)
 ///     .key("order-17")
-///     .headers(&[("content-type", "application/json"), ("traceparent", trace)])
+///     .headers(&headers)
 ///     .expires_at(SystemTime::now() + Duration::from_secs(3_600));
 /// # let _ = message;
 /// ```
