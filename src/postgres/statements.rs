@@ -24,6 +24,12 @@ pub(super) fn receive(tables: &Tables) -> String {
     format!("SELECT {}($1, $2, $3, $4, $5, $6, $7, $8) AS first_at", tables.function("inbox_receive"))
 }
 
+/// A call of one that returns a single value: the server plans it in less time than a table.
+fn ask(tables: &Tables, queue: Queue, function: &str, values: usize) -> String {
+    let values: Vec<String> = (1..=values).map(|n| format!("${n}")).collect();
+    format!("SELECT {}({}) AS {function}", tables.queue_function(queue, function), values.join(", "))
+}
+
 /// A call of one of a queue's functions with so many values.
 fn call(tables: &Tables, queue: Queue, function: &str, values: usize) -> String {
     let values: Vec<String> = (1..=values).map(|n| format!("${n}")).collect();
@@ -35,12 +41,12 @@ fn call(tables: &Tables, queue: Queue, function: &str, values: usize) -> String 
 
 /// Stores messages: see `queue.sql`.
 pub(super) fn store(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "store", 7)
+    ask(tables, queue, "store", 7)
 }
 
 /// Stores a message: see `queue.sql`.
 pub(super) fn store_one(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "store_one", 7)
+    ask(tables, queue, "store_one", 7)
 }
 
 /// Claims messages: see `queue.sql`.
@@ -55,7 +61,7 @@ pub(super) fn names(tables: &Tables, queue: Queue) -> String {
 
 /// Begins an attempt: see `queue.sql`.
 pub(super) fn begin(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "begin", 5)
+    ask(tables, queue, "begin", 5)
 }
 
 /// Says what came of claims: see `queue.sql`.
