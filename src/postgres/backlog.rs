@@ -1,4 +1,4 @@
-//! How much waits, and for how long.
+//! Figures of what waits, and for how long.
 
 use super::dead::ask;
 use super::errors::corrupt;
@@ -12,7 +12,7 @@ use tokio_postgres::Client;
 /// So many are counted, and no more.
 const COUNTED_MAX: i64 = 1_000_000;
 
-/// What waits in an inbox or an outbox. To alert on: `due_for`, which stays near zero as long as
+/// Figures of an inbox or an outbox. To alert on: `due_for`, which stays near zero as long as
 /// workers or relays keep up.
 ///
 /// Counting takes the server some 100 ms for a million messages, at which it stops.
@@ -23,9 +23,9 @@ pub struct Backlog {
     pub waiting: u64,
     /// Keys, and messages without one, that could be taken now.
     pub due: u64,
-    /// How long the first of these has been due.
+    /// The time for which the first of these has been due.
     pub due_for: Duration,
-    /// How old the oldest message that waits is.
+    /// The age of the oldest message that waits.
     pub oldest: Duration,
     /// Messages that were given up, and are kept.
     pub dead: u64,

@@ -20,9 +20,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How much longer than the server we wait: it should be the one to say that it was not done.
+/// The time that we wait longer than the server: it should be the one to say that it was not done.
 const GRACE: Duration = Duration::from_secs(1);
-/// How much later the server ends what nobody has finished.
+/// The time after which the server ends what nobody has finished.
 pub(super) const NET: Duration = Duration::from_secs(5);
 /// By this setting a connection of our own sees that the server itself has got its first message.
 const OURS: (&str, &str) = ("hapax.session", "on");
@@ -181,7 +181,7 @@ impl Database {
         all.map_err(|error| failed(doing, error))
     }
 
-    /// What a transaction of ours begins with. The time that it may be idle is a safety net, for
+    /// The beginning of a transaction of ours. The time that it may be idle is a safety net, for
     /// when we are gone.
     pub(super) fn begin(&self) -> String {
         let (ms, net_ms) = (self.timeout.as_millis(), (self.timeout + NET).as_millis());
@@ -228,7 +228,7 @@ impl Database {
         }
     }
 
-    /// How many connections there may be, of those that somebody wants. A pool whose size nobody
+    /// The number of connections that there may be, of those that somebody wants. A pool whose size nobody
     /// has chosen grows.
     pub(super) fn connections_for(&self, wanted: usize) -> usize {
         match &self.source {

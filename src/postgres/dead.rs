@@ -28,7 +28,8 @@ pub struct DeadLetter {
 }
 
 /// Dead letters that are meant. At most 1,000 are seen to in one call, oldest first: call again
-/// until it returns none.
+/// until it returns none. A letter that is requeued may be dead again before the next call: say how
+/// old those are that you mean, or the calls may have no end.
 ///
 /// ```no_run
 /// use hapax::postgres::{Letters, Tables, outbox};
@@ -36,8 +37,9 @@ pub struct DeadLetter {
 ///
 /// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax::store::StoreError> {
 /// let tables = Tables::default();
-/// // The broker takes them now:
-/// while outbox::requeue(&client, &tables, Letters::Of(Some("orders"))).await? > 0 {}
+/// // The broker takes them now. Those that it refuses again are not meant:
+/// let before = Letters::OlderThan(Some("orders"), Duration::from_secs(600));
+/// while outbox::requeue(&client, &tables, before).await? > 0 {}
 /// // Nobody will look at those of last month:
 /// let month = Duration::from_secs(30 * 86_400);
 /// while outbox::discard(&client, &tables, Letters::OlderThan(None, month)).await? > 0 {}
@@ -91,27 +93,8 @@ pub(super) async fn list(
     rows.iter().map(letter).collect()
 }
 
-pub(super) async fn requeue(
-    client: &Client,
-    tables: &Tables,
-    queue: Queue,
-    letters: Letters<'_>,
-) -> Result<u64, StoreError> {
-    let sql = statements::requeue(tables, queue);
-    change(client, "requeue dead letters", &sql, letters).await
-}
-
-pub(super) async fn discard(
-    client: &Client,
-    tables: &Tables,
-    queue: Queue,
-    letters: Letters<'_>,
-) -> Result<u64, StoreError> {
-    let sql = statements::discard(tables, queue);
-    change(client, "discard dead letters", &sql, letters).await
-}
-
-async fn change(client: &Client, doing: &str, sql: &str, letters: Letters<'_>) -> Result<u64, StoreError> {
+/// Requeues or discards them, by that statement.
+pub(super) async fn change(client: &Client, doing: &str, sql: &str, letters: Letters<'_>) -> Result<u64, StoreError> {
     let [positions, name, age] = letters.values()?;
     let rows = ask(client, doing, sql, &[positions, name, age, Value::Number(LETTERS_MAX)]).await?;
     let changed: i64 = rows.first().map(|row| row.get("changed")).transpose()?.unwrap_or(0);

@@ -26,10 +26,9 @@ use super::dead::{self, DeadLetter, Letters};
 use super::errors::{corrupt, misconfigured};
 use super::message::validate_name;
 use super::seen::time;
-use super::seen_meters;
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, Transaction, Value};
-use super::{NewMessage, Seen, statements};
+use super::{NewMessage, Seen, meters, statements};
 use crate::store::{StoreError, StoredId};
 use std::collections::HashMap;
 use tokio_postgres::Client;
@@ -97,7 +96,7 @@ pub async fn once(
     let values = [Value::Text(consumer), Value::Bytes(id.as_bytes())];
     let rows = tx.ask("mark an id", &statements::once(tables), &values).await?;
     let seen = seen(&rows)?;
-    seen_meters::marked(consumer, &[seen]);
+    meters::marked(consumer, &[seen]);
     Ok(seen)
 }
 
@@ -155,11 +154,11 @@ pub async fn once_batch(
     let values = [Value::Text(consumer), Value::BytesEach(&stored)];
     let rows = tx.ask("mark ids", &statements::once_batch(tables), &values).await?;
     let seen = seen_each(&stored, &rows)?;
-    seen_meters::marked(consumer, &seen);
+    meters::marked(consumer, &seen);
     Ok(seen)
 }
 
-/// What became of each id: of one that is marked now, the first is first, and the others are
+/// Verdicts on each id: of one that is marked now, the first is first, and the others are
 /// duplicates.
 fn seen_each(ids: &[Vec<u8>], rows: &[Row]) -> Result<Vec<Seen>, StoreError> {
     let mut marked = HashMap::with_capacity(rows.len());
@@ -226,7 +225,7 @@ pub async fn receive(
     seen(&rows)
 }
 
-/// What the server's functions say of an id: when it was marked, or nothing.
+/// The server's answer about an id: when it was marked, or nothing.
 fn seen(rows: &[Row]) -> Result<Seen, StoreError> {
     let row = rows.first().ok_or_else(|| corrupt("expected an answer, got none"))?;
     Ok(match row.get::<Option<i64>>("first_at")? {
@@ -251,14 +250,15 @@ pub async fn dead_letters(
     dead::list(client, tables, Queue::Inbox, consumer, behind, limit).await
 }
 
-/// Lets dead letters be tried again, each as the last of its key, with all attempts before it.
+/// Lets dead letters be tried again, each as the last of its key, with all attempts before it and
+/// no time to expire at.
 /// Returns how many those were.
 ///
 /// # Errors
 ///
 /// As usual, if the server does not answer. None of them is requeued then.
 pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
-    dead::requeue(client, tables, Queue::Inbox, letters).await
+    dead::change(client, "requeue dead letters", &statements::requeue(tables, Queue::Inbox), letters).await
 }
 
 /// Removes dead letters. Their ids are duplicates as long as their marks are kept. Returns how many
@@ -268,7 +268,7 @@ pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 ///
 /// As usual, if the server does not answer. None of them is removed then.
 pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
-    dead::discard(client, tables, Queue::Inbox, letters).await
+    dead::change(client, "discard dead letters", &statements::discard(tables, Queue::Inbox), letters).await
 }
 
 /// Counts what waits for a consumer (or for all).

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// Slots that there can be. A bucket is in the slot of its number modulo this: a power of two.
 pub(super) const SLOTS: u32 = 64;
-/// How often a call goes round if the state moves under it, or what made it fail is gone.
+/// The number of rounds of a call if the state moves under it, or what made it fail is gone.
 const TURNS: u32 = 10;
 /// Slots that are tried as one: most are not in use, and each that is tried costs something.
 const GROUP: u32 = 8;

@@ -106,7 +106,7 @@ impl<'m> NewMessage<'m> {
         Some(format!("{{{}}}", all.join(",")))
     }
 
-    /// When it is due and when it expires, in seconds since 1970.
+    /// The times at which it is due and expires, in seconds since 1970.
     pub(super) fn times(&self) -> [Option<f64>; 2] {
         [self.due_at.map(seconds), self.expires_at.map(seconds)]
     }
@@ -140,7 +140,7 @@ pub struct Message {
     pub payload: Vec<u8>,
     /// How often it was tried before and came to nothing, as far as that is known.
     pub attempts: u32,
-    /// When it was stored, by the server's clock.
+    /// The time at which it was stored, by the server's clock.
     pub enqueued_at: SystemTime,
 }
 

@@ -1,5 +1,5 @@
-//! Counts what becomes of messages that relays and workers claim: for their callers, and as
-//! metrics.
+//! Counts what becomes of messages that relays and workers claim, for their callers and as metrics;
+//! and ids that were marked, as a metric.
 
 use super::backlog::{self, Backlog};
 use super::queue::Fate;
@@ -8,11 +8,10 @@ use super::trial::Cause;
 use super::{Database, statements};
 use crate::back_off::jittered;
 use crate::random;
-use crate::sync::StdAtomicU64;
+use crate::sync::{Ordering, StdAtomicU64};
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
@@ -20,12 +19,13 @@ use tokio::time::Instant;
 mod recorder;
 
 use recorder::Recorder;
+pub(super) use recorder::marked;
 
-/// What waits is counted every so often, and for at most a hundredth of the time.
+/// Waiting messages are counted every so often, and for at most a hundredth of the time.
 const COUNT_EVERY: Duration = Duration::from_secs(10);
 const COUNT_SHARE: u32 = 100;
 
-/// What becomes of a message.
+/// An event in the life of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Claimed,
@@ -53,7 +53,7 @@ impl Event {
     ];
 }
 
-/// What became of the messages of a [`Relay`](super::Relay) or a [`Worker`](super::Worker) since it
+/// Counts of what became of the messages of a [`Relay`](super::Relay) or a [`Worker`](super::Worker) since it
 /// was made: of all its clones together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -76,7 +76,7 @@ pub struct QueueStats {
     pub lost: u64,
     /// Messages that were given back untried.
     pub released: u64,
-    /// How often a relay paused, since its broker was away.
+    /// The number of times that a relay paused, since its broker was away.
     pub pauses: u64,
 }
 
@@ -111,7 +111,7 @@ impl fmt::Debug for Counts {
     }
 }
 
-/// Where a relay or a worker counts while it runs.
+/// The counters of a relay or a worker that runs.
 pub(super) struct Meters {
     counts: Arc<Counts>,
     recorder: Recorder,
@@ -151,7 +151,7 @@ impl Meters {
         }
     }
 
-    /// How long publishing or handling took.
+    /// The time that publishing or handling took.
     pub(super) fn took(&self, took: Duration) {
         self.recorder.took(took);
     }

@@ -70,11 +70,6 @@ mod relay;
 mod retention;
 mod retry;
 mod seen;
-#[cfg(feature = "metrics")]
-mod seen_meters;
-#[cfg(not(feature = "metrics"))]
-#[path = "seen_meters_absent.rs"]
-mod seen_meters;
 mod statements;
 mod tables;
 mod transaction;

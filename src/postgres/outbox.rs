@@ -97,7 +97,8 @@ pub async fn enqueue(
 /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut tx = client.transaction().await?;
 /// tx.execute("UPDATE orders SET paid = true WHERE id IN (17, 18)", &[]).await?;
-/// let messages = [("order-17/paid", "17"), ("order-18/paid", "18")].map(|(id, order)| NewMessage::new(id, order));
+/// let paid = [("order-17/paid", "17"), ("order-18/paid", "18")];
+/// let messages = paid.map(|(id, order)| NewMessage::new(id, order));
 /// outbox::enqueue_batch(&mut tx, &Tables::default(), "orders", &messages).await?;
 /// tx.commit().await?;
 /// # Ok(())
@@ -252,13 +253,13 @@ pub async fn dead_letters(
     dead::list(client, tables, Queue::Outbox, topic, behind, limit).await
 }
 
-/// Lets dead letters be published again, each as the last of its key. Returns how many those were.
+/// Lets dead letters be published again, each as the last of its key, with no time to expire at. Returns how many those were.
 ///
 /// # Errors
 ///
 /// As usual, if the server does not answer. None of them is requeued then.
 pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
-    dead::requeue(client, tables, Queue::Outbox, letters).await
+    dead::change(client, "requeue dead letters", &statements::requeue(tables, Queue::Outbox), letters).await
 }
 
 /// Removes dead letters: they are not published. Returns how many those were.
@@ -267,7 +268,7 @@ pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 ///
 /// As usual, if the server does not answer. None of them is removed then.
 pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
-    dead::discard(client, tables, Queue::Outbox, letters).await
+    dead::change(client, "discard dead letters", &statements::discard(tables, Queue::Outbox), letters).await
 }
 
 /// Counts what waits of a topic (or of all).

@@ -1,4 +1,4 @@
-//! When a relay or a worker looks for messages: a state machine without a clock.
+//! The times at which a relay or a worker looks for messages: a state machine without a clock.
 //!
 //! `NOTIFY` makes the server commit one transaction after the other, so whoever enqueues rings only
 //! if nobody is awake. Whoever has found something says that it is awake, and looks every few
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 
 /// Between looks of one that is awake: at least as often as those who ring rely on.
 const AWAKE_WAITS: BackOff = BackOff { first: Duration::from_millis(5), max: Duration::from_millis(50) };
-/// What is said to those who enqueue.
+/// A word to those who enqueue.
 const AWAKE_FOR: Duration = Duration::from_secs(2);
 /// It is said again at most so often.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 /// Whoever enqueued just before an announcement was over, and did not ring, commits a moment later.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// When to look next.
+/// The time to look next.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     slow: Duration,
@@ -71,7 +71,7 @@ impl Pace {
         (self.empty, self.look_at, self.awake_until) = (0, now, self.awake_until.max(now + GRACE));
     }
 
-    /// When to look next.
+    /// The time to look next.
     pub(super) fn look_at(&self) -> Instant {
         self.look_at
     }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const FAILURES: usize = 8;
 const WAITS: BackOff = BackOff { first: Duration::from_millis(200), max: Duration::from_secs(30) };
 
-/// What may be published now.
+/// The share that may be published now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     /// As much as there is room for.
@@ -24,14 +24,14 @@ pub(super) enum Room {
     None { until: Instant },
 }
 
-/// What a publication that may begin is.
+/// The kind of a publication that may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ticket {
     Usual,
     Probe,
 }
 
-/// What came of a publication, as far as it says something about the broker.
+/// The end of a publication, as far as it says something about the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
     Success,
@@ -41,7 +41,7 @@ pub(super) enum Sign {
     Nothing,
 }
 
-/// What a sign has changed.
+/// A change that a sign has caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Paused,

@@ -35,7 +35,9 @@ pub trait Publisher: Send + Sync + 'static {
     /// ```
     /// # use hapax::postgres::{Failure, Message, Publisher};
     /// # struct Client;
-    /// # impl Client { async fn send_all(&self, _: Vec<&[u8]>) -> Result<(), std::io::Error> { Ok(()) } }
+    /// # impl Client {
+    /// #     async fn send_all(&self, _: Vec<&[u8]>) -> Result<(), std::io::Error> { Ok(()) }
+    /// # }
     /// struct Broker(Client);
     ///
     /// impl Publisher for Broker {
@@ -43,9 +45,13 @@ pub trait Publisher: Send + Sync + 'static {
     ///         Ok(self.0.send_all(vec![&message.payload]).await?)
     ///     }
     ///
-    ///     async fn publish_batch(&self, messages: &[Message]) -> Option<Vec<Result<(), Failure>>> {
-    ///         let sent = self.0.send_all(messages.iter().map(|message| &*message.payload).collect()).await;
-    ///         let answer = |_: &Message| sent.as_ref().map(|_| ()).map_err(|error| error.to_string().into());
+    ///     async fn publish_batch(
+    ///         &self,
+    ///         messages: &[Message],
+    ///     ) -> Option<Vec<Result<(), Failure>>> {
+    ///         let payloads = messages.iter().map(|message| &*message.payload).collect();
+    ///         let sent = self.0.send_all(payloads).await.map_err(|error| error.to_string());
+    ///         let answer = |_: &Message| sent.clone().map_err(Failure::from);
     ///         Some(messages.iter().map(answer).collect())
     ///     }
     /// }

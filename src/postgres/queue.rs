@@ -18,14 +18,14 @@ pub(super) const BEHIND: usize = 15;
 /// Names that one look finds, at most (as `queue.sql` has it), and that one claim visits.
 const NAMES_SEEN: usize = 64;
 const NAMES_CLAIMED: usize = 16;
-/// How long a list of names is gone by, while there is something of them.
+/// The time for which a list of names is gone by, while there is something of them.
 const LIST_LASTS: Duration = Duration::from_millis(100);
-/// How long we do not look in front of what was due first.
+/// The time for which nobody looks in front of what was due first.
 const SINCE_LASTS: Duration = Duration::from_millis(500);
 /// Keys that are given back in one transaction, each of which may take a lock.
 const KEYS_MAX: usize = 128;
 
-/// How much is claimed at a time, and for how long.
+/// The size of a claim, and its lease.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Portion {
     /// Runs: keys, and messages without one.
@@ -56,7 +56,7 @@ pub(super) struct Run {
     pub messages: Vec<Claimed>,
 }
 
-/// What becomes of a message that was tried.
+/// The fate of a message that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It is removed.
@@ -85,7 +85,7 @@ impl Fate {
     }
 }
 
-/// What came of a run: fates of its first messages, in their order. The others are given back.
+/// The outcome of a run: fates of its first messages, in their order. The others are given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     name: String,
@@ -94,7 +94,7 @@ pub(super) struct Outcome {
     /// The one that is given back if nothing was tried, and has no key.
     first: Option<(i64, u32)>,
     pub fates: Vec<Tried>,
-    /// How long what is given back is put off: not at all, if nobody says otherwise.
+    /// The time for which what is given back is put off: not at all, if nobody says otherwise.
     pub put_off: Duration,
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Claimer {
     names: VecDeque<String>,
     behind: String,
     listed: Option<Instant>,
-    /// Where the first that was due of a name was (microseconds since 1970, and the position), and
+    /// The place of the first that was due of a name (microseconds since 1970, and the position), and
     /// when we looked.
     since: HashMap<String, ([i64; 2], Instant)>,
 }
@@ -279,7 +279,7 @@ pub(super) async fn settle(
     Ok(again)
 }
 
-/// How far one transaction goes.
+/// The end of what one transaction settles.
 fn portion_of(outcomes: &[Outcome], from: usize) -> usize {
     let mut keys = 0;
     for (at, outcome) in outcomes.iter().enumerate().skip(from) {
@@ -377,7 +377,7 @@ fn jittered(delay: Duration) -> f64 {
     micros(crate::back_off::jittered(delay, random::any()))
 }
 
-/// What begins an attempt, as a statement and its values: counts it, and makes its lease a whole
+/// The values of the statement that begins an attempt: counts it, and makes its lease a whole
 /// one. One row: how many attempts there are now, or null if somebody else has it.
 pub(super) fn begin<'r>(run: &'r Run, position: i64, lease: Duration) -> [Value<'r>; 5] {
     [

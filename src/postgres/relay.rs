@@ -65,7 +65,7 @@ const MIB: usize = 1 << 20;
 ///
 /// Topics take turns: one with few messages does not wait for one with millions.
 ///
-/// When eight different messages or keys in a row fail, and nothing succeeds in between, the broker
+/// After eight different messages or keys in a row have failed, and nothing succeeds in between, the broker
 /// is taken for away. The relay gives back what it has claimed and pauses, for 200 ms at first and
 /// 30 s at last; then it probes with one message. The first success ends the pause. So an outage
 /// costs a few attempts, and most messages know nothing of it.
@@ -205,7 +205,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// What cannot pass, or did not in time. Publications in flight are stopped, and done again by
+    /// Errors that cannot pass, or did not in time. Publications in flight are stopped, and done again by
     /// whoever comes next.
     pub async fn run<P: Publisher>(&self, publisher: Arc<P>, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
         let meters = Meters::new(&self.counts, Queue::Outbox, self.topic.as_deref());
@@ -213,7 +213,7 @@ impl Relay {
         Running::new(self, Arc::new(publishing)).run(stop).await
     }
 
-    /// How long after a claim publications may begin; and how long there is to say what came of
+    /// The time after a claim in which publications may begin; and how long there is to say what came of
     /// them.
     fn window(&self) -> Duration {
         self.publish_timeout.max(WINDOW_MIN)

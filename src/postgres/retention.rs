@@ -12,7 +12,7 @@ use tokio_postgres::error::SqlState;
 
 /// Steps that one call takes: a partition begins in three, and goes in two.
 const STEPS_MAX: usize = 16;
-/// How often `partition` may be in `keep`: slots for those that are kept, one that is written into,
+/// The number of times that `partition` may be in `keep`: slots for those that are kept, one that is written into,
 /// the next one, and two for calls that come late.
 const PARTITIONS_MAX: u32 = SLOTS - 4;
 const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
@@ -54,7 +54,7 @@ pub struct Cleanup {
     pub put_off: bool,
 }
 
-/// What a step of the server's function did.
+/// A step of the server's function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Begun,

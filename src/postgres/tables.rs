@@ -70,7 +70,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// What the answer to [`Tables::version`] says.
+    /// The version in the answer to [`Tables::version`].
     pub(super) fn of(rows: &[Row]) -> Result<Option<Self>, StoreError> {
         let Some(row) = rows.first() else { return Ok(None) };
         let version = row.get("version")?;
@@ -276,14 +276,14 @@ impl Tables {
         self.table("marks")
     }
 
-    /// How the names of partitions of marks begin.
+    /// The beginning of the names of partitions of marks.
     pub(super) fn partition_prefix(&self) -> String {
         let mut prefix = self.table("marks_");
         prefix.pop();
         prefix
     }
 
-    /// Which partitions of marks are looked at and written into.
+    /// The table that says which partitions of marks are looked at and written into.
     pub(super) fn mark_state(&self) -> String {
         self.table("mark_state")
     }

@@ -5,7 +5,7 @@ use crate::unwind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// Why an attempt failed.
+/// The cause for which an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// It said so.
@@ -33,7 +33,7 @@ impl Failed {
         matches!(self.cause, Cause::Error | Cause::GaveUp)
     }
 
-    /// What an error says, with its causes: drivers' errors say little without.
+    /// The text of an error, with its causes: drivers' errors say little without.
     pub(super) fn of(error: &Failure) -> Self {
         let cause = if give_up::is_hopeless(&**error) { Cause::GaveUp } else { Cause::Error };
         let causes = std::iter::successors(error.source(), |cause| cause.source());
@@ -41,7 +41,7 @@ impl Failed {
     }
 }
 
-/// What an attempt comes to, or why it failed. Whoever tries throws away what a panic may have left
+/// The end of an attempt, or why it failed. Whoever tries throws away what a panic may have left
 /// half done: its transaction, or its message.
 ///
 /// A function that is not `async` may panic before its future exists: it is called within the

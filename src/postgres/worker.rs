@@ -47,8 +47,13 @@ pub trait Handler: Send + Sync + 'static {
 /// struct Billing;
 ///
 /// impl SqlxHandler for Billing {
-///     async fn handle(&self, tx: &mut sqlx::Transaction<'_, Postgres>, message: &Message) -> Result<(), Failure> {
-///         sqlx::query("INSERT INTO invoices (order_id) VALUES ($1)").bind(&message.payload).execute(&mut **tx).await?;
+///     async fn handle(
+///         &self,
+///         tx: &mut sqlx::Transaction<'_, Postgres>,
+///         message: &Message,
+///     ) -> Result<(), Failure> {
+///         let insert = sqlx::query("INSERT INTO invoices (order_id) VALUES ($1)");
+///         insert.bind(&message.payload).execute(&mut **tx).await?;
 ///         Ok(())
 ///     }
 /// }
@@ -224,7 +229,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// What cannot pass, or did not in time. Handlers at work are stopped then, as they are when
+    /// Errors that cannot pass, or did not in time. Handlers at work are stopped then, as they are when
     /// this is dropped, and what they did is rolled back.
     /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) with a pool of sqlx, and with a
     /// pool of one connection.

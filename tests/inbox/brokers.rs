@@ -88,7 +88,7 @@ fn a_panic_before_there_is_a_future_is_an_attempt_that_failed() {
     });
 }
 
-/// What is claimed is bounded in bytes, however large messages are and however many keys they have.
+/// A claim is bounded in bytes, however large messages are and however many keys they have.
 #[test]
 fn large_messages_are_claimed_within_a_budget() {
     Place::run(async |place| {

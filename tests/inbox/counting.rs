@@ -1,4 +1,4 @@
-//! What is counted of marks, as `docs/metrics.md` lists it.
+//! Counts of marks, as `docs/metrics.md` lists it.
 
 use crate::*;
 use ::metrics::Unit;

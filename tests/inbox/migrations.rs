@@ -1,4 +1,4 @@
-//! How tables come about, and what processes of other versions do with them.
+//! The making of tables, and what processes of other versions do with them.
 
 use crate::*;
 use hapax::store::ErrorKind;

@@ -1,4 +1,4 @@
-//! What the server's functions promise by themselves: claims that cost what they return, places of
+//! Promises of the server's functions by themselves: claims that cost what they return, places of
 //! messages, keys that come and go while others enqueue.
 
 use crate::*;
@@ -75,7 +75,8 @@ fn a_claim_costs_what_it_returns() {
                 [("t", 32, 32), ("t", 1_000, 1_000), ("free", 32, 32), ("free", 1_000, 1_000)]
             {
                 let looked_at = pages(&place, &client, name, first).await;
-                assert!(looked_at < 40 * returned + 2_000, "{name}, {first}: {looked_at} pages, analyzed: {analyzed}");
+                // To walk past those that are put off would be 20,000 more.
+                assert!(looked_at < 20 * returned + 2_000, "{name}, {first}: {looked_at} pages, analyzed: {analyzed}");
             }
             let looked_at = pages(&place, &client, "rare", 32).await;
             assert!(looked_at < 2_000, "rare: {looked_at} pages");
@@ -326,8 +327,7 @@ fn whoever_enqueues_notifies_those_who_sleep_only() {
     });
 }
 
-/// What change data capture reads: rows that are inserted with the transaction, and removed when
-/// they are old.
+/// Rows for change data capture are inserted with the transaction, and removed when they are old.
 #[test]
 fn captured_messages_are_rows_until_they_are_old() {
     Place::run(async |place| {

@@ -136,7 +136,7 @@ fn who_stands_still_while_a_partition_begins_is_waited_for_by_its_own_ids_only()
     });
 }
 
-/// Who writes into two partitions stands still, while the older of them is closed.
+/// A transaction that writes into two partitions stands still, while the older of them is closed.
 #[test]
 fn who_stands_still_while_a_partition_is_closed_is_waited_for_too() {
     Place::run(async |place| {

@@ -92,7 +92,7 @@ fn binary() -> Option<PathBuf> {
     dirs.map(|dir| dir.join("pgbouncer")).find(|binary| binary.exists())
 }
 
-/// What is on connections of the pooler's that was not there before: settings, prepared statements,
+/// Things on connections of the pooler's that were not there before: settings, prepared statements,
 /// channels that are listened to. All its connections are looked at, each held by a transaction of
 /// its own.
 pub async fn left_behind(pooler: &Pooler, connections: usize, untouched: &BTreeMap<String, String>) -> Vec<String> {

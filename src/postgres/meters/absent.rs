@@ -1,8 +1,8 @@
 //! Without the feature `metrics` there are none.
 
 use super::Event;
-use crate::postgres::Backlog;
 use crate::postgres::tables::Queue;
+use crate::postgres::{Backlog, Seen};
 use std::time::{Duration, SystemTime};
 
 pub(super) struct Recorder;
@@ -24,3 +24,5 @@ impl Recorder {
 
     pub(super) fn waiting(&self, _: &Backlog) {}
 }
+
+pub(in crate::postgres) fn marked(_: &str, _: &[Seen]) {}

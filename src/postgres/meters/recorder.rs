@@ -1,9 +1,10 @@
-//! Metrics of relays and workers, as `docs/metrics.md` lists them.
+//! Metrics of relays, workers and marks, as `docs/metrics.md` lists them.
 
 use super::Event;
-use crate::postgres::Backlog;
 use crate::postgres::tables::Queue;
+use crate::postgres::{Backlog, Seen};
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
+use std::sync::Once;
 use std::time::{Duration, SystemTime};
 
 const MESSAGES: &str = "hapax_queue_messages_total";
@@ -17,6 +18,7 @@ const OLDEST: &str = "hapax_queue_oldest_seconds";
 const DEAD: &str = "hapax_queue_dead";
 const PAUSED: &str = "hapax_relay_paused";
 const PAUSES: &str = "hapax_relay_pauses_total";
+const ONCE: &str = "hapax_once_total";
 
 /// Of the relays of a topic or of all, or of the workers of a consumer.
 pub(super) struct Recorder {
@@ -123,5 +125,18 @@ impl Recorder {
         self.due_seconds.set(backlog.due_for.as_secs_f64());
         self.oldest_seconds.set(backlog.oldest.as_secs_f64());
         self.dead.set(backlog.dead as f64);
+    }
+}
+
+/// Counts ids that a consumer was told of. There is no handle to keep counters in; to look them up
+/// costs a microsecond, beside a round trip.
+pub(in crate::postgres) fn marked(consumer: &str, seen: &[Seen]) {
+    static DESCRIBED: Once = Once::new();
+    DESCRIBED.call_once(|| {
+        metrics::describe_counter!(ONCE, Unit::Count, "ids that were marked in transactions, or had been before");
+    });
+    let first = seen.iter().filter(|seen| seen.is_first()).count();
+    for (ids, label) in [(first, "first"), (seen.len() - first, "duplicate")] {
+        counter!(ONCE, "consumer" => consumer.to_owned(), "seen" => label).increment(ids as u64);
     }
 }

@@ -8,36 +8,32 @@ use crate::postgres::retry::Retry;
 use crate::postgres::trial::{self, Cause, Failed};
 use crate::postgres::{Failure, Message};
 use crate::random;
-use crate::sync::{Mutex, StdAtomicBool};
+use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What all publications of a relay share.
+/// The state that all publications of a relay share.
 pub(super) struct Publishing<P> {
     publisher: Arc<P>,
     retry: Retry,
     timeout: Duration,
     pause: Mutex<Pause>,
-    batches: AtomicU8,
+    /// Whether the publisher has batches, once that is known.
+    has_batches: OnceLock<bool>,
     in_flight: Arc<InFlight>,
-    /// What was claimed and not begun is to be given back.
+    /// True, once what was claimed and not begun is to be given back.
     is_stopping: StdAtomicBool,
     pub(super) meters: Arc<Meters>,
 }
 
-/// What is known of a publisher: nothing yet, or one of these.
-const HAS_BATCHES: u8 = 1;
-const HAS_NONE: u8 = 2;
-
 /// Claimed, and not at its end.
 #[derive(Default)]
 struct InFlight {
-    runs: AtomicUsize,
-    bytes: AtomicUsize,
+    runs: StdAtomicU64,
+    bytes: StdAtomicU64,
 }
 
 /// Messages of one key on their way, and what came of those in front.
@@ -53,7 +49,7 @@ pub(super) struct Lane {
 /// Counts as in flight until it is dropped, wherever that is.
 struct Held {
     in_flight: Arc<InFlight>,
-    bytes: usize,
+    bytes: u64,
 }
 
 impl Drop for Held {
@@ -63,7 +59,7 @@ impl Drop for Held {
     }
 }
 
-/// What came of what was begun together.
+/// The end of what was begun together.
 pub(super) enum Ended {
     One(Outcome),
     Many(Vec<Outcome>),
@@ -80,10 +76,10 @@ struct Try {
 
 impl<P: Publisher> Publishing<P> {
     pub(super) fn new(publisher: Arc<P>, retry: Retry, timeout: Duration, meters: Meters) -> Self {
-        let (pause, batches, in_flight) = (Mutex::new(Pause::new()), AtomicU8::new(0), Arc::default());
+        let (pause, has_batches, in_flight) = (Mutex::new(Pause::new()), OnceLock::new(), Arc::default());
         let meters = Arc::new(meters);
         let is_stopping = StdAtomicBool::new(false);
-        Publishing { publisher, retry, timeout, pause, batches, in_flight, is_stopping, meters }
+        Publishing { publisher, retry, timeout, pause, has_batches, in_flight, is_stopping, meters }
     }
 
     /// Begins nothing more.
@@ -93,22 +89,24 @@ impl<P: Publisher> Publishing<P> {
 
     /// Keys, and messages without one, that are on their way, and their bytes.
     pub(super) fn in_flight(&self) -> (usize, usize) {
-        (self.in_flight.runs.load(Ordering::Relaxed), self.in_flight.bytes.load(Ordering::Relaxed))
+        // Relaxed, as all of these: nothing else is published with a count.
+        let of = |count: &StdAtomicU64| usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+        (of(&self.in_flight.runs), of(&self.in_flight.bytes))
     }
 
-    /// What may be claimed now, as far as the broker is concerned.
+    /// The share that may be claimed now, as far as the broker is concerned.
     pub(super) fn room(&self, now: Instant) -> Room {
         self.pause.lock().expect("nothing panics while it holds this").room(now)
     }
 
     /// Returns true if many messages are given to the publisher at once, as far as is known.
     pub(super) fn is_batching(&self) -> bool {
-        self.batches.load(Ordering::Relaxed) != HAS_NONE
+        self.has_batches.get() != Some(&false)
     }
 
     /// Messages that were claimed, of which none begins later than that.
     pub(super) fn lane(&self, run: Run, begin_until: Instant) -> Lane {
-        let bytes = run.messages.iter().map(|claimed| bytes(&claimed.message)).sum();
+        let bytes = run.messages.iter().map(|claimed| bytes(&claimed.message) as u64).sum();
         self.in_flight.runs.fetch_add(1, Ordering::Relaxed);
         self.in_flight.bytes.fetch_add(bytes, Ordering::Relaxed);
         let held = Held { in_flight: Arc::clone(&self.in_flight), bytes };
@@ -140,16 +138,16 @@ impl<P: Publisher> Publishing<P> {
             let (tries, messages): (Vec<Try>, Vec<Message>) = heads.into_iter().unzip();
             let began = Instant::now();
             let answers = trial::within(self.timeout, async { self.publisher.publish_batch(&messages).await }).await;
-            let is_first = self.batches.load(Ordering::Relaxed) != HAS_BATCHES;
-            if matches!(answers, Ok(None)) && is_first {
-                self.batches.store(HAS_NONE, Ordering::Relaxed);
+            if matches!(answers, Ok(None)) && !*self.has_batches.get_or_init(|| false) {
                 for (Try { lane, position, ticket }, message) in tries.into_iter().zip(messages) {
                     self.sign(ticket, Sign::Nothing);
                     lanes[lane].left.push_front(Claimed { position, message, is_expired: false });
                 }
                 return Ended::Unbatched(lanes);
             }
-            self.batches.store(HAS_BATCHES, Ordering::Relaxed);
+            if matches!(answers, Ok(Some(_))) {
+                self.has_batches.get_or_init(|| true);
+            }
             self.meters.took(began.elapsed());
             going.clear();
             let answers = answered(answers, messages.len());

@@ -32,11 +32,11 @@ const LOCKED: Duration = Duration::from_millis(50);
 /// Whatever is forgotten is found so.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// What the server has answered.
+/// An answer of the server.
 enum Said {
-    /// What was asked, and until when it may be begun.
+    /// A claim's runs, and until when they may be begun.
     Claimed(Claimer, Result<Vec<Run>, StoreError>, Instant),
-    /// What is to be settled still, and whether it may be at once.
+    /// Outcomes that are to be settled still, and whether they may be at once.
     Settled(Vec<Outcome>, Result<bool, StoreError>),
     /// That somebody is awake.
     Awake(bool),
@@ -159,7 +159,7 @@ impl<'r, P: Publisher> Running<'r, P> {
         times.into_iter().flatten().min().unwrap_or(now + LONGEST_WAIT)
     }
 
-    /// How much may be claimed now; or when to look again, if it is not somebody's answer that is
+    /// The portion that may be claimed now; or when to look again, if it is not somebody's answer that is
     /// waited for.
     fn portion(&self, now: Instant) -> Result<Portion, Option<Instant>> {
         if self.is_stopping || self.claimer.is_none() {
@@ -202,7 +202,7 @@ impl<'r, P: Publisher> Running<'r, P> {
         self.calls.push(claim.boxed());
     }
 
-    /// When to say what came of publications, if there are any.
+    /// The time to say what came of publications, if there are any.
     fn settle_when(&self, now: Instant) -> Option<Instant> {
         if self.is_settling || self.unsettled.is_empty() {
             return None;

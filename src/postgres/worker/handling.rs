@@ -22,30 +22,30 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-/// What could not be begun is put off for so long.
+/// The time for which a run is put off that could not be begun.
 const PUT_OFF: Duration = Duration::from_millis(500);
 
-/// What all runs of a worker have in common.
+/// The things that all runs of a worker have in common.
 pub(super) struct Work<H> {
     pub database: Database,
     pub tables: Tables,
     pub retry: Retry,
-    /// How long a handler may take.
+    /// The time that a handler may take.
     pub lease: Duration,
     pub handler: Arc<H>,
     pub meters: Meters,
-    /// What was claimed and not begun is to be given back.
+    /// True, once what was claimed and not begun is to be given back.
     pub is_stopping: StdAtomicBool,
     pub waiting: Waiting,
 }
 
-/// What came of a run.
+/// The end of a run.
 pub(super) struct Handled {
     /// None, if there is nothing to be said.
     pub outcome: Option<Outcome>,
     /// Messages that were begun.
     pub begun: usize,
-    /// Why it did not go on, if no message is at fault.
+    /// The error for which it did not go on, if no message is at fault.
     pub error: Option<StoreError>,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Case<'c, H> {
     pub remove: String,
 }
 
-/// How a handler's transaction ended.
+/// The end of a handler's transaction.
 pub(super) enum Ended {
     Committed,
     /// Somebody else has the message.
@@ -100,7 +100,25 @@ pub(super) enum Ended {
     NotBegun(StoreError),
 }
 
+impl Ended {
+    /// Failed, and rolled back if that was answered.
+    pub(super) fn undone(failed: Failed, rolled_back: Result<(), StoreError>) -> Self {
+        match rolled_back {
+            Ok(()) => Ended::Failed(failed),
+            Err(_) => Ended::Broken(failed),
+        }
+    }
+}
+
 impl<H> Case<'_, H> {
+    /// The end of it if the handler is not to be called, once that is rolled back.
+    pub(super) fn without_handler(&self, is_locked: bool) -> Option<Ended> {
+        match is_locked {
+            false => Some(Ended::Lost),
+            true => self.hopeless.clone().map(Ended::Failed),
+        }
+    }
+
     /// An answer to a commit, which may take as long as a handler.
     pub(super) async fn committed<A, E: Into<Failure>>(
         &self,
@@ -115,7 +133,7 @@ impl<H> Case<'_, H> {
     }
 }
 
-/// What came of an attempt.
+/// The end of an attempt.
 enum Attempt {
     Handled { attempts: u32 },
     Lost,
@@ -124,7 +142,7 @@ enum Attempt {
 }
 
 impl<H: Send + Sync + 'static> Work<H> {
-    /// How long the server keeps a message for us: for as long as a handler may take, and a while
+    /// The time for which the server keeps a message for us: for as long as a handler may take, and a while
     /// to say what came of it.
     pub(super) fn leased(&self) -> Duration {
         self.lease + (self.lease / 2).clamp(Duration::from_millis(50), NET)

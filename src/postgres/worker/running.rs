@@ -49,7 +49,7 @@ pub(super) struct Dispatcher<H> {
     /// Tries in a row in which something was locked.
     locked: u32,
     settle_at: Instant,
-    /// Why runs did not go on, unless that passes.
+    /// The error for which runs did not go on, unless that passes.
     error: Option<StoreError>,
     begun: usize,
 }
@@ -125,7 +125,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         }
     }
 
-    /// How many runs to claim now: as many as handlers are free, and where they are quick, half of
+    /// The number of runs to claim now: as many as handlers are free, and where they are quick, half of
     /// what they may have in front of them or more.
     fn room(&self) -> usize {
         let most = self.concurrency * self.work.waiting.of_each();

@@ -36,20 +36,12 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
             let rollback = async { tx.rollback().await.map_err(|error| failed("roll back", error)) };
             case.database.in_time("roll back", rollback).await
         };
-        if pid.is_none() {
-            return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| Ended::Lost);
-        }
-        if let Some(hopeless) = &case.hopeless {
-            return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| Ended::Failed(hopeless.clone()));
+        if let Some(end) = case.without_handler(pid.is_some()) {
+            return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| end);
         }
         match trial::of(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
             Ok(()) => {}
-            Err(failed) if failed.is_reported() => {
-                return match rolled_back(tx).await {
-                    Ok(()) => Ended::Failed(failed),
-                    Err(_) => Ended::Broken(failed),
-                };
-            }
+            Err(failed) if failed.is_reported() => return Ended::undone(failed, rolled_back(tx).await),
             Err(failed) => {
                 // Its rollback is only sent with what is said next, and nothing is.
                 drop(tx);

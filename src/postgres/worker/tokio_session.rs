@@ -46,20 +46,12 @@ impl<H: Handler> Session<H> for TokioSession {
             let rollback = async { tx.rollback().await.map_err(|error| failed("roll back", error)) };
             case.database.in_time("roll back", rollback).await
         };
-        if pid.is_none() {
-            return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| Ended::Lost);
-        }
-        if let Some(hopeless) = &case.hopeless {
-            return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| Ended::Failed(hopeless.clone()));
+        if let Some(end) = case.without_handler(pid.is_some()) {
+            return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| end);
         }
         match trial::of(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
             Ok(()) => {}
-            Err(failed) if failed.is_reported() => {
-                return match rolled_back(tx).await {
-                    Ok(()) => Ended::Failed(failed),
-                    Err(_) => Ended::Broken(failed),
-                };
-            }
+            Err(failed) if failed.is_reported() => return Ended::undone(failed, rolled_back(tx).await),
             Err(failed) => {
                 // It would be rolled back at once, and a pooler give its connection to a stranger,
                 // before what the handler has left at work there is cancelled. It owns nothing.
@@ -78,10 +70,7 @@ impl<H: Handler> Session<H> for TokioSession {
                 std::mem::forget(tx);
                 Ended::Committed
             }
-            Err(failed) => match rolled_back(tx).await {
-                Ok(()) => Ended::Failed(failed),
-                Err(_) => Ended::Broken(failed),
-            },
+            Err(failed) => Ended::undone(failed, rolled_back(tx).await),
         }
     }
 

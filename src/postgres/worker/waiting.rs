@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// Work that may wait for one handler.
 const AHEAD: Duration = Duration::from_millis(40);
 const AHEAD_MAX: u32 = 16;
-/// What has waited so long, behind something slow, is given back.
+/// The time after which what waits behind something slow is given back.
 const WAIT_MAX: Duration = Duration::from_millis(200);
 
 #[derive(Default)]
@@ -22,9 +22,9 @@ pub(super) struct Waiting(Mutex<State>);
 #[derive(Default)]
 struct State {
     runs: VecDeque<(Instant, Run)>,
-    /// How long a run took lately.
+    /// The time that a run took lately.
     took: Option<Duration>,
-    /// When one ended.
+    /// The time at which one ended.
     ended: Option<Instant>,
 }
 
@@ -58,7 +58,7 @@ impl Waiting {
         state.took = Some(state.took.map_or(took, |before| (3 * before + took) / 4));
     }
 
-    /// How many runs each handler may have, that at hand included.
+    /// The number of runs that each handler may have, that at hand included.
     ///
     /// One, if none has ended for a while: all of them are slow now, however quick they were. What
     /// was claimed in front of them would be given back, and claimed again before anybody looks.
@@ -72,7 +72,7 @@ impl Waiting {
         ahead.clamp(1, AHEAD_MAX) as usize
     }
 
-    /// When the first has waited too long.
+    /// The time at which the first has waited too long.
     pub(super) fn until(&self) -> Option<Instant> {
         self.state().runs.front().map(|(since, _)| *since + WAIT_MAX)
     }

@@ -64,7 +64,7 @@ pub(crate) fn unanswered(error: &Error) -> ErrorKind {
     }
 }
 
-/// Why there is no connection, where this says what an error of the driver is.
+/// The reason for which there is no connection, where this says what an error of the driver is.
 pub(crate) fn unconnected(error: PoolError, failed: impl FnOnce(Error) -> StoreError) -> StoreError {
     match error {
         PoolError::Timeout(TimeoutType::Wait) => {

@@ -54,7 +54,7 @@ use std::time::Duration;
 
 pub(crate) const BACKEND: &str = "postgres";
 
-/// How much longer than the server we wait: it should be the one to say that it was not done.
+/// The time that we wait longer than the server: it should be the one to say that it was not done.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Records in a PostgreSQL server, which any number of processes share.

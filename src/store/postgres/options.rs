@@ -132,7 +132,7 @@ impl PostgresOptions {
         Ok(self)
     }
 
-    /// How many connections there may be: 4 if nobody says otherwise, and for a worker as many as
+    /// The number of connections that there may be: 4 if nobody says otherwise, and for a worker as many as
     /// it needs.
     ///
     /// # Errors
@@ -187,7 +187,7 @@ impl PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// How many connections a store has.
+    /// The number of connections of a store.
     pub(crate) fn connections_or_few(&self) -> usize {
         self.connections.unwrap_or(4)
     }

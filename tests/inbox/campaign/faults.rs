@@ -1,4 +1,4 @@
-//! What goes wrong, at random.
+//! Faults, at random.
 
 use super::parent::{Mood, Parent};
 use super::plan::{Part, Role, between};
@@ -73,7 +73,7 @@ pub struct Faults {
     pub parent: Arc<Parent>,
     pub processes: Processes,
     pub random: Random,
-    /// How often there was each.
+    /// The number of each.
     pub tally: BTreeMap<String, u64>,
 }
 

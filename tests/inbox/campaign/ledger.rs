@@ -1,4 +1,4 @@
-//! What became of each message, and whether that may be. Pure.
+//! The fate of each message, and whether that may be. Pure.
 
 use super::plan::Deeds;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -45,7 +45,7 @@ struct Waiting {
 #[derive(Clone, Debug, Default)]
 struct Line {
     waiting: BTreeMap<u64, Waiting>,
-    /// When the first one has become so.
+    /// The time at which the first one has become so.
     first_since: Duration,
 }
 
@@ -68,7 +68,7 @@ pub struct Ledger {
     pub violations: Vec<String>,
 }
 
-/// What there was, in all.
+/// The sums of all that there was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub published: u64,

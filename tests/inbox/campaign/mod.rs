@@ -64,7 +64,7 @@ struct Campaign {
     random: Random,
 }
 
-/// What it came to.
+/// The result.
 struct End {
     tally: Tally,
     faults: BTreeMap<String, u64>,

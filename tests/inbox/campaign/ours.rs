@@ -1,4 +1,4 @@
-//! What is asked of hapax: nothing else here knows its interface.
+//! All that is asked of hapax: nothing else here knows its interface.
 
 use super::ledger::Side;
 use super::plan::{Part, Plan, Role};

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// How a broker is, for a while.
+/// The mood of a broker, for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
     Well,
@@ -25,7 +25,7 @@ pub enum Mood {
     Vanishes,
 }
 
-/// When something that everybody needs was away.
+/// Times at which something that everybody needs was away.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
     /// The broker's is no worker's.
@@ -173,7 +173,7 @@ impl Parent {
     }
 }
 
-/// What of a wait no outage explains: its length, and once more as much, in which those who found
+/// The part of a wait that no outage explains: its length, and once more as much, in which those who found
 /// nobody there wait before they ask again, as they do.
 fn own(outages: &[Outage], side: Side, since: Duration, now: Duration) -> Duration {
     let of_side = outages.iter().filter(|outage| outage.of.is_none_or(|of| of == side));

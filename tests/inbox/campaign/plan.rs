@@ -1,4 +1,4 @@
-//! What parent and children must agree on: times, sizes, and what messages do.
+//! Things that parent and children must agree on: times, sizes, and what messages do.
 
 use crate::{Random, ms};
 use std::net::SocketAddr;
@@ -66,7 +66,7 @@ impl Plan {
         self.of(2_000, 1_000_000)
     }
 
-    /// How long a partition of the marks is written into.
+    /// The time for which a partition of the marks is written into.
     pub fn partition(self) -> Duration {
         self.of(ms(1_000), ms(20_000))
     }
@@ -85,13 +85,13 @@ impl Plan {
         ms(self.of(between(random, 50, 250), between(random, 500, 4_000)))
     }
 
-    /// How long a broker is away, or a transaction stays open.
+    /// The time for which a broker is away, or a transaction stays open.
     pub fn while_it_lasts(self, random: &mut Random) -> Duration {
         ms(self.of(between(random, 100, 600), between(random, 500, 8_000)))
     }
 }
 
-/// What a handler or a publisher does with a message, so many times; then it is as any other.
+/// The things that a handler or a publisher does with a message, so many times; then it is as any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     Fine,
@@ -168,7 +168,7 @@ pub enum Role {
 pub struct Part {
     pub plan: Plan,
     pub role: Role,
-    /// Where the parent listens: broker and ledger.
+    /// The address at which the parent listens: broker and ledger.
     pub parent: SocketAddr,
     pub prefix: String,
     /// The server's.

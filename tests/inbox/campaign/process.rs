@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// What the parent is asked and told: the broker and the ledger.
+/// Questions to the parent, and news for it: the broker and the ledger.
 struct Parent {
     address: SocketAddr,
     idle: Mutex<Vec<BufReader<TcpStream>>>,

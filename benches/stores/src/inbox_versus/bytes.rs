@@ -1,4 +1,4 @@
-//! What tables and indexes take after many messages have gone in and out, with autovacuum on.
+//! Bytes of tables and indexes after many messages have gone in and out, with autovacuum on.
 
 use super::ours::{self, Handled, Published};
 use super::place::{Place, Taken};

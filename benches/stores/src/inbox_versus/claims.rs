@@ -1,4 +1,4 @@
-//! How long a claim takes, whatever is in front of what it can take: the server's function, as
+//! The time that a claim takes, whatever is in front of what it can take: the server's function, as
 //! relays call it, in transactions that are committed.
 
 use super::place::Place;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Who reads meanwhile.
+/// Those who read meanwhile.
 #[derive(Clone, Copy, PartialEq)]
 enum Reader {
     Nobody,

@@ -21,7 +21,7 @@ use place::Place;
 use rows::Rows;
 use std::time::Duration;
 
-/// How much there is of everything.
+/// The amounts of everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     /// Of what takes a second or two.

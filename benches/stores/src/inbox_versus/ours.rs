@@ -1,4 +1,4 @@
-//! What is asked of hapax: nothing else here knows its interface.
+//! All that is asked of hapax: nothing else here knows its interface.
 
 use super::place::{Taken, key, number, payload};
 use hapax::postgres::{Failure, Handler, Message, NewMessage, Publisher, Relay, Seen, Tables, Worker, inbox, outbox};

@@ -20,7 +20,7 @@ pub struct Place {
     pub address: String,
     pub scale: Scale,
     pub tables: Tables,
-    /// How names of this round's tables begin.
+    /// The beginning of the names of this round's tables.
     pub prefix: String,
     pub admin: Client,
     _server: Arc<Server>,
@@ -76,17 +76,17 @@ impl Place {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let share = numbers / connections;
         let mut clients = Vec::new();
         for _ in 0..connections {
             clients.push(client(&self.address).await);
         }
         let (begun, mut tasks) = (Instant::now(), JoinSet::new());
         for (caller, client) in (0..).zip(clients) {
-            tasks.spawn(work(client, caller * share..(caller + 1) * share));
+            // All of them, also if connections do not divide them.
+            tasks.spawn(work(client, caller * numbers / connections..(caller + 1) * numbers / connections));
         }
         tasks.join_all().await;
-        (share * connections) as f64 / begun.elapsed().as_secs_f64()
+        numbers as f64 / begun.elapsed().as_secs_f64()
     }
 }
 
@@ -103,7 +103,7 @@ pub async fn long_transaction(address: &str) -> Client {
     client
 }
 
-/// What a message says: its number, and what makes it a hundred bytes long.
+/// The payload of a message: its number, and what makes it a hundred bytes long.
 pub fn payload(number: u64) -> Vec<u8> {
     let mut payload = vec![b'x'; 100];
     payload[..8].copy_from_slice(&number.to_be_bytes());
@@ -115,12 +115,12 @@ pub fn number(payload: &[u8]) -> u64 {
     u64::from_be_bytes(payload[..8].try_into().expect("a number is in front"))
 }
 
-/// How messages of some keys are numbered.
+/// The numbers of messages of some keys.
 pub fn key(number: u64, keys: Option<u64>) -> Option<[u8; 8]> {
     keys.map(|keys| (number % keys).to_be_bytes())
 }
 
-/// Which numbers have come, and that each has come once; with keys, in order.
+/// The numbers that have come, and that each has come once; with keys, in order.
 pub struct Taken {
     counts: Vec<AtomicU64>,
     last: Vec<AtomicU64>,

@@ -1,4 +1,4 @@
-//! What is written by hand: tables with the indexes that they need, statements that are prepared.
+//! The rivals, written by hand: tables with the indexes that they need, statements that are prepared.
 
 use super::place::{Taken, client, key, number, payload};
 use futures_util::future::join_all;

@@ -1,8 +1,8 @@
-//! What was measured, and how it is shown: a table for benches/README.md.
+//! Measurements, and how they are shown: a table for benches/README.md.
 
 use std::pin::Pin;
 
-/// What one side of a comparison does; its rate.
+/// The work of one side of a comparison; its rate.
 pub type Measured<'m> = (&'static str, Pin<Box<dyn Future<Output = f64> + 'm>>);
 
 /// A name, and what is to be measured under it.
