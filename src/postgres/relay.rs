@@ -176,8 +176,10 @@ impl Relay {
         Ok(Relay { publish_timeout, ..self })
     }
 
-    /// Sets how often it looks for messages while it sleeps and is not told of one: retries and
-    /// what dead relays have left are found so, and whatever is enqueued through a pooler.
+    /// Sets how often it looks for messages while it sleeps and is not told of one. So it finds
+    /// retries, what dead relays have left, whatever is enqueued through a pooler, and what nobody
+    /// notifies of: messages of a transaction that was open for seconds, that began while another
+    /// relay was awake which died or has no room, or that ran beside one that notifies.
     ///
     /// # Errors
     ///

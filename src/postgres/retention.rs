@@ -70,8 +70,8 @@ impl Retention {
     /// partition, at most `partition` and what lies between two calls later.
     ///
     /// To look an id up takes a look at each partition, so an eighth to a half of `keep` is a good
-    /// length. On a busy machine `once` took 0.2 ms of the server's processor with one partition,
-    /// 0.3 ms with 8, and 0.9 ms with 60; with 300 it would take 5 ms.
+    /// length. On a busy machine `once` took 0.2 ms with one partition, 0.3 ms with 8, and 0.9 ms
+    /// with 60; with 300 it would take 5 ms.
     ///
     /// # Errors
     ///

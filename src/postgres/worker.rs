@@ -201,8 +201,8 @@ impl Worker {
         Ok(Worker { lease, ..self })
     }
 
-    /// Sets how often to look for messages while there are none, besides when told of one: retries
-    /// and what dead workers have left are found so.
+    /// Sets how often it looks for messages while it sleeps and is not told of one. It finds so
+    /// what a relay does: see [`Relay::poll`](super::Relay::poll).
     ///
     /// # Errors
     ///
