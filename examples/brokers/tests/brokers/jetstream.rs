@@ -78,7 +78,7 @@ fn each_order_is_billed_once_also_after_the_brokers_own_window() {
     let arguments = vec![nats.url(), redis.url(), ledger.clone()];
     let log = directory.path().join("billing.log");
     let mut billing = Consumer::start(env!("CARGO_BIN_EXE_jetstream"), arguments, &log, seed);
-    billing.kill_at_random(KILLS, ORDERS / KILLS - 5, || effects(&ledger));
+    billing.kill_at_random(KILLS, ORDERS, || effects(&ledger));
     billing.await_until(|| {
         let info = runtime.block_on(orders.info()).expect("what is left");
         info.num_pending == 0 && info.num_ack_pending == 0

@@ -101,7 +101,7 @@ fn each_payment_is_booked_exactly_once() {
     };
     let mut books = start("books.log");
     let booked = || bookings(&database).map_or(0, |bookings| bookings.values().sum());
-    books.kill_at_random(KILLS, PAYMENTS / KILLS - 5, booked);
+    books.kill_at_random(KILLS, PAYMENTS, booked);
     books.await_until(|| committed(&brokers, "payments", "books") == 2 * PAYMENTS as i64 + 1);
     assert_eq!(id_of_first(&brokers, "payments.dead"), b"\xff", "what fails is put aside");
 

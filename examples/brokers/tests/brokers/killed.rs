@@ -37,10 +37,14 @@ impl Consumer {
         Process::start(command, log, log.parent().expect("its directory"))
     }
 
-    /// Kills it, each time after some more effects and a moment, and starts it again.
-    pub fn kill_at_random(&mut self, times: usize, effects_between_max: usize, mut effects: impl FnMut() -> usize) {
-        for _ in 0..times {
-            let target = effects() + self.random.usize(1..=effects_between_max);
+    /// Kills it and starts it again, each time at a random place of the next share of all effects.
+    ///
+    /// Places are counted from the beginning: however late this test looks, they are reached. After
+    /// the last of them there is some work left, which finds a consumer that has come up again.
+    pub fn kill_at_random(&mut self, times: usize, total: usize, mut effects: impl FnMut() -> usize) {
+        let share = total / times;
+        for kill in 0..times {
+            let target = kill * share + self.random.usize(1..=share * 3 / 4);
             self.await_until(|| effects() >= target);
             std::thread::sleep(Duration::from_micros(self.random.u64(0..5_000)));
             self.running.kill();

@@ -45,7 +45,7 @@ fn each_order_is_billed_once() {
     let arguments = vec![rabbit.url(), directory.file("billing.db"), ledger.clone()];
     let log = directory.path().join("billing.log");
     let mut billing = Consumer::start(env!("CARGO_BIN_EXE_rabbitmq"), arguments, &log, seed);
-    billing.kill_at_random(KILLS, ORDERS / KILLS - 5, || effects(&ledger));
+    billing.kill_at_random(KILLS, ORDERS, || effects(&ledger));
     let billed = || ledger::count(&ledger).map_or(0, |counts| counts.len());
     billing.await_until(|| billed() >= ORDERS);
     let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };

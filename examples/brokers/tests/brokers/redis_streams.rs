@@ -28,7 +28,7 @@ fn each_order_is_billed_once_also_by_whoever_takes_over() {
     let arguments = vec![redis.url(), "billing-1".into(), ledger.clone()];
     let log = directory.path().join("billing.log");
     let mut billing = Consumer::start(env!("CARGO_BIN_EXE_redis_streams"), arguments, &log, seed);
-    billing.kill_at_random(KILLS, ORDERS / KILLS - 5, || effects(&ledger));
+    billing.kill_at_random(KILLS, ORDERS, || effects(&ledger));
     let mut left = || {
         let groups: StreamInfoGroupsReply =
             cmd("XINFO").arg(&["GROUPS", "orders"]).query(&mut connection).expect("groups");

@@ -31,7 +31,7 @@ fn each_order_is_billed_once_however_often_it_becomes_visible() {
     let arguments = vec![queues.serve(&runtime), redis.url(), ledger.clone()];
     let log = directory.path().join("billing.log");
     let mut billing = Consumer::start(env!("CARGO_BIN_EXE_sqs"), arguments, &log, seed);
-    billing.kill_at_random(KILLS, ORDERS / KILLS - 5, || effects(&ledger));
+    billing.kill_at_random(KILLS, ORDERS, || effects(&ledger));
     billing.await_until(|| queues.left("orders").is_empty());
     billing.stop();
     let put_aside: std::collections::BTreeSet<String> = queues.left("orders-dead").into_iter().collect();
