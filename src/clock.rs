@@ -1,16 +1,11 @@
 //! Time is an argument: a [`Timestamp`] given to a call, or read from a [`Clock`].
 
-#[cfg(feature = "journal")]
 mod going_on;
-#[cfg(feature = "journal")]
 mod machine;
 mod monotonic;
 
-#[cfg(feature = "journal")]
 pub use self::going_on::ClockStep;
-#[cfg(feature = "journal")]
 pub(crate) use self::going_on::{Left, MachineTime, go_on};
-#[cfg(feature = "journal")]
 pub(crate) use self::machine::{Clocks, Machine, SharedTimeBase, TimeBase, boot};
 pub use self::monotonic::MonotonicClock;
 
@@ -96,7 +91,6 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// The later of two: no earlier than either, with a lag that covers both.
-    #[cfg(feature = "journal")]
     pub(crate) fn later(self, other: Reading) -> Reading {
         let time = self.time.max(other.time);
         let end = |reading: Reading| reading.time.as_nanos().saturating_add(reading.lag_nanos);
@@ -107,7 +101,6 @@ impl Reading {
 /// The stamp that a window gives to what is accepted at a reading: readings with the same tick are
 /// all the same to it.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "journal"), allow(dead_code, reason = "only a journal reads them"))]
 pub(crate) struct Stamp {
     pub(crate) reading: Reading,
     pub(crate) tick: u64,

@@ -1,21 +1,18 @@
 //! How an engine is configured.
 
 mod build;
-#[cfg(feature = "journal")]
 mod on_disk;
 
 #[cfg(doc)]
 use crate::Dedup;
 use crate::EventTime;
-#[cfg(feature = "journal")]
 use crate::JournalOptions;
 use crate::clock::Clock;
 #[cfg(feature = "store")]
 use crate::digest::DigestKey;
 use crate::digest::{DigestKind, WantedKey};
-#[cfg(all(any(fuzzing, test), feature = "journal"))]
+#[cfg(any(fuzzing, test))]
 use crate::journal::Surroundings;
-#[cfg(feature = "journal")]
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -58,11 +55,9 @@ pub struct Builder {
     event_time: Option<EventTime>,
     key: WantedKey,
     scope: Option<String>,
-    #[cfg(feature = "journal")]
     journal: Option<(PathBuf, JournalOptions)>,
-    #[cfg(all(any(fuzzing, test), feature = "journal"))]
+    #[cfg(any(fuzzing, test))]
     surroundings: Option<Surroundings>,
-    #[cfg(feature = "journal")]
     restore: Option<PathBuf>,
 }
 
@@ -81,11 +76,9 @@ impl Builder {
             event_time: None,
             key: WantedKey::default(),
             scope: None,
-            #[cfg(feature = "journal")]
             journal: None,
-            #[cfg(all(any(fuzzing, test), feature = "journal"))]
+            #[cfg(any(fuzzing, test))]
             surroundings: None,
-            #[cfg(feature = "journal")]
             restore: None,
         }
     }
@@ -280,7 +273,6 @@ impl Builder {
     /// them.
     ///
     /// Idea: group commit, as in DeWitt and others, SIGMOD 1984; logs in segments that are deleted as a whole, as in Kafka.
-    #[cfg(feature = "journal")]
     pub fn journal(self, path: impl Into<PathBuf>, options: JournalOptions) -> Self {
         Builder { journal: Some((path.into(), options)), ..self }
     }
@@ -290,13 +282,12 @@ impl Builder {
     ///
     /// It must be a file, no link, of this process's user, or root, to which nobody else may write
     /// ([`JournalError::Untrusted`](crate::JournalError::Untrusted)).
-    #[cfg(feature = "journal")]
     pub fn restore(self, path: impl Into<PathBuf>) -> Self {
         Builder { restore: Some(path.into()), ..self }
     }
 
     /// Sets where the journal is kept, and by whose clocks, in a simulation.
-    #[cfg(all(any(fuzzing, test), feature = "journal"))]
+    #[cfg(any(fuzzing, test))]
     pub(crate) fn surroundings(self, surroundings: Surroundings) -> Self {
         Builder { surroundings: Some(surroundings), ..self }
     }

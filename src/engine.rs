@@ -2,7 +2,6 @@
 
 mod batches;
 
-#[cfg(any(feature = "journal", feature = "store"))]
 use crate::claims::At;
 use crate::claims::Claims;
 use crate::clock::Reading;
@@ -12,7 +11,6 @@ use crate::engine_time::EngineClock;
 use crate::journal::Journal;
 use crate::stats::{Counters, Stats};
 use crate::stream_time::StreamTime;
-#[cfg(any(feature = "journal", feature = "store"))]
 use crate::window::CHUNK;
 use crate::{History, Outcome, Refusal, Tier, Timestamp, Verdict, Window};
 use std::time::Duration;
@@ -164,7 +162,6 @@ impl Engine {
     }
 
     /// What was accepted at a time that has passed, or elsewhere.
-    #[cfg(any(feature = "journal", feature = "store"))]
     pub(crate) fn restore(&self, digests: &[Digest], at: Reading) {
         self.claims.restored(digests, &At(self, at));
         self.window.check_chunks(digests.iter().copied(), at, |_| 0, |_, _, _| ());
@@ -211,7 +208,6 @@ impl Engine {
             refused_late: counts.refused(Refusal::Late),
             stream_time_resets: self.stream_time.resets(),
             claims: self.claims.stats(self.clock.now().time, self.window.latest().max(at.time)),
-            #[cfg(feature = "journal")]
             journal: self.journal.as_ref().map(|journal| journal.stats()),
             window,
             history,

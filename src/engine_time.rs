@@ -1,16 +1,12 @@
 //! What time it is for an engine: its clock, or its events.
 
 use crate::Timestamp;
-use crate::clock::{Clock, MonotonicClock, Reading, Stamp};
-#[cfg(feature = "journal")]
-use crate::clock::{ClockStep, Left, Machine, MachineTime, TimeBase, go_on};
+use crate::clock::{
+    Clock, ClockStep, Left, Machine, MachineTime, MonotonicClock, Reading, Stamp, TimeBase, go_on,
+};
 use crate::engine::Engine;
-#[cfg(feature = "journal")]
 use crate::rules::{Rule, obeys};
-use crate::stream_time::Around;
-#[cfg(feature = "journal")]
-use crate::stream_time::Resumed;
-#[cfg(feature = "journal")]
+use crate::stream_time::{Around, Resumed};
 use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,7 +17,6 @@ pub(crate) struct EngineClock {
     source: Source,
     lag_nanos: u64,
     /// By how much it was set since it was made; for those who have a clone from before.
-    #[cfg(feature = "journal")]
     set_by: Arc<StdAtomicU64>,
 }
 
@@ -31,19 +26,19 @@ enum Source {
     Monotonic(MonotonicClock),
     /// With what is added to its nanoseconds.
     Custom(Arc<dyn Clock>, i64),
-    #[cfg(all(test, feature = "journal"))]
+    #[cfg(test)]
     Simulated(SimulatedClock),
 }
 
 /// A default clock over a simulated system's monotonic one.
-#[cfg(all(test, feature = "journal"))]
+#[cfg(test)]
 #[derive(Clone)]
 pub(crate) struct SimulatedClock {
     pub(crate) monotonic: crate::ManualClock,
     pub(crate) ahead_nanos: Arc<StdAtomicU64>,
 }
 
-#[cfg(all(test, feature = "journal"))]
+#[cfg(test)]
 impl SimulatedClock {
     pub(crate) fn now(&self) -> Timestamp {
         let ahead = self.ahead_nanos.load(Ordering::Relaxed);
@@ -70,12 +65,11 @@ impl EngineClock {
         EngineClock {
             source,
             lag_nanos: lag.min(tick).as_nanos() as u64,
-            #[cfg(feature = "journal")]
             set_by: Arc::default(),
         }
     }
 
-    #[cfg(all(test, feature = "journal"))]
+    #[cfg(test)]
     pub(crate) fn simulated(clock: SimulatedClock) -> Self {
         EngineClock { source: Source::Simulated(clock), lag_nanos: 0, set_by: Arc::default() }
     }
@@ -85,7 +79,7 @@ impl EngineClock {
         let time = match &self.source {
             Source::Monotonic(clock) => clock.now(),
             Source::Custom(clock, ahead) => Timestamp::from_nanos(clock.now().as_nanos().saturating_add_signed(*ahead)),
-            #[cfg(all(test, feature = "journal"))]
+            #[cfg(test)]
             Source::Simulated(clock) => clock.now(),
         };
         Reading { time, lag_nanos: self.lag_nanos }
@@ -93,7 +87,6 @@ impl EngineClock {
 
     /// A clock that the builder was given, too, goes on from here, now: where it was read last says
     /// nothing of the events that the engine went by.
-    #[cfg(feature = "journal")]
     fn set_by_events(&mut self, now: Timestamp) {
         if let Source::Custom(clock, ahead) = &mut self.source {
             *ahead = (now.as_nanos() as i64).wrapping_sub(clock.now().as_nanos() as i64);
@@ -104,7 +97,6 @@ impl EngineClock {
 
     /// The default clock goes on from here, now. One that the builder was given is its owner's:
     /// then false.
-    #[cfg(feature = "journal")]
     fn set(&mut self, now: Timestamp) -> bool {
         match &mut self.source {
             Source::Monotonic(clock) => {
@@ -124,7 +116,6 @@ impl EngineClock {
     }
 
     /// The machine it runs on, with what it shows.
-    #[cfg(feature = "journal")]
     pub(crate) fn machine(&self) -> Machine {
         let (clock, before) = (self.clone(), self.set_by.load(Ordering::Relaxed));
         Machine::this(move || {
@@ -141,7 +132,7 @@ impl EngineClock {
                 Timestamp::default() + SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
             }
             Source::Custom(clock, _) => clock.now(),
-            #[cfg(all(test, feature = "journal"))]
+            #[cfg(test)]
             Source::Simulated(clock) => clock.now(),
         }
     }
@@ -152,7 +143,7 @@ impl EngineClock {
         match &self.source {
             Source::Monotonic(_) => Duration::MAX,
             Source::Custom(..) => unknown,
-            #[cfg(all(test, feature = "journal"))]
+            #[cfg(test)]
             Source::Simulated(_) => unknown,
         }
     }
@@ -175,7 +166,6 @@ impl Engine {
     #[inline(never)]
     fn note_clock(&self) -> bool {
         let noted = self.stream_time.note_clock();
-        #[cfg(feature = "journal")]
         if let (true, Some(journal)) = (noted, &self.journal)
             && journal.time_base().kind == BY_EVENTS
         {
@@ -206,7 +196,6 @@ impl Engine {
     }
 
     /// The window's time of a watermark, or why it is refused.
-    #[cfg(feature = "journal")]
     pub(crate) fn event_time(&self, at: Timestamp) -> Result<Timestamp, crate::Refusal> {
         self.stream_time.admit(at).map_or_else(|| self.stream_time.decide(at, || None, self), Ok)
     }
@@ -219,11 +208,9 @@ impl Engine {
 
 /// Of a [`TimeBase`]: time comes with events, and the offset is that of
 /// [`StreamTime`](crate::stream_time::StreamTime).
-#[cfg(feature = "journal")]
 const BY_EVENTS: u64 = 1;
 
 /// The engine whose memory another one has, as far as that is known.
-#[cfg(feature = "journal")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Predecessor {
     /// Its clock, when it wrote last.
@@ -232,7 +219,6 @@ pub(crate) struct Predecessor {
     pub(crate) events: Option<i64>,
 }
 
-#[cfg(feature = "journal")]
 impl From<crate::journal::Resumed> for Predecessor {
     fn from(resumed: crate::journal::Resumed) -> Self {
         let left = resumed.clocks.map(|clocks| Left {
@@ -244,7 +230,6 @@ impl From<crate::journal::Resumed> for Predecessor {
     }
 }
 
-#[cfg(feature = "journal")]
 impl Engine {
     /// The machine that what outlives the engine is written on.
     pub(crate) fn machine(&self) -> Machine {
@@ -300,15 +285,12 @@ impl Around for Engine {
     }
 
     fn moved(&self, offset: i64) {
-        #[cfg(feature = "journal")]
         if let Some(journal) = &self.journal {
             journal.set_time_base(TimeBase { offset_nanos: offset, kind: BY_EVENTS });
         }
-        #[cfg(not(feature = "journal"))]
-        let _ = offset;
     }
 }
 
-#[cfg(all(test, feature = "journal", not(modelled)))]
+#[cfg(all(test, not(modelled)))]
 #[path = "engine_time_tests.rs"]
 mod tests;

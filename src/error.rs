@@ -43,11 +43,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The journal cannot be opened.
-    #[cfg(feature = "journal")]
     Journal(crate::JournalError),
 }
 
-#[cfg(feature = "journal")]
 impl From<crate::JournalError> for Error {
     fn from(error: crate::JournalError) -> Self {
         Error::Journal(error)
@@ -72,7 +70,6 @@ impl fmt::Display for Error {
             Error::NoRandomness { source } => {
                 write!(f, "the operating system gives no random key for the digests: {source}; set option `key`")
             }
-            #[cfg(feature = "journal")]
             Error::Journal(error) => error.fmt(f),
         }
     }
@@ -83,7 +80,6 @@ impl std::error::Error for Error {
         match self {
             Error::InvalidOption { .. } => None,
             Error::OutOfMemory { source, .. } | Error::NoRandomness { source } => Some(source),
-            #[cfg(feature = "journal")]
             Error::Journal(error) => error.source(),
         }
     }

@@ -156,10 +156,6 @@ mod event_time;
 mod stats;
 mod stream_time;
 
-#[cfg(feature = "journal")]
-mod journal;
-#[cfg(not(feature = "journal"))]
-#[path = "journal/absent.rs"]
 mod journal;
 
 #[cfg(feature = "http")]
@@ -201,18 +197,16 @@ pub mod fuzzing {
         crate::measure::fuzzing::fuzz(bytes)
     }
 
-    #[cfg(feature = "journal")]
     pub fn journal(bytes: &[u8]) -> bool {
         crate::journal::fuzzing::codecs(bytes)
     }
 
-    #[cfg(feature = "journal")]
     pub fn hostile(bytes: &[u8]) -> bool {
         crate::journal::fuzzing::hostile(bytes).is_some()
     }
 }
 
-#[cfg(all(test, feature = "journal", not(modelled)))]
+#[cfg(all(test, not(modelled)))]
 mod whole;
 
 #[cfg(all(
@@ -220,7 +214,6 @@ mod whole;
     feature = "bench",
     feature = "fjall",
     feature = "http",
-    feature = "journal",
     feature = "metrics",
     feature = "postgres",
     feature = "redis",
@@ -239,7 +232,6 @@ pub mod strategy;
 pub mod testing;
 
 pub use claims::{Attempt, Claim, ClaimOptions, ClaimStats, LostLease, Once, OnceError, Token};
-#[cfg(feature = "journal")]
 pub use clock::ClockStep;
 pub use clock::{Clock, ManualClock, MonotonicClock, Timestamp};
 pub use config::{Builder, Unconfirmed};
@@ -248,7 +240,6 @@ pub use digest::{Digest, Digester};
 pub use error::Error;
 pub use event_time::EventTime;
 pub use history::{History, HistoryStats};
-#[cfg(feature = "journal")]
 pub use journal::{
     Appending, Damage, Defect, Flush, Inspection, JournalError, JournalOptions, JournalStats, Loss, Position, Recovery,
     Reopened, RunInfo, SegmentInfo, SyncMode, Torn, inspect,
@@ -268,7 +259,6 @@ pub use window::{TableStats, Window, WindowStats};
     doctest,
     feature = "fjall",
     feature = "http",
-    feature = "journal",
     feature = "budget",
     feature = "postgres",
     feature = "redis",

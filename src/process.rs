@@ -21,10 +21,8 @@ mod handlers;
 #[cfg(all(unix, not(modelled)))]
 pub(crate) use self::handlers::at_rest_in_forks;
 
-#[cfg(any(feature = "journal", feature = "store"))]
 use crate::sync::Ordering;
 use crate::sync::StdAtomicU64;
-#[cfg(feature = "journal")]
 use std::{fs::File, mem::ManuallyDrop};
 
 /// The forks that led to this process, since it was another one.
@@ -42,14 +40,12 @@ pub(crate) fn salt() -> u64 {
 }
 
 /// The process in which something was made.
-#[cfg(feature = "journal")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     forks: u64,
     id: u32,
 }
 
-#[cfg(feature = "journal")]
 impl Origin {
     /// Returns this process. From now on its forks are counted.
     pub(crate) fn here() -> std::io::Result<Self> {
@@ -76,7 +72,6 @@ impl Origin {
     }
 }
 
-#[cfg(feature = "journal")]
 #[inline(always)]
 fn forks() -> u64 {
     // Relaxed: it changes in a child before that has a second thread, and never after that.
@@ -111,13 +106,11 @@ pub(crate) trait Held {
 pub(crate) fn at_rest_in_forks<R: Rest>(_: &std::sync::Arc<R>) {}
 
 /// A file with a lock, which is this process's alone: a child has neither the file nor the lock.
-#[cfg(feature = "journal")]
 pub(crate) struct Kept {
     file: ManuallyDrop<File>,
     origin: Origin,
 }
 
-#[cfg(feature = "journal")]
 impl Kept {
     pub(crate) fn new(file: File, origin: Origin) -> Self {
         #[cfg(all(unix, not(modelled)))]
@@ -131,7 +124,6 @@ impl Kept {
     }
 }
 
-#[cfg(feature = "journal")]
 impl Drop for Kept {
     fn drop(&mut self) {
         if !self.origin.is_here() {

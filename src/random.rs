@@ -13,7 +13,6 @@ pub(crate) fn system<const N: usize>() -> io::Result<[u8; N]> {
 /// A number from the system's generator: another one in each process, also in two children of one
 /// parent, which have copies of whatever that has drawn. For names, salts and pauses: it need not
 /// fail where the system has no randomness, since it is no secret.
-#[cfg(any(unix, feature = "journal", feature = "store"))]
 pub(crate) fn any() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     // A process that has no generator has at least a number, and a time.
@@ -22,7 +21,7 @@ pub(crate) fn any() -> u64 {
 }
 
 /// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a permutation that leaves no trace of its argument's pattern.
-#[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "store", feature = "testing"))]
+#[cfg(any(all(test, not(modelled)), feature = "bench", feature = "store", feature = "testing"))]
 pub(crate) fn mix(number: u64) -> u64 {
     let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -30,10 +29,10 @@ pub(crate) fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-#[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "testing"))]
+#[cfg(any(all(test, not(modelled)), feature = "bench", feature = "testing"))]
 pub(crate) use drawn::*;
 
-#[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "testing"))]
+#[cfg(any(all(test, not(modelled)), feature = "bench", feature = "testing"))]
 mod drawn {
     /// A number that is determined by others.
     #[cfg(feature = "testing")]

@@ -38,7 +38,6 @@ pub struct Stats {
     /// The window.
     pub window: WindowStats,
     /// The journal, if there is one.
-    #[cfg(feature = "journal")]
     pub journal: Option<crate::JournalStats>,
     /// The history, if there is one.
     pub history: Option<HistoryStats>,

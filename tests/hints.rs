@@ -56,7 +56,6 @@ fn engines_believe_no_announcement() {
 }
 
 #[test]
-#[cfg(feature = "journal")]
 fn journals_believe_no_announcement() {
     use hapax::JournalOptions;
     let directory = std::env::temp_dir().join(format!("hapax-hints-{}", std::process::id()));

@@ -1,6 +1,5 @@
 //! How claims and the tiers decide together.
 
-#[cfg(feature = "journal")]
 use super::fingerprints::Fingerprint;
 use super::map::{Begun, Ended, Request};
 use super::marks::Marks;
@@ -288,14 +287,12 @@ impl Engine {
 
     /// An id was accepted with a fingerprint, at a time that has passed. (After that it was
     /// restored.)
-    #[cfg(feature = "journal")]
     pub(crate) fn restore_fingerprint(&self, id: Digest, digest: Digest, at: Reading) {
         let marks = At(self, at);
         self.claims.restore_fingerprint(Fingerprint { id, digest, until: marks.until() }, marks.now());
     }
 
     /// An id was forgotten, at a time that has passed.
-    #[cfg(feature = "journal")]
     pub(crate) fn forget_fingerprint(&self, id: Digest) {
         self.claims.forget_fingerprint(id);
     }

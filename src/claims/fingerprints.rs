@@ -108,7 +108,6 @@ impl Fingerprints {
         self.0.as_ref().map_or(0, |known| size_of::<Known>() + known.ids.capacity() * each)
     }
 
-    #[cfg(feature = "journal")]
     pub(super) fn iter(&self) -> impl Iterator<Item = Fingerprint> {
         let known = self.0.iter().flat_map(|known| &known.ids);
         known.map(|(name, &Entry { digest, until })| Fingerprint { id: name.digest(), digest, until })

@@ -38,7 +38,6 @@ impl Name {
     }
 
     /// A digest with this name.
-    #[cfg(feature = "journal")]
     pub(super) fn digest(self) -> Digest {
         Digest { place: self.place, mark: self.tag }
     }

@@ -20,7 +20,6 @@ mod map;
 mod marks;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
-#[cfg(any(feature = "journal", feature = "store"))]
 mod restore;
 mod shards;
 mod stats;
@@ -28,13 +27,11 @@ mod stats;
 pub use attempt::{Attempt, ClaimOptions};
 pub use claim::{Claim, LostLease, Once, OnceError, Token};
 pub(crate) use engine::Respected;
-#[cfg(feature = "journal")]
 pub(crate) use fingerprints::Fingerprint;
 pub(crate) use shards::Claims;
 #[cfg(feature = "plan")]
 pub(crate) use shards::planned;
 // An asynchronous engine of one process decides like a synchronous one.
-#[cfg(any(feature = "journal", feature = "store"))]
 pub(crate) use engine::At;
 pub use stats::ClaimStats;
 #[cfg(feature = "store")]

@@ -4,7 +4,6 @@
 use super::marks::Marks;
 use super::shards::Claims;
 use crate::digest::Digest;
-#[cfg(feature = "journal")]
 use {super::fingerprints::Fingerprint, crate::Timestamp};
 
 impl Claims {
@@ -26,7 +25,6 @@ impl Claims {
     }
 
     /// Restores the fingerprint that an id is done with, as it was kept elsewhere.
-    #[cfg(feature = "journal")]
     pub(crate) fn restore_fingerprint(&self, fingerprint: Fingerprint, now: Timestamp) {
         self.note_use();
         let shard = self.shard(fingerprint.id);
@@ -36,7 +34,6 @@ impl Claims {
     }
 
     /// Forgets what an id was done with, as the id is forgotten.
-    #[cfg(feature = "journal")]
     pub(crate) fn forget_fingerprint(&self, id: Digest) {
         if self.are_used() {
             let shard = self.shard(id);
@@ -47,7 +44,6 @@ impl Claims {
     }
 
     /// The fingerprints that there are, a shard at a time.
-    #[cfg(feature = "journal")]
     pub(crate) fn fingerprints(&self) -> impl Iterator<Item = Vec<Fingerprint>> {
         self.shards.iter().map(|shard| shard.lock().fingerprints.iter().collect())
     }

@@ -35,7 +35,6 @@ impl MonotonicClock {
     }
 
     /// The same clock, but it is this late now.
-    #[cfg(feature = "journal")]
     pub(crate) fn set(&mut self, now: Timestamp) {
         self.origin = Instant::now();
         self.coarse = self.coarse.as_ref().and_then(|_| coarse::Coarse::new());

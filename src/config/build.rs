@@ -1,7 +1,6 @@
 //! How an engine is built from its options.
 
 use super::Builder;
-#[cfg(feature = "journal")]
 use super::on_disk::OnDisk;
 use crate::claims::Claims;
 use crate::digest::{DigestKey, Digester};
@@ -26,15 +25,9 @@ impl Builder {
     pub fn build(mut self) -> Result<Dedup, Error> {
         let (ticks, policy) = self.validate()?;
         let clock = self.engine_clock(ticks);
-        #[cfg(feature = "journal")]
         let on_disk = OnDisk::open(&mut self, &clock)?;
-        #[cfg(feature = "journal")]
         let key = on_disk.key(self.key)?;
-        #[cfg(not(feature = "journal"))]
-        let key = self.key.or_random()?;
-        #[cfg_attr(not(feature = "journal"), expect(unused_mut, reason = "only a journal is opened after the rest"))]
         let (mut engine, digester) = self.assemble(policy, clock, key)?;
-        #[cfg(feature = "journal")]
         on_disk.bring_back(&mut engine, key, &self)?;
         Ok(Dedup::new(Arc::new(engine), digester))
     }
@@ -66,7 +59,7 @@ impl Builder {
     /// Takes the clock that was given, or the default one; in a simulation, the simulated one.
     fn engine_clock(&mut self, ticks: Ticks) -> EngineClock {
         let clock = EngineClock::new(self.clock.take(), ticks.tick());
-        #[cfg(all(test, feature = "journal"))]
+        #[cfg(test)]
         let clock = match self.surroundings.as_ref().and_then(|on| on.clock.clone()) {
             Some(simulated) => EngineClock::simulated(simulated),
             None => clock,

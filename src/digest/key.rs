@@ -30,7 +30,6 @@ pub(crate) struct WantedKey {
 
 impl DigestKey {
     /// From three words; nothing, if there is no such kind.
-    #[cfg(feature = "journal")]
     pub(crate) fn from_words([kind, low, high]: [u64; 3]) -> Option<Self> {
         let kind = match kind {
             1 => DigestKind::Keyed,
@@ -40,7 +39,6 @@ impl DigestKey {
         Some(DigestKey { kind, bits: u128::from(high) << 64 | u128::from(low) })
     }
 
-    #[cfg(feature = "journal")]
     pub(crate) fn words(self) -> [u64; 3] {
         let kind = match self.kind {
             DigestKind::Keyed => 1,
@@ -64,7 +62,6 @@ impl WantedKey {
     }
 
     /// Returns what is wrong with a key that is there already: what it is, and what is wanted.
-    #[cfg(feature = "journal")]
     pub(crate) fn differs(self, theirs: DigestKey) -> Option<[&'static str; 3]> {
         let name = |kind| match kind {
             DigestKind::Keyed => "keyed digests",

@@ -113,7 +113,6 @@ impl Digester {
         Digester { key, keys: keyed::Keys::new(key.bits) }
     }
 
-    #[cfg(feature = "journal")]
     pub(crate) fn key(&self) -> DigestKey {
         self.key
     }

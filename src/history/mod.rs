@@ -3,7 +3,6 @@
 //! [`block`] is which bits stand for an id, [`sizing`] how many there must be, [`rotating`] how they are forgotten.
 
 mod block;
-#[cfg(feature = "journal")]
 mod dump;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;

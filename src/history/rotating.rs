@@ -377,7 +377,6 @@ impl History {
 
     /// The word of a shard as it is to be kept for another process: whoever is clearing will never
     /// be done with it there.
-    #[cfg(feature = "journal")]
     pub(super) fn settled(&self, turn: u64) -> u64 {
         let turn = Turn(turn);
         match turn.is_clearing() {

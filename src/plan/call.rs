@@ -34,7 +34,6 @@ impl Plan {
         if let Some(claims) = &self.claims {
             line(format!("lease({})", duration(claims.lease)));
         }
-        #[cfg(feature = "journal")]
         if let Some(journal) = &self.journal {
             let interval = duration(journal.commit_interval);
             line(format!("journal(\"journal\", JournalOptions::new().commit_interval({interval}))"));
@@ -64,7 +63,6 @@ impl Plan {
             let (horizon, rate) = (Time(history.horizon), history.false_positive_rate);
             write!(options, " --history {horizon}:{rate:e}:{}", history.ids).expect("a string takes everything");
         }
-        #[cfg(feature = "journal")]
         if self.journal.is_some() {
             options += " --state journal";
         }

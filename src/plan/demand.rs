@@ -35,9 +35,7 @@ pub struct Demand {
     pub(super) false_positive_rate: Option<f64>,
     pub(super) memory_bytes: Option<usize>,
     pub(super) work: Option<Duration>,
-    #[cfg(feature = "journal")]
     pub(super) journal: Option<Duration>,
-    #[cfg(feature = "journal")]
     pub(super) replay_ids_per_second: f64,
 }
 
@@ -59,9 +57,7 @@ impl Demand {
             false_positive_rate: None,
             memory_bytes: None,
             work: None,
-            #[cfg(feature = "journal")]
             journal: None,
-            #[cfg(feature = "journal")]
             replay_ids_per_second: super::journal::REPLAY_IDS_PER_SECOND,
         }
     }
@@ -116,13 +112,11 @@ impl Demand {
     /// What was accepted is kept in a journal, and made durable each time that so much time has passed since its first
     /// id: by a flush, or by
     /// [`commit_interval`](crate::JournalOptions::commit_interval). Default: no journal.
-    #[cfg(feature = "journal")]
     pub fn journal(self, commit_interval: Duration) -> Self {
         Demand { journal: Some(commit_interval), ..self }
     }
 
     /// How many ids a second are read from the journal at the start. Default: 32 million, measured (benches/README.md).
-    #[cfg(feature = "journal")]
     pub fn replay_ids_per_second(self, ids: f64) -> Self {
         Demand { replay_ids_per_second: ids, ..self }
     }
@@ -174,7 +168,6 @@ impl Demand {
         if let Some(work) = self.work.filter(is_odd) {
             return Err(PlanError::invalid("work", format_args!("{work:?}"), "a duration of up to a year, not none"));
         }
-        #[cfg(feature = "journal")]
         {
             if let Some(interval) = self.journal.filter(is_odd) {
                 let expected = "a duration of up to a year, not none";

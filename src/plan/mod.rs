@@ -30,7 +30,6 @@ mod call;
 mod demand;
 mod error;
 mod history;
-#[cfg(feature = "journal")]
 mod journal;
 mod loss;
 mod memory;
@@ -43,7 +42,6 @@ mod window;
 pub use demand::Demand;
 pub use error::PlanError;
 pub use history::HistoryPlan;
-#[cfg(feature = "journal")]
 pub use journal::JournalPlan;
 pub use profile::{Burst, CurvePoint, Length, Profile, Quantile, Summary, rounded_up};
 pub use stores::StorePlan;
@@ -80,7 +78,6 @@ pub struct Plan {
     /// What is claimed at a time, if ids are claimed.
     pub claims: Option<ClaimsPlan>,
     /// The journal, if one is wanted.
-    #[cfg(feature = "journal")]
     pub journal: Option<JournalPlan>,
     /// What a store would take that remembers as long, and what the memory in front of it saves.
     pub store: StorePlan,
@@ -95,7 +92,6 @@ impl Plan {
         Ok(Plan {
             window: WindowPlan::of(demand, &division, ticks),
             store: StorePlan::of(demand, history.as_ref()),
-            #[cfg(feature = "journal")]
             journal: demand.journal.map(|interval| JournalPlan::of(demand, interval, ticks.tick())),
             history,
             claims,

@@ -27,7 +27,6 @@ impl fmt::Display for Plan {
         self.window.rows(rows, self.peak)?;
         self.history_rows(rows)?;
         self.claims_rows(rows)?;
-        #[cfg(feature = "journal")]
         self.journal_rows(rows)?;
         self.total_rows(rows)?;
         self.store_rows(rows)
@@ -61,7 +60,6 @@ impl Plan {
         rows.row("lease", Time(claims.lease))
     }
 
-    #[cfg(feature = "journal")]
     fn journal_rows(&self, rows: &mut Rows) -> fmt::Result {
         let Some(journal) = &self.journal else { return Ok(()) };
         rows.title("Journal")?;
@@ -133,7 +131,6 @@ fn ids(number: usize) -> String {
 }
 
 /// A duration that is an estimate.
-#[cfg(feature = "journal")]
 fn seconds(duration: std::time::Duration) -> String {
     match duration.as_secs_f64() {
         s if s < 0.001 => "less than 1 ms".to_string(),

@@ -3,7 +3,6 @@
 use super::{FORKS, Held, RANKS, Rest, SALT};
 use crate::sync::Ordering;
 use std::cell::RefCell;
-#[cfg(feature = "journal")]
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -11,14 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 struct Registry {
     rests: Vec<Weak<dyn Rest>>,
     /// Files that a child closes.
-    #[cfg(feature = "journal")]
     files: Vec<RawFd>,
 }
 
 /// Locked during each fork: nothing is registered then, and no file of it is closed.
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     rests: Vec::new(),
-    #[cfg(feature = "journal")]
     files: Vec::new(),
 });
 
@@ -32,7 +29,6 @@ struct AtRest {
     guards: Vec<Box<dyn Held>>,
     _rests: Vec<Arc<dyn Rest>>,
     /// The last to be unlocked.
-    #[cfg_attr(not(feature = "journal"), expect(dead_code, reason = "only journals have files"))]
     registry: MutexGuard<'static, Registry>,
 }
 
@@ -71,12 +67,10 @@ pub(crate) fn at_rest_in_forks<R: Rest>(rest: &Arc<R>) {
     registry.rests.push(weak);
 }
 
-#[cfg(feature = "journal")]
 pub(super) fn close_in_child(file: &std::fs::File) {
     registry().files.push(file.as_raw_fd());
 }
 
-#[cfg(feature = "journal")]
 pub(super) fn do_not_close_in_child(file: &std::fs::File) {
     let file = file.as_raw_fd();
     registry().files.retain(|other| *other != file);
@@ -110,7 +104,6 @@ extern "C" fn in_child() {
     SALT.store(crate::random::any(), Ordering::Relaxed);
     let Some(mut at_rest) = take() else { return };
     at_rest.guards.iter_mut().for_each(|guard| guard.in_child());
-    #[cfg(feature = "journal")]
     for file in at_rest.registry.files.drain(..) {
         // SAFETY: its owner, a `Kept`, does not use or close it in this process any more.
         unsafe { libc::close(file) };

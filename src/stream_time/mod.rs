@@ -327,7 +327,6 @@ impl StreamTime {
 
     /// A journal or a snapshot has told of another engine's time. Before anybody else knows this
     /// one.
-    #[cfg(feature = "journal")]
     pub(crate) fn resume(&self, resumed: Resumed) {
         self.rare().resumed = Some(resumed);
         if resumed == Resumed::Clock {
@@ -377,7 +376,6 @@ impl StreamTime {
 
     /// The window's time of an event that was taken before; whatever it is, it is no later than the
     /// latest.
-    #[cfg(feature = "journal")]
     pub(crate) fn taken(&self, at: Timestamp, latest: Timestamp) -> Timestamp {
         let at = self.offset().and_then(|offset| internal(at.as_nanos(), offset));
         at.map_or(latest, |at| Timestamp::from_nanos(at).min(latest))

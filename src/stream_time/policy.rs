@@ -136,7 +136,6 @@ pub(crate) enum Resumed {
     Clock,
     /// It went by its events' time: by how much the window's was ahead of that, and where that
     /// ended, from where the clock goes on.
-    #[cfg_attr(not(feature = "journal"), allow(dead_code, reason = "only what outlives an engine says so"))]
     Events { offset: i64, latest: u64 },
 }
 

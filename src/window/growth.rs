@@ -21,7 +21,6 @@ use super::sizes::Sizes;
 use super::survey::Full;
 use super::table::Table;
 use super::tables::Tables;
-#[cfg(feature = "journal")]
 use crate::Error;
 use crate::process::{Held, Rank, Rest, at_rest_in_forks};
 use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
@@ -86,13 +85,11 @@ impl Growth {
     }
 
     /// Whether memory is made ready by a thread, from now on.
-    #[cfg(feature = "journal")]
     pub(crate) fn grow_in_thread(&self, in_thread: bool) {
         self.in_thread.store(in_thread, Ordering::Relaxed);
     }
 
     /// While this is off, nobody notices that a table is full or has expired.
-    #[cfg(feature = "journal")]
     pub(crate) fn look_after_tables(&self, on: bool) {
         // Release: partner of the acquire in `begin`.
         self.busy.store(!on, Ordering::Release);
@@ -100,7 +97,6 @@ impl Growth {
     }
 
     /// Starts a table of so many lines; the first takes the place of the one that there is. Only before anybody else knows the window.
-    #[cfg(feature = "journal")]
     pub(crate) fn restore_table(self: &Arc<Self>, lines: usize, is_first: bool) -> Result<(), Error> {
         let sizes = 0..self.sizes.len();
         let size = sizes.into_iter().find(|&size| self.sizes.lines(size) == lines);

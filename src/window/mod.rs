@@ -11,7 +11,6 @@ mod avx512;
 mod batch;
 mod chunks;
 mod common;
-#[cfg(feature = "journal")]
 mod dump;
 mod forget;
 mod fuzzing;
@@ -38,7 +37,6 @@ mod tick;
 mod view;
 
 pub(crate) use batch::{CHUNK, Chunk, TagSet, bits};
-#[cfg(feature = "journal")]
 pub(crate) use dump::Dumped;
 pub use stats::{TableStats, WindowStats};
 pub(crate) use tick::Ticks;
@@ -178,7 +176,6 @@ impl Window {
 
     /// Makes duplicates extend their digests' stay, or not, from now on. Only before anybody else
     /// knows the window.
-    #[cfg(feature = "journal")]
     pub(crate) fn set_refresh_on_duplicate(&mut self, refresh_on_duplicate: bool) {
         self.refresh_on_duplicate = refresh_on_duplicate;
     }
@@ -254,14 +251,12 @@ impl Window {
     }
 
     /// A reading that stamps as this one would have, had it been the latest.
-    #[cfg(feature = "journal")]
     pub(crate) fn stamp_at(&self, at: Reading) -> Stamp {
         Stamp { reading: at, tick: self.ticks.at(at).pack() }
     }
 
     /// A reading of another window, which may lag by more than a tick of this one: one that this
     /// window forgets no earlier.
-    #[cfg(feature = "journal")]
     pub(crate) fn within_a_tick(&self, at: Reading) -> Reading {
         let beyond = at.lag_nanos.saturating_sub(self.ticks.nanos);
         Reading { time: at.time + Duration::from_nanos(beyond), lag_nanos: at.lag_nanos - beyond }
@@ -303,7 +298,6 @@ impl Window {
     }
 
     /// See [`Builder::growth_thread`](crate::Builder::growth_thread).
-    #[cfg(feature = "journal")]
     pub(crate) fn grow_in_thread(&self, in_thread: bool) {
         self.growth.grow_in_thread(in_thread);
     }

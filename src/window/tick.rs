@@ -274,7 +274,6 @@ impl Moment {
     }
 
     /// The tick that a slot was stamped with, if it is live.
-    #[cfg(feature = "journal")]
     pub(crate) fn stamp_of(&self, slot: u64) -> u64 {
         (self.tick.now + AHEAD).saturating_sub(self.age(slot) >> TICK_SHIFT)
     }

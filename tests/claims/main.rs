@@ -4,7 +4,6 @@ mod batches;
 mod fingerprints;
 mod lifetimes;
 mod model;
-#[cfg(feature = "journal")]
 mod restarts;
 
 use hapax::{

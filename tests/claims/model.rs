@@ -177,13 +177,10 @@ impl Place {
             Some(unconfirmed) => builder.history(4 * WINDOW, 1e-12, 20_000).unconfirmed(unconfirmed),
             None => builder,
         };
-        #[cfg(feature = "journal")]
         let builder = match with_snapshot {
             true => builder.restore(self.0.join("snapshot")),
             false => builder.journal(self.0.join("journal"), hapax::JournalOptions::new()),
         };
-        #[cfg(not(feature = "journal"))]
-        assert!(!with_snapshot);
         builder.build().unwrap()
     }
 }
@@ -258,8 +255,8 @@ impl Run {
                 others.for_each(|other| assert!(!self.dedup.check(other.to_le_bytes()).is_in_progress()));
                 self.others += count;
             }
-            Op::Restart if cfg!(feature = "journal") && !self.config.crowded => self.restart(false),
-            Op::Move if cfg!(feature = "journal") && !self.config.crowded => self.restart(true),
+            Op::Restart if !self.config.crowded => self.restart(false),
+            Op::Move if !self.config.crowded => self.restart(true),
             Op::Restart | Op::Move => {}
         }
     }
@@ -317,7 +314,6 @@ impl Run {
         // Nobody ends what is held, as if the process had died.
         std::mem::take(&mut self.held).into_iter().for_each(|(_, claim)| drop(claim));
         self.model.held.clear();
-        #[cfg(feature = "journal")]
         if with_snapshot {
             std::fs::create_dir_all(&self.place.0).unwrap();
             self.dedup.snapshot(self.place.0.join("snapshot")).unwrap();
@@ -327,7 +323,6 @@ impl Run {
             return;
         }
         // (Of an engine that came from a snapshot there is no journal, so it goes on as it is.)
-        #[cfg(feature = "journal")]
         if self.dedup.flush().is_ok() {
             let without = Dedup::builder().capacity(1).build().unwrap();
             drop(std::mem::replace(&mut self.dedup, without));

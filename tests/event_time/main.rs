@@ -1,6 +1,5 @@
 //! Time that comes from events: what is refused, what is not, and that nothing else moves it.
 
-#[cfg(feature = "journal")]
 mod restarts;
 mod threads;
 
