@@ -3,9 +3,9 @@
 mod database;
 mod table;
 
-use super::committer::{Committed, Committer, Durability};
-use super::error::{ErrorKind, StoreError};
-use super::request::Limits;
+use crate::store::committer::{Committed, Committer, Durability};
+use crate::store::error::{ErrorKind, StoreError};
+use crate::store::request::Limits;
 use crate::{Clock, MonotonicClock};
 use database::{Opening, Table};
 use std::path::{Path, PathBuf};
@@ -52,8 +52,8 @@ const BACKEND: &str = "sqlite";
 ///
 /// # Cost
 ///
-/// One transaction and one sync for all calls that have gathered while the last one was committed; a look by primary key for each id, but for [`record`](super::Store::record), and a write to the
-/// table and to its index by time. [`expire`](super::Store::expire) deletes up to `limit` rows by that index; the file keeps its size, and reuses the space.
+/// One transaction and one sync for all calls that have gathered while the last one was committed; a look by primary key for each id, but for [`record`](crate::store::Store::record), and a write to the
+/// table and to its index by time. [`expire`](crate::store::Store::expire) deletes up to `limit` rows by that index; the file keeps its size, and reuses the space.
 /// Dropping the store waits until it is closed.
 ///
 /// Ideas: SQLite's write-ahead log; the idempotency table of the transactional inbox.

@@ -7,9 +7,9 @@ mod directory;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(super) mod fuzzing;
 
-use super::committer::{Committed, Committer, Durability};
-use super::error::{ErrorKind, StoreError};
-use super::request::Limits;
+use crate::store::committer::{Committed, Committer, Durability};
+use crate::store::error::{ErrorKind, StoreError};
+use crate::store::request::Limits;
 use crate::{Clock, MonotonicClock};
 use database::{Buckets, Opening};
 use std::path::{Path, PathBuf};
@@ -56,10 +56,10 @@ const BACKEND: &str = "fjall";
 ///
 /// # Cost
 ///
-/// One write and one sync for all calls that have gathered while the last ones were being synced. [`record`](super::Store::record) reads nothing; everything else
+/// One write and one sync for all calls that have gathered while the last ones were being synced. [`record`](crate::store::Store::record) reads nothing; everything else
 /// looks for each id in about nine buckets, mostly in their Bloom filters, of 1.5 bytes an id in memory. An id with a mark takes its own length and about 20 bytes on disk,
 /// until the longest retention in its bucket, an eighth longer, is over, and that of those before: ids whose retentions differ much
-/// belong into different stores. What has expired is dropped by [`expire`](super::Store::expire), one bucket a call, in some milliseconds. Up to 64 calls wait in a queue, more callers wait to be let in.
+/// belong into different stores. What has expired is dropped by [`expire`](crate::store::Store::expire), one bucket a call, in some milliseconds. Up to 64 calls wait in a queue, more callers wait to be let in.
 ///
 /// Dropping the store waits until it is closed, which may take some seconds while files are being merged: asynchronous callers may prefer a thread that may wait.
 /// Besides the records there is a log, which is cut back when it has grown beyond 64 MB; opening reads it.

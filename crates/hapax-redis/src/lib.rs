@@ -36,11 +36,11 @@ pub use compact::CompactOptions;
 pub use options::RedisOptions;
 pub use risk::{RedisRisk, RedisWarning};
 
-use super::contract::Store;
-use super::error::StoreError;
-use super::key::RecordKey;
-use super::request::*;
-use super::times::Sound;
+use crate::store::contract::Store;
+use crate::store::error::StoreError;
+use crate::store::key::RecordKey;
+use crate::store::request::*;
+use crate::store::times::Sound;
 use crate::sync::{Ordering, StdAtomicU64};
 use compact::Layout;
 use keys::Keys;

@@ -43,7 +43,7 @@ pub(crate) mod tls;
 
 pub use options::{Layout, PostgresOptions};
 
-use super::*;
+use crate::store::*;
 use crate::store::times::Sound;
 use crate::sync::{Ordering, StdAtomicBool};
 use names::SHARED;
