@@ -66,8 +66,8 @@ impl Timestamp {
         self.0
     }
 
-    /// The time that has passed since an earlier point, or none.
-    pub(crate) const fn since(self, earlier: Timestamp) -> Duration {
+    /// Returns the time that has passed since an earlier point, or none.
+    pub const fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }

@@ -8,7 +8,6 @@ use crate::Dedup;
 use crate::EventTime;
 use crate::JournalOptions;
 use crate::clock::Clock;
-#[cfg(feature = "store")]
 use crate::digest::DigestKey;
 use crate::digest::{DigestKind, WantedKey};
 #[cfg(any(fuzzing, test))]
@@ -192,8 +191,8 @@ impl Builder {
     }
 
     /// Sets all that there is to a key.
-    #[cfg(feature = "store")]
-    pub(crate) fn digest_key(self, key: DigestKey) -> Self {
+    #[doc(hidden)]
+    pub fn digest_key(self, key: DigestKey) -> Self {
         Builder { key: WantedKey { kind: key.kind, bits: Some(key.bits) }, ..self }
     }
 

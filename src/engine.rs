@@ -148,7 +148,6 @@ impl Engine {
     }
 
     /// Checks an id of which the history's "maybe" has turned out to be none.
-    #[cfg(feature = "store")]
     pub(crate) fn check_ignoring_history(&self, digest: Digest, at: Reading) -> Verdict {
         let outcome = self.decide(digest, at);
         if let Some(history) = &self.history

@@ -1,9 +1,7 @@
 //! What time it is for an engine: its clock, or its events.
 
 use crate::Timestamp;
-use crate::clock::{
-    Clock, ClockStep, Left, Machine, MachineTime, MonotonicClock, Reading, Stamp, TimeBase, go_on,
-};
+use crate::clock::{Clock, ClockStep, Left, Machine, MachineTime, MonotonicClock, Reading, Stamp, TimeBase, go_on};
 use crate::engine::Engine;
 use crate::rules::{Rule, obeys};
 use crate::stream_time::{Around, Resumed};

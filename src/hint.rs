@@ -17,8 +17,7 @@ pub(crate) fn extend<T>(all: &mut Vec<T>, items: impl Iterator<Item = T>) {
 }
 
 /// Collects all items of an iterator.
-#[cfg(feature = "store")]
-pub(crate) fn collect<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+pub fn collect<T>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut all = Vec::new();
     extend(&mut all, items);
     all

@@ -137,11 +137,6 @@ mod digest;
 mod key;
 mod random;
 
-#[cfg(feature = "store")]
-mod back_off;
-#[cfg(any(feature = "bench", feature = "http", feature = "postgres", feature = "stream"))]
-mod unwind;
-
 mod window;
 
 mod history;
@@ -158,17 +153,11 @@ mod stream_time;
 
 mod journal;
 
-#[cfg(feature = "http")]
-pub mod http;
-#[cfg(feature = "store")]
-pub mod store;
-#[cfg(feature = "stream")]
-pub mod stream;
-#[cfg(feature = "store")]
-mod tiered;
+#[doc(hidden)]
+pub mod tier;
 
-#[cfg(feature = "postgres")]
-pub mod postgres;
+#[cfg(feature = "plan")]
+pub mod plan;
 
 mod hint;
 mod memory;
@@ -179,24 +168,10 @@ mod sync;
 #[cfg(explore)]
 mod explore;
 
-#[cfg(all(test, not(modelled)))]
-#[path = "../tests/common/corpus.rs"]
-mod corpus;
-
 /// Entries for the fuzz targets in `fuzz/`: each gives its input to the decoders of its part.
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
-    #[cfg(feature = "http")]
-    pub use crate::http::fuzzing::fuzz as http;
-    #[cfg(feature = "store")]
-    pub use crate::store::fuzzing::fuzz as records;
-
-    #[cfg(feature = "bench")]
-    pub fn reports(bytes: &[u8]) -> bool {
-        crate::measure::fuzzing::fuzz(bytes)
-    }
-
     pub fn journal(bytes: &[u8]) -> bool {
         crate::journal::fuzzing::codecs(bytes)
     }
@@ -207,33 +182,12 @@ pub mod fuzzing {
 }
 
 #[cfg(all(test, not(modelled)))]
+mod mutants;
+#[cfg(all(test, not(modelled)))]
 mod whole;
 
-#[cfg(all(
-    any(doc, doctest),
-    feature = "bench",
-    feature = "fjall",
-    feature = "http",
-    feature = "metrics",
-    feature = "postgres",
-    feature = "redis",
-    feature = "sqlite",
-    feature = "stream"
-))]
-pub mod guide;
-
-#[cfg(feature = "bench")]
-pub mod measure;
-#[cfg(feature = "plan")]
-pub mod plan;
-#[cfg(feature = "bench")]
-pub mod strategy;
-#[cfg(feature = "testing")]
-pub mod testing;
-
 pub use claims::{Attempt, Claim, ClaimOptions, ClaimStats, LostLease, Once, OnceError, Token};
-pub use clock::ClockStep;
-pub use clock::{Clock, ManualClock, MonotonicClock, Timestamp};
+pub use clock::{Clock, ClockStep, ManualClock, MonotonicClock, Timestamp};
 pub use config::{Builder, Unconfirmed};
 pub use dedup::{Dedup, Forgotten, Prepared};
 pub use digest::{Digest, Digester};
@@ -246,23 +200,5 @@ pub use journal::{
 };
 pub use key::{Int, Key};
 pub use stats::Stats;
-#[cfg(feature = "store")]
-pub use tiered::{
-    BreakerState, ClaimError, Done, NodeStats, NotCompleted, OnStoreError, Ownership, Policy, ScopeStats,
-    TieredAttempt, TieredBuilder, TieredClaim, TieredClaimOptions, TieredDedup, TieredOnce, TieredOnceError,
-    TieredStats,
-};
 pub use verdict::{Certainty, Outcome, Refusal, Tier, Verdict};
 pub use window::{TableStats, Window, WindowStats};
-
-#[cfg(all(
-    doctest,
-    feature = "fjall",
-    feature = "http",
-    feature = "budget",
-    feature = "postgres",
-    feature = "redis",
-    feature = "stream"
-))]
-#[doc = include_str!("../README.md")]
-struct Readme;

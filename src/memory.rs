@@ -8,7 +8,7 @@ mod available;
 mod cgroups;
 
 #[cfg(not(modelled))]
-pub(crate) use self::available::available_bytes;
+pub use self::available::available_bytes;
 use crate::Error;
 #[cfg(not(modelled))]
 use crate::sync::{Ordering, StdAtomicU64};
@@ -16,7 +16,7 @@ use crate::sync::{Ordering, StdAtomicU64};
 use std::io;
 
 /// A fixed number of `T`s, all zero to begin with.
-pub(crate) struct Lines<T> {
+pub struct Lines<T> {
     #[cfg(not(modelled))]
     items: *const T,
     #[cfg(not(modelled))]
@@ -38,19 +38,17 @@ pub(crate) struct Lines<T> {
 ///
 /// All-zero bytes are a value of the type, it needs no drop, and sharing it between threads is
 /// sound (it holds atomics, of 64 bits).
-pub(crate) unsafe trait Zeroed: Default + Sync {}
+pub unsafe trait Zeroed: Default + Sync {}
 
 /// One cache line.
 pub(crate) const LINE_BYTES: usize = 64;
 
 /// A line of counters.
-#[cfg(any(test, feature = "bench"))]
 #[repr(align(64))]
 #[derive(Default)]
-pub(crate) struct Line(pub [crate::sync::AtomicU64; LINE_BYTES / 8]);
+pub struct Line(pub [crate::sync::AtomicU64; LINE_BYTES / 8]);
 
 // SAFETY: an array of atomics and nothing else: all-zero bytes are a value, there is nothing to drop, and it is Sync.
-#[cfg(any(test, feature = "bench"))]
 unsafe impl Zeroed for Line {}
 
 /// The size of a huge page on x86-64 and on most AArch64 systems; elsewhere only an alignment.
@@ -63,7 +61,7 @@ pub(crate) const PART_BYTES: usize = 2 << 20;
 #[cfg(not(modelled))]
 impl<T: Zeroed> Lines<T> {
     /// Memory for `len` items, present (not merely promised) when this returns.
-    pub(crate) fn new(len: usize, tier: &'static str) -> Result<Self, Error> {
+    pub fn new(len: usize, tier: &'static str) -> Result<Self, Error> {
         let lines = Self::reserve(len, tier)?;
         (0..lines.parts()).try_for_each(|part| lines.populate(part, tier))?;
         Ok(lines)
@@ -177,7 +175,7 @@ unsafe impl<T: Zeroed> Sync for Lines<T> {}
 
 #[cfg(modelled)]
 impl<T: Zeroed> Lines<T> {
-    pub(crate) fn new(len: usize, _tier: &'static str) -> Result<Self, Error> {
+    pub fn new(len: usize, _tier: &'static str) -> Result<Self, Error> {
         Ok(Lines { items: (0..len).map(|_| T::default()).collect() })
     }
 
@@ -224,7 +222,7 @@ impl<T: Zeroed> std::ops::Deref for Lines<T> {
 
 /// Asks for a line to be brought into the cache for writing, without waiting for it.
 #[inline(always)]
-pub(crate) fn prefetch<T>(line: &T) {
+pub fn prefetch<T>(line: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch reads nothing as far as the program can tell, and the address is that of a live reference.
     unsafe {

@@ -33,8 +33,7 @@ static FORKS: StdAtomicU64 = StdAtomicU64::new(0);
 static SALT: StdAtomicU64 = StdAtomicU64::new(0);
 
 /// Returns a number that no two children of one parent have.
-#[cfg(feature = "store")]
-pub(crate) fn salt() -> u64 {
+pub fn salt() -> u64 {
     // Relaxed: it changes as `FORKS` does.
     SALT.load(Ordering::Relaxed)
 }

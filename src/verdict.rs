@@ -84,7 +84,9 @@ impl Verdict {
     const WOULD_BE_DUPLICATE: u8 = 64;
     const WOULD_BE_IN_PROGRESS: u8 = 128;
 
-    pub(crate) const fn exact(outcome: Outcome, tier: Tier) -> Self {
+    #[doc(hidden)]
+
+    pub const fn exact(outcome: Outcome, tier: Tier) -> Self {
         let outcome = match outcome {
             Outcome::Fresh => 0,
             Outcome::Duplicate => Self::DUPLICATE,
@@ -107,19 +109,21 @@ impl Verdict {
         })
     }
 
-    pub(crate) const fn guess(outcome: Outcome) -> Self {
+    #[doc(hidden)]
+
+    pub const fn guess(outcome: Outcome) -> Self {
         Verdict(Self::exact(outcome, Tier::History).0 | Self::GUESS)
     }
 
     /// Fresh, since nobody could be asked.
-    #[cfg(feature = "store")]
-    pub(crate) const fn unverified() -> Self {
+    #[doc(hidden)]
+    pub const fn unverified() -> Self {
         Verdict(Self::exact(Outcome::Fresh, Tier::Store).0 | Self::UNVERIFIED)
     }
 
     /// The same, but fresh. What is refused stays so: nobody knows whether it is.
-    #[cfg(feature = "store")]
-    pub(crate) const fn shadowed(self) -> Self {
+    #[doc(hidden)]
+    pub const fn shadowed(self) -> Self {
         if self.is_refused() {
             return self;
         }
@@ -271,7 +275,6 @@ mod tests {
             for tier in [Tier::Window, Tier::History, Tier::Claims, Tier::Store] {
                 assert_eq!(Verdict::exact(Outcome::Refused(refusal), tier), verdict);
             }
-            #[cfg(feature = "store")]
             assert_eq!(verdict.shadowed(), verdict);
         }
         for byte in 0..=u8::MAX {
@@ -282,7 +285,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "store")]
     #[test]
     fn in_a_shadow_everything_is_fresh_and_says_what_it_would_have_been() {
         for outcome in [Outcome::Fresh, Outcome::Duplicate, Outcome::InProgress] {

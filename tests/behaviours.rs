@@ -1,8 +1,6 @@
 //! What hapax does, case by case: windows, batches, ids, options.
 
-use hapax::{
-    Builder, Certainty, Clock, Dedup, Error, Forgotten, Int, Key, ManualClock, Tier, Timestamp, Unconfirmed, Verdict,
-};
+use hapax::{Builder, Certainty, Clock, Dedup, Error, Forgotten, Int, Key, ManualClock, Tier, Timestamp, Unconfirmed, Verdict};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);

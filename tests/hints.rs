@@ -76,10 +76,9 @@ fn journals_believe_no_announcement() {
 }
 
 #[test]
-#[cfg(feature = "store")]
 fn stores_believe_no_announcement() {
-    use hapax::TieredDedup;
-    use hapax::store::InMemoryStore;
+    use hapax_store::TieredDedup;
+    use hapax_store::InMemoryStore;
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         let dedup = TieredDedup::builder(InMemoryStore::new()).build().await.unwrap();
         let verdicts = dedup.check_batch(ids(0)).await;

@@ -13,7 +13,7 @@ mod model;
 #[path = "common/threads.rs"]
 mod threads;
 
-use hapax::testing::{Clocks, Report, Semantics, Workload, verify};
+use hapax_testing::{Clocks, Report, Semantics, Workload, verify};
 use hapax::{Builder, Dedup, Unconfirmed};
 use std::time::{Duration, Instant};
 

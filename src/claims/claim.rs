@@ -75,8 +75,8 @@ enum Holder<'e> {
 pub struct Token(u64);
 
 impl Token {
-    #[cfg(feature = "store")]
-    pub(crate) fn from_u64(token: u64) -> Self {
+    #[doc(hidden)]
+    pub fn from_u64(token: u64) -> Self {
         Token(token)
     }
 

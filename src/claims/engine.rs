@@ -85,7 +85,7 @@ impl Marks for At<'_> {
 
 /// What an attempt came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tried {
+pub enum Tried {
     Claimed(u64),
     InProgress(Duration),
     Duplicate(Verdict),

@@ -33,9 +33,6 @@ pub(crate) use shards::Claims;
 pub(crate) use shards::planned;
 // An asynchronous engine of one process decides like a synchronous one.
 pub(crate) use engine::At;
+pub use engine::Tried;
+pub(crate) use map::{Begun, Ended, Request};
 pub use stats::ClaimStats;
-#[cfg(feature = "store")]
-pub(crate) use {
-    engine::Tried,
-    map::{Begun, Ended, Request},
-};

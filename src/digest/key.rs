@@ -6,7 +6,7 @@ use std::fmt;
 
 /// The kind of function, as files have it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum DigestKind {
+pub enum DigestKind {
     /// For ids that anybody may choose.
     #[default]
     Keyed,
@@ -16,16 +16,16 @@ pub(crate) enum DigestKind {
 
 /// The secret that two engines must share to have the same digests. It is never printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DigestKey {
-    pub(crate) kind: DigestKind,
-    pub(crate) bits: u128,
+pub struct DigestKey {
+    pub kind: DigestKind,
+    pub bits: u128,
 }
 
 /// The key as the options have it.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct WantedKey {
-    pub(crate) kind: DigestKind,
-    pub(crate) bits: Option<u128>,
+pub struct WantedKey {
+    pub kind: DigestKind,
+    pub bits: Option<u128>,
 }
 
 impl DigestKey {
@@ -56,7 +56,7 @@ impl From<DigestKey> for Digester {
 
 impl WantedKey {
     /// The key that is wanted; a random one, if any would do.
-    pub(crate) fn or_random(self) -> Result<DigestKey, Error> {
+    pub fn or_random(self) -> Result<DigestKey, Error> {
         let bits = self.bits.map_or_else(random_bits, Ok)?;
         Ok(DigestKey { kind: self.kind, bits })
     }

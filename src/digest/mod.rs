@@ -10,7 +10,7 @@ use crate::Error;
 use std::fmt;
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
-pub(crate) use key::{DigestKey, DigestKind, WantedKey};
+pub use key::{DigestKey, DigestKind, WantedKey};
 
 /// The keyed 128-bit digest of an id: all that the tiers ever see of it.
 ///

@@ -13,7 +13,6 @@ mod tests;
 
 pub(crate) use rotating::Look;
 pub use rotating::{History, HistoryStats};
-#[cfg(any(feature = "bench", feature = "plan"))]
-pub(crate) use sizing::rate_in;
+pub use sizing::rate_in;
 #[cfg(feature = "plan")]
 pub(crate) use sizing::{Density, Size};

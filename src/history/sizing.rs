@@ -4,7 +4,6 @@
 //! not the rate of the mean load (Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007).
 
 use super::block::{Shape, WORDS};
-#[cfg(any(feature = "bench", feature = "plan"))]
 use crate::memory::LINE_BYTES;
 use std::sync::OnceLock;
 
@@ -70,8 +69,7 @@ impl Size {
 }
 
 /// The least rate that a history of this many bytes can be made with, for `ids` a horizon; 1 if there is no room for so many.
-#[cfg(any(feature = "bench", feature = "plan"))]
-pub(crate) fn rate_in(bytes: u64, ids: usize) -> f64 {
+pub fn rate_in(bytes: u64, ids: usize) -> f64 {
     // Beside each 1024 blocks there is a word; one block less makes up for what is rounded.
     let blocks = (bytes as f64 / (LINE_BYTES as f64 + 8.0 / 1024.0)).floor() - 1.0;
     let load = ids as f64 / blocks;
@@ -160,7 +158,6 @@ mod tests {
 
     const RATES: [f64; 6] = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6];
 
-    #[cfg(feature = "bench")]
     #[test]
     fn the_rate_of_a_budget_is_the_least_that_fits() {
         use crate::History;

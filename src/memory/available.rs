@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// Linux promises more memory than there is, and kills when the promise is called in; an engine
 /// that cannot be had should be an error instead.
-pub(crate) fn available_bytes() -> Option<usize> {
+pub fn available_bytes() -> Option<usize> {
     #[cfg(target_os = "linux")]
     {
         available_by(|file: &Path| std::fs::read_to_string(file).ok())

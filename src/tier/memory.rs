@@ -9,13 +9,12 @@ use crate::claims::{At, Begun, Ended, Request, Tried};
 use crate::clock::Reading;
 use crate::digest::{Digest, Digester};
 use crate::engine::Engine;
-use crate::store::{Fingerprint, StoredId};
-use crate::{Certainty, Dedup, Outcome, Stats, Tier, Verdict};
+use crate::{Certainty, Dedup, Error, Outcome, Stats, Tier, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The memory of the scopes that have a window in common.
-pub(super) struct Memory {
+pub struct Memory {
     engine: Arc<Engine>,
     witness: Witness,
     window: Duration,
@@ -23,7 +22,7 @@ pub(super) struct Memory {
 
 /// What an exclusive engine's memory says of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Guess {
+pub enum Guess {
     /// The window or the claims know it, or the history knows that it is new.
     Certain(Verdict),
     /// It may be one that the store knows. Nothing was changed.
@@ -31,28 +30,32 @@ pub(super) enum Guess {
 }
 
 impl Memory {
-    pub(super) fn new(dedup: &Dedup, witness: Witness) -> Self {
-        Memory { engine: Arc::clone(&dedup.engine), witness, window: dedup.engine.window.duration() }
+    /// The memory of an engine, with a witness that has room for as many ids to begin with, and may grow as
+    /// far.
+    pub fn new(dedup: &Dedup, capacity: usize, max_memory_bytes: Option<usize>) -> Result<Self, Error> {
+        let (engine, window) = (Arc::clone(&dedup.engine), dedup.engine.window.duration());
+        let witness = Witness::new(window, capacity, max_memory_bytes)?;
+        Ok(Memory { engine, witness, window })
     }
 
-    pub(super) fn digester(&self, scope: &str) -> Digester {
+    pub fn digester(&self, scope: &str) -> Digester {
         self.engine.unscoped.scoped(scope)
     }
 
-    pub(super) fn has_history(&self) -> bool {
+    pub fn has_history(&self) -> bool {
         self.engine.history.is_some()
     }
 
     /// Returns true if the window and its witness know that the id is done.
     #[inline]
-    pub(super) fn is_done(&self, id: Digest) -> bool {
+    pub fn is_done(&self, id: Digest) -> bool {
         let at = self.engine.now();
         self.engine.window.advance(at);
         self.engine.window.contains(id, at.time) && self.witness.knows(id, at)
     }
 
     /// The same for many, in order.
-    pub(super) fn are_done(&self, ids: &[Digest]) -> Vec<bool> {
+    pub fn are_done(&self, ids: &[Digest]) -> Vec<bool> {
         let at = self.engine.now();
         let mut done = self.engine.window.contains_chunks(ids.iter().copied(), at);
         let known: Vec<Digest> = ids.iter().zip(&done).filter(|(_, done)| **done).map(|(id, _)| *id).collect();
@@ -77,12 +80,12 @@ impl Memory {
     }
 
     /// Whether what the store forgets so soon may be remembered here: never longer than there.
-    pub(super) fn may_learn(&self, expires_in: Duration) -> bool {
+    pub fn may_learn(&self, expires_in: Duration) -> bool {
         expires_in >= self.window
     }
 
     /// These are done, as the store knows.
-    pub(super) fn learn(&self, ids: &[Digest]) {
+    pub fn learn(&self, ids: &[Digest]) {
         if !ids.is_empty() {
             let at = self.engine.now();
             self.engine.restore(ids, at);
@@ -91,7 +94,7 @@ impl Memory {
     }
 
     /// The store has these, so the history must not say that they are new. (The window learns of those that come again.)
-    pub(super) fn warm(&self, ids: &[Digest]) {
+    pub fn warm(&self, ids: &[Digest]) {
         match &self.engine.history {
             Some(history) => {
                 let now = self.engine.now().time;
@@ -103,7 +106,7 @@ impl Memory {
 
     /// Checks an id that is nobody else's: if the history is complete, what it does not know is new.
     #[inline]
-    pub(super) fn check(&self, id: Digest, history_is_complete: bool) -> Guess {
+    pub fn check(&self, id: Digest, history_is_complete: bool) -> Guess {
         if history_is_complete && self.has_history() {
             // The engine was told to take the history's "maybe" for a duplicate, and leaves no trace of it.
             let at = self.engine.now();
@@ -117,7 +120,7 @@ impl Memory {
     }
 
     /// The same for many, in order.
-    pub(super) fn check_batch(&self, ids: &[Digest], history_is_complete: bool) -> Vec<Guess> {
+    pub fn check_batch(&self, ids: &[Digest], history_is_complete: bool) -> Vec<Guess> {
         if !(history_is_complete && self.has_history()) {
             return ids.iter().map(|id| self.check(*id, false)).collect();
         }
@@ -143,7 +146,7 @@ impl Memory {
     ///
     /// It is in progress if the window takes it for another one, or somebody is about to be told
     /// that it is fresh. Neither may be known of it for certain, so it must come again.
-    pub(super) fn check_unknown(&self, id: Digest) -> Verdict {
+    pub fn check_unknown(&self, id: Digest) -> Verdict {
         let at = self.engine.now();
         match self.confirmed(id, self.engine.check_ignoring_history(id, at), at) {
             Guess::Certain(verdict) => verdict,
@@ -152,13 +155,13 @@ impl Memory {
     }
 
     /// Whether the history knows that the id is new.
-    pub(super) fn is_new(&self, id: Digest) -> bool {
+    pub fn is_new(&self, id: Digest) -> bool {
         self.engine.history.as_ref().is_some_and(|history| !history.contains(id))
     }
 
     /// Claims an id that the store does not know.
-    pub(super) fn claim(&self, id: Digest, lease: Duration, fingerprint: Option<Fingerprint>) -> Tried {
-        let with_fingerprint = fingerprint.map(|fingerprint| self.engine.unscoped.digest_with(id, &fingerprint.0));
+    pub fn claim(&self, id: Digest, lease: Duration, fingerprint: Option<&[u8]>) -> Tried {
+        let with_fingerprint = fingerprint.map(|fingerprint| self.engine.unscoped.digest_with(id, fingerprint));
         let request: Request = self.engine.request(id, lease, with_fingerprint);
         let begun: Begun = self.engine.claims.claim(&request, &At(&self.engine, self.engine.now()));
         match begun.into() {
@@ -169,7 +172,7 @@ impl Memory {
     }
 
     /// Ends a claim: its id is done.
-    pub(super) fn complete(&self, id: Digest, token: u64) -> bool {
+    pub fn complete(&self, id: Digest, token: u64) -> bool {
         let held = self.engine.complete(id, token) == Ended::Held;
         if held {
             self.witness.learn(id, self.engine.now());
@@ -178,34 +181,27 @@ impl Memory {
     }
 
     /// Extends a claim, or lets it rest.
-    pub(super) fn extend(&self, id: Digest, token: u64, lease: Duration, fails: bool) -> bool {
+    pub fn extend(&self, id: Digest, token: u64, lease: Duration, fails: bool) -> bool {
         self.engine.extend(id, token, lease, fails) == Ended::Held
     }
 
-    pub(super) fn release(&self, id: Digest, token: u64) -> bool {
+    pub fn release(&self, id: Digest, token: u64) -> bool {
         self.engine.claims.release(id, token) == Ended::Held
     }
 
     /// Forgets an id; whether nobody here has claimed it.
-    pub(super) fn forget(&self, id: Digest) -> bool {
+    pub fn forget(&self, id: Digest) -> bool {
         self.witness.forget(id);
         self.engine.forget(id)
     }
 
     /// The bytes that its window takes.
-    #[cfg(feature = "metrics")]
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.engine.window.bytes()
     }
 
-    pub(super) fn stats(&self) -> Stats {
+    pub fn stats(&self) -> Stats {
         let stats = self.engine.stats();
         Stats { bytes: stats.bytes + self.witness.bytes(), ..stats }
     }
-}
-
-/// The digest of an id as stores keep it, so that what a store has kept has the same.
-#[inline]
-pub(super) fn digest(digester: &Digester, id: &StoredId) -> Digest {
-    digester.digest(id.as_bytes())
 }

@@ -56,7 +56,6 @@ impl Window {
     }
 
     /// Returns, for each digest in order, whether it was seen within the window. Changes nothing.
-    #[cfg(feature = "store")]
     pub(crate) fn contains_chunks(&self, digests: impl Iterator<Item = Digest>, at: Reading) -> Vec<bool> {
         let (mut digests, mut seen, chunk) = (digests.fuse(), Vec::new(), &mut Chunk::new());
         loop {

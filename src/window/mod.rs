@@ -303,7 +303,6 @@ impl Window {
     }
 
     /// The bytes that all tables take, as [`WindowStats::bytes`] has it.
-    #[cfg(feature = "store")]
     pub(crate) fn bytes(&self) -> usize {
         self.growth.bytes()
     }

@@ -4,7 +4,7 @@
 //! ends the run.
 
 use crate::decode::CROWD;
-use hapax::testing::{Call, Reason, Report, Semantics, Stamps, check_history, record};
+use hapax_testing::{Call, Reason, Report, Semantics, Stamps, check_history, record};
 use hapax::{Dedup, Timestamp};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

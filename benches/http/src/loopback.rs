@@ -4,7 +4,7 @@ use crate::{Case, layer_over, request};
 use axum::Router;
 use axum::routing::post;
 use bytes::Bytes;
-use hapax::store::InMemoryStore;
+use hapax_store::InMemoryStore;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;

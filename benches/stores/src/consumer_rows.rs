@@ -1,9 +1,9 @@
 //! What a consumer costs a message, over a broker in memory and with a handler that does nothing.
 
 use crate::table::{median, row};
-use hapax::TieredDedup;
-use hapax::store::InMemoryStore;
-use hapax::stream::{Consumer, Delivery, Source};
+use hapax_store::TieredDedup;
+use hapax_store::InMemoryStore;
+use hapax_stream::{Consumer, Delivery, Source};
 use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};

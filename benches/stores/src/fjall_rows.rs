@@ -2,8 +2,9 @@
 
 use crate::load::{id, numbers};
 use crate::table::{median, row};
-use hapax::store::{FjallStore, Mark, Marked, RecordKey, Scope, Store};
-use hapax::{Ownership, TieredDedup};
+use hapax_fjall::FjallStore;
+use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
+use hapax_store::{Ownership, TieredDedup};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

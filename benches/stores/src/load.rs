@@ -1,7 +1,7 @@
 //! Callers of an engine.
 
-use hapax::TieredDedup;
-use hapax::store::Store;
+use hapax_store::TieredDedup;
+use hapax_store::Store;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -4,8 +4,8 @@
 
 use crate::load::{CALLERS, id, numbers};
 use crate::postgres_server::Server;
-use hapax::TieredDedup;
-use hapax::store::{PostgresOptions, PostgresStore};
+use hapax_store::TieredDedup;
+use hapax_postgres::{PostgresOptions, PostgresStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

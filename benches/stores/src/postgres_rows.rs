@@ -3,8 +3,8 @@
 use crate::load::{CALLERS, check, claim, id, numbers};
 use crate::postgres_server::Server;
 use crate::table::{median, row};
-use hapax::TieredDedup;
-use hapax::store::{PostgresOptions, PostgresStore};
+use hapax_store::TieredDedup;
+use hapax_postgres::{PostgresOptions, PostgresStore};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 5;

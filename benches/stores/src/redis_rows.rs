@@ -3,8 +3,8 @@
 use crate::load::{CALLERS, check, claim, id, numbers, percentile, times};
 use crate::redis_server::Server;
 use crate::table::{median, row};
-use hapax::store::{CompactOptions, RedisOptions, RedisStore};
-use hapax::TieredDedup;
+use hapax_redis::{CompactOptions, RedisOptions, RedisStore};
+use hapax_store::TieredDedup;
 use std::process::Command;
 use std::time::{Duration, Instant};
 

@@ -6,10 +6,10 @@
 //! Besides ids a second: the processor time of this process for an id, which a busy machine
 //! changes less.
 
-use crate::load::{self, CALLERS, id, numbers};
+use crate::load::{CALLERS, id, numbers, self};
 use crate::redis_server::Server;
-use hapax::TieredDedup;
-use hapax::store::{RedisOptions, RedisStore};
+use hapax_store::TieredDedup;
+use hapax_redis::{RedisOptions, RedisStore};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, Pipeline};
 use std::time::{Duration, Instant};

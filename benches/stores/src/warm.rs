@@ -3,8 +3,10 @@
 use crate::load::id;
 use crate::redis_server;
 use crate::table::row;
-use hapax::store::{FjallStore, Record, RecordKey, RedisOptions, RedisStore, Scope, Store};
-use hapax::{Ownership, TieredDedup};
+use hapax_fjall::FjallStore;
+use hapax_redis::{RedisOptions, RedisStore};
+use hapax_store::{Record, RecordKey, Scope, Store};
+use hapax_store::{Ownership, TieredDedup};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

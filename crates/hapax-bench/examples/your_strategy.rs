@@ -4,8 +4,8 @@
 //! the answers show.
 
 use hapax::Timestamp;
-use hapax::measure::{Effort, Setting, Sort, beside};
-use hapax::strategy::{Failure, Plan, Strategy};
+use hapax_bench::measure::{Effort, Setting, Sort, beside};
+use hapax_bench::strategy::{Failure, Plan, Strategy};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
 

@@ -12,8 +12,8 @@
 //! forgotten, or recorded again with a shorter retention, goes to a bucket that is dropped before that of the copy which it hides. The price: what expires early,
 //! such as leases, is kept as long as the longest retention in its bucket, and the ones before.
 
-use crate::Timestamp;
-use crate::store::error::{ErrorKind, StoreError};
+use hapax::Timestamp;
+use hapax_store::{ErrorKind, StoreError};
 use std::time::Duration;
 
 /// More are not kept open: then the newest one stays the newest for longer.

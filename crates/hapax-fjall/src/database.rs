@@ -2,13 +2,13 @@
 
 use super::buckets::{self, Row};
 use super::directory;
-use crate::store::codec;
-use crate::store::committer::{CommitError, Database, Durability, Put, Time};
-use crate::store::error::{ErrorKind, StoreError};
-use crate::store::key::RecordKey;
-use crate::store::record::{Kept, State};
-use crate::store::request::{Cursor, Expired, Found, Page};
-use crate::{Clock, Timestamp};
+use hapax_store::codec;
+use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
+use hapax_store::{ErrorKind, StoreError};
+use hapax_store::RecordKey;
+use hapax_store::record::{Kept, State};
+use hapax_store::{Cursor, Expired, Found, Page};
+use hapax::{Clock, Timestamp};
 use fjall::compaction::Leveled;
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
 use fjall::{Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
@@ -35,7 +35,7 @@ pub(super) struct Opening {
     pub(super) clock: Box<dyn Clock>,
 }
 
-pub(in crate::store) struct Buckets {
+pub struct Buckets {
     path: PathBuf,
     database: fjall::Database,
     /// The oldest first.

@@ -1,7 +1,7 @@
 //! The directory: whether it is a store's, and what errors about it mean.
 
 use super::BACKEND;
-use crate::store::error::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;

@@ -7,10 +7,10 @@ mod directory;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(super) mod fuzzing;
 
-use crate::store::committer::{Committed, Committer, Durability};
-use crate::store::error::{ErrorKind, StoreError};
-use crate::store::request::Limits;
-use crate::{Clock, MonotonicClock};
+use hapax_store::committer::{Committed, Committer, Durability};
+use hapax_store::{ErrorKind, StoreError};
+use hapax_store::Limits;
+use hapax::{Clock, MonotonicClock};
 use database::{Buckets, Opening};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +20,8 @@ const BACKEND: &str = "fjall";
 /// Records in a directory of this process's own: the store to take where one process owns its ids.
 ///
 /// ```
-/// use hapax::store::{FjallStore, Mark, Marked, RecordKey, Scope, Store};
+/// use hapax_fjall::FjallStore;
+/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
 /// use std::time::Duration;
 ///
 /// # let path = std::env::temp_dir().join(format!("hapax-doc-fjall-{}", std::process::id()));
@@ -34,7 +35,7 @@ const BACKEND: &str = "fjall";
 /// let reopened = FjallStore::open(&path).await?;
 /// let again = Mark { attempt: 4712, ..mark };
 /// assert!(matches!(reopened.mark(&[again]).await?.remove(0)?, Marked::Duplicate { .. }));
-/// # Ok::<(), hapax::store::StoreError>(())
+/// # Ok::<(), hapax_store::StoreError>(())
 /// # })?;
 /// # std::fs::remove_dir_all(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -56,10 +57,10 @@ const BACKEND: &str = "fjall";
 ///
 /// # Cost
 ///
-/// One write and one sync for all calls that have gathered while the last ones were being synced. [`record`](crate::store::Store::record) reads nothing; everything else
+/// One write and one sync for all calls that have gathered while the last ones were being synced. [`record`](hapax_store::Store::record) reads nothing; everything else
 /// looks for each id in about nine buckets, mostly in their Bloom filters, of 1.5 bytes an id in memory. An id with a mark takes its own length and about 20 bytes on disk,
 /// until the longest retention in its bucket, an eighth longer, is over, and that of those before: ids whose retentions differ much
-/// belong into different stores. What has expired is dropped by [`expire`](crate::store::Store::expire), one bucket a call, in some milliseconds. Up to 64 calls wait in a queue, more callers wait to be let in.
+/// belong into different stores. What has expired is dropped by [`expire`](hapax_store::Store::expire), one bucket a call, in some milliseconds. Up to 64 calls wait in a queue, more callers wait to be let in.
 ///
 /// Dropping the store waits until it is closed, which may take some seconds while files are being merged: asynchronous callers may prefer a thread that may wait.
 /// Besides the records there is a log, which is cut back when it has grown beyond 64 MB; opening reads it.
@@ -73,10 +74,11 @@ pub struct FjallStore {
 /// How a [`FjallStore`] is kept.
 ///
 /// ```no_run
-/// use hapax::store::{Durability, FjallOptions};
+/// use hapax_fjall::FjallOptions;
+/// use hapax_store::Durability;
 /// use std::time::Duration;
 ///
-/// # async fn open() -> Result<(), hapax::store::StoreError> {
+/// # async fn open() -> Result<(), hapax_store::StoreError> {
 /// let store = FjallOptions::new()
 ///     .durability(Durability::System) // survives the process, not the power
 ///     .bucket(Duration::from_secs(600))

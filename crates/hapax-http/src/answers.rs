@@ -9,7 +9,7 @@ use super::quota::Full;
 use super::record::{Content, Kept};
 use super::room::Permit;
 use super::telling::Refusal;
-use crate::store::{Store, StoreError};
+use hapax_store::{Store, StoreError};
 use http::header::TRAILER;
 use http::{HeaderValue, Response};
 use http_body::Body as HttpBody;

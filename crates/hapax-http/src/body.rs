@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 /// ```
 /// use http_body::Body as _;
 ///
-/// fn len<B: http_body::Body<Data = bytes::Bytes>>(request: &http::Request<hapax::http::Body<B>>) -> Option<u64> {
+/// fn len<B: http_body::Body<Data = bytes::Bytes>>(request: &http::Request<hapax_http::Body<B>>) -> Option<u64> {
 ///     request.body().size_hint().exact() // known where the method is covered: it has been read
 /// }
 /// # let _ = len::<String>;

@@ -8,8 +8,8 @@ use super::stats::Counters;
 use super::tab::Tabs;
 use super::telling::ProblemDetails;
 use super::usual::Usual;
-use crate::TieredDedup;
-use crate::store::{ErrorKind, Fingerprint, Store, StoreError};
+use hapax_store::TieredDedup;
+use hapax_store::{ErrorKind, Fingerprint, Store, StoreError};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, Method, Response, StatusCode};
@@ -30,7 +30,8 @@ pub struct Scoped(Option<ScopeFn>);
 /// Configures an [`IdempotencyLayer`]. It cannot be built until it is said whose the keys are:
 ///
 /// ```compile_fail,E0599
-/// # use hapax::{TieredDedup, http::IdempotencyLayer, store::InMemoryStore};
+/// # use hapax_http::IdempotencyLayer;
+/// # use hapax_store::{InMemoryStore, TieredDedup};
 /// # fn example(dedup: TieredDedup<InMemoryStore>) {
 /// let layer = IdempotencyLayer::builder(dedup).build(); // neither `scope` nor `global_scope`
 /// # }
@@ -114,7 +115,8 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
     /// than that with an exclusive engine, nor none at all: both are [`Problem::StoreFailed`].
     ///
     /// ```
-    /// # use hapax::{TieredDedup, http::IdempotencyLayer, store::InMemoryStore};
+    /// # use hapax_http::IdempotencyLayer;
+    /// # use hapax_store::{InMemoryStore, TieredDedup};
     /// # use std::time::Duration;
     /// # fn example(dedup: TieredDedup<InMemoryStore>) {
     /// let layer = IdempotencyLayer::builder(dedup).global_scope().retention(|request| {
@@ -270,7 +272,8 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
     /// [`Problem::type_uri`].
     ///
     /// ```
-    /// # use hapax::{TieredDedup, http::IdempotencyLayer, store::InMemoryStore};
+    /// # use hapax_http::IdempotencyLayer;
+    /// # use hapax_store::{InMemoryStore, TieredDedup};
     /// # fn example(dedup: TieredDedup<InMemoryStore>) {
     /// let layer = IdempotencyLayer::builder(dedup)
     ///     .global_scope()

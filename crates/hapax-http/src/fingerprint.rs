@@ -1,8 +1,8 @@
 //! What a request is, besides its key.
 
 use super::canonical::canonical;
-use crate::Key;
-use crate::store::Fingerprint;
+use hapax::Key;
+use hapax_store::Fingerprint;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use sha2::{Digest as _, Sha256};
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 /// The default: method, path with query, how the body is to be read (`Content-Type`, `Content-Encoding`), and the body, byte for byte.
 ///
 /// ```
-/// use hapax::http::fingerprint;
+/// use hapax_http::fingerprint;
 ///
 /// let parts = |path| http::Request::post(path).body(()).unwrap().into_parts().0;
 /// assert_eq!(fingerprint::exact(&parts("/a"), b"1"), fingerprint::exact(&parts("/a"), b"1"));
@@ -31,7 +31,7 @@ pub fn exact(parts: &Parts, body: &[u8]) -> Fingerprint {
 /// As [`exact`], but a body that is JSON counts as what it says: neither the order of fields nor spaces nor escapes matter.
 ///
 /// ```
-/// use hapax::http::fingerprint;
+/// use hapax_http::fingerprint;
 ///
 /// let (parts, _) = http::Request::post("/").header("content-type", "application/json").body(()).unwrap().into_parts();
 /// assert_eq!(fingerprint::json(&parts, br#"{"a":1,"b":2}"#), fingerprint::json(&parts, br#"{ "b": 2, "a": 1 }"#));

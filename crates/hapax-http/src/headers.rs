@@ -126,7 +126,7 @@ pub(super) fn kind(name: &HeaderName) -> Option<Kind> {
 /// nothing of one message, connection, session or origin.
 ///
 /// ```
-/// use hapax::http::keeps_header;
+/// use hapax_http::keeps_header;
 /// use http::HeaderName;
 ///
 /// let kept = ["content-type", "location", "etag", "cache-control", "link", "x-request-id"];

@@ -1,9 +1,9 @@
 //! The key as a client sends it: a quoted string of structured fields (RFC 9651), or a bare token.
 
 use super::outgoing::KeyBuilder;
-use crate::store::StoredId;
-use crate::sync::{Ordering, StdAtomicBool};
-use crate::{Key, Token};
+use hapax_store::StoredId;
+use hapax_store::sync::{Ordering, StdAtomicBool};
+use hapax::{Key, Token};
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub const MAX_KEY_CHARS: usize = 255;
 /// What the handler is told of the key under which it runs: an extension of the request.
 ///
 /// ```
-/// use hapax::http::IdempotencyKey;
+/// use hapax_http::IdempotencyKey;
 ///
 /// fn charge(request: &http::Request<()>) -> Option<String> {
 ///     let key = request.extensions().get::<IdempotencyKey>()?;
@@ -69,7 +69,7 @@ impl IdempotencyKey {
     /// To be called where the request is found to be in order, before the first effect.
     ///
     /// ```
-    /// use hapax::http::IdempotencyKey;
+    /// use hapax_http::IdempotencyKey;
     ///
     /// fn charge(key: &IdempotencyKey, amount: u64) -> http::StatusCode {
     ///     if amount == 0 {
@@ -96,17 +96,17 @@ impl IdempotencyKey {
 }
 
 /// Returns the id under which the engine has a key, for whoever looks it up, or forgets it:
-/// [`TieredDedup::forget`](crate::TieredDedup::forget).
+/// [`TieredDedup::forget`](hapax_store::TieredDedup::forget).
 ///
 /// ```
-/// # use hapax::{TieredDedup, store::InMemoryStore};
-/// # async fn example(dedup: TieredDedup<InMemoryStore>) -> Result<(), hapax::store::StoreError> {
-/// dedup.forget(hapax::http::id_of(Some("alice"), "k-1")).await?; // her next request with it is handled
+/// # use hapax_store::{InMemoryStore, TieredDedup};
+/// # async fn example(dedup: TieredDedup<InMemoryStore>) -> Result<(), hapax_store::StoreError> {
+/// dedup.forget(hapax_http::id_of(Some("alice"), "k-1")).await?; // her next request with it is handled
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// Of a scope it is an id [of a group](crate::store::StoredId::of_group), the scope; of all
+/// Of a scope it is an id [of a group](hapax_store::StoredId::of_group), the scope; of all
 /// together ([`global_scope`](super::LayerBuilder::global_scope)) a [`Key`] of null and the key.
 pub fn id_of(scope: Option<&str>, key: &str) -> Vec<u8> {
     match scope {

@@ -6,7 +6,7 @@ use super::ledger::Charge;
 use super::quota::Amounts;
 use super::telling::Telling;
 use super::{IDEMPOTENCY_KEY, fingerprint};
-use crate::store::{ErrorKind, Fingerprint, StoreError};
+use hapax_store::{ErrorKind, Fingerprint, StoreError};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Default for Options {
 /// retry may fare better.
 ///
 /// ```
-/// use hapax::http::stores_status;
+/// use hapax_http::stores_status;
 /// use http::StatusCode;
 ///
 /// assert!(stores_status(StatusCode::CREATED) && stores_status(StatusCode::NOT_FOUND));
@@ -99,7 +99,7 @@ pub fn stores_status(status: StatusCode) -> bool {
 /// extractors do: 400, 404, 405, 406, 411, 413, 414, 415, 417, 422 and 431.
 ///
 /// ```
-/// use hapax::http::refuses_status;
+/// use hapax_http::refuses_status;
 /// use http::StatusCode;
 ///
 /// assert!(refuses_status(StatusCode::UNPROCESSABLE_ENTITY) && refuses_status(StatusCode::NOT_FOUND));

@@ -1,6 +1,6 @@
 //! Keys of calls that this process makes.
 
-use crate::Key;
+use hapax::Key;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -11,7 +11,7 @@ pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key
 /// Makes an [`OutgoingKey`] of parts: the same parts, in any process and at any time, make the same key.
 ///
 /// ```
-/// use hapax::http::KeyBuilder;
+/// use hapax_http::KeyBuilder;
 ///
 /// let key = |step: &str| KeyBuilder::new("payments").text("order-17").text(step).int(1_999).build();
 /// assert_eq!(key("charge"), key("charge")); // at every attempt
@@ -72,7 +72,7 @@ impl KeyBuilder {
 /// A key of a call that this process makes, by which the other side knows it when it is made again.
 ///
 /// ```
-/// use hapax::http::KeyBuilder;
+/// use hapax_http::KeyBuilder;
 ///
 /// let key = KeyBuilder::new("payments").text("order-17").text("charge").build();
 /// let mut request = http::Request::post("https://api.example/charges").body(())?;

@@ -13,7 +13,7 @@ pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed")
 /// made of tower services.
 ///
 /// ```
-/// use hapax::http::{KeyBuilder, OutgoingKeyLayer};
+/// use hapax_http::{KeyBuilder, OutgoingKeyLayer};
 /// use tower_layer::Layer as _;
 ///
 /// # fn example<Client>(client: Client) -> Result<(), http::Error> {

@@ -7,7 +7,7 @@ use std::fmt;
 /// line below, unless the layer is given [another](super::LayerBuilder::problem_type).
 ///
 /// ```
-/// use hapax::http::Problem;
+/// use hapax_http::Problem;
 /// use http::StatusCode;
 ///
 /// assert_eq!(Problem::InProgress.status(), StatusCode::CONFLICT);
@@ -100,7 +100,7 @@ impl Problem {
     /// Returns its name for an address: `key-missing`, say.
     ///
     /// ```
-    /// # use hapax::http::Problem;
+    /// # use hapax_http::Problem;
     /// assert_eq!(Problem::KeyMissing.slug(), "key-missing");
     /// ```
     pub fn slug(self) -> String {

@@ -1,7 +1,7 @@
 //! Permits for what is limited: given back when they are dropped, wherever that is.
 
 use super::quota::{Amounts, Full, Quotas, Resource, Turn};
-use crate::sync::{Mutex, MutexGuard};
+use hapax_store::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! What became of requests, counted.
 
 use super::quota::Amounts;
-use crate::sync::{Ordering, StdAtomicU64};
+use hapax_store::sync::{Ordering, StdAtomicU64};
 
 /// Counts of the requests that a layer covers, since it was built, and of what is there now.
 ///
 /// ```
-/// # fn watch(layer: &hapax::http::IdempotencyLayer<hapax::store::InMemoryStore>) {
+/// # fn watch(layer: &hapax_http::IdempotencyLayer<hapax_store::InMemoryStore>) {
 /// let stats = layer.stats();
 /// if stats.unrecorded > 0 {
 ///     eprintln!("{} requests were handled, and may be again: the store did not record them", stats.unrecorded);

@@ -1,7 +1,7 @@
 //! What scopes have kept, counted against what one may have.
 
 use super::ledger::{Charge, Exhausted, Ledger};
-use crate::sync::{Mutex, MutexGuard};
+use hapax_store::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;

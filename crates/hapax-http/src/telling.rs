@@ -3,7 +3,7 @@
 
 use super::body::Body;
 use super::problem::Problem;
-use crate::store::StoreError;
+use hapax_store::StoreError;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, LINK, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
@@ -15,7 +15,8 @@ use std::time::Duration;
 /// A problem with what is said about it.
 ///
 /// ```
-/// # use hapax::{TieredDedup, http::IdempotencyLayer, store::InMemoryStore};
+/// # use hapax_http::IdempotencyLayer;
+/// # use hapax_store::{InMemoryStore, TieredDedup};
 /// # fn example(dedup: TieredDedup<InMemoryStore>) {
 /// let layer = IdempotencyLayer::builder(dedup).global_scope().problem_response(|problem| {
 ///     let mut response = problem.response(); // as it would be

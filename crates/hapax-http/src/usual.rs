@@ -8,7 +8,7 @@
 //! slot: tag of the kind, 24 bits | exponentially weighted mean in microseconds, 40 bits (12 days)
 //! ```
 
-use crate::sync::{Ordering, StdAtomicU64};
+use hapax_store::sync::{Ordering, StdAtomicU64};
 use http::request::Parts;
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::time::Duration;

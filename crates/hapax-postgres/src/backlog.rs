@@ -5,7 +5,7 @@ use super::errors::corrupt;
 use super::statements;
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, Value};
-use crate::store::StoreError;
+use hapax_store::StoreError;
 use std::time::Duration;
 use tokio_postgres::Client;
 

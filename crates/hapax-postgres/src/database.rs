@@ -11,10 +11,11 @@ use super::errors::misconfigured;
 use super::errors::{failed, unanswered_in};
 use super::tables::{Queue, Tables, Version};
 use super::transaction::{Row, Value, tokio_driver};
-use crate::store::postgres::connecting::{self, Held, Pooled};
-use crate::store::postgres::errors::unconnected;
-use crate::store::postgres::options::within;
-use crate::store::{PostgresOptions, StoreError};
+use crate::store::connecting::{self, Held, Pooled};
+use crate::store::errors::unconnected;
+use crate::store::options::within;
+use crate::PostgresOptions;
+use hapax_store::StoreError;
 use deadpool_postgres::Pool;
 use std::fmt;
 use std::sync::Arc;
@@ -32,10 +33,10 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// own, or one of the program's.
 ///
 /// ```no_run
-/// use hapax::postgres::{Database, Relay, Tables, Worker};
-/// use hapax::store::PostgresOptions;
+/// use hapax_postgres::{Database, Relay, Tables, Worker};
+/// use hapax_postgres::PostgresOptions;
 ///
-/// # fn example() -> Result<(), hapax::store::StoreError> {
+/// # fn example() -> Result<(), hapax_store::StoreError> {
 /// // Options make a pool:
 /// let options = PostgresOptions::parse("postgres://app@db.internal/app")?;
 /// let worker = Worker::new(options.clone(), Tables::default(), "billing")?;
@@ -51,7 +52,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The program's pool, of deadpool-postgres or (with the feature `sqlx`) of sqlx:
 ///
 /// ```no_run
-/// # use hapax::postgres::{Relay, Tables};
+/// # use hapax_postgres::{Relay, Tables};
 /// # fn example(pool: deadpool_postgres::Pool) {
 /// let relay = Relay::new(pool, Tables::default());
 /// # let _ = relay;
@@ -122,7 +123,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 10
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 10
     /// milliseconds and an hour.
     pub fn timeout(mut self, timeout: Duration) -> Result<Self, StoreError> {
         self.timeout = within("a timeout", timeout, Duration::from_millis(10), Duration::from_secs(3_600))?;

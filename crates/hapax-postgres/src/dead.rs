@@ -8,7 +8,7 @@ use super::seen::time;
 use super::statements;
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, Value, tokio_driver};
-use crate::store::StoreError;
+use hapax_store::StoreError;
 use std::time::{Duration, SystemTime};
 use tokio_postgres::Client;
 
@@ -32,10 +32,10 @@ pub struct DeadLetter {
 /// old those are that you mean, or the calls may have no end.
 ///
 /// ```no_run
-/// use hapax::postgres::{Letters, Tables, outbox};
+/// use hapax_postgres::{Letters, Tables, outbox};
 /// use std::time::Duration;
 ///
-/// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax::store::StoreError> {
+/// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax_store::StoreError> {
 /// let tables = Tables::default();
 /// // The broker takes them now. Those that it refuses again are not meant:
 /// let before = Letters::OlderThan(Some("orders"), Duration::from_secs(600));

@@ -1,8 +1,8 @@
 //! What the drivers and the server say, as errors of a store.
 
 use super::BACKEND;
-use crate::store::postgres::errors::{kind, unanswered};
-use crate::store::{ErrorKind, StoreError};
+use crate::store::errors::{kind, unanswered};
+use hapax_store::{ErrorKind, StoreError};
 use std::error::Error;
 use tokio_postgres::error::SqlState;
 

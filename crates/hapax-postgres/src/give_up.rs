@@ -10,7 +10,7 @@ use std::io;
 /// key go on.
 ///
 /// ```
-/// use hapax::postgres::{Failure, GiveUp};
+/// use hapax_postgres::{Failure, GiveUp};
 ///
 /// fn parse(payload: &[u8]) -> Result<u32, Failure> {
 ///     let text = std::str::from_utf8(payload).map_err(GiveUp::because)?;

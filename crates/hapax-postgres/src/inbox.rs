@@ -29,7 +29,7 @@ use super::seen::time;
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, Transaction, Value};
 use super::{NewMessage, Seen, meters, statements};
-use crate::store::{StoreError, StoredId};
+use hapax_store::{StoreError, StoredId};
 use std::collections::HashMap;
 use tokio_postgres::Client;
 
@@ -37,7 +37,7 @@ use tokio_postgres::Client;
 /// is.
 ///
 /// ```no_run
-/// use hapax::postgres::{Seen, Tables, inbox};
+/// use hapax_postgres::{Seen, Tables, inbox};
 ///
 /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut tx = client.transaction().await?;
@@ -65,9 +65,9 @@ use tokio_postgres::Client;
 ///
 /// # Errors
 ///
-/// [`Conflict`](crate::store::ErrorKind::Conflict) after `lock_timeout`;
-/// [`Unavailable`](crate::store::ErrorKind::Unavailable) if the connection is lost, and for deadlocks and serialization
-/// failures; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) without tables, and for a name that none has. The
+/// [`Conflict`](hapax_store::ErrorKind::Conflict) after `lock_timeout`;
+/// [`Unavailable`](hapax_store::ErrorKind::Unavailable) if the connection is lost, and for deadlocks and serialization
+/// failures; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) without tables, and for a name that none has. The
 /// transaction has failed then: roll it back, and do not acknowledge. The same if the call is dropped.
 ///
 /// # Prepared transactions
@@ -107,7 +107,7 @@ pub const BATCH_IDS_MAX: usize = 1_000;
 /// of each what [`once`] would have, in the order of the ids.
 ///
 /// ```no_run
-/// use hapax::postgres::{Tables, inbox};
+/// use hapax_postgres::{Tables, inbox};
 ///
 /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let messages = [("m-17", 10), ("m-18", 25), ("m-17", 10)];
@@ -130,7 +130,7 @@ pub const BATCH_IDS_MAX: usize = 1_000;
 ///
 /// # Errors
 ///
-/// Those of [`once`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for more than
+/// Those of [`once`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for more than
 /// [`BATCH_IDS_MAX`] ids.
 ///
 /// # Cost
@@ -177,7 +177,7 @@ fn seen_each(ids: &[Vec<u8>], rows: &[Row]) -> Result<Vec<Seen>, StoreError> {
 /// stored again.
 ///
 /// ```no_run
-/// use hapax::postgres::{NewMessage, Tables, inbox};
+/// use hapax_postgres::{NewMessage, Tables, inbox};
 ///
 /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut tx = client.transaction().await?;
@@ -200,7 +200,7 @@ fn seen_each(ids: &[Vec<u8>], rows: &[Row]) -> Result<Vec<Seen>, StoreError> {
 ///
 /// # Errors
 ///
-/// Those of [`once`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) if the id, the key or the payload is too
+/// Those of [`once`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the id, the key or the payload is too
 /// long.
 pub async fn receive(
     tx: &mut impl Transaction,

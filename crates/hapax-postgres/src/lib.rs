@@ -1,7 +1,7 @@
 //! Exactly once, where the effect is in PostgreSQL: marks in the caller's own transaction, an inbox, and an outbox.
 //!
 //! ```no_run
-//! use hapax::postgres::{NewMessage, Seen, Tables, inbox, outbox};
+//! use hapax_postgres::{NewMessage, Seen, Tables, inbox, outbox};
 //!
 //! # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! let tables = Tables::default();
@@ -71,6 +71,7 @@ mod retention;
 mod retry;
 mod seen;
 mod statements;
+mod store;
 mod tables;
 mod transaction;
 mod trial;
@@ -87,13 +88,14 @@ pub use relay::Relay;
 pub use retention::{Cleanup, Retention};
 pub use retry::Retry;
 pub use seen::Seen;
+pub use store::{Layout, PostgresOptions, PostgresStore};
 pub use tables::Tables;
 pub use transaction::Transaction;
 #[cfg(feature = "sqlx")]
 pub use worker::SqlxHandler;
 pub use worker::{Handler, Worker};
 
-use crate::store::postgres::BACKEND;
+use crate::store::BACKEND;
 
 /// The error that a handler or a publisher returns. Its text is kept. [`GiveUp`] says that another
 /// attempt cannot help.

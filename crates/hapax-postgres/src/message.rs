@@ -1,7 +1,7 @@
 //! Messages, and what of them is too much.
 
 use super::errors::misconfigured;
-use crate::store::{Scope, StoreError};
+use hapax_store::{Scope, StoreError};
 use std::time::SystemTime;
 
 /// The longest id of a message that is stored, and the longest key. (An id that is only marked may be of any length.)
@@ -16,7 +16,7 @@ const ERROR_BYTES_MAX: usize = 4_096;
 /// A message to be received or enqueued.
 ///
 /// ```
-/// use hapax::postgres::NewMessage;
+/// use hapax_postgres::NewMessage;
 /// use std::time::{Duration, SystemTime};
 ///
 /// let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -171,7 +171,7 @@ pub(super) fn kept_error(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::ErrorKind;
+    use hapax_store::ErrorKind;
     use std::time::Duration;
 
     #[test]

@@ -1,8 +1,8 @@
 //! How long to go on without a server.
 
-use crate::back_off::BackOff;
-use crate::random;
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::back_off::BackOff;
+use hapax::tier::random;
+use hapax_store::{ErrorKind, StoreError};
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -9,7 +9,7 @@ use super::queue::micros;
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, Transaction, Value};
 use super::{NewMessage, PAYLOAD_BYTES_MAX, statements};
-use crate::store::StoreError;
+use hapax_store::StoreError;
 use std::time::Duration;
 use tokio_postgres::Client;
 
@@ -23,7 +23,7 @@ const EXPIRED_MAX: i64 = 10_000;
 /// Stores a message to be published, in the caller's transaction: it is published if and only if that is committed.
 ///
 /// ```no_run
-/// use hapax::postgres::{NewMessage, Tables, outbox};
+/// use hapax_postgres::{NewMessage, Tables, outbox};
 ///
 /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut tx = client.transaction().await?;
@@ -51,7 +51,7 @@ const EXPIRED_MAX: i64 = 10_000;
 ///
 /// # Errors
 ///
-/// Those of [`once`](super::inbox::once); [`Misconfigured`](crate::store::ErrorKind::Misconfigured)
+/// Those of [`once`](super::inbox::once); [`Misconfigured`](hapax_store::ErrorKind::Misconfigured)
 /// if the id, the key, the payload or the headers are too long.
 ///
 /// # Cost
@@ -92,7 +92,7 @@ pub async fn enqueue(
 /// of each.
 ///
 /// ```no_run
-/// use hapax::postgres::{NewMessage, Tables, outbox};
+/// use hapax_postgres::{NewMessage, Tables, outbox};
 ///
 /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut tx = client.transaction().await?;
@@ -112,7 +112,7 @@ pub async fn enqueue(
 ///
 /// # Errors
 ///
-/// Those of [`enqueue`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for more than
+/// Those of [`enqueue`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for more than
 /// [`BATCH_MAX`] messages or [`BATCH_BYTES_MAX`] bytes of payload.
 pub async fn enqueue_batch(
     tx: &mut impl Transaction,
@@ -141,7 +141,7 @@ pub async fn enqueue_batch(
 /// table `…_outbox_capture`, which are never changed. No relay publishes them.
 ///
 /// ```no_run
-/// use hapax::postgres::{NewMessage, Tables, outbox};
+/// use hapax_postgres::{NewMessage, Tables, outbox};
 ///
 /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut tx = client.transaction().await?;
@@ -161,7 +161,7 @@ pub async fn enqueue_batch(
 ///
 /// # Errors
 ///
-/// Those of [`enqueue_batch`]; [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for
+/// Those of [`enqueue_batch`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for
 /// messages that are due or expire at some time, of which whoever reads the log would know nothing.
 pub async fn capture(
     tx: &mut impl Transaction,

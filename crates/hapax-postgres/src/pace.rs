@@ -5,7 +5,7 @@
 //! milliseconds until what it said is over; then it sleeps until it is notified, or until its slow
 //! poll. Behind a pooler nothing is notified: the slow poll is all.
 
-use crate::back_off::{BackOff, jittered};
+use hapax_store::back_off::{BackOff, jittered};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;

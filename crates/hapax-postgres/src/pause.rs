@@ -4,7 +4,7 @@
 //! their broker is. The relay as a whole pauses then, and probes with one message at a time. (A
 //! circuit breaker: Nygard, *Release It!*, 2007.)
 
-use crate::back_off::BackOff;
+use hapax_store::back_off::BackOff;
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -5,7 +5,7 @@ use super::{Failure, Message};
 /// Whatever messages are published to: a broker's client, usually.
 ///
 /// ```
-/// use hapax::postgres::{Failure, GiveUp, Message, Publisher};
+/// use hapax_postgres::{Failure, GiveUp, Message, Publisher};
 ///
 /// struct Log;
 ///
@@ -33,7 +33,7 @@ pub trait Publisher: Send + Sync + 'static {
     /// and a message that hangs holds up no other.
     ///
     /// ```
-    /// # use hapax::postgres::{Failure, Message, Publisher};
+    /// # use hapax_postgres::{Failure, Message, Publisher};
     /// # struct Client;
     /// # impl Client {
     /// #     async fn send_all(&self, _: Vec<&[u8]>) -> Result<(), std::io::Error> { Ok(()) }

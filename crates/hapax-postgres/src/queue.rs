@@ -7,8 +7,8 @@ use super::tables::{Queue, Tables};
 use super::transaction::{Row, Value};
 use super::trial::{Cause, Failed};
 use super::{Database, statements};
-use crate::random;
-use crate::store::StoreError;
+use hapax::tier::random;
+use hapax_store::StoreError;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -374,7 +374,7 @@ impl Said {
 /// A random part between half and all, in microseconds: what failed together does not come back
 /// together.
 fn jittered(delay: Duration) -> f64 {
-    micros(crate::back_off::jittered(delay, random::any()))
+    micros(hapax_store::back_off::jittered(delay, random::any()))
 }
 
 /// The values of the statement that begins an attempt: counts it, and makes its lease a whole

@@ -10,8 +10,8 @@ use super::meters::{Counts, Meters, QueueStats};
 use super::publisher::Publisher;
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
-use crate::store::StoreError;
-use crate::store::postgres::options::within;
+use hapax_store::StoreError;
+use crate::store::options::within;
 use publishing::Publishing;
 use running::Running;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const MIB: usize = 1 << 20;
 /// by side. Any number of relays share an outbox.
 ///
 /// ```no_run
-/// use hapax::postgres::{Failure, Message, Publisher, Relay, Tables};
-/// use hapax::store::PostgresOptions;
+/// use hapax_postgres::{Failure, Message, Publisher, Relay, Tables};
+/// use hapax_postgres::PostgresOptions;
 /// use std::sync::Arc;
 ///
 /// struct Log;
@@ -39,7 +39,7 @@ const MIB: usize = 1 << 20;
 ///     }
 /// }
 ///
-/// # async fn example() -> Result<(), hapax::store::StoreError> {
+/// # async fn example() -> Result<(), hapax_store::StoreError> {
 /// let options = PostgresOptions::parse("host=/run/postgresql user=app")?;
 /// let relay = Relay::new(options, Tables::default());
 /// relay.run(Arc::new(Log), std::future::pending()).await?; // or until a signal
@@ -125,7 +125,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) if no topic has such a name.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if no topic has such a name.
     pub fn topic(self, topic: &str) -> Result<Self, StoreError> {
         validate_name("a topic", topic)?;
         Ok(Relay { topic: Some(topic.into()), ..self })
@@ -142,7 +142,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 1 and 10,000.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 1 and 10,000.
     pub fn batch(self, batch: usize) -> Result<Self, StoreError> {
         match (1..=10_000).contains(&batch) {
             true => Ok(Relay { batch, ..self }),
@@ -155,7 +155,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 1 and 2^40.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 1 and 2^40.
     pub fn bytes(self, bytes: usize) -> Result<Self, StoreError> {
         match (1..=1 << 40).contains(&bytes) {
             true => Ok(Relay { bytes, ..self }),
@@ -168,7 +168,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 50 ms and an
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 50 ms and an
     /// hour.
     pub fn publish_timeout(self, timeout: Duration) -> Result<Self, StoreError> {
         let publish_timeout =
@@ -183,7 +183,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 10 ms and an
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 10 ms and an
     /// hour.
     pub fn poll(self, poll: Duration) -> Result<Self, StoreError> {
         let poll = within("a poll's interval", poll, Duration::from_millis(10), Duration::from_secs(3_600))?;

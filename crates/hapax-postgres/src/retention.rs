@@ -5,7 +5,7 @@ use super::marks::SLOTS;
 use super::statements;
 use super::tables::Tables;
 use super::transaction::{Value, tokio_driver};
-use crate::store::StoreError;
+use hapax_store::StoreError;
 use std::time::Duration;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -20,10 +20,10 @@ const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
 /// How long an id is a duplicate, and how long a partition is written into.
 ///
 /// ```no_run
-/// use hapax::postgres::{Retention, Tables};
+/// use hapax_postgres::{Retention, Tables};
 /// use std::time::Duration;
 ///
-/// # async fn example(client: &tokio_postgres::Client) -> Result<(), hapax::store::StoreError> {
+/// # async fn example(client: &tokio_postgres::Client) -> Result<(), hapax_store::StoreError> {
 /// let day = Duration::from_secs(86_400);
 /// let retention = Retention::new(7 * day, day)?; // eight or nine partitions
 /// while retention.expire(client, &Tables::default()).await?.more {}
@@ -75,7 +75,7 @@ impl Retention {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless both are between a second
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless both are between a second
     /// and 10 years, and `keep` is at most 60 times `partition`.
     pub fn new(keep: Duration, partition: Duration) -> Result<Self, StoreError> {
         for (what, length) in [("keep", keep), ("partition", partition)] {
@@ -108,7 +108,7 @@ impl Retention {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) if the role does not own the
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the role does not own the
     /// tables. What was done before the error is done.
     pub async fn expire(&self, client: &Client, tables: &Tables) -> Result<Cleanup, StoreError> {
         let mut cleanup = Cleanup::default();
@@ -153,7 +153,7 @@ fn is_somebodys(state: &SqlState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::ErrorKind;
+    use hapax_store::ErrorKind;
 
     #[test]
     fn lengths_that_cannot_be_are_refused() {

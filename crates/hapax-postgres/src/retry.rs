@@ -1,21 +1,21 @@
 //! How long to wait after a failure, and when to give up.
 
 use super::errors::misconfigured;
-use crate::back_off::BackOff;
-use crate::store::StoreError;
+use hapax_store::back_off::BackOff;
+use hapax_store::StoreError;
 use std::time::Duration;
 
 /// When a message that failed is tried again.
 ///
 /// ```
-/// use hapax::postgres::Retry;
+/// use hapax_postgres::Retry;
 /// use std::time::Duration;
 ///
 /// let retry = Retry::new(Duration::from_millis(200), Duration::from_secs(60))?.attempts_max(Some(10))?;
 /// assert_eq!(retry.delay(1), Duration::from_millis(200));
 /// assert_eq!(retry.delay(3), Duration::from_millis(800));
 /// assert_eq!(retry.delay(50), Duration::from_secs(60));
-/// # Ok::<(), hapax::store::StoreError>(())
+/// # Ok::<(), hapax_store::StoreError>(())
 /// ```
 ///
 /// Each delay is twice the one before; the server takes a random part of it between half and all, so that what failed
@@ -40,7 +40,7 @@ impl Retry {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless 1 ms ≤ `first` ≤ `longest` ≤ 7 days.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless 1 ms ≤ `first` ≤ `longest` ≤ 7 days.
     pub fn new(first: Duration, longest: Duration) -> Result<Self, StoreError> {
         if first < Duration::from_millis(1) || longest < first || LONGEST < longest {
             let what = format!("delays are 1 ms <= first <= longest <= {LONGEST:?}, not {first:?} and {longest:?}");
@@ -54,7 +54,7 @@ impl Retry {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) for none at all, or more than a million.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for none at all, or more than a million.
     pub fn attempts_max(mut self, attempts: Option<u32>) -> Result<Self, StoreError> {
         if let Some(attempts) = attempts.filter(|attempts| !(1..=1_000_000).contains(attempts)) {
             return Err(misconfigured(format!("a message is tried 1 to 1000000 times, not {attempts}")));

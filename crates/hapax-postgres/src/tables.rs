@@ -3,8 +3,8 @@
 use super::errors::failed;
 use super::marks;
 use super::transaction::{Row, tokio_driver};
-use crate::store::postgres::names::validate;
-use crate::store::{ErrorKind, StoreError};
+use crate::store::names::validate;
+use hapax_store::{ErrorKind, StoreError};
 use sha2::{Digest as _, Sha256};
 
 /// The last migration that there is.
@@ -40,16 +40,16 @@ const FUNCTIONS: [&str; 17] = [
 /// The tables of inbox and outbox: a schema, and how each one's name begins.
 ///
 /// ```no_run
-/// use hapax::postgres::Tables;
+/// use hapax_postgres::Tables;
 ///
-/// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax::store::StoreError> {
+/// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax_store::StoreError> {
 /// let tables = Tables::new("app", "orders")?; // app.orders_inbox, app.orders_outbox, app.orders_marks, …
 /// tables.migrate(&client).await?;
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// The default is `public` and `hapax`, beside the tables of [`PostgresStore`](crate::store::PostgresStore), which are others.
+/// The default is `public` and `hapax`, beside the tables of [`PostgresStore`](crate::PostgresStore), which are others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tables {
     schema: String,

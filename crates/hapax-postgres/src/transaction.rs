@@ -1,7 +1,7 @@
 //! A caller's transaction, of whatever driver: what is said to it, and the rows that come back.
 
 use super::errors::corrupt;
-use crate::store::StoreError;
+use hapax_store::StoreError;
 
 /// A transaction that the caller has begun and will commit: of tokio-postgres, of deadpool-postgres, or, with the
 /// feature `sqlx`, of sqlx. A savepoint is one, too.
@@ -97,7 +97,7 @@ pub(super) mod asking {
 pub(super) mod tokio_driver {
     use super::asking::Ask;
     use super::*;
-    use crate::postgres::errors::failed;
+    use crate::errors::failed;
     use tokio_postgres::types::{ToSql, Type};
     use tokio_postgres::{Error, GenericClient};
 
@@ -124,7 +124,7 @@ pub(super) mod tokio_driver {
     }
 
     /// Asks whatever a statement can be said to.
-    pub(in crate::postgres) async fn rows(
+    pub(crate) async fn rows(
         client: &impl GenericClient,
         sql: &str,
         values: &[Value<'_>],
@@ -151,14 +151,14 @@ pub(super) mod tokio_driver {
 pub(super) mod sqlx_driver {
     use super::asking::Ask;
     use super::*;
-    use crate::postgres::BACKEND;
-    use crate::postgres::errors::refused;
-    use crate::store::ErrorKind;
+    use crate::BACKEND;
+    use crate::errors::refused;
+    use hapax_store::ErrorKind;
     use sqlx::{AssertSqlSafe, PgExecutor, Postgres};
     use tokio_postgres::error::SqlState;
 
     /// Asks whatever a statement can be said to.
-    pub(in crate::postgres) async fn rows(
+    pub(crate) async fn rows(
         executor: impl PgExecutor<'_>,
         sql: &str,
         values: &[Value<'_>],
@@ -194,7 +194,7 @@ pub(super) mod sqlx_driver {
         }
     }
 
-    pub(in crate::postgres) fn failed(doing: &str, error: sqlx::Error) -> StoreError {
+    pub(crate) fn failed(doing: &str, error: sqlx::Error) -> StoreError {
         if let sqlx::Error::Database(answer) = &error
             && let Some(code) = answer.code()
         {

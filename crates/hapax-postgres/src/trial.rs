@@ -1,7 +1,7 @@
 //! One attempt of a handler or a publisher: it has a limit, may panic, and may give up.
 
 use super::{Failure, give_up};
-use crate::unwind;
+use hapax_store::unwind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 

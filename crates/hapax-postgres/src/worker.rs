@@ -15,9 +15,9 @@ use super::outage::Outage;
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
 use super::{Failure, Message};
-use crate::store::StoreError;
-use crate::store::postgres::options::within;
-use crate::sync::StdAtomicBool;
+use hapax_store::StoreError;
+use crate::store::options::within;
+use hapax_store::sync::StdAtomicBool;
 use handling::{Session, Work};
 use running::Dispatcher;
 use std::future::Future;
@@ -40,7 +40,7 @@ pub trait Handler: Send + Sync + 'static {
 /// The same in a transaction of sqlx, for a [`Worker`] with a pool of sqlx.
 ///
 /// ```no_run
-/// use hapax::postgres::{Failure, Message, SqlxHandler, Tables, Worker};
+/// use hapax_postgres::{Failure, Message, SqlxHandler, Tables, Worker};
 /// use sqlx::Postgres;
 /// use std::sync::Arc;
 ///
@@ -58,7 +58,7 @@ pub trait Handler: Send + Sync + 'static {
 ///     }
 /// }
 ///
-/// # async fn example(pool: sqlx::PgPool) -> Result<(), hapax::store::StoreError> {
+/// # async fn example(pool: sqlx::PgPool) -> Result<(), hapax_store::StoreError> {
 /// let worker = Worker::new(pool, Tables::default(), "billing")?;
 /// worker.run_sqlx(Arc::new(Billing), std::future::pending()).await?; // or until a signal
 /// # Ok(())
@@ -78,8 +78,8 @@ pub trait SqlxHandler: Send + Sync + 'static {
 /// keys side by side. Any number of workers share a consumer.
 ///
 /// ```no_run
-/// use hapax::postgres::{Failure, Handler, Message, Tables, Worker};
-/// use hapax::store::PostgresOptions;
+/// use hapax_postgres::{Failure, Handler, Message, Tables, Worker};
+/// use hapax_postgres::PostgresOptions;
 /// use std::sync::Arc;
 ///
 /// struct Billing;
@@ -91,7 +91,7 @@ pub trait SqlxHandler: Send + Sync + 'static {
 ///     }
 /// }
 ///
-/// # async fn example() -> Result<(), hapax::store::StoreError> {
+/// # async fn example() -> Result<(), hapax_store::StoreError> {
 /// let options = PostgresOptions::parse("host=/run/postgresql user=app")?;
 /// let worker = Worker::new(options, Tables::default(), "billing")?;
 /// worker.run(Arc::new(Billing), std::future::pending()).await?; // or until a signal
@@ -147,14 +147,14 @@ pub struct Worker {
 
 impl Worker {
     /// A worker of this consumer, with these connections:
-    /// [`PostgresOptions`](crate::store::PostgresOptions), a pool of deadpool-postgres or sqlx, or
+    /// [`PostgresOptions`](crate::PostgresOptions), a pool of deadpool-postgres or sqlx, or
     /// a [`Database`] that it shares with others. Unless told otherwise it handles 8 keys at a
     /// time, each message for at most 30 seconds, polls every second, and tries ten times, after
     /// 200 ms at first and a minute at last.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) if no consumer has such a name.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if no consumer has such a name.
     pub fn new(database: impl Into<Database>, tables: Tables, consumer: &str) -> Result<Self, StoreError> {
         validate_name("a consumer", consumer)?;
         let retry = Retry::USUAL.attempts_max(Some(10))?;
@@ -182,7 +182,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 1 and 1,000.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 1 and 1,000.
     pub fn concurrency(self, concurrency: usize) -> Result<Self, StoreError> {
         match (1..=1_000).contains(&concurrency) {
             true => Ok(Worker { concurrency, ..self }),
@@ -195,7 +195,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 100 ms and a day.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 100 ms and a day.
     pub fn lease(self, lease: Duration) -> Result<Self, StoreError> {
         let lease = within("a lease", lease, Duration::from_millis(100), Duration::from_secs(86_400))?;
         Ok(Worker { lease, ..self })
@@ -206,7 +206,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) unless it is between 10 ms and an hour.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 10 ms and an hour.
     pub fn poll(self, poll: Duration) -> Result<Self, StoreError> {
         let poll = within("a poll's interval", poll, Duration::from_millis(10), Duration::from_secs(3_600))?;
         Ok(Worker { poll, ..self })
@@ -231,7 +231,7 @@ impl Worker {
     ///
     /// Errors that cannot pass, or did not in time. Handlers at work are stopped then, as they are when
     /// this is dropped, and what they did is rolled back.
-    /// [`Misconfigured`](crate::store::ErrorKind::Misconfigured) with a pool of sqlx, and with a
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) with a pool of sqlx, and with a
     /// pool of one connection.
     pub async fn run<H: Handler>(&self, handler: Arc<H>, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
         self.run_in::<H, TokioSession>(handler, stop).await
@@ -241,7 +241,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// Those of [`run`](Self::run); [`Misconfigured`](crate::store::ErrorKind::Misconfigured)
+    /// Those of [`run`](Self::run); [`Misconfigured`](hapax_store::ErrorKind::Misconfigured)
     /// without a pool of sqlx.
     #[cfg(feature = "sqlx")]
     pub async fn run_sqlx<H: SqlxHandler>(
@@ -304,7 +304,7 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::PostgresOptions;
+    use crate::PostgresOptions;
 
     #[test]
     fn what_cannot_be_is_refused() {
@@ -319,7 +319,7 @@ mod tests {
             worker().poll(Duration::ZERO),
             worker().poll(Duration::MAX),
         ] {
-            assert_eq!(refused.unwrap_err().kind(), crate::store::ErrorKind::Misconfigured);
+            assert_eq!(refused.unwrap_err().kind(), hapax_store::ErrorKind::Misconfigured);
         }
     }
 }

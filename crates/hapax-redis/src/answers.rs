@@ -3,7 +3,7 @@
 use super::errors::error;
 use super::reply::Reply;
 use super::value::{self, Kept, Kind};
-use crate::store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Known, Mark, Marked, StoreError};
+use hapax_store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Known, Mark, Marked, StoreError};
 use std::time::Duration;
 
 /// An answer that nothing says it could be.
@@ -80,8 +80,8 @@ pub(super) fn left_of_member(answer: Reply<'_>) -> Result<Option<Duration>, Stor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::reply::read;
-    use crate::store::{RecordKey, Scope};
+    use crate::reply::read;
+    use hapax_store::{RecordKey, Scope};
 
     #[test]
     fn what_a_mark_finds_decides() {

@@ -6,7 +6,7 @@ use super::commands::Commands;
 use super::errors::refused;
 use super::reply::Reply;
 use super::scripts::Script;
-use crate::store::{Answers, StoreError};
+use hapax_store::{Answers, StoreError};
 use std::ops::Range;
 
 /// Keys in a call to a script, where they may lie in different slots: the server does nothing else

@@ -2,14 +2,14 @@
 
 use super::errors::error;
 use super::value::expiry_ms;
-use crate::store::{ErrorKind, RecordKey, StoreError};
+use hapax_store::{ErrorKind, RecordKey, StoreError};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
 /// Plain marks in a tenth of the memory, for [`RedisOptions::compact`](super::RedisOptions::compact).
 ///
 /// ```
-/// use hapax::store::{CompactOptions, RedisOptions};
+/// use hapax_redis::{CompactOptions, RedisOptions};
 /// use std::time::Duration;
 ///
 /// let marks = CompactOptions { retention: Duration::from_secs(86_400), expected_ids: 50_000_000 };
@@ -26,18 +26,18 @@ use std::time::Duration;
 ///
 /// # What is different
 ///
-/// - *Marks* and [records](crate::store::Store::record) without result and fingerprint are kept like this. A mark sees only those. Claims, completions and records
+/// - *Marks* and [records](hapax_store::Store::record) without result and fingerprint are kept like this. A mark sees only those. Claims, completions and records
 ///   with a result are kept as ever, and a claim also sees the marks. So an id that is claimed or completed is still fresh to a mark: don't mix
 ///   the two for the same ids.
 /// - *Retention* is that of the options, and up to half of it longer. A mark that asks for more is refused.
 /// - *Attempts* are not kept: a mark that is asked for again because its answer was lost is a
-///   duplicate, and no mark is in [doubt](crate::TieredBuilder::in_doubt).
+///   duplicate, and no mark is in [doubt](hapax_store::TieredBuilder::in_doubt).
 /// - A new id is taken for a duplicate if it agrees with one that is known in all of 64 bits and the set, at odds of 1 to 10^16 (the
 ///   set's 1,000 members in 2^64), however many ids there are. If there are more ids than expected, the odds rise in proportion.
 /// - If there are more than 1.6 times as many ids as expected, the server turns sets into hash tables, which take five times as much. (As it does if its
 ///   `set-max-intset-entries` is less than the usual 512.)
 /// - All processes must have the same options. With others, nothing is known of earlier marks.
-/// - [Scans](crate::store::Store::scan) do not find these marks: what was the id is not kept.
+/// - [Scans](hapax_store::Store::scan) do not find these marks: what was the id is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactOptions {
     /// How long marks are known.
@@ -108,7 +108,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Scope;
+    use hapax_store::Scope;
     use std::collections::HashMap;
 
     fn layout(expected_ids: u64) -> Layout {

@@ -5,7 +5,7 @@ use super::answers::left_of_member;
 use super::batch::Calls;
 use super::commands::Commands;
 use super::compact::{Layout, Place};
-use crate::store::*;
+use hapax_store::*;
 use std::time::Duration;
 
 impl RedisStore {

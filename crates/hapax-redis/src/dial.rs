@@ -5,7 +5,7 @@ use super::errors::{error, not_connected, not_introduced, refused};
 use super::options::Timing;
 use super::reply::Reply;
 use super::wire::{Stream, Wire};
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 use ::redis::{ConnectionAddr, ConnectionInfo};
 use std::io;
 use std::sync::Arc;

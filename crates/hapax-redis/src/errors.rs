@@ -1,7 +1,7 @@
 //! Whose fault it is: errors of the server and of the connection by kind.
 
 use super::reply::Refusal;
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 use std::io;
 
 /// The backend's name.

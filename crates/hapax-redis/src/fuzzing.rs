@@ -9,7 +9,7 @@ use super::role::{self, Role};
 use super::scan::At;
 use super::topology;
 use super::value::{self, Kept, Kind};
-use crate::store::{ClaimRequest, Cursor, Mark, RecordKey, Scope};
+use hapax_store::{ClaimRequest, Cursor, Mark, RecordKey, Scope};
 use std::time::Duration;
 
 pub fn fuzz(which: u8, bytes: &[u8]) -> bool {
@@ -57,7 +57,7 @@ fn kept(value: &[u8]) -> bool {
 fn recorded(bytes: &[u8]) -> bool {
     let Some((flags, rest)) = bytes.split_first() else { return false };
     let Some((fingerprint, result)) = rest.split_first_chunk::<16>() else { return false };
-    let fingerprint = (flags & 1 != 0).then_some(crate::store::Fingerprint(*fingerprint));
+    let fingerprint = (flags & 1 != 0).then_some(hapax_store::Fingerprint(*fingerprint));
     let result = (flags & 2 != 0).then_some(result);
     let written = value::recorded(fingerprint, result);
     let read = Kept::decode(&written).expect("what was written is a value");

@@ -5,7 +5,7 @@ use super::errors::{error, refused};
 use super::reply::{Replies, Reply};
 use super::risk::RedisRisk;
 use super::role::Role;
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 
 /// A server's words about itself. What it does not say, or this user may not ask, is nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::commands::Commands;
 use super::errors::error;
-use crate::store::{ErrorKind, RecordKey, StoreError};
+use hapax_store::{ErrorKind, RecordKey, StoreError};
 use std::ops::Range;
 
 /// Slots of a cluster.
@@ -99,7 +99,7 @@ const CRC16: [u16; 256] = {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Scope;
+    use hapax_store::Scope;
 
     #[test]
     fn crc16_is_the_one_of_the_specification() {

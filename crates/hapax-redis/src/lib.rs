@@ -36,12 +36,12 @@ pub use compact::CompactOptions;
 pub use options::RedisOptions;
 pub use risk::{RedisRisk, RedisWarning};
 
-use crate::store::contract::Store;
-use crate::store::error::StoreError;
-use crate::store::key::RecordKey;
-use crate::store::request::*;
-use crate::store::times::Sound;
-use crate::sync::{Ordering, StdAtomicU64};
+use hapax_store::Store;
+use hapax_store::StoreError;
+use hapax_store::RecordKey;
+use hapax_store::*;
+use hapax_store::times::Sound;
+use hapax_store::sync::{Ordering, StdAtomicU64};
 use compact::Layout;
 use keys::Keys;
 use met::Losses;
@@ -54,10 +54,11 @@ use std::time::Duration;
 /// Records in a Redis (6.0 or later) or Valkey server, or in a cluster of them.
 ///
 /// ```no_run
-/// use hapax::store::{Mark, Marked, RecordKey, RedisOptions, RedisStore, Scope, Store};
+/// use hapax_redis::{RedisOptions, RedisStore};
+/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
 /// use std::time::Duration;
 ///
-/// # async fn example() -> Result<(), hapax::store::StoreError> {
+/// # async fn example() -> Result<(), hapax_store::StoreError> {
 /// let store = RedisStore::connect(RedisOptions::single("redis://127.0.0.1/")).await?;
 /// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
 /// let mark = Mark { key, attempt: 4711, retention: Duration::from_secs(86_400) };
@@ -100,12 +101,12 @@ use std::time::Duration;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unavailable`](crate::store::ErrorKind::Unavailable): no connection, or the server
+/// [`ErrorKind::Unavailable`](hapax_store::ErrorKind::Unavailable): no connection, or the server
 /// is loading, a replica, out of memory, or unable to write.
-/// [`ErrorKind::Timeout`](crate::store::ErrorKind::Timeout): no answer within
+/// [`ErrorKind::Timeout`](hapax_store::ErrorKind::Timeout): no answer within
 /// [`response_timeout`](RedisOptions::response_timeout).
-/// [`ErrorKind::Misconfigured`](crate::store::ErrorKind::Misconfigured): address, password,
-/// permissions, version. [`ErrorKind::Corrupt`](crate::store::ErrorKind::Corrupt): something else
+/// [`ErrorKind::Misconfigured`](hapax_store::ErrorKind::Misconfigured): address, password,
+/// permissions, version. [`ErrorKind::Corrupt`](hapax_store::ErrorKind::Corrupt): something else
 /// is kept under a key.
 ///
 /// # Cost
@@ -126,9 +127,9 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`](crate::store::ErrorKind::Misconfigured) if an option is wrong,
+    /// [`ErrorKind::Misconfigured`](hapax_store::ErrorKind::Misconfigured) if an option is wrong,
     /// the password is, or the server is older than Redis 6.0;
-    /// [`ErrorKind::Unavailable`](crate::store::ErrorKind::Unavailable) if nobody answers.
+    /// [`ErrorKind::Unavailable`](hapax_store::ErrorKind::Unavailable) if nobody answers.
     pub async fn connect(options: RedisOptions) -> Result<Self, StoreError> {
         let keys = Keys::new(&options.namespace, options.in_cluster)?;
         let compact = options.compact.map(Layout::new).transpose()?;
@@ -140,8 +141,8 @@ impl RedisStore {
     /// that [`expire`](Store::expire) is called.
     ///
     /// ```no_run
-    /// # use hapax::store::{RedisOptions, RedisStore};
-    /// # async fn example() -> Result<(), hapax::store::StoreError> {
+    /// # use hapax_redis::{RedisOptions, RedisStore};
+    /// # async fn example() -> Result<(), hapax_store::StoreError> {
     /// let store = RedisStore::connect(RedisOptions::single("redis://127.0.0.1/")).await?;
     /// for warning in store.warnings() {
     ///     eprintln!("{warning}"); // 127.0.0.1:6379: it evicts ids when its memory is full …

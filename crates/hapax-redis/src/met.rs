@@ -2,7 +2,7 @@
 
 use super::introduction::Introduction;
 use super::risk::{RedisRisk, RedisWarning};
-use crate::sync::{Mutex, Ordering, StdAtomicU64};
+use hapax_store::sync::{Mutex, Ordering, StdAtomicU64};
 
 /// The server that it was, as far as all connections to one address know.
 #[derive(Default)]
@@ -111,7 +111,7 @@ impl News {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::role::Role;
+    use crate::role::Role;
 
     fn server(run_id: Option<&str>, is_empty: bool) -> Introduction {
         let run_id = run_id.map(Into::into);

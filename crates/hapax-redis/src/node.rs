@@ -10,8 +10,8 @@ use super::options::{RedisOptions, Timing};
 use super::risk::RedisWarning;
 use super::sentinel::Sentinels;
 use super::wire::Answered;
-use crate::store::{ErrorKind, StoreError};
-use crate::sync::{Mutex, Ordering, StdAtomicU64};
+use hapax_store::{ErrorKind, StoreError};
+use hapax_store::sync::{Mutex, Ordering, StdAtomicU64};
 use ::redis::{ConnectionAddr, ConnectionInfo};
 use std::sync::{Arc, Weak};
 

@@ -2,7 +2,7 @@
 
 use super::compact::CompactOptions;
 use super::errors::{BACKEND, error};
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 use redis::{ConnectionInfo, IntoConnectionInfo};
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// How a [`RedisStore`](super::RedisStore) reaches its server, and what it calls its keys.
 ///
 /// ```
-/// use hapax::store::RedisOptions;
+/// use hapax_redis::RedisOptions;
 /// use std::time::Duration;
 ///
 /// let options = RedisOptions::single("redis://:password@127.0.0.1:6379/0")
@@ -62,7 +62,7 @@ impl RedisOptions {
 
     /// A cluster, by some of its nodes; it names the others. User, password and TLS are those of the first one.
     pub fn cluster(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self::new(crate::hint::collect(urls.into_iter().map(Into::into)), true)
+        Self::new(hapax::tier::collect(urls.into_iter().map(Into::into)), true)
     }
 
     /// The master that Sentinels watch, wherever it is: they are asked each time that a connection

@@ -6,7 +6,7 @@ use super::batch::Calls;
 use super::commands::Commands;
 use super::reply::Reply;
 use super::value::{self, Kept};
-use crate::store::*;
+use hapax_store::*;
 use std::ops::Range;
 
 /// Bytes of a command, but for the key and what is kept under it: about.

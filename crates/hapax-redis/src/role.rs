@@ -2,7 +2,7 @@
 
 use super::errors::error;
 use super::reply::Reply;
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 
 /// The role of a server in its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(super) fn is_demotion(answer: Reply<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::reply::read;
+    use crate::reply::read;
 
     #[test]
     fn servers_say_what_they_are() {

@@ -7,7 +7,7 @@ use super::errors::{error, refused};
 use super::node::Node;
 use super::reply::Reply;
 use super::value::{self, Kind};
-use crate::store::*;
+use hapax_store::*;
 use std::sync::Arc;
 
 /// Where a scan got to: the server's own cursor, and which server's.

@@ -8,7 +8,7 @@ use super::commands::Commands;
 use super::dial::Dialer;
 use super::errors::{error, refused};
 use super::reply::Reply;
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -68,7 +68,7 @@ fn master_of(answer: Reply<'_>, sentinel: &str) -> Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::reply::read;
+    use crate::reply::read;
 
     #[test]
     fn a_sentinel_says_where_the_master_is_or_that_it_knows_none() {

@@ -2,7 +2,7 @@
 
 use super::errors::error;
 use super::options::Certificates;
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 use std::io;
 use std::sync::Arc;
 use tokio::net::TcpStream;

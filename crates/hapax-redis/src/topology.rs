@@ -3,7 +3,7 @@
 use super::errors::error;
 use super::keys::SLOTS;
 use super::reply::{Replies, Reply};
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 use std::ops::RangeInclusive;
 
 /// Slots, and where their owner is.
@@ -59,7 +59,7 @@ pub(super) fn no_owner() -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::reply::read;
+    use crate::reply::read;
 
     fn owned(answer: &str, asked: &str) -> Result<Vec<Owned>, StoreError> {
         super::owned(read(answer.as_bytes()).expect("an answer"), asked)

@@ -13,7 +13,7 @@
 //! read the same.
 
 use super::errors::error;
-use crate::store::{Completed, ErrorKind, Fingerprint, Known, StoreError};
+use hapax_store::{Completed, ErrorKind, Fingerprint, Known, StoreError};
 use std::time::Duration;
 
 /// The value that is kept under a key.

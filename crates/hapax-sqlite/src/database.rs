@@ -2,13 +2,13 @@
 
 use super::table::SqliteTable;
 use super::{BACKEND, failed};
-use crate::store::codec;
-use crate::store::committer::{CommitError, Database, Durability, Put, Time};
-use crate::store::error::{ErrorKind, StoreError};
-use crate::store::key::RecordKey;
-use crate::store::record::{Kept, State};
-use crate::store::request::{Cursor, Expired, Found, Page};
-use crate::{Clock, Timestamp};
+use hapax_store::codec;
+use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
+use hapax_store::{ErrorKind, StoreError};
+use hapax_store::RecordKey;
+use hapax_store::record::{Kept, State};
+use hapax_store::{Cursor, Expired, Found, Page};
+use hapax::{Clock, Timestamp};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Opening {
     pub(super) clock: Box<dyn Clock>,
 }
 
-pub(in crate::store) struct Table {
+pub struct Table {
     path: PathBuf,
     connection: Connection,
     table: SqliteTable,

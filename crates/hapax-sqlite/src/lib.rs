@@ -3,10 +3,10 @@
 mod database;
 mod table;
 
-use crate::store::committer::{Committed, Committer, Durability};
-use crate::store::error::{ErrorKind, StoreError};
-use crate::store::request::Limits;
-use crate::{Clock, MonotonicClock};
+use hapax_store::committer::{Committed, Committer, Durability};
+use hapax_store::{ErrorKind, StoreError};
+use hapax_store::Limits;
+use hapax::{Clock, MonotonicClock};
 use database::{Opening, Table};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +17,8 @@ const BACKEND: &str = "sqlite";
 /// Records in a table of an SQLite file: for tools that keep everything in one file, and where users mark ids in transactions of their own, by a [`SqliteTable`].
 ///
 /// ```
-/// use hapax::store::{Mark, Marked, RecordKey, Scope, SqliteStore, Store};
+/// use hapax_sqlite::SqliteStore;
+/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
 /// use std::time::Duration;
 ///
 /// # let path = std::env::temp_dir().join(format!("hapax-doc-sqlite-{}", std::process::id()));
@@ -30,7 +31,7 @@ const BACKEND: &str = "sqlite";
 /// let elsewhere = SqliteStore::open(&path).await?; // or in another process
 /// let again = Mark { attempt: 4712, ..mark };
 /// assert!(matches!(elsewhere.mark(&[again]).await?.remove(0)?, Marked::Duplicate { .. }));
-/// # Ok::<(), hapax::store::StoreError>(())
+/// # Ok::<(), hapax_store::StoreError>(())
 /// # })?;
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -52,8 +53,8 @@ const BACKEND: &str = "sqlite";
 ///
 /// # Cost
 ///
-/// One transaction and one sync for all calls that have gathered while the last one was committed; a look by primary key for each id, but for [`record`](crate::store::Store::record), and a write to the
-/// table and to its index by time. [`expire`](crate::store::Store::expire) deletes up to `limit` rows by that index; the file keeps its size, and reuses the space.
+/// One transaction and one sync for all calls that have gathered while the last one was committed; a look by primary key for each id, but for [`record`](hapax_store::Store::record), and a write to the
+/// table and to its index by time. [`expire`](hapax_store::Store::expire) deletes up to `limit` rows by that index; the file keeps its size, and reuses the space.
 /// Dropping the store waits until it is closed.
 ///
 /// Ideas: SQLite's write-ahead log; the idempotency table of the transactional inbox.
@@ -65,10 +66,10 @@ pub struct SqliteStore {
 /// How a [`SqliteStore`] is kept.
 ///
 /// ```no_run
-/// use hapax::store::SqliteOptions;
+/// use hapax_sqlite::SqliteOptions;
 /// use std::time::Duration;
 ///
-/// # async fn open() -> Result<(), hapax::store::StoreError> {
+/// # async fn open() -> Result<(), hapax_store::StoreError> {
 /// let store = SqliteOptions::new().table("ids_of_orders").busy_timeout(Duration::from_secs(1)).open("app.db").await?;
 /// # Ok(())
 /// # }

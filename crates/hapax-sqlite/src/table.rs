@@ -1,13 +1,13 @@
 //! The table: its name, its statements, and marks in a user's own transaction.
 
 use super::{BACKEND, failed};
-use crate::Timestamp;
-use crate::store::codec;
-use crate::store::error::{ErrorKind, StoreError};
-use crate::store::key::{RecordKey, Scope};
-use crate::store::record::{Kept, State, live};
-use crate::store::request::Marked;
-use crate::store::times;
+use hapax::Timestamp;
+use hapax_store::codec;
+use hapax_store::{ErrorKind, StoreError};
+use hapax_store::{RecordKey, Scope};
+use hapax_store::record::{Kept, State, live};
+use hapax_store::Marked;
+use hapax_store::times;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ const VERSION: i64 = 1;
 ///
 /// ```
 /// use hapax::Timestamp;
-/// use hapax::store::{Marked, Scope, SqliteTable};
+/// use hapax_sqlite::SqliteTable;
+/// use hapax_store::{Marked, Scope};
 /// use std::time::{Duration, UNIX_EPOCH};
 ///
 /// # let mut connection = rusqlite::Connection::open_in_memory()?;

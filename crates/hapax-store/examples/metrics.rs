@@ -3,8 +3,8 @@
 //! `cargo run --features metrics --example metrics` handles a thousand deliveries, looks at its own metrics once, and ends. With `-- --serve 127.0.0.1:9000` it goes on. With the
 //! feature `redis`, and `HAPAX_REDIS_URL`, it asks Redis.
 
-use hapax::TieredDedup;
-use hapax::store::Store;
+use hapax_store::TieredDedup;
+use hapax_store::Store;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -109,9 +109,8 @@ async fn main() -> Result<(), Failure> {
         Some("--serve") => Some(arguments.next().ok_or("--serve ADDRESS, say 127.0.0.1:9000")?),
         Some(other) => return Err(format!("{other}? --once, or --serve ADDRESS").into()),
     };
-    #[cfg(feature = "redis")]
     if let Ok(url) = std::env::var("HAPAX_REDIS_URL") {
-        return run(hapax::store::RedisStore::connect(hapax::store::RedisOptions::single(url)).await?, address).await;
+        return run(hapax_redis::RedisStore::connect(hapax_redis::RedisOptions::single(url)).await?, address).await;
     }
-    run(hapax::store::InMemoryStore::new(), address).await
+    run(hapax_store::InMemoryStore::new(), address).await
 }

@@ -3,8 +3,9 @@
 //!
 //! `cargo run --example shared_consumer --features store`
 
-use hapax::store::InMemoryStore;
-use hapax::{ClaimError, ManualClock, TieredAttempt, TieredDedup};
+use hapax_store::InMemoryStore;
+use hapax::ManualClock;
+use hapax_store::{ClaimError, TieredAttempt, TieredDedup};
 use std::sync::Arc;
 use std::time::Duration;
 

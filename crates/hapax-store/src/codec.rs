@@ -14,7 +14,7 @@
 use super::error::{ErrorKind, StoreError};
 use super::record::{Kept, State};
 use super::request::Fingerprint;
-use crate::Timestamp;
+use hapax::Timestamp;
 
 const VERSION: u8 = 1;
 
@@ -33,7 +33,7 @@ const VERSION_SHIFT: u32 = 5;
 const MAX_63_BITS: u64 = i64::MAX as u64;
 
 /// The bytes of a record.
-pub(super) fn encode(kept: &Kept) -> Vec<u8> {
+pub fn encode(kept: &Kept) -> Vec<u8> {
     let (state, attempt, result) = match &kept.state {
         State::InProgress { attempt } => (IN_PROGRESS, Some(*attempt), None),
         State::Failed => (FAILED, None, None),
@@ -61,7 +61,7 @@ pub(super) fn encode(kept: &Kept) -> Vec<u8> {
 /// # Errors
 ///
 /// [`ErrorKind::Corrupt`] if they are those of none; `backend` is whose they are.
-pub(super) fn decode(bytes: &[u8], backend: &'static str) -> Result<Kept, StoreError> {
+pub fn decode(bytes: &[u8], backend: &'static str) -> Result<Kept, StoreError> {
     let wrong = |expected: &str| {
         let start = bytes[..bytes.len().min(48)].escape_ascii();
         let wrong = format!("a record should have {expected}, but has {} bytes: {start}", bytes.len());
@@ -104,7 +104,7 @@ pub(super) fn decode(bytes: &[u8], backend: &'static str) -> Result<Kept, StoreE
 
 /// Does what the fuzz target `records` does with a record: what is one, is written as it was.
 #[cfg(any(fuzzing, test))]
-pub(super) fn fuzz(bytes: &[u8]) -> bool {
+pub fn fuzz(bytes: &[u8]) -> bool {
     match decode(bytes, "fuzzing") {
         Ok(kept) => {
             assert_eq!(encode(&kept), bytes);

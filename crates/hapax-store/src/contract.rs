@@ -11,7 +11,7 @@ pub const MAX_NODES: u32 = 1_024;
 /// A durable, authoritative memory of ids: what a backend implements.
 ///
 /// ```
-/// use hapax::store::{Claimed, ClaimRequest, Completion, Hold, InMemoryStore, RecordKey, Scope, Store};
+/// use hapax_store::{ClaimRequest, Claimed, Completion, Hold, InMemoryStore, RecordKey, Scope, Store};
 /// use std::time::Duration;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
@@ -24,7 +24,7 @@ pub const MAX_NODES: u32 = 1_024;
 ///
 /// let Claimed::Duplicate(completed) = store.claim(&[claim]).await?.remove(0)? else { panic!("it is done") };
 /// assert_eq!(completed.result.as_deref(), Some(b"paid".as_slice()));
-/// # Ok::<(), hapax::store::StoreError>(())
+/// # Ok::<(), hapax_store::StoreError>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -57,7 +57,7 @@ pub const MAX_NODES: u32 = 1_024;
 /// 9. *Clean-up* is bounded work, whenever [`expire`](Store::expire) is called, and nothing but the memory or disk that is used depends on it.
 /// 10. *Cancellation.* A future that is dropped leaves the store as if each of its requests had been done or not.
 ///
-/// The suite `hapax::testing::store` (feature `testing`) checks all that; run it on a new backend.
+/// The suite `hapax_testing::store` (feature `testing`) checks all that; run it on a new backend.
 ///
 /// # Cost
 ///
@@ -88,7 +88,7 @@ pub trait Store: Send + Sync + 'static {
     /// one may hang while the others work. All are one node unless the store says otherwise.
     ///
     /// ```
-    /// use hapax::store::{InMemoryStore, RecordKey, Scope, Store};
+    /// use hapax_store::{InMemoryStore, RecordKey, Scope, Store};
     ///
     /// let key = RecordKey::new(&Scope::default(), "order-17");
     /// assert_eq!(InMemoryStore::new().node_of(&key), 0);

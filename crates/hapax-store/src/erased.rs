@@ -7,10 +7,10 @@ use super::request::*;
 use std::pin::Pin;
 
 /// A call that is under way.
-pub(crate) type Answering<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type Answering<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A [`Store`], whichever.
-pub(crate) trait Erased: Send + Sync + 'static {
+pub trait Erased: Send + Sync + 'static {
     fn backend(&self) -> &'static str;
     fn limits(&self) -> Limits;
     fn is_private(&self) -> bool;

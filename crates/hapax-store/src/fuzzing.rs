@@ -10,13 +10,9 @@ pub fn fuzz(bytes: &[u8]) -> bool {
     match which {
         b'k' => key(bytes),
         b's' => scope(bytes),
-        #[cfg(any(feature = "fjall", feature = "sqlite", fuzzing))]
         b'c' => super::codec::fuzz(bytes),
-        #[cfg(feature = "fjall")]
         b'b' => super::fjall::fuzzing::bucket(bytes),
-        #[cfg(feature = "redis")]
         b'v' | b'w' | b't' | b'n' | b'u' | b'a' => super::redis::fuzzing::fuzz(*which, bytes),
-        #[cfg(feature = "postgres")]
         b'p' | b'q' | b'm' => super::postgres::fuzzing::fuzz(*which, bytes),
         _ => false,
     }
@@ -45,7 +41,7 @@ mod tests {
     #[test]
     fn the_corpus_of_the_fuzz_target_records() {
         let mut taken = 0;
-        let files = crate::corpus::replay("records", |bytes| taken += usize::from(super::fuzz(bytes)));
+        let files = hapax::corpus::replay("records", |bytes| taken += usize::from(super::fuzz(bytes)));
         assert!(files == 0 || taken > 1, "of {files} only {taken} are anything");
     }
 }

@@ -7,7 +7,7 @@ use super::record::{self, Change, Kept, State};
 use super::request::*;
 use super::times::Sound;
 use crate::sync::Mutex;
-use crate::{Clock, MonotonicClock, Timestamp};
+use hapax::{Clock, MonotonicClock, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use hapax::ManualClock;
-/// use hapax::store::InMemoryStore;
+/// use hapax_store::InMemoryStore;
 ///
 /// let clock = ManualClock::new();
 /// let store = InMemoryStore::with_clock(clock.clone()); // expires when the test says so

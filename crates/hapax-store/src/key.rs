@@ -8,12 +8,12 @@ use std::sync::Arc;
 /// A namespace of ids: a consumer, a tenant. The same id in two scopes is two ids.
 ///
 /// ```
-/// use hapax::store::Scope;
+/// use hapax_store::Scope;
 ///
 /// let orders = Scope::new("orders")?;
 /// assert_eq!(orders.as_str(), "orders");
 /// assert!(Scope::new("two\nlines").is_err());
-/// # Ok::<(), hapax::store::StoreError>(())
+/// # Ok::<(), hapax_store::StoreError>(())
 /// ```
 ///
 /// Cloning one costs a reference count.
@@ -80,7 +80,7 @@ impl Default for Scope {
 /// An id as stores keep it: as it is, up to 47 bytes; a longer one as the 48 bytes of its SHA-384.
 ///
 /// ```
-/// use hapax::store::StoredId;
+/// use hapax_store::StoredId;
 ///
 /// assert_eq!(StoredId::new(b"order-17").as_bytes(), b"order-17");
 /// assert_eq!(StoredId::new(&[7; 200]).as_bytes().len(), 48);
@@ -113,7 +113,7 @@ impl StoredId {
     /// tell who uses how much of it.
     ///
     /// ```
-    /// use hapax::store::StoredId;
+    /// use hapax_store::StoredId;
     ///
     /// let id = |group: &str, id: &str| StoredId::of_group(group.as_bytes(), id.as_bytes());
     /// assert_eq!(id("alice", "k-1").group(), id("alice", "k-2").group());

@@ -1,79 +1,65 @@
-//! The durable, authoritative tier: what is kept of ids where a crash does not reach it, and where instances share it.
+//! The durable, authoritative tier of [`hapax`]: what is kept of ids where a crash does not reach it,
+//! and where instances share it; and [`TieredDedup`], the asynchronous engine in front of it.
 //!
-//! A [`Store`] is what [`TieredDedup`](crate::TieredDedup) asks when its memory cannot answer. Backends:
+//! A [`Store`] is what [`TieredDedup`] asks when its memory cannot answer. Backends:
 //!
-//! | | feature | for |
+//! | | crate | for |
 //! |---|---|---|
-//! | [`InMemoryStore`] | `store` | tests, and several engines in one process |
-#![cfg_attr(
-    feature = "budget",
-    doc = "| [`BudgetStore`] | `budget` | one process, a budget of bytes, and nothing that has to survive it |"
-)]
-#![cfg_attr(
-    feature = "redis",
-    doc = "| [`RedisStore`] | `redis` | many instances, and little latency; Redis or Valkey, single or cluster |"
-)]
-#![cfg_attr(
-    feature = "fjall",
-    doc = "| [`FjallStore`] | `fjall` | one process that owns its ids: a directory, in Rust alone |"
-)]
-#![cfg_attr(
-    feature = "sqlite",
-    doc = "| [`SqliteStore`] | `sqlite` | tools with one file, and marks in a user's own transaction |"
-)]
-#![cfg_attr(
-    feature = "postgres",
-    doc = "| [`PostgresStore`] | `postgres` | instances that share a PostgreSQL server |"
-)]
+//! | [`InMemoryStore`] | this one | tests, and several engines in one process |
+//! | [`BudgetStore`] | this one | one process, a budget of bytes, and nothing that has to survive it |
+//! | `RedisStore` | `hapax-redis` | many instances, and little latency; Redis or Valkey, single or cluster |
+//! | `FjallStore` | `hapax-fjall` | one process that owns its ids: a directory, in Rust alone |
+//! | `SqliteStore` | `hapax-sqlite` | tools with one file, and marks in a user's own transaction |
+//! | `PostgresStore` | `hapax-postgres` | instances that share a PostgreSQL server |
 //!
-//! To write another one, implement [`Store`], which says what is promised, and run the suite in `hapax::testing::store` on it.
+//! To write another one, implement [`Store`], which says what is promised, and run the suite in
+//! `hapax_testing::store` on it.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod error;
 mod key;
 mod request;
 
 mod contract;
-pub(crate) mod erased;
-mod record;
-pub(crate) mod times;
-
+#[doc(hidden)]
+pub mod erased;
 mod in_memory;
 
-#[cfg(any(fuzzing, all(test, not(modelled))))]
-pub(crate) mod fuzzing;
-
-#[cfg(feature = "budget")]
 mod budgeted;
 
-#[cfg(any(feature = "fjall", feature = "sqlite", fuzzing, miri))]
-#[cfg_attr(any(fuzzing, miri), allow(dead_code, reason = "without a store it is only tested"))]
-mod codec;
-#[cfg(any(feature = "fjall", feature = "sqlite"))]
-mod committer;
-#[cfg(feature = "fjall")]
-mod fjall;
-#[cfg(feature = "postgres")]
-pub(crate) mod postgres;
-#[cfg(feature = "redis")]
-mod redis;
-#[cfg(feature = "sqlite")]
-mod sqlite;
+mod tiered;
 
-#[cfg(feature = "fjall")]
-pub use self::fjall::{FjallOptions, FjallStore};
-#[cfg(feature = "redis")]
-pub use self::redis::{CompactOptions, RedisOptions, RedisRisk, RedisStore, RedisWarning};
-#[cfg(any(feature = "fjall", feature = "sqlite"))]
-pub use committer::Durability;
-#[cfg(feature = "sqlite")]
-pub use sqlite::{SqliteOptions, SqliteStore, SqliteTable};
+#[doc(hidden)]
+pub mod back_off;
+#[doc(hidden)]
+pub mod codec;
+#[doc(hidden)]
+pub mod committer;
+#[doc(hidden)]
+pub mod record;
+#[doc(hidden)]
+pub mod sync;
+#[doc(hidden)]
+pub mod times;
+#[doc(hidden)]
+pub mod unwind;
 
-#[cfg(feature = "budget")]
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use budgeted::BudgetStore;
+pub use committer::Durability;
 pub use contract::{MAX_NODES, Store};
 pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;
 pub use key::{RecordKey, Scope, StoredId};
-#[cfg(feature = "postgres")]
-pub use postgres::{Layout, PostgresOptions, PostgresStore};
 pub use request::*;
+#[doc(hidden)]
+pub use tiered::{Name, Note};
+pub use tiered::{
+    BreakerState, ClaimError, Done, NodeStats, NotCompleted, OnStoreError, Ownership, Policy, ScopeStats,
+    TieredAttempt, TieredBuilder, TieredClaim, TieredClaimOptions, TieredDedup, TieredOnce, TieredOnceError,
+    TieredStats,
+};

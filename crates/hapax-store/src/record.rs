@@ -1,23 +1,23 @@
 //! One record and what requests make of it: pure, for the backends that decide in this process.
 
 use super::request::*;
-use crate::Timestamp;
+use hapax::Timestamp;
 use std::time::Duration;
 
 /// What is kept of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
-    pub(crate) state: State,
+pub struct Kept {
+    pub state: State,
     /// Of the claim, or the last one.
-    pub(crate) token: u64,
-    pub(crate) fingerprint: Option<Fingerprint>,
+    pub token: u64,
+    pub fingerprint: Option<Fingerprint>,
     /// Of the lease, the failure or the retention: at this time, it counts as nothing.
-    pub(crate) until: Timestamp,
+    pub until: Timestamp,
 }
 
 /// How far an id has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     InProgress {
         attempt: u64,
     },
@@ -31,7 +31,7 @@ pub(crate) enum State {
 
 /// What becomes of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     None,
     Put(Kept),
 }
@@ -59,7 +59,7 @@ impl Kept {
     }
 
     /// An id that is done.
-    pub(crate) fn recorded(record: &Record, now: Timestamp) -> Kept {
+    pub fn recorded(record: &Record, now: Timestamp) -> Kept {
         Kept {
             state: State::Completed { attempt: None, result: record.result.clone() },
             token: 0,
@@ -70,16 +70,16 @@ impl Kept {
 }
 
 /// What counts of what is kept.
-pub(crate) fn live(kept: Option<&Kept>, now: Timestamp) -> Option<&Kept> {
+pub fn live(kept: Option<&Kept>, now: Timestamp) -> Option<&Kept> {
     kept.filter(|kept| now < kept.until)
 }
 
 /// A token larger than any before.
-pub(crate) fn next_token(kept: Option<&Kept>, now: Timestamp) -> u64 {
+pub fn next_token(kept: Option<&Kept>, now: Timestamp) -> u64 {
     (now.as_nanos() / 1_000).max(kept.map_or(0, |kept| kept.token + 1))
 }
 
-pub(crate) fn mark(kept: Option<&Kept>, mark: &Mark, now: Timestamp) -> (Marked, Change) {
+pub fn mark(kept: Option<&Kept>, mark: &Mark, now: Timestamp) -> (Marked, Change) {
     match live(kept, now) {
         Some(Kept { state: State::Completed { attempt: Some(attempt), .. }, .. }) if *attempt == mark.attempt => {
             (Marked::Fresh, Change::None)
@@ -96,14 +96,14 @@ pub(crate) fn mark(kept: Option<&Kept>, mark: &Mark, now: Timestamp) -> (Marked,
     }
 }
 
-pub(crate) fn unmark(kept: Option<&Kept>, unmark: &Unmark, now: Timestamp) -> (Unmarked, Change) {
+pub fn unmark(kept: Option<&Kept>, unmark: &Unmark, now: Timestamp) -> (Unmarked, Change) {
     match live(kept, now) {
         Some(kept) if kept.attempt() == Some(unmark.attempt) => (Unmarked::Done, Change::Put(kept.ended(now))),
         _ => (Unmarked::NotThere, Change::None),
     }
 }
 
-pub(crate) fn claim(kept: Option<&Kept>, claim: &ClaimRequest, now: Timestamp) -> (Claimed, Change) {
+pub fn claim(kept: Option<&Kept>, claim: &ClaimRequest, now: Timestamp) -> (Claimed, Change) {
     let granted = |token| {
         let state = State::InProgress { attempt: claim.attempt };
         let claimed = Kept { state, token, fingerprint: claim.fingerprint, until: now + claim.lease };
@@ -127,7 +127,7 @@ fn held<'k>(kept: Option<&'k Kept>, hold: &Hold, now: Timestamp) -> Option<&'k K
     live(kept, now).filter(|kept| matches!(kept.state, State::InProgress { .. }) && kept.token == hold.token)
 }
 
-pub(crate) fn complete(kept: Option<&Kept>, completion: &Completion, now: Timestamp) -> (Held, Change) {
+pub fn complete(kept: Option<&Kept>, completion: &Completion, now: Timestamp) -> (Held, Change) {
     if let Some(held) = held(kept, &completion.hold, now) {
         let state = State::Completed { attempt: None, result: completion.result.clone() };
         return (Held::Done, Change::Put(Kept { state, until: now + completion.retention, ..held.clone() }));
@@ -138,14 +138,14 @@ pub(crate) fn complete(kept: Option<&Kept>, completion: &Completion, now: Timest
     (if again { Held::Done } else { Held::Lost }, Change::None)
 }
 
-pub(crate) fn release(kept: Option<&Kept>, hold: &Hold, now: Timestamp) -> (Held, Change) {
+pub fn release(kept: Option<&Kept>, hold: &Hold, now: Timestamp) -> (Held, Change) {
     match held(kept, hold, now) {
         Some(held) => (Held::Done, Change::Put(held.ended(now))),
         None => (Held::Lost, Change::None),
     }
 }
 
-pub(crate) fn fail(kept: Option<&Kept>, failure: &Failure, now: Timestamp) -> (Held, Change) {
+pub fn fail(kept: Option<&Kept>, failure: &Failure, now: Timestamp) -> (Held, Change) {
     match held(kept, &failure.hold, now) {
         Some(held) => {
             (Held::Done, Change::Put(Kept { state: State::Failed, until: now + failure.retry_after, ..held.clone() }))
@@ -154,21 +154,21 @@ pub(crate) fn fail(kept: Option<&Kept>, failure: &Failure, now: Timestamp) -> (H
     }
 }
 
-pub(crate) fn renew(kept: Option<&Kept>, renewal: &Renewal, now: Timestamp) -> (Held, Change) {
+pub fn renew(kept: Option<&Kept>, renewal: &Renewal, now: Timestamp) -> (Held, Change) {
     match held(kept, &renewal.hold, now) {
         Some(held) => (Held::Done, Change::Put(Kept { until: now + renewal.lease, ..held.clone() })),
         None => (Held::Lost, Change::None),
     }
 }
 
-pub(crate) fn forget(kept: Option<&Kept>, now: Timestamp) -> (bool, Change) {
+pub fn forget(kept: Option<&Kept>, now: Timestamp) -> (bool, Change) {
     match live(kept, now) {
         Some(kept) => (true, Change::Put(kept.ended(now))),
         None => (false, Change::None),
     }
 }
 
-pub(crate) fn look_up(kept: Option<&Kept>, now: Timestamp) -> Known {
+pub fn look_up(kept: Option<&Kept>, now: Timestamp) -> Known {
     match live(kept, now) {
         None => Known::Unknown,
         Some(kept) => match &kept.state {

@@ -11,7 +11,7 @@ pub type Answers<T> = Result<Vec<Result<T, StoreError>>, StoreError>;
 /// What a message is besides its id, in 16 bytes of SHA-256.
 ///
 /// ```
-/// use hapax::store::Fingerprint;
+/// use hapax_store::Fingerprint;
 ///
 /// assert_eq!(Fingerprint::of("amount=10"), Fingerprint::of("amount=10"));
 /// assert_ne!(Fingerprint::of("amount=10"), Fingerprint::of("amount=99"));

@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 /// The longest of them: 100 years.
-pub(crate) const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+pub const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// Returns an error if a time is longer than any, or none at all.
-pub(crate) fn check(option: &str, time: Duration) -> Result<(), StoreError> {
+pub fn check(option: &str, time: Duration) -> Result<(), StoreError> {
     match !time.is_zero() && time <= MAX {
         true => Ok(()),
         false => Err(wrong(option, time, "a duration of up to 100 years, not none")),
@@ -18,7 +18,7 @@ pub(crate) fn check(option: &str, time: Duration) -> Result<(), StoreError> {
 }
 
 /// The same for one that may be none at all.
-pub(crate) fn check_or_none(option: &str, time: Duration) -> Result<(), StoreError> {
+pub fn check_or_none(option: &str, time: Duration) -> Result<(), StoreError> {
     match time <= MAX {
         true => Ok(()),
         false => Err(wrong(option, time, "a duration of up to 100 years, or none")),
@@ -31,7 +31,7 @@ fn wrong(option: &str, got: Duration, expected: &str) -> StoreError {
 }
 
 /// A request with a time.
-pub(crate) trait Timed: Clone {
+pub trait Timed: Clone {
     fn check(&self) -> Result<(), StoreError>;
 }
 
@@ -72,14 +72,14 @@ impl Timed for Record {
 }
 
 /// Requests of a batch: those whose times can be, and what is wrong with the others.
-pub(crate) struct Sound<'r, R: Timed> {
+pub struct Sound<'r, R: Timed> {
     sound: Cow<'r, [R]>,
     /// None at all if nothing is wrong.
     wrong: Vec<Option<StoreError>>,
 }
 
 impl<'r, R: Timed> Sound<'r, R> {
-    pub(crate) fn of(requests: &'r [R]) -> Self {
+    pub fn of(requests: &'r [R]) -> Self {
         if requests.iter().all(|request| request.check().is_ok()) {
             return Sound { sound: Cow::Borrowed(requests), wrong: Vec::new() };
         }
@@ -89,12 +89,12 @@ impl<'r, R: Timed> Sound<'r, R> {
     }
 
     /// Those to ask about.
-    pub(crate) fn requests(&self) -> &[R] {
+    pub fn requests(&self) -> &[R] {
         &self.sound
     }
 
     /// The answers to all, given those to these.
-    pub(crate) fn answers<A>(self, answers: Answers<A>) -> Answers<A> {
+    pub fn answers<A>(self, answers: Answers<A>) -> Answers<A> {
         if self.wrong.is_empty() {
             return answers;
         }

@@ -1,7 +1,6 @@
 //! Panics of code that is not ours, as values.
 
 use std::any::Any;
-#[cfg(any(feature = "http", feature = "postgres", feature = "stream"))]
 use std::{
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -9,12 +8,10 @@ use std::{
     task::Poll,
 };
 
-#[cfg(any(feature = "http", feature = "postgres", feature = "stream"))]
-pub(crate) type Panic = Box<dyn Any + Send>;
+pub type Panic = Box<dyn Any + Send>;
 
 /// What some work comes to, or what it panicked with. Whoever catches that throws away what the work may have left half done.
-#[cfg(any(feature = "http", feature = "postgres", feature = "stream"))]
-pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic> {
+pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic> {
     let mut work = pin!(work);
     // What has panicked is not polled again.
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
@@ -25,8 +22,7 @@ pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic>
 }
 
 /// What a panic said.
-#[cfg(any(feature = "bench", feature = "postgres", feature = "stream"))]
-pub(crate) fn said(panic: &(dyn Any + Send)) -> &str {
+pub fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("nothing")
 }

@@ -1,7 +1,7 @@
 //! Counts of messages' failures in this run: where the broker counts no deliveries, or there is
 //! no claim under which the store could count.
 
-use crate::store::StoredId;
+use hapax_store::StoredId;
 use std::collections::{HashMap, VecDeque};
 
 /// Failures of ids that the broker does not count. If there are too many ids, the first ones are forgotten: these are tried more often, and none is lost.

@@ -6,9 +6,9 @@ use super::messages::{Message, Stage};
 use super::order::Ticket;
 use super::run::Run;
 use super::source::Source;
-use crate::TieredDedup;
-use crate::store::{Store, StoreError};
-use crate::tiered::Note;
+use hapax_store::TieredDedup;
+use hapax_store::{Store, StoreError};
+use hapax_store::Note;
 use std::sync::Arc;
 use tokio::time::Instant;
 

@@ -5,8 +5,8 @@ use super::options::{ConsumerBuilder, IdOf, Options};
 use super::run::Run;
 use super::source::{Partition, Source};
 use super::stats::{ConsumerStats, Counts};
-use crate::TieredDedup;
-use crate::store::{Store, StoreError};
+use hapax_store::TieredDedup;
+use hapax_store::{Store, StoreError};
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// ```
 /// # use std::{convert::Infallible, sync::{Arc, Mutex}, time::Duration};
 /// # struct Broker(Mutex<Vec<Vec<&'static str>>>);
-/// # impl hapax::stream::Source for Broker {
+/// # impl hapax_stream::Source for Broker {
 /// #     type Message = &'static str;
 /// #     type Error = Infallible;
 /// #     async fn receive(&self, _: usize) -> Result<Option<Vec<&'static str>>, Infallible> { Ok(self.0.lock().unwrap().pop()) }
@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// #     async fn retry(&self, _: &Arc<&'static str>, _: Duration) -> Result<(), Infallible> { Ok(()) }
 /// #     async fn dead_letter(&self, _: &Arc<&'static str>, _: &str) -> Result<(), Infallible> { Ok(()) }
 /// # }
-/// use hapax::stream::{Consumer, Delivery};
-/// use hapax::{TieredDedup, store::InMemoryStore};
+/// use hapax_stream::{Consumer, Delivery};
+/// use hapax_store::{InMemoryStore, TieredDedup};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// # let broker = Broker(Mutex::new(vec![vec!["b", "a"], vec!["a"]]));
@@ -66,10 +66,10 @@ use std::sync::Arc;
 /// - At most [`max_unacknowledged`](ConsumerBuilder::max_unacknowledged) messages are held; while they are, none is received.
 ///
 /// A message that is put aside has its id completed, so that another delivery of it does not run.
-/// Whoever replays dead letters [forgets](crate::TieredDedup::forget) the id first, and its
+/// Whoever replays dead letters [forgets](hapax_store::TieredDedup::forget) the id first, and its
 /// attempts with it.
 ///
-/// Where the engine [admits](crate::OnStoreError::Admit) messages while the store cannot be asked, those are handled and acknowledged even if their completion cannot be recorded either
+/// Where the engine [admits](hapax_store::OnStoreError::Admit) messages while the store cannot be asked, those are handled and acknowledged even if their completion cannot be recorded either
 /// ([`ConsumerStats::unrecorded`]): that is what this policy asks for. Otherwise messages wait for the store, here, without being handled.
 ///
 /// # Cost

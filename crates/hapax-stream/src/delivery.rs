@@ -1,6 +1,6 @@
 //! What a handler gets.
 
-use crate::Token;
+use hapax::Token;
 use std::fmt;
 use std::ops::Deref;
 use std::pin::Pin;

@@ -3,7 +3,7 @@
 use super::order::Ticket;
 use super::run::Run;
 use super::source::{Partition, Source};
-use crate::store::Store;
+use hapax_store::Store;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;

@@ -1,8 +1,9 @@
 //! Streams without their duplicates.
 
 use super::batched::Batched;
-use crate::store::{Store, StoreError};
-use crate::{TieredAttempt, TieredDedup, Verdict};
+use hapax_store::{Store, StoreError};
+use hapax::Verdict;
+use hapax_store::{TieredAttempt, TieredDedup};
 use futures_core::Stream;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -25,8 +26,8 @@ pub trait StreamExt: Stream + Sized {
     /// # }
     /// # fn iter(items: [&'static str; 3]) -> Iter { Iter(items.to_vec().into_iter()) }
     /// # async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> { std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await }
-    /// use hapax::stream::StreamExt;
-    /// use hapax::{TieredDedup, store::InMemoryStore};
+    /// use hapax_stream::StreamExt;
+    /// use hapax_store::{InMemoryStore, TieredDedup};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
@@ -48,7 +49,7 @@ pub trait StreamExt: Stream + Sized {
     ///
     /// An id is marked at sight, by [`check_batch`](TieredDedup::check_batch): dropped, the stream loses the items that it has decided and not yet given out, and so does
     /// whoever dies before an item's work is done. Where that matters, use [`claim_by`](StreamExt::claim_by), or a [`Consumer`](super::Consumer).
-    /// (A [`Dedup`](crate::Dedup) in memory answers at once and needs none of this: `filter` with its `check`.)
+    /// (A [`Dedup`](hapax::Dedup) in memory answers at once and needs none of this: `filter` with its `check`.)
     ///
     /// # Errors
     ///
@@ -73,8 +74,8 @@ pub trait StreamExt: Stream + Sized {
     /// # }
     /// # fn iter(items: [&'static str; 2]) -> Iter { Iter(items.to_vec().into_iter()) }
     /// # async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> { std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await }
-    /// use hapax::stream::StreamExt;
-    /// use hapax::{TieredAttempt, TieredDedup, store::InMemoryStore};
+    /// use hapax_stream::StreamExt;
+    /// use hapax_store::{InMemoryStore, TieredAttempt, TieredDedup};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
@@ -131,7 +132,7 @@ pub enum Why {
     /// The store could not be asked.
     Store(StoreError),
     /// Somebody has claimed its id, and may complete it or not; or another instance has marked it
-    /// just now, and may not have been told so (see [`in_doubt`](crate::TieredBuilder::in_doubt)).
+    /// just now, and may not have been told so (see [`in_doubt`](hapax_store::TieredBuilder::in_doubt)).
     InProgress,
 }
 

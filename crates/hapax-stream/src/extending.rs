@@ -3,7 +3,7 @@
 use super::run::Run;
 use super::source::Source;
 use super::stats::Event;
-use crate::store::Store;
+use hapax_store::Store;
 use std::time::Duration;
 use tokio::time::Instant;
 

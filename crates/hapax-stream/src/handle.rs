@@ -4,11 +4,12 @@
 use super::delivery::{Delivery, Handler};
 use super::stats::{Counts, Event};
 use super::tally::{Counting, Tally};
-use crate::back_off::BackOff;
-use crate::random::mix;
-use crate::store::{Store, StoreError};
-use crate::tiered::Note;
-use crate::{TieredClaim, Token, unwind};
+use hapax_store::back_off::BackOff;
+use hapax::tier::random::mix;
+use hapax_store::{Store, StoreError};
+use hapax_store::Note;
+use hapax::Token;
+use hapax_store::{TieredClaim, unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;

@@ -1,12 +1,12 @@
 //! Ids for messages that bring none.
 
-use crate::Key;
+use hapax::Key;
 use sha2::{Digest as _, Sha256};
 
 /// The id of a message by its place: topic, partition and offset, which no other message has.
 ///
 /// ```
-/// use hapax::stream::ids;
+/// use hapax_stream::ids;
 ///
 /// assert_eq!(ids::offset("orders", 3, 17), ids::offset("orders", 3, 17));
 /// assert_ne!(ids::offset("orders", 3, 17), ids::offset("orders", 31, 7));
@@ -21,7 +21,7 @@ pub fn offset(topic: &str, partition: u32, offset: u64) -> Vec<u8> {
 /// The id of a message by what it says: its SHA-256 (FIPS 180-4).
 ///
 /// ```
-/// use hapax::stream::ids;
+/// use hapax_stream::ids;
 ///
 /// assert_eq!(ids::content_hash(b"abc")[..4], [0xba, 0x78, 0x16, 0xbf]);
 /// ```

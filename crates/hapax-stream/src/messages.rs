@@ -2,7 +2,7 @@
 
 use super::order::Ticket;
 use super::source::Partition;
-use crate::tiered::Note;
+use hapax_store::Note;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::oneshot;

@@ -3,9 +3,9 @@
 use super::consumer::Consumer;
 use super::source::Partition;
 use super::stats::Counts;
-use crate::TieredDedup;
-use crate::back_off::BackOff;
-use crate::store::{ErrorKind, Scope, Store, StoreError};
+use hapax_store::TieredDedup;
+use hapax_store::back_off::BackOff;
+use hapax_store::{ErrorKind, Scope, Store, StoreError};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,8 +47,8 @@ pub(super) struct Options {
 /// Configures a [`Consumer`].
 ///
 /// ```
-/// use hapax::stream::{Consumer, OnMissing};
-/// use hapax::{TieredDedup, store::InMemoryStore};
+/// use hapax_stream::{Consumer, OnMissing};
+/// use hapax_store::{InMemoryStore, TieredDedup};
 /// use std::time::Duration;
 ///
 /// struct Order { number: String }
@@ -62,7 +62,7 @@ pub(super) struct Options {
 ///     .handler_timeout(Duration::from_secs(60))
 ///     .retry_delay(Duration::from_millis(200), Duration::from_secs(30))
 ///     .build()?;
-/// # Ok::<(), hapax::store::StoreError>(())
+/// # Ok::<(), hapax_store::StoreError>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -147,7 +147,7 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     ///
     /// The store keeps a count as long as the engine remembers what is done, and for twice the
     /// longest [delay](Self::retry_delay) at least; a broker that takes longer to deliver again
-    /// begins anew. [`forget`](crate::TieredDedup::forget) forgets it with the id.
+    /// begins anew. [`forget`](hapax_store::TieredDedup::forget) forgets it with the id.
     pub fn max_attempts(self, attempts: u32) -> Self {
         self.with(|options| options.max_attempts = attempts)
     }

@@ -8,7 +8,7 @@ use super::order::Ticket;
 use super::run::Run;
 use super::source::{Acks, Source};
 use super::stats::Event;
-use crate::store::{ErrorKind, Store, StoreError, StoredId};
+use hapax_store::{ErrorKind, Store, StoreError, StoredId};
 use tokio::time::Instant;
 
 impl<S: Store, Src: Source> Run<'_, S, Src> {

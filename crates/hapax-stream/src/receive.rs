@@ -7,7 +7,7 @@ use super::order::Ticket;
 use super::run::Run;
 use super::source::Source;
 use super::stats::Event;
-use crate::store::{Store, StoredId};
+use hapax_store::{Store, StoredId};
 use std::sync::Arc;
 
 impl<'r, S: Store, Src: Source> Run<'r, S, Src> {

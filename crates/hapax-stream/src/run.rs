@@ -12,8 +12,8 @@ use super::order::{Order, Ticket};
 use super::source::{Acks, Source};
 use super::stats::Event;
 use super::tally::Counting;
-use crate::store::{ErrorKind, Store, StoreError, StoredId};
-use crate::{TieredAttempt, TieredClaim};
+use hapax_store::{ErrorKind, Store, StoreError, StoredId};
+use hapax_store::{TieredAttempt, TieredClaim};
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -205,7 +205,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         let task = Task {
             handler: Arc::clone(&self.handler),
             message: Arc::clone(&held.message),
-            token: claim.as_ref().map_or(crate::Token::from_u64(0), TieredClaim::token),
+            token: claim.as_ref().map_or(hapax::Token::from_u64(0), TieredClaim::token),
             counting,
             max_attempts: options.max_attempts,
             timeout: options.handler_timeout,

@@ -40,7 +40,7 @@ impl fmt::Display for Partition {
 /// A broker, as a [`Consumer`](super::Consumer) sees it.
 ///
 /// ```
-/// use hapax::stream::Source;
+/// use hapax_stream::Source;
 /// use std::{convert::Infallible, sync::Arc, time::Duration};
 /// use tokio::sync::{Mutex, mpsc};
 ///

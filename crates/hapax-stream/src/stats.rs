@@ -2,7 +2,7 @@
 
 use super::meters::ConsumerMeters;
 use super::source::Partition;
-use crate::sync::{Ordering, StdAtomicU64};
+use hapax_store::sync::{Ordering, StdAtomicU64};
 
 /// What can happen to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The number of attempts at a message that have begun: by all consumers, as the store keeps it.
 
-use crate::tiered::Note;
+use hapax_store::Note;
 
 /// Attempts at an id. They are counted when they begin, so that one that kills its process is
 /// counted, too.

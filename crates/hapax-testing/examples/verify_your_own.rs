@@ -2,7 +2,7 @@
 //!
 //! `cargo run --features testing --example verify_your_own`
 
-use hapax::testing::{Semantics, Subject, Workload, verify};
+use hapax_testing::{Semantics, Subject, Workload, verify};
 use hapax::{Outcome, Timestamp};
 use std::collections::HashMap;
 use std::sync::Mutex;

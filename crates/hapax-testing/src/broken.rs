@@ -1,8 +1,8 @@
 //! Strategies that are wrong, each in its way, and the same one without a flaw: the harness must tell them apart.
 
 use super::{Clocks, Semantics, Subject, Time, Workload, verify};
-use crate::random::mix;
-use crate::{Outcome, Timestamp};
+use hapax::tier::random::mix;
+use hapax::{Outcome, Timestamp};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! Claims that are wrong, each in its way, and the same ones without a flaw: the harness must tell them apart.
 
 use super::{Attempt, Semantics, Subject, Workload, verify};
-use crate::{Outcome, Timestamp};
+use hapax::{Outcome, Timestamp};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;

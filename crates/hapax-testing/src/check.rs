@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Operations may come in any order, but for those of one thread.
 ///
 /// ```
-/// use hapax::testing::{Event, Interval, Operation, Semantics, check_history};
+/// use hapax_testing::{Event, Interval, Operation, Semantics, check_history};
 /// use hapax::Timestamp;
 /// use std::time::Duration;
 ///

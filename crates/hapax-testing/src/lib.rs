@@ -4,7 +4,7 @@
 //! the operations in which every answer is right. [`verify`] is all of that:
 //!
 //! ```
-//! use hapax::testing::{Semantics, Workload, verify};
+//! use hapax_testing::{Semantics, Workload, verify};
 //! use hapax::Dedup;
 //! use std::time::Duration;
 //!
@@ -76,7 +76,6 @@ mod record;
 mod recorder;
 mod search;
 mod state;
-#[cfg(feature = "store")]
 pub mod store;
 mod subject;
 #[cfg(test)]

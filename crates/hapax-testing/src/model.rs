@@ -2,8 +2,8 @@
 
 use super::check::{Given, effective_times};
 use super::{Checker, Event, Interval, Operation, Reason, Semantics, Time, check_history};
-use crate::Timestamp;
-use crate::random::Random;
+use hapax::Timestamp;
+use hapax::tier::random::Random;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;

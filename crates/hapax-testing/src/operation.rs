@@ -1,6 +1,6 @@
 //! What is recorded: operations, each with the interval in which it took effect.
 
-use crate::{Outcome, Timestamp};
+use hapax::{Outcome, Timestamp};
 
 /// What was done to an id, and what came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

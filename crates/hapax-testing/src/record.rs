@@ -7,7 +7,7 @@ use super::recorder::{Recorder, Stamps};
 use super::subject::{Attempt, End, Semantics, Subject};
 use super::violation::{Report, Violation};
 use super::workload::{Call, Workload};
-use crate::Timestamp;
+use hapax::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Barrier;
 

@@ -1,7 +1,7 @@
 //! Recording: a stamp before each call and one after it.
 
 use super::operation::{Event, Interval, Operation};
-use crate::{Outcome, Timestamp};
+use hapax::{Outcome, Timestamp};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Where the threads of one recording take their stamps.
@@ -52,7 +52,7 @@ impl Default for Stamps {
 /// Records what one thread does.
 ///
 /// ```
-/// use hapax::testing::{Event, Stamps};
+/// use hapax_testing::{Event, Stamps};
 /// use hapax::{Dedup, Timestamp};
 ///
 /// let dedup = Dedup::builder().build()?;

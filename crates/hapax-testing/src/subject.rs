@@ -1,6 +1,6 @@
 //! What is tested, and what it has to do.
 
-use crate::{Dedup, Digester, Forgotten, Int, Outcome, Timestamp, Verdict, Window};
+use hapax::{Dedup, Digester, Forgotten, Int, Outcome, Timestamp, Verdict, Window};
 use std::cell::RefCell;
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A way to deduplicate that is to be tested: hapax, or one of your own.
 ///
 /// ```
-/// use hapax::testing::Subject;
+/// use hapax_testing::Subject;
 /// use hapax::{Outcome, Timestamp};
 /// use std::collections::HashMap;
 /// use std::sync::Mutex;
@@ -144,11 +144,11 @@ impl Subject for Dedup {
     fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
         tell(self, at);
         Some(match Dedup::claim(self, Int::from(id)) {
-            crate::Attempt::Claimed(claim) => Attempt::Claimed(Box::new(move |completes, at| {
+            hapax::Attempt::Claimed(claim) => Attempt::Claimed(Box::new(move |completes, at| {
                 tell(self, at);
                 if completes { claim.complete().is_ok() } else { claim.release().is_ok() }
             })),
-            crate::Attempt::Duplicate(_) => Attempt::Duplicate,
+            hapax::Attempt::Duplicate(_) => Attempt::Duplicate,
             _ => Attempt::InProgress,
         })
     }

@@ -3,7 +3,7 @@
 use super::check::{Given, effective_times};
 use super::state::Effective;
 use super::{Event, Interval, Operation, Reason, Semantics, Time, check_history};
-use crate::Timestamp;
+use hapax::Timestamp;
 use Event::{Claimed, Completed, Duplicate, Evict, Forget, Fresh, InProgress, Released, Unanswered};
 use proptest::prelude::*;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! What the threads do: ids that many check at once, ids that come again, batches, forgetting, and clocks that differ.
 
 use super::pace::{Member, Pace};
-use crate::Timestamp;
-use crate::random::{Random, hash, scale};
+use hapax::Timestamp;
+use hapax::tier::random::{Random, hash, scale};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// time.)
 ///
 /// ```
-/// use hapax::testing::{Clocks, Workload};
+/// use hapax_testing::{Clocks, Workload};
 /// use std::time::Duration;
 ///
 /// let window = Duration::from_secs(60);

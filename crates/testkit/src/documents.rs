@@ -19,10 +19,10 @@ macro_rules! page {
             #![doc = "[inbox and outbox]: super::inbox_and_outbox\n"]
             #![doc = include_str!(concat!("../docs/", $file))]
             #[allow(unused_imports)]
-            use crate::{
-                store::{RedisOptions, SqliteTable, Store},
-                *,
-            };
+            use hapax::*;
+            use hapax_redis::RedisOptions;
+            use hapax_sqlite::SqliteTable;
+            use hapax_store::Store;
         }
     };
 }

@@ -71,7 +71,6 @@ impl Server {
     }
 
     /// Encrypted on loopback; nothing, if this one knows no encryption.
-    #[cfg(feature = "tls")]
     pub fn start_encrypted(certificate: &Certificate) -> Option<Server> {
         let knows = ["--tls-auth-clients", "no", "--port", "0", "--unixsocket", "/nowhere/at/all"];
         let refusal = Command::new("redis-server").args(knows).output().ok()?.stdout;
@@ -85,7 +84,6 @@ impl Server {
         Some(Self::start(&arguments))
     }
 
-    #[cfg(feature = "tls")]
     pub fn encrypted_url(&self) -> String {
         format!("rediss://127.0.0.1:{}", self.arguments[1])
     }
@@ -343,12 +341,10 @@ impl Cluster {
 }
 
 /// A certificate for loopback, and who has signed it.
-#[cfg(feature = "tls")]
 pub struct Certificate {
     directory: PathBuf,
 }
 
-#[cfg(feature = "tls")]
 impl Certificate {
     /// Nothing, if there is no openssl.
     pub fn make() -> Option<Certificate> {
@@ -373,7 +369,6 @@ impl Certificate {
     }
 }
 
-#[cfg(feature = "tls")]
 impl Drop for Certificate {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);

@@ -1,9 +1,10 @@
 //! A store that fails when it is told to, and engines over it.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
-use hapax::store::InMemoryStore;
-use hapax::testing::store::FaultyStore;
-use hapax::{ManualClock, TieredBuilder, TieredDedup};
+use hapax_store::InMemoryStore;
+use hapax_testing::store::FaultyStore;
+use hapax::ManualClock;
+use hapax_store::{TieredBuilder, TieredDedup};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use crate::{BrokerError, ready};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::{self, AckKind, Context, Message, consumer::pull};
-use hapax::stream::Source;
+use hapax_stream::Source;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;

@@ -1,7 +1,7 @@
 //! A member of a Kafka consumer group.
 
 use crate::BrokerError;
-use hapax::stream::{Acks, Partition, Source};
+use hapax_stream::{Acks, Partition, Source};
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::KafkaResult;
 use rdkafka::message::{Headers, OwnedMessage};

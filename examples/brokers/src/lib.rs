@@ -50,7 +50,7 @@ pub fn interrupted() -> std::io::Result<impl Future<Output = ()> + Send> {
     })
 }
 
-/// For [`Source::receive`](hapax::stream::Source::receive): waits for a message, and takes those that are here already with
+/// For [`Source::receive`](hapax_stream::Source::receive): waits for a message, and takes those that are here already with
 /// it, up to `max`. None when the stream has ended.
 ///
 /// # Errors

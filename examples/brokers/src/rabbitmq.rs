@@ -1,7 +1,7 @@
 //! A consumer of a RabbitMQ queue.
 
 use crate::{BrokerError, ready};
-use hapax::stream::Source;
+use hapax_stream::Source;
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions, BasicRejectOptions};
 use lapin::types::FieldTable;

@@ -1,7 +1,7 @@
 //! A consumer group of Redis Streams.
 
 use crate::BrokerError;
-use hapax::stream::Source;
+use hapax_stream::Source;
 use redis::aio::MultiplexedConnection;
 use redis::streams::{StreamAutoClaimReply, StreamId, StreamReadReply};
 use redis::{AsyncConnectionConfig, Client, FromRedisValue, RedisResult, cmd};

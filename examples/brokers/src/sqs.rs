@@ -2,7 +2,7 @@
 //! the SDK's.
 
 use crate::BrokerError;
-use hapax::stream::Source;
+use hapax_stream::Source;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::Scale;
 use super::ours;
 use super::rivals;
 use crate::postgres_server::Server;
-use hapax::postgres::Tables;
+use hapax_postgres::Tables;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

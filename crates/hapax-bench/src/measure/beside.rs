@@ -9,8 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 ///
 /// ```
 /// use hapax::Timestamp;
-/// use hapax::measure::{Effort, Setting, Sort, beside};
-/// use hapax::strategy::{Failure, Plan, Strategy};
+/// use hapax_bench::measure::{Effort, Setting, Sort, beside};
+/// use hapax_bench::strategy::{Failure, Plan, Strategy};
 /// use std::collections::HashSet;
 /// use std::sync::Mutex;
 ///

@@ -10,14 +10,14 @@ use std::marker::PhantomData;
 /// One run: a strategy of this crate in a setting.
 ///
 /// ```
-/// use hapax::measure::{Case, Effort, Setting};
+/// use hapax_bench::measure::{Case, Effort, Setting};
 ///
 /// let setting = Setting { live: 2_000, ..Setting::default() };
 /// let case = Case { strategy: "hapax window".into(), setting, seed: 17, effort: Effort::Quick };
 /// let seen = case.measure()?;
 /// assert!(seen.checks >= 2_000);
 /// assert_eq!(seen.answers.invented, 0);
-/// # Ok::<(), hapax::strategy::Failure>(())
+/// # Ok::<(), hapax_bench::strategy::Failure>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {

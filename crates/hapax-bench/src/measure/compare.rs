@@ -78,7 +78,7 @@ pub enum Change {
 /// Compares rows of the same strategy in the same setting.
 ///
 /// ```
-/// # use hapax::measure::{Report, compare};
+/// # use hapax_bench::measure::{Report, compare};
 /// # let old = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
 /// # let new = old.clone();
 /// let comparison = compare(&old, &new);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The exact 95 % confidence interval of a share, after Clopper and Pearson (1934).
 ///
 /// ```
-/// use hapax::measure::Interval;
+/// use hapax_bench::measure::Interval;
 ///
 /// let none_seen = Interval::of(0, 1_200_000);
 /// assert_eq!(none_seen.lower, 0.0);

@@ -2,13 +2,13 @@
 //! prints.
 //!
 //! ```
-//! use hapax::measure::{Case, Effort, Setting};
+//! use hapax_bench::measure::{Case, Effort, Setting};
 //!
 //! let setting = Setting { live: 2_000, threads: 2, batch: 64, ..Setting::default() };
 //! let seen = Case { strategy: "DashMap".into(), setting, seed: 17, effort: Effort::Quick }.measure()?;
 //! assert_eq!((seen.answers.missed, seen.answers.invented), (0, 0));
 //! println!("{:.1} ns an id, {} bytes for {}", seen.nanos as f64 / seen.checks as f64, seen.bytes, seen.held);
-//! # Ok::<(), hapax::strategy::Failure>(())
+//! # Ok::<(), hapax_bench::strategy::Failure>(())
 //! ```
 //!
 //! A [`Setting`] says what a strategy has to do, one run of it is a [`Measurement`], and a [`Report`] is what a

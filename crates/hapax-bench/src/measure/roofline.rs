@@ -6,10 +6,10 @@ use super::phases::{Effort, Phases};
 use super::run::fits;
 use super::workload::{Stream, WINDOW, WINDOW_TICKS, streams};
 use super::{IdKind, Measurement, Setting, Shape, Sort, Workload};
-use crate::Dedup;
-use crate::memory::{Line, Lines, prefetch};
+use hapax::Dedup;
+use hapax::tier::{Line, Lines, prefetch};
 use crate::strategy::Failure;
-use crate::sync::Ordering;
+use hapax_store::sync::Ordering;
 use std::time::{Duration, Instant};
 
 /// What it is called in tables.

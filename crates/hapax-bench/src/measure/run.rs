@@ -9,7 +9,7 @@ use super::servers::{Usage, provide};
 use super::workload::{Ids, Stream, Trace, WINDOW_TICKS, streams, time};
 use super::{Answers, Measurement, Setting, Shape, Sort};
 use crate::strategy::{Failure, Needs, Strategy};
-use crate::unwind::said;
+use hapax_store::unwind::said;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,7 @@ fn check<B: Ids, S: Strategy<B::Id>>(setting: &Setting) -> Result<(), Failure> {
 /// Refuses a stream that would leave no memory for what is to be measured.
 pub(super) fn fits(setting: &Setting, phases: Phases) -> Result<(), Failure> {
     let bytes = window_bytes(setting).saturating_mul(phases.ticks() as u64) / WINDOW_TICKS as u64;
-    match crate::memory::available_bytes() {
+    match hapax::tier::available_bytes() {
         Some(available) if bytes > available as u64 / 2 => {
             let (gib, of) = (bytes as f64 / (1_u64 << 30) as f64, available as f64 / (1_u64 << 30) as f64);
             Err(format!("the stream takes about {gib:.1} GiB, more than half of the {of:.1} that are available").into())

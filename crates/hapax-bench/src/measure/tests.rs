@@ -2,7 +2,7 @@
 
 use super::workload::Trace;
 use super::*;
-use crate::Timestamp;
+use hapax::Timestamp;
 use crate::strategy::{Allowance, Failure, Hapax, Plan, Strategy};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -5,7 +5,7 @@
 
 use super::expiring::Hasher;
 use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Strategy};
-use crate::Timestamp;
+use hapax::Timestamp;
 use crate::measure::Sort;
 use bloomfilter::Bloom;
 use fastbloom::AtomicBloomFilter;

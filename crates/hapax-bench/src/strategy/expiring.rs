@@ -1,7 +1,7 @@
 //! What all maps need to become a window: times in the values, and a purge now and then.
 
 use super::{Allowance, Failure, Id, Plan, Strategy};
-use crate::Timestamp;
+use hapax::Timestamp;
 use crate::measure::Sort;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

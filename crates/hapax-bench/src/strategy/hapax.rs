@@ -1,9 +1,9 @@
 //! This crate: its window, its window with a history behind it, and its history alone.
 
 use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Strategy};
-use crate::history::rate_in;
+use hapax::tier::rate_in;
 use crate::measure::Sort;
-use crate::{Dedup, Digest, Digester, History, Outcome, Timestamp, Verdict};
+use hapax::{Dedup, Digest, Digester, History, Outcome, Timestamp, Verdict};
 use std::cell::RefCell;
 
 // What a caller of batches keeps from one to the next; the trait has no place for it.

@@ -1,6 +1,6 @@
 //! The kinds of id that strategies are compared on: integers, 16 bytes, and bytes of any length.
 
-use crate::Int;
+use hapax::Int;
 use std::hash::Hash;
 
 /// A kind of id: what a check borrows, and what a map has to own to keep one.

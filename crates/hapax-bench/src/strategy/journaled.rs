@@ -2,7 +2,7 @@
 
 use super::{Allowance, Failure, Hapax, Id, Needs, Plan, Strategy};
 use crate::measure::Sort;
-use crate::{Dedup, JournalOptions, Timestamp};
+use hapax::{Dedup, JournalOptions, Timestamp};
 
 /// The engine with a journal on disk, synced in groups.
 ///

@@ -28,7 +28,7 @@ use self::durable::Lasting;
 use self::expiring::Expiring;
 pub(crate) use self::hapax::Hapax;
 use self::hapax::HapaxHistory;
-use crate::Timestamp;
+use ::hapax::Timestamp;
 use crate::measure::{Absent, Sort};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,8 +40,8 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// ```
 /// use hapax::Timestamp;
-/// use hapax::measure::Sort;
-/// use hapax::strategy::{Failure, Place, Plan, Strategy};
+/// use hapax_bench::measure::Sort;
+/// use hapax_bench::strategy::{Failure, Place, Plan, Strategy};
 /// use std::sync::Mutex;
 /// use std::time::Duration;
 ///
@@ -329,19 +329,19 @@ strategies! {
     blooms::Fast,
     blooms::Locked<I>,
     #[cfg(feature = "fjall")]
-    Lasting<durable::HapaxOver<crate::store::FjallStore>>,
+    Lasting<durable::HapaxOver<hapax_fjall::FjallStore>>,
     #[cfg(feature = "fjall")]
     Lasting<durable::Fjall>,
     #[cfg(feature = "sqlite")]
     Lasting<durable::Rusqlite>,
     #[cfg(feature = "redis")]
-    Lasting<durable::HapaxOver<crate::store::RedisStore>>,
+    Lasting<durable::HapaxOver<hapax_redis::RedisStore>>,
     #[cfg(feature = "redis")]
     Lasting<durable::RedisPipelined>,
     #[cfg(feature = "redis")]
     Lasting<durable::RedisOneByOne>,
     #[cfg(feature = "postgres")]
-    Lasting<durable::HapaxOver<crate::store::PostgresStore>>,
+    Lasting<durable::HapaxOver<hapax_postgres::PostgresStore>>,
     #[cfg(feature = "postgres")]
     Lasting<durable::PostgresBatched>,
     #[cfg(feature = "postgres")]

@@ -2,7 +2,7 @@
 
 use super::expiring::Hasher;
 use super::{Allowance, Failure, Id, Plan, Strategy};
-use crate::Timestamp;
+use hapax::Timestamp;
 use crate::measure::Sort;
 use moka::sync::Cache;
 use std::borrow::Borrow;

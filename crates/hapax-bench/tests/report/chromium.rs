@@ -2,7 +2,7 @@
 
 use crate::fixture;
 use crate::pages::{elements, parsed, text_of};
-use hapax::measure::render;
+use hapax_bench::measure::render;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,14 +1,14 @@
 //! What counts as a change.
 
 use crate::fixture;
-use hapax::measure::{Change, Figure, Report, compare};
+use hapax_bench::measure::{Change, Figure, Report, compare};
 
 /// The speed of each run of a row, in nanoseconds an id.
 fn set_nanos(report: &mut Report, strategy: &str, nanos: &[u64]) {
     let row = report.rows.iter_mut().find(|row| row.strategy == strategy).unwrap();
     let run = row.runs[0].clone();
     row.runs =
-        nanos.iter().map(|nanos| hapax::measure::Measurement { nanos: run.checks * nanos, ..run.clone() }).collect();
+        nanos.iter().map(|nanos| hapax_bench::measure::Measurement { nanos: run.checks * nanos, ..run.clone() }).collect();
 }
 
 fn pair(old: &[u64], new: &[u64]) -> (Report, Report) {

@@ -1,8 +1,8 @@
 //! Reports that nobody wants, and names that nobody has.
 
-use crate::fixture::{self, Random};
+use crate::fixture::{Random, self};
 use crate::pages::{elements, parsed, text_of};
-use hapax::measure::{Absent, Answers, Latency, Measurement, Quantile, Report, Shape, Sort, compare, render};
+use hapax_bench::measure::{Absent, Answers, Latency, Measurement, Quantile, Report, Shape, Sort, compare, render};
 
 /// All pages of it, each parsed where there is a parser.
 fn all_pages(report: &Report) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! What is on the pages, as parsers of their formats see it.
 
 use crate::fixture;
-use hapax::measure::{Report, Row, render};
+use hapax_bench::measure::{Report, Row, render};
 use roxmltree::{Document, Node, ParsingOptions};
 
 pub fn parsed(xml: &str) -> Document<'_> {
@@ -327,7 +327,7 @@ fn markdown_has_a_table_a_setting() {
     let mut settings: Vec<String> = report
         .rows
         .iter()
-        .map(|row| format!("{:?}", hapax::measure::Setting { batch: 1, ..row.setting.clone() }))
+        .map(|row| format!("{:?}", hapax_bench::measure::Setting { batch: 1, ..row.setting.clone() }))
         .collect();
     settings.sort();
     settings.dedup();

@@ -2,9 +2,9 @@
 
 use super::options::{BenchArgs, Limit};
 use crate::failure::Failure;
-use hapax::measure::servers::missing;
-use hapax::measure::{Absent, IdKind, ROOFLINE, Row, Setting, Shape, Sort, Workload, listed_for};
-use hapax::strategy::{Listed, Needs, Place, not_built};
+use hapax_bench::measure::servers::missing;
+use hapax_bench::measure::{Absent, IdKind, ROOFLINE, Row, Setting, Shape, Sort, Workload, listed_for};
+use hapax_bench::strategy::{Listed, Needs, Place, not_built};
 
 /// More cases than anybody waits for.
 const CASES_MAX: usize = 20_000;

@@ -1,7 +1,7 @@
 //! A case in a process of its own, so that its memory can be told from that of others, and its end is nobody else's.
 
 use super::interrupt::Interrupt;
-use hapax::measure::{Case, Measurement};
+use hapax_bench::measure::{Case, Measurement};
 use std::io::{BufRead, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};

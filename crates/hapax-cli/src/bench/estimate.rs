@@ -1,7 +1,7 @@
 //! About how long it takes: to be said beforehand.
 
-use hapax::measure::workload::window_checks;
-use hapax::measure::{Row, Shape, Sort};
+use hapax_bench::measure::workload::window_checks;
+use hapax_bench::measure::{Row, Shape, Sort};
 use std::time::Duration;
 
 /// What all runs of some rows take, roughly: as on a machine of 2026. `events` are those of a trace.
@@ -45,7 +45,7 @@ pub fn say(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hapax::measure::Setting;
+    use hapax_bench::measure::Setting;
 
     #[test]
     fn more_of_everything_takes_longer() {

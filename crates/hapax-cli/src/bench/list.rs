@@ -1,8 +1,8 @@
 //! `hapax bench --list`.
 
-use hapax::measure::servers::missing;
-use hapax::measure::{IdKind, Sort, listed_for};
-use hapax::strategy::{Listed, not_built};
+use hapax_bench::measure::servers::missing;
+use hapax_bench::measure::{IdKind, Sort, listed_for};
+use hapax_bench::strategy::{Listed, not_built};
 use std::fmt::Write;
 
 /// All strategies, what they are, and why some cannot be measured here.

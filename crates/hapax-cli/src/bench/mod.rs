@@ -23,7 +23,7 @@ use self::interrupt::Interrupt;
 use self::progress::Progress;
 use self::scratch::Scratch;
 use crate::failure::Failure;
-use hapax::measure::{Case, Effort, Machine, Report, Row};
+use hapax_bench::measure::{Case, Effort, Machine, Report, Row};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Runs the command to its end.

@@ -2,7 +2,7 @@
 
 use super::output::OutputArgs;
 use crate::args::{BadLineArgs, LineArgs, capacity, duration, rate};
-use hapax::measure::{IdKind, Shape};
+use hapax_bench::measure::{IdKind, Shape};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use crate::args::OF_RECORDS;
 use crate::failure::Failure;
-use hapax::measure::{Report, compare, render};
+use hapax_bench::measure::{Report, compare, render};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};

@@ -1,7 +1,7 @@
 //! How far the comparison is: a bar on a terminal, otherwise a line for each case.
 
 use super::estimate::say;
-use hapax::measure::{IdKind, Measurement, Row, Setting, Shape};
+use hapax_bench::measure::{IdKind, Measurement, Row, Setting, Shape};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;

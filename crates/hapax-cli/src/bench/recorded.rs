@@ -7,8 +7,8 @@ use super::scratch::Scratch;
 use crate::args::LineArgs;
 use crate::failure::Failure;
 use crate::records;
-use hapax::measure::workload::Trace;
-use hapax::measure::{Machine, Row, Shape, Workload};
+use hapax_bench::measure::workload::Trace;
+use hapax_bench::measure::{Machine, Row, Shape, Workload};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 

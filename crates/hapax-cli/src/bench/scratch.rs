@@ -1,7 +1,7 @@
 //! A directory for as long as the command runs.
 
 use crate::failure::Failure;
-use hapax::measure::servers;
+use hapax_bench::measure::servers;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Versions of what is compared.
 
-use hapax::measure::{Library, servers};
-use hapax::strategy::Needs;
+use hapax_bench::measure::{Library, servers};
+use hapax_bench::strategy::Needs;
 
 /// What this package was locked to when it was built. (`cargo install` without `--locked` may have taken others that
 /// are compatible.)

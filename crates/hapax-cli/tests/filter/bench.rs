@@ -1,6 +1,6 @@
 //! `hapax bench`, from outside.
 
-use hapax::measure::{Measurement, Report};
+use hapax_bench::measure::{Measurement, Report};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

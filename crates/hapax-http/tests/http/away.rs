@@ -2,10 +2,10 @@
 
 use crate::running::Inner;
 use crate::world::*;
-use hapax::OnStoreError;
-use hapax::http::{IdempotencyLayer, LayerBuilder};
-use hapax::store::ErrorKind;
-use hapax::testing::store::Fault;
+use hapax_store::OnStoreError;
+use hapax_http::{IdempotencyLayer, LayerBuilder};
+use hapax_store::ErrorKind;
+use hapax_testing::store::Fault;
 use http::{Method, StatusCode};
 use http_body_util::Full;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ fn keyed(key: &str) -> http::Request<Full<bytes::Bytes>> {
     request(Method::POST, "/", &[("idempotency-key", key)], "")
 }
 
-fn layer(engine: hapax::TieredDedup<Faulty>) -> LayerBuilder<Faulty> {
+fn layer(engine: hapax_store::TieredDedup<Faulty>) -> LayerBuilder<Faulty> {
     IdempotencyLayer::builder(engine).global_scope().lease(LEASE)
 }
 
-type Sent = http::Request<hapax::http::Body<Full<bytes::Bytes>>>;
+type Sent = http::Request<hapax_http::Body<Full<bytes::Bytes>>>;
 
 /// A handler during whose first run the store goes away, for so long.
 fn loses(
@@ -51,7 +51,7 @@ fn goes_away(store: &Faulty, away: Duration) {
 }
 
 /// An engine that tries again, as they do by default.
-async fn trying(world: &World) -> hapax::TieredDedup<Faulty> {
+async fn trying(world: &World) -> hapax_store::TieredDedup<Faulty> {
     engine(Arc::clone(&world.store)).clock(world.clock.clone()).build().await.unwrap()
 }
 

@@ -4,7 +4,7 @@ use crate::world::*;
 use axum::Router;
 use axum::extract::{FromRequest, Request};
 use axum::routing::post;
-use hapax::http::{IdempotencyKey, LayerBuilder};
+use hapax_http::{IdempotencyKey, LayerBuilder};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 

@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
-use hapax::http::Problem;
+use hapax_http::Problem;
 use http::{Method, StatusCode};
 use http_body::Frame;
 use http_body_util::BodyExt;

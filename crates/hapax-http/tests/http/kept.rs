@@ -3,8 +3,8 @@
 use crate::running::Inner;
 use crate::tenants::Tenant;
 use crate::world::*;
-use hapax::http::{IdempotencyLayer, LayerBuilder, Problem};
-use hapax::store::BudgetStore;
+use hapax_http::{IdempotencyLayer, LayerBuilder, Problem};
+use hapax_store::BudgetStore;
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
 use std::time::Duration;
@@ -50,7 +50,7 @@ async fn a_tenant_that_fills_the_budget_evicts_its_own_keys_only() {
 /// Answers 201 with the run; as many bytes as it is asked for.
 fn counting(
     runs: &Runs,
-) -> impl FnMut(http::Request<hapax::http::Body<Full<bytes::Bytes>>>) -> Answered + Clone + use<> {
+) -> impl FnMut(http::Request<hapax_http::Body<Full<bytes::Bytes>>>) -> Answered + Clone + use<> {
     let runs = runs.clone();
     move |_| {
         let text = format!("run {}", runs.begin());
@@ -60,7 +60,7 @@ fn counting(
 
 type Answered = std::future::Ready<Response<Full<bytes::Bytes>>>;
 
-fn scoped(world: &World, engine: hapax::TieredDedup<Faulty>) -> LayerBuilder<Faulty> {
+fn scoped(world: &World, engine: hapax_store::TieredDedup<Faulty>) -> LayerBuilder<Faulty> {
     let _ = world;
     IdempotencyLayer::builder(engine)
         .scope(|request| request.extensions.get::<Tenant>().map(|tenant| tenant.0.to_owned()))
@@ -177,7 +177,7 @@ async fn no_retention_at_all_is_told_before_anything_is_handled() {
 #[tokio::test]
 async fn an_exclusive_engine_remembers_for_as_long_as_its_history_and_says_so() {
     let exclusive = async || {
-        let engine = engine(hapax::store::InMemoryStore::new()).ownership(hapax::Ownership::Exclusive);
+        let engine = engine(hapax_store::InMemoryStore::new()).ownership(hapax_store::Ownership::Exclusive);
         engine.history(1e-4, 10_000).retention(HOUR).build().await.unwrap()
     };
     let layer = IdempotencyLayer::builder(exclusive().await).global_scope();

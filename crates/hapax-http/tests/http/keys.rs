@@ -1,8 +1,8 @@
 //! Keys, scopes and fingerprints.
 
 use crate::world::*;
-use hapax::http::{IdempotencyLayer, OnMissing, Problem, fingerprint};
-use hapax::store::Fingerprint;
+use hapax_http::{IdempotencyLayer, OnMissing, Problem, fingerprint};
+use hapax_store::Fingerprint;
 use http::{HeaderName, Method, StatusCode};
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn options_that_make_no_sense_are_refused_by_name() {
         ("status", world.layer().await.status(Problem::Busy, StatusCode::OK)),
     ] {
         let error = layer.build().unwrap_err();
-        assert_eq!(error.kind(), hapax::store::ErrorKind::Misconfigured);
+        assert_eq!(error.kind(), hapax_store::ErrorKind::Misconfigured);
         assert!(error.to_string().contains(&format!("`{option}`")), "{option}: {error}");
     }
     let scoped = async || {
@@ -195,7 +195,7 @@ async fn options_that_make_no_sense_are_refused_by_name() {
         ("max_buffered_bytes_per_scope", scoped().await.max_buffered_bytes_per_scope(1 << 40)),
     ] {
         let error = layer.build().unwrap_err();
-        assert_eq!(error.kind(), hapax::store::ErrorKind::Misconfigured);
+        assert_eq!(error.kind(), hapax_store::ErrorKind::Misconfigured);
         assert!(error.to_string().contains(&format!("`{option}`")), "{option}: {error}");
     }
     let most = scoped().await.max_in_flight_per_scope(8).max_reading_per_scope(8).max_request_bytes(1 << 30);

@@ -3,7 +3,7 @@
 use crate::running::Inner;
 use crate::world::*;
 use bytes::Bytes;
-use hapax::http::{KeyBuilder, OutgoingKey, OutgoingKeyLayer};
+use hapax_http::{KeyBuilder, OutgoingKey, OutgoingKeyLayer};
 use http_body_util::Full;
 use std::sync::Arc;
 use tower_layer::Layer;

@@ -2,8 +2,8 @@
 
 use crate::world::*;
 use bytes::Bytes;
-use hapax::http::{IdempotencyLayer, Problem};
-use hapax::store::ErrorKind;
+use hapax_http::{IdempotencyLayer, Problem};
+use hapax_store::ErrorKind;
 use http::{HeaderValue, StatusCode};
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn the_response_can_be_made_by_the_application() {
     assert_eq!((answer.status.as_u16(), answer.header("x-error")), (400, Some("key-missing")));
     assert_eq!(answer.header("content-type"), Some("text/plain"));
     assert!(answer.text().starts_with("Idempotency key missing: idempotency-key: "), "{}", answer.text());
-    world.store.next(hapax::testing::store::Fault::Fails(ErrorKind::Unavailable));
+    world.store.next(hapax_testing::store::Fault::Fails(ErrorKind::Unavailable));
     let answer = server.post("k", "").await;
     assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (503, Some("3")));
 }

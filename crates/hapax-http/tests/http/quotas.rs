@@ -4,7 +4,7 @@ use crate::running::Inner;
 use crate::tenants::{FOR_EVER, Handler, Served, Slow, TAKES, Tenant, builder, request};
 use crate::world::*;
 use bytes::Bytes;
-use hapax::http::{HttpStats, IdempotencyLayer, fingerprint};
+use hapax_http::{HttpStats, IdempotencyLayer, fingerprint};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ async fn ask(service: &Served, tenant: &'static str, key: &str) -> StatusCode {
 }
 
 /// Reading, in flight, bytes.
-fn now<S: hapax::store::Store>(layer: &IdempotencyLayer<S>) -> (u64, u64, u64) {
+fn now<S: hapax_store::Store>(layer: &IdempotencyLayer<S>) -> (u64, u64, u64) {
     let HttpStats { reading, in_flight, buffered_bytes, .. } = layer.stats();
     (reading, in_flight, buffered_bytes)
 }
@@ -51,7 +51,7 @@ async fn a_scope_that_sends_too_many_bodies_is_told_429_and_the_rest_is_let_in()
     assert_eq!(refused.headers()["retry-after"], "7");
     let problem = refused.into_body().collect().await.unwrap().to_bytes();
     let problem: serde_json::Value = serde_json::from_slice(&problem).unwrap();
-    assert_eq!(problem["type"], hapax::http::Problem::QuotaExceeded.type_uri());
+    assert_eq!(problem["type"], hapax_http::Problem::QuotaExceeded.type_uri());
     assert_eq!(ask(&service, "b", "k").await, StatusCode::CREATED);
     // Four scopes with two each: there is no more for anybody, which is nobody's quota.
     let more: Vec<_> =
@@ -137,7 +137,7 @@ async fn bytes_of_one_scope_are_bounded_while_they_come_and_while_they_are_handl
 async fn responses_count_until_the_client_has_them_and_replays_wait_for_room() {
     let world = World::new();
     let layer = builder(&world).await.max_request_bytes(16 * KIB).max_buffered_bytes(64 * KIB).build().unwrap();
-    let mut service = layer.layer(Inner(|_: http::Request<hapax::http::Body<Slow>>| {
+    let mut service = layer.layer(Inner(|_: http::Request<hapax_http::Body<Slow>>| {
         std::future::ready(Response::builder().status(201).body(Full::from(vec![7; 20 * KIB])).unwrap())
     }));
     let mut call = |tenant, key: &str| service.call(request(tenant, key, Slow::at_once(10), TAKES));

@@ -5,8 +5,8 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
-use hapax::http::{IdempotencyKey, IdempotencyLayer, Problem};
-use hapax::store::InMemoryStore;
+use hapax_http::{IdempotencyKey, IdempotencyLayer, Problem};
+use hapax_store::InMemoryStore;
 use http::{Method, StatusCode};
 use http_body_util::Full;
 use std::convert::Infallible;
@@ -74,7 +74,7 @@ async fn a_thousand_at_the_same_moment_run_once_also_without_waiting() {
     let runs = world.runs.clone();
     let gate = Arc::new(Semaphore::new(0));
     let opens = Arc::clone(&gate);
-    let service = layer.layer(Inner(move |_: http::Request<hapax::http::Body<Full<Bytes>>>| {
+    let service = layer.layer(Inner(move |_: http::Request<hapax_http::Body<Full<Bytes>>>| {
         runs.begin();
         let gate = Arc::clone(&opens);
         async move {
@@ -187,7 +187,7 @@ async fn a_caller_that_is_dropped_stops_neither_the_handler_nor_the_record() {
     let gate = Arc::new(Semaphore::new(0));
     let (opens, runs) = (Arc::clone(&gate), world.runs.clone());
     let layer = world.layer().await.build().unwrap();
-    let mut service = layer.layer(Inner(move |_: http::Request<hapax::http::Body<Full<Bytes>>>| {
+    let mut service = layer.layer(Inner(move |_: http::Request<hapax_http::Body<Full<Bytes>>>| {
         runs.begin();
         let gate = Arc::clone(&opens);
         async move {
@@ -326,12 +326,12 @@ where
 #[tokio::test]
 async fn an_exclusive_engine_answers_retries_with_what_was_kept() {
     let store = InMemoryStore::new();
-    let dedup = engine(store).ownership(hapax::Ownership::Exclusive).history(1e-4, 10_000).build().await.unwrap();
+    let dedup = engine(store).ownership(hapax_store::Ownership::Exclusive).history(1e-4, 10_000).build().await.unwrap();
     dedup.warm().await.unwrap();
     let runs = Runs::default();
     let counts = runs.clone();
     let layer = IdempotencyLayer::builder(dedup).global_scope().wait(Duration::from_secs(20)).build().unwrap();
-    let service = layer.layer(Inner(move |_: http::Request<hapax::http::Body<Full<Bytes>>>| {
+    let service = layer.layer(Inner(move |_: http::Request<hapax_http::Body<Full<Bytes>>>| {
         let run = counts.begin();
         async move {
             tokio::task::yield_now().await;

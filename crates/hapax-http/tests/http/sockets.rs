@@ -9,7 +9,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use hapax::http::{IdempotencyLayer, LayerBuilder};
+use hapax_http::{IdempotencyLayer, LayerBuilder};
 use http::{Method, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;

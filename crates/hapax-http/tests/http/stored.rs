@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
-use hapax::http::{IdempotencyKey, Problem};
+use hapax_http::{IdempotencyKey, Problem};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body::Frame;
 use hyper_util::rt::TokioIo;
@@ -211,11 +211,11 @@ fn never_again() -> HeaderMap {
 }
 
 /// The layer alone: a server of its own would hide what it must not send.
-fn answering(layer: &hapax::http::IdempotencyLayer<Faulty>, headers: HeaderMap, trailers: HeaderMap) -> Answering {
+fn answering(layer: &hapax_http::IdempotencyLayer<Faulty>, headers: HeaderMap, trailers: HeaderMap) -> Answering {
     tower_layer::Layer::layer(layer, Answers { headers, trailers })
 }
 
-type Answering = hapax::http::IdempotencyService<Answers, Faulty>;
+type Answering = hapax_http::IdempotencyService<Answers, Faulty>;
 
 #[derive(Clone)]
 struct Answers {
@@ -300,8 +300,8 @@ async fn answer_to(record: Vec<u8>) -> Answer {
     let mut id = hapax::Key::new();
     id.null().text("k");
     let request = request(Method::POST, "/", &[], "").map(|_| ()).into_parts().0;
-    let fingerprint = hapax::http::fingerprint::exact(&request, b"");
-    let options = hapax::TieredClaimOptions::new().fingerprint(fingerprint.0);
+    let fingerprint = hapax_http::fingerprint::exact(&request, b"");
+    let options = hapax_store::TieredClaimOptions::new().fingerprint(fingerprint.0);
     engine.claim_with(&id, options).await.unwrap().claimed().unwrap().complete_with(record).await.unwrap();
     let mut service = answering(&world.layer().await.build().unwrap(), HeaderMap::new(), HeaderMap::new());
     call(&mut service).await

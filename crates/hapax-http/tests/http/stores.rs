@@ -2,11 +2,12 @@
 
 use crate::world::*;
 use hapax::ManualClock;
-use hapax::http::{IdempotencyLayer, Problem};
-use hapax::store::{
-    BudgetStore, FjallStore, InMemoryStore, PostgresOptions, PostgresStore, RedisOptions, RedisStore, Store,
-};
-use hapax::testing::store::{AnyStore, Fixture, verify_store};
+use hapax_http::{IdempotencyLayer, Problem};
+use hapax_fjall::FjallStore;
+use hapax_postgres::{PostgresOptions, PostgresStore};
+use hapax_redis::{RedisOptions, RedisStore};
+use hapax_store::{BudgetStore, InMemoryStore, Store};
+use hapax_testing::store::{AnyStore, Fixture, verify_store};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +67,7 @@ async fn cases_over(store: AnyStore) {
 }
 
 /// A key of a tenant that is replayed for a moment only, and then gone, by the store's own time.
-async fn expires(dedup: hapax::TieredDedup<AnyStore>) {
+async fn expires(dedup: hapax_store::TieredDedup<AnyStore>) {
     let layer = IdempotencyLayer::builder(dedup)
         .scope(|_| Some("tenant".to_owned()))
         .retention(|_| Some(Duration::from_millis(1)))

@@ -3,7 +3,7 @@
 
 use crate::world::*;
 use bytes::Bytes;
-use hapax::http::{IdempotencyLayer, IdempotencyService, LayerBuilder};
+use hapax_http::{IdempotencyLayer, IdempotencyService, LayerBuilder};
 use http::{Method, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::Full;

@@ -3,9 +3,9 @@
 use crate::running::Inner;
 use crate::world::*;
 use bytes::Bytes;
-use hapax::http::{IdempotencyLayer, IdempotencyService};
-use hapax::store::ErrorKind;
-use hapax::testing::store::Fault;
+use hapax_http::{IdempotencyLayer, IdempotencyService};
+use hapax_store::ErrorKind;
+use hapax_testing::store::Fault;
 use http::{Method, StatusCode};
 use http_body_util::Full;
 use std::convert::Infallible;
@@ -152,7 +152,7 @@ async fn waiting_ends_with_the_first_request_or_with_patience() {
 async fn a_body_that_does_not_come_is_given_up() {
     let world = World::new();
     let layer = world.layer().await.body_timeout(Duration::from_secs(5)).build().unwrap();
-    let mut service = layer.layer(Inner(|_: http::Request<hapax::http::Body<Never>>| {
+    let mut service = layer.layer(Inner(|_: http::Request<hapax_http::Body<Never>>| {
         std::future::ready(http::Response::new(Full::from("not reached")))
     }));
     let asked_before = world.store.calls();

@@ -4,10 +4,11 @@ use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
-use hapax::http::{IdempotencyLayer, LayerBuilder};
-use hapax::store::{InMemoryStore, Store};
-use hapax::testing::store::FaultyStore;
-use hapax::{ManualClock, TieredBuilder, TieredDedup};
+use hapax_http::{IdempotencyLayer, LayerBuilder};
+use hapax_store::{InMemoryStore, Store};
+use hapax_testing::store::FaultyStore;
+use hapax::ManualClock;
+use hapax_store::{TieredBuilder, TieredDedup};
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -185,7 +186,7 @@ impl Answer {
 
     /// Asserts that it is this problem, and nothing else.
     #[track_caller]
-    pub fn is_problem(&self, problem: hapax::http::Problem) {
+    pub fn is_problem(&self, problem: hapax_http::Problem) {
         let body: serde_json::Value = serde_json::from_slice(&self.body)
             .unwrap_or_else(|_| panic!("{problem:?}, got {} {:?}", self.status, self.body));
         assert_eq!(body["type"], problem.type_uri(), "{body}");

@@ -1,10 +1,11 @@
 //! A connection that is told of new messages, and is made again whenever it is lost.
 
-use crate::back_off::BackOff;
-use crate::postgres::database::GRACE;
-use crate::postgres::errors::{failed, unanswered_in};
-use crate::random;
-use crate::store::{PostgresOptions, StoreError};
+use hapax_store::back_off::BackOff;
+use crate::database::GRACE;
+use crate::errors::{failed, unanswered_in};
+use hapax::tier::random;
+use crate::PostgresOptions;
+use hapax_store::StoreError;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +20,9 @@ const DELAYS: BackOff = BackOff { first: Duration::from_millis(50), max: Duratio
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
 
 /// Ends when it is dropped.
-pub(in crate::postgres) struct Listening {
+pub(crate) struct Listening {
     /// Notified when there may be something new.
-    pub(in crate::postgres) woken: Arc<Notify>,
+    pub(crate) woken: Arc<Notify>,
     task: Option<JoinHandle<()>>,
 }
 
@@ -71,7 +72,7 @@ impl Listens for Own {
     async fn listen(&self, channel: &str, woken: &Notify) -> Result<(), StoreError> {
         #[cfg(feature = "tls")]
         if let Some(roots) = &self.0.tls {
-            let connector = crate::store::postgres::tls::Connector::new(roots)?;
+            let connector = crate::store::tls::Connector::new(roots)?;
             let connected = self.0.config.connect(connector).await.map_err(|error| failed("connect", error))?;
             return driven(connected, channel, woken, self.0.timeout + GRACE).await;
         }

@@ -2,10 +2,10 @@
 
 use super::listening::{Listens, SILENCE};
 use super::{GRACE, OURS};
-use crate::postgres::errors::unanswered_in;
-use crate::postgres::transaction::sqlx_driver::{failed, rows};
-use crate::postgres::transaction::{Row, Value};
-use crate::store::StoreError;
+use crate::errors::unanswered_in;
+use crate::transaction::sqlx_driver::{failed, rows};
+use crate::transaction::{Row, Value};
+use hapax_store::StoreError;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool, Postgres};
@@ -14,14 +14,14 @@ use tokio::sync::Notify;
 
 /// A connection of a pool. It goes back if `finish` says that nothing is open on it, and is closed
 /// otherwise.
-pub(in crate::postgres) struct Held(Option<PoolConnection<Postgres>>);
+pub(crate) struct Held(Option<PoolConnection<Postgres>>);
 
 impl Held {
-    pub(in crate::postgres) fn connection(&mut self) -> &mut PgConnection {
+    pub(crate) fn connection(&mut self) -> &mut PgConnection {
         self.0.as_mut().expect("a connection is held until `finish` consumes this")
     }
 
-    pub(in crate::postgres) fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         // Drops it into the pool.
         self.0.take();
     }
@@ -54,7 +54,7 @@ pub(super) async fn call(
     Ok(rows)
 }
 
-pub(in crate::postgres) async fn call_on(
+pub(crate) async fn call_on(
     connection: &mut PgConnection,
     begin: &str,
     doing: &'static str,

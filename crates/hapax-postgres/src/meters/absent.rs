@@ -1,8 +1,8 @@
 //! Without the feature `metrics` there are none.
 
 use super::Event;
-use crate::postgres::tables::Queue;
-use crate::postgres::{Backlog, Seen};
+use crate::tables::Queue;
+use crate::{Backlog, Seen};
 use std::time::{Duration, SystemTime};
 
 pub(super) struct Recorder;
@@ -25,4 +25,4 @@ impl Recorder {
     pub(super) fn waiting(&self, _: &Backlog) {}
 }
 
-pub(in crate::postgres) fn marked(_: &str, _: &[Seen]) {}
+pub(crate) fn marked(_: &str, _: &[Seen]) {}

@@ -1,8 +1,8 @@
 //! Metrics of relays, workers and marks, as `docs/metrics.md` lists them.
 
 use super::Event;
-use crate::postgres::tables::Queue;
-use crate::postgres::{Backlog, Seen};
+use crate::tables::Queue;
+use crate::{Backlog, Seen};
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use std::sync::Once;
 use std::time::{Duration, SystemTime};
@@ -130,7 +130,7 @@ impl Recorder {
 
 /// Counts ids that a consumer was told of. There is no handle to keep counters in; to look them up
 /// costs a microsecond, beside a round trip.
-pub(in crate::postgres) fn marked(consumer: &str, seen: &[Seen]) {
+pub(crate) fn marked(consumer: &str, seen: &[Seen]) {
     static DESCRIBED: Once = Once::new();
     DESCRIBED.call_once(|| {
         metrics::describe_counter!(ONCE, Unit::Count, "ids that were marked in transactions, or had been before");

@@ -1,14 +1,14 @@
 //! Publishes what was claimed: one message after the other, or the first of many keys at once.
 
-use crate::postgres::meters::{Event, Meters};
-use crate::postgres::pause::{Change, Pause, Room, Sign, Ticket};
-use crate::postgres::publisher::Publisher;
-use crate::postgres::queue::{Claimed, Fate, Outcome, Run, Tried};
-use crate::postgres::retry::Retry;
-use crate::postgres::trial::{self, Cause, Failed};
-use crate::postgres::{Failure, Message};
-use crate::random;
-use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
+use crate::meters::{Event, Meters};
+use crate::pause::{Change, Pause, Room, Sign, Ticket};
+use crate::publisher::Publisher;
+use crate::queue::{Claimed, Fate, Outcome, Run, Tried};
+use crate::retry::Retry;
+use crate::trial::{self, Cause, Failed};
+use crate::{Failure, Message};
+use hapax::tier::random;
+use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock};

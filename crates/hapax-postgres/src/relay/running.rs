@@ -2,16 +2,16 @@
 
 use super::Relay;
 use super::publishing::{Ended, Lane, Publishing};
-use crate::postgres::database::Listening;
-use crate::postgres::meters::Event;
-use crate::postgres::outage::Outage;
-use crate::postgres::pace::Pace;
-use crate::postgres::pause::Room;
-use crate::postgres::publisher::Publisher;
-use crate::postgres::queue::{self, Claimer, Outcome, Portion, Run};
-use crate::postgres::tables::Queue;
-use crate::random;
-use crate::store::StoreError;
+use crate::database::Listening;
+use crate::meters::Event;
+use crate::outage::Outage;
+use crate::pace::Pace;
+use crate::pause::Room;
+use crate::publisher::Publisher;
+use crate::queue::{self, Claimer, Outcome, Portion, Run};
+use crate::tables::Queue;
+use hapax::tier::random;
+use hapax_store::StoreError;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};

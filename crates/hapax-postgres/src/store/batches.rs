@@ -9,10 +9,10 @@ use super::keys::Keys;
 use super::operations::Operation;
 use super::rows::*;
 use super::session::{Session, Values};
-use super::{BACKEND, PostgresStore, SHARED, statements};
-use crate::Timestamp;
-use crate::store::record::{Change, Kept};
-use crate::store::*;
+use super::{BACKEND, Layout, PostgresStore, SHARED, statements};
+use hapax::Timestamp;
+use hapax_store::record::{Change, Kept};
+use hapax_store::*;
 use tokio_postgres::types::Type;
 
 /// The largest result. The server's own limit is a gigabyte for all that is in a row.

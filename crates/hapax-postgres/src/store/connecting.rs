@@ -8,7 +8,7 @@
 
 use super::options::PostgresOptions;
 use super::{BACKEND, statements};
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage, Socket};
 
-use crate::sync::{Ordering, StdAtomicBool};
+use hapax_store::sync::{Ordering, StdAtomicBool};
 
 /// Whether transactions are pooled by somebody in between. Once true, it remains so: what is
 /// right behind a pooler is right without one.

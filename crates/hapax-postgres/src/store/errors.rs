@@ -2,7 +2,7 @@
 
 use super::BACKEND;
 use super::names::Names;
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 use deadpool_postgres::{PoolError, TimeoutType};
 use std::error::Error as _;
 use std::io;

@@ -3,16 +3,16 @@
 
 use super::partitions::Place;
 use super::rows::{self, Columns, Entry, RecordColumns};
-use crate::Timestamp;
-use crate::store::record::Kept;
-use crate::store::{Cursor, StoredId};
+use hapax::Timestamp;
+use hapax_store::record::Kept;
+use hapax_store::{Cursor, StoredId};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub fn fuzz(which: u8, bytes: &[u8]) -> bool {
     match which {
         b'p' => record(bytes),
         b'q' => cursor(bytes),
-        _ => crate::postgres::fuzzing::message(bytes),
+        _ => crate::fuzzing::message(bytes),
     }
 }
 

@@ -9,7 +9,7 @@ use super::partitions::one;
 use super::rows::{Entry, Fresh, column, micros};
 use super::session::{Session, Values};
 use super::statements::{self, Insertion};
-use crate::store::StoreError;
+use hapax_store::StoreError;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 

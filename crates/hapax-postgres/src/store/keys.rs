@@ -5,7 +5,7 @@
 //! so different scopes and ids have different keys; and keys are in the order of scopes, then ids.
 
 use super::rows::Entry;
-use crate::store::StoredId;
+use hapax_store::StoredId;
 use bytes::{BufMut as _, BytesMut};
 use std::error::Error;
 use std::fmt;

@@ -43,9 +43,9 @@ pub(crate) mod tls;
 
 pub use options::{Layout, PostgresOptions};
 
-use crate::store::*;
-use crate::store::times::Sound;
-use crate::sync::{Ordering, StdAtomicBool};
+use hapax_store::*;
+use hapax_store::times::Sound;
+use hapax_store::sync::{Ordering, StdAtomicBool};
 use names::SHARED;
 use rows::column;
 use scopes::Scopes;
@@ -60,7 +60,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Records in a PostgreSQL server, which any number of processes share.
 ///
 /// ```no_run
-/// use hapax::store::{Mark, Marked, PostgresOptions, PostgresStore, RecordKey, Scope, Store};
+/// use hapax_postgres::{PostgresOptions, PostgresStore};
+/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
 /// use std::time::Duration;
 ///
 /// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
@@ -70,7 +71,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
 /// let mark = Mark { key, attempt: 4711, retention: Duration::from_secs(86_400) };
 /// assert_eq!(store.mark(&[mark]).await?.remove(0)?, Marked::Fresh);
-/// # Ok::<(), hapax::store::StoreError>(())
+/// # Ok::<(), hapax_store::StoreError>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -174,11 +175,11 @@ impl PostgresStore {
     /// number of times.
     ///
     /// ```
-    /// use hapax::store::{PostgresOptions, PostgresStore};
+    /// use hapax_postgres::{PostgresOptions, PostgresStore};
     ///
     /// let sql = PostgresStore::migrations(&PostgresOptions::parse("host=localhost")?);
     /// assert!(sql.contains("CREATE TABLE IF NOT EXISTS \"public\".\"hapax_records\""));
-    /// # Ok::<(), hapax::store::StoreError>(())
+    /// # Ok::<(), hapax_store::StoreError>(())
     /// ```
     pub fn migrations(options: &PostgresOptions) -> String {
         schema::migrations("", &options.names, options.layout)

@@ -1,7 +1,7 @@
 //! The names of tables in SQL, and the numbers of locks.
 
 use super::BACKEND;
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 use sha2::{Digest as _, Sha256};
 
 /// Table of records that all scopes share.

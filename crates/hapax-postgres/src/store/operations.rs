@@ -1,9 +1,9 @@
 //! What each request makes of a record, for [`batches`](super::batches).
 
 use super::rows::{CLAIMED, COMPLETED, Fresh};
-use crate::Timestamp;
-use crate::store::record::{self, Change, Kept};
-use crate::store::*;
+use hapax::Timestamp;
+use hapax_store::record::{self, Change, Kept};
+use hapax_store::*;
 
 /// A kind of request `R`, answered by `A`.
 pub(super) struct Operation<R, A> {

@@ -2,7 +2,7 @@
 
 use super::BACKEND;
 use super::names::Names;
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 use std::fmt;
 use std::time::Duration;
 use tokio_postgres::Config;
@@ -30,7 +30,7 @@ impl Layout {
 /// What a [`PostgresStore`](super::PostgresStore) needs to know.
 ///
 /// ```
-/// use hapax::store::{Layout, PostgresOptions};
+/// use hapax_postgres::{Layout, PostgresOptions};
 /// use std::time::Duration;
 ///
 /// let options = PostgresOptions::parse("postgres://hapax@db.internal/app?connect_timeout=3")?
@@ -40,7 +40,7 @@ impl Layout {
 ///     .connections(8)?
 ///     .timeout(Duration::from_secs(2))?;
 /// # let _ = options;
-/// # Ok::<(), hapax::store::StoreError>(())
+/// # Ok::<(), hapax_store::StoreError>(())
 /// ```
 #[derive(Clone)]
 pub struct PostgresOptions {

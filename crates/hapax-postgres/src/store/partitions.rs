@@ -3,7 +3,7 @@
 use super::rows::{COMPLETED, column, from_server, micros};
 use super::session::Session;
 use super::{BACKEND, PostgresStore, SHARED, keys, statements};
-use crate::store::*;
+use hapax_store::*;
 use std::time::Duration;
 use tokio_postgres::types::Type;
 

@@ -2,9 +2,9 @@
 
 use super::errors::corrupt;
 use super::keys::Keys;
-use crate::Timestamp;
-use crate::store::record::{Kept, State};
-use crate::store::{Fingerprint, StoreError, StoredId};
+use hapax::Timestamp;
+use hapax_store::record::{Kept, State};
+use hapax_store::{Fingerprint, StoreError, StoredId};
 use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;
@@ -159,7 +159,7 @@ pub(super) fn index(n: i64) -> Result<usize, StoreError> {
 /// A column of a row.
 pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, name: &str) -> Result<T, StoreError> {
     row.try_get(name).map_err(|error| {
-        StoreError::caused(crate::store::ErrorKind::Corrupt, super::BACKEND, format!("expected a column {name}"), error)
+        StoreError::caused(hapax_store::ErrorKind::Corrupt, super::BACKEND, format!("expected a column {name}"), error)
     })
 }
 

@@ -4,8 +4,8 @@ use super::options::Layout;
 use super::rows::column;
 use super::session::Session;
 use super::{names::Names, schema, statements};
-use crate::store::{Scope, StoreError};
-use crate::sync::Mutex;
+use hapax_store::{Scope, StoreError};
+use hapax_store::sync::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::types::Type;
 
@@ -19,7 +19,7 @@ pub(super) struct Scopes {
 }
 
 impl Scopes {
-    fn known(&self) -> crate::sync::MutexGuard<'_, HashMap<Scope, i32>> {
+    fn known(&self) -> hapax_store::sync::MutexGuard<'_, HashMap<Scope, i32>> {
         // Each change is one call to the map.
         self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

@@ -5,7 +5,7 @@ use super::errors::{failed, unconnected};
 use super::names::Names;
 use super::options::PostgresOptions;
 use super::statements;
-use crate::store::StoreError;
+use hapax_store::StoreError;
 use deadpool_postgres::{Client, Pool};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row, Statement};

@@ -1,7 +1,7 @@
 //! Connections by TLS: rustls with *ring*.
 
 use super::BACKEND;
-use crate::store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -7,16 +7,16 @@
 //! takes the connection with it, and what the attempt failed with.
 
 use super::waiting::Waiting;
-use crate::postgres::database::{Database, NET};
-use crate::postgres::meters::{Event, Meters};
-use crate::postgres::queue::{self, Claimed, Fate, Outcome, Run, Tried};
-use crate::postgres::retry::Retry;
-use crate::postgres::tables::{Queue, Tables};
-use crate::postgres::transaction::Value;
-use crate::postgres::trial::{Cause, Failed};
-use crate::postgres::{Failure, Message, statements};
-use crate::store::StoreError;
-use crate::sync::{Ordering, StdAtomicBool};
+use crate::database::{Database, NET};
+use crate::meters::{Event, Meters};
+use crate::queue::{self, Claimed, Fate, Outcome, Run, Tried};
+use crate::retry::Retry;
+use crate::tables::{Queue, Tables};
+use crate::transaction::Value;
+use crate::trial::{Cause, Failed};
+use crate::{Failure, Message, statements};
+use hapax_store::StoreError;
+use hapax_store::sync::{Ordering, StdAtomicBool};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;

@@ -1,16 +1,16 @@
 //! A worker at work: claims runs for handlers that are free, and says what came of them.
 
 use super::handling::{Handled, Session, Work};
-use crate::back_off::BackOff;
-use crate::postgres::database::Listening;
-use crate::postgres::meters::Event;
-use crate::postgres::outage::Outage;
-use crate::postgres::pace::Pace;
-use crate::postgres::queue::{self, BEHIND, Claimer, Outcome, Portion};
-use crate::postgres::tables::Queue;
-use crate::random;
-use crate::store::{ErrorKind, StoreError};
-use crate::sync::Ordering;
+use hapax_store::back_off::BackOff;
+use crate::database::Listening;
+use crate::meters::Event;
+use crate::outage::Outage;
+use crate::pace::Pace;
+use crate::queue::{self, BEHIND, Claimer, Outcome, Portion};
+use crate::tables::Queue;
+use hapax::tier::random;
+use hapax_store::{ErrorKind, StoreError};
+use hapax_store::sync::Ordering;
 use futures_util::FutureExt as _;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Transactions of sqlx.
 
 use super::handling::{Case, Ended, Session};
-use crate::postgres::database::{Database, sqlx_pool};
-use crate::postgres::transaction::sqlx_driver::{failed, rows};
-use crate::postgres::{SqlxHandler, trial};
-use crate::store::StoreError;
+use crate::database::{Database, sqlx_pool};
+use crate::transaction::sqlx_driver::{failed, rows};
+use crate::{SqlxHandler, trial};
+use hapax_store::StoreError;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Postgres};
 
 pub(super) struct SqlxSession {

@@ -1,12 +1,12 @@
 //! Transactions of tokio-postgres.
 
 use super::handling::{Case, Ended, Session};
-use crate::postgres::database::Database;
-use crate::postgres::errors::failed;
-use crate::postgres::transaction::tokio_driver;
-use crate::postgres::{Handler, trial};
-use crate::store::StoreError;
-use crate::store::postgres::connecting::Held;
+use crate::database::Database;
+use crate::errors::failed;
+use crate::transaction::tokio_driver;
+use crate::{Handler, trial};
+use hapax_store::StoreError;
+use crate::store::connecting::Held;
 use futures_util::FutureExt as _;
 use tokio_postgres::Client;
 

@@ -4,8 +4,8 @@
 //! are so quick that claims would be half of the work, each has some milliseconds' work in front of
 //! it.
 
-use crate::postgres::queue::Run;
-use crate::sync::{Mutex, Ordering, StdAtomicBool};
+use crate::queue::Run;
+use hapax_store::sync::{Mutex, Ordering, StdAtomicBool};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ struct State {
 }
 
 impl Waiting {
-    fn state(&self) -> crate::sync::MutexGuard<'_, State> {
+    fn state(&self) -> hapax_store::sync::MutexGuard<'_, State> {
         // Each change is one call.
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

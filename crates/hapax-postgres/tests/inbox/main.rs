@@ -27,8 +27,8 @@ mod rotation;
 mod sqlx;
 mod workers;
 
-use hapax::postgres::*;
-use hapax::store::PostgresOptions;
+use hapax_postgres::*;
+use hapax_postgres::PostgresOptions;
 use server::Server;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

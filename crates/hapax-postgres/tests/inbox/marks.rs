@@ -1,7 +1,7 @@
 //! Marks in a caller's transaction.
 
 use crate::*;
-use hapax::store::ErrorKind;
+use hapax_store::ErrorKind;
 use std::time::SystemTime;
 use tokio_postgres::IsolationLevel;
 

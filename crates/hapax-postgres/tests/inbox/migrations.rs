@@ -1,7 +1,7 @@
 //! The making of tables, and what processes of other versions do with them.
 
 use crate::*;
-use hapax::store::ErrorKind;
+use hapax_store::ErrorKind;
 
 /// `BEGIN` takes whatever the role, the database or the session says, and a transaction that sees
 /// one state only does not see what another one has made while it waited.
@@ -82,14 +82,14 @@ fn code_that_is_too_old_is_refused_and_never_wrong_in_silence() {
              ALTER FUNCTION {p}_outbox_store_one RENAME TO {p}_outbox_store_one_9; \
              ALTER FUNCTION {p}_rotate RENAME TO {p}_rotate_9";
         place.execute(&client, sql).await;
-        let refused = |error: &hapax::store::StoreError| {
+        let refused = |error: &hapax_store::StoreError| {
             let what = error.to_string();
             let words = ["version 2", "got version 9", "version 8 or later", "take a later hapax"];
             assert!(error.kind() == ErrorKind::Misconfigured && words.iter().all(|word| what.contains(word)), "{what}");
         };
         refused(&place.tables.migrate(&client).await.unwrap_err());
         refused(&place.relay().run(Arc::new(Takes), std::future::pending()).await.unwrap_err());
-        let gone = |error: hapax::store::StoreError| {
+        let gone = |error: hapax_store::StoreError| {
             let what = error.to_string();
             assert!(error.kind() == ErrorKind::Misconfigured && what.contains("of another version"), "{what}");
         };

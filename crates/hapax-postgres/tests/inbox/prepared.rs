@@ -1,7 +1,7 @@
 //! Transactions that a coordinator prepares, and commits later: PREPARE TRANSACTION.
 
 use crate::*;
-use hapax::store::ErrorKind;
+use hapax_store::ErrorKind;
 
 fn run<F: Future<Output = ()>>(test: impl FnOnce(Place) -> F) {
     let settings = ["fsync=off", "full_page_writes=off", "max_prepared_transactions=4"];

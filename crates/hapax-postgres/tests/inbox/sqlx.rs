@@ -2,7 +2,7 @@
 
 use crate::*;
 use ::sqlx::{Connection as _, Executor as _, PgConnection, postgres::PgConnectOptions};
-use hapax::store::ErrorKind;
+use hapax_store::ErrorKind;
 
 #[test]
 fn sqlx_and_tokio_postgres_say_the_same() {

@@ -353,7 +353,7 @@ fn no_answer_is_an_error_in_time() {
         let (worker, relay) = tokio::join!(worker.run(script, never()), relay.run(Arc::new(Unused), never()));
         for error in [worker.unwrap_err(), relay.unwrap_err()] {
             assert!(
-                error.kind() == hapax::store::ErrorKind::Timeout && error.to_string().contains("statement timeout"),
+                error.kind() == hapax_store::ErrorKind::Timeout && error.to_string().contains("statement timeout"),
                 "{error}"
             );
         }

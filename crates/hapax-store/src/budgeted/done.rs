@@ -16,9 +16,9 @@
 //! Idea: max-min fairness, of networks, over least-recently-used eviction.
 
 use super::RECORD_BYTES;
-use crate::Timestamp;
-use crate::store::key::{RecordKey, Scope};
-use crate::store::record::{Kept, State};
+use hapax::Timestamp;
+use crate::key::{RecordKey, Scope};
+use crate::record::{Kept, State};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Whose a record is: ids of one group, in one scope.
@@ -199,7 +199,7 @@ impl Done {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::key::StoredId;
+    use crate::key::StoredId;
     use proptest::prelude::*;
     use std::time::Duration;
 

@@ -10,7 +10,7 @@ use super::record::{self, Change, Kept, State};
 use super::request::*;
 use super::times::Sound;
 use crate::sync::{Mutex, MutexGuard};
-use crate::{Clock, MonotonicClock, Timestamp};
+use hapax::{Clock, MonotonicClock, Timestamp};
 use active::Active;
 use done::Done;
 use std::collections::BTreeMap;
@@ -20,14 +20,14 @@ use std::time::Duration;
 /// what is completed later, of the same account first.
 ///
 /// ```
-/// use hapax::TieredDedup;
-/// use hapax::store::BudgetStore;
+/// use hapax_store::TieredDedup;
+/// use hapax_store::BudgetStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let dedup = TieredDedup::builder(BudgetStore::new(64 << 20)?).build().await?;
 /// assert!(dedup.check("order-17").await?.is_fresh());
 /// assert!(dedup.check("order-17").await?.is_duplicate());
-/// # Ok::<(), hapax::store::StoreError>(())
+/// # Ok::<(), hapax_store::StoreError>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

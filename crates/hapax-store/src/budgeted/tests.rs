@@ -1,8 +1,8 @@
 //! The budget. What every store promises: `tests/http`, by the suite.
 
 use super::*;
-use crate::ManualClock;
-use crate::store::Scope;
+use hapax::ManualClock;
+use crate::Scope;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const BUDGET: u64 = 256 << 10;

@@ -1,15 +1,15 @@
 //! What a store is that leaves everything to the thread.
 
 use super::{Committer, Database};
-use crate::store::contract::Store;
-use crate::store::error::StoreError;
-use crate::store::key::RecordKey;
-use crate::store::record::{self, Kept};
-use crate::store::request::*;
-use crate::store::times::Sound;
+use crate::contract::Store;
+use crate::error::StoreError;
+use crate::key::RecordKey;
+use crate::record::{self, Kept};
+use crate::request::*;
+use crate::times::Sound;
 
 /// A store over a committer.
-pub(in crate::store) trait Committed: Send + Sync + 'static {
+pub trait Committed: Send + Sync + 'static {
     type Database: Database;
     const LIMITS: Limits;
     const IS_PRIVATE: bool;

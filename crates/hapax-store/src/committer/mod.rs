@@ -13,12 +13,12 @@ use super::error::{ErrorKind, StoreError};
 use super::key::RecordKey;
 use super::record::{Change, Kept};
 use super::request::{Answers, Cursor, Expired, Page};
-use crate::Timestamp;
-pub(super) use committed::Committed;
+use hapax::Timestamp;
+pub use committed::Committed;
 use pending::Pending;
-pub(super) use pending::Put;
+pub use pending::Put;
 use std::thread::JoinHandle;
-pub(super) use time::Time;
+pub use time::Time;
 use tokio::sync::{mpsc, oneshot};
 
 /// When what a store has acknowledged is durable.
@@ -37,7 +37,7 @@ const QUEUE_CALLS: usize = 64;
 const GROUP_REQUESTS: usize = 32_768;
 
 /// What the thread owns.
-pub(super) trait Database: 'static {
+pub trait Database: 'static {
     const BACKEND: &'static str;
 
     /// Before a group. `writes` says whether anything in it might.
@@ -63,9 +63,9 @@ pub(super) trait Database: 'static {
 }
 
 /// Why a group was not committed.
-pub(super) enum CommitError {
+pub enum CommitError {
     /// Nothing was done, and the next group may fare better.
-    #[cfg_attr(not(feature = "sqlite"), allow(dead_code))] // fjall does not say so of any error
+    // (fjall does not say so of any error.)
     Undone(StoreError),
     /// Nobody knows what was done, and nothing more is acknowledged.
     Broken(StoreError),
@@ -96,7 +96,7 @@ enum Kind {
 }
 
 /// The callers' side.
-pub(super) struct Committer<D> {
+pub struct Committer<D> {
     /// None while it is dropped.
     queue: Option<mpsc::Sender<Call<D>>>,
     thread: Option<JoinHandle<()>>,
@@ -104,7 +104,7 @@ pub(super) struct Committer<D> {
 
 impl<D: Database> Committer<D> {
     /// Opens the database on its thread. `what` is opened, for errors.
-    pub(super) async fn start(
+    pub async fn start(
         what: String,
         open: impl FnOnce() -> Result<D, StoreError> + Send + 'static,
     ) -> Result<Self, StoreError> {
@@ -129,7 +129,7 @@ impl<D: Database> Committer<D> {
     }
 
     /// Decides each request on what is kept of its key, and keeps what becomes of it.
-    pub(super) async fn change<R, A>(
+    pub async fn change<R, A>(
         &self,
         requests: &[R],
         key: fn(&R) -> &RecordKey,
@@ -151,7 +151,7 @@ impl<D: Database> Committer<D> {
     }
 
     /// Looks at what is kept of each key.
-    pub(super) async fn look<A>(&self, keys: &[RecordKey], decide: fn(Option<&Kept>, Timestamp) -> A) -> Answers<A>
+    pub async fn look<A>(&self, keys: &[RecordKey], decide: fn(Option<&Kept>, Timestamp) -> A) -> Answers<A>
     where
         A: Send + 'static,
     {
@@ -161,7 +161,7 @@ impl<D: Database> Committer<D> {
     }
 
     /// Keeps a record for each request, whatever is kept.
-    pub(super) async fn put<R>(
+    pub async fn put<R>(
         &self,
         requests: &[R],
         key: fn(&R) -> &RecordKey,
@@ -177,11 +177,11 @@ impl<D: Database> Committer<D> {
         .await
     }
 
-    pub(super) async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+    pub async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
         self.call(Kind::Alone, 1, move |group| group.database.expire(limit)).await?
     }
 
-    pub(super) async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+    pub async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
         let from = from.cloned();
         self.call(Kind::Alone, 1, move |group| group.database.scan(from.as_ref(), limit)).await?
     }

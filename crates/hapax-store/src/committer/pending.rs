@@ -1,21 +1,21 @@
 //! What a group has changed, and is not committed yet.
 
-use crate::Timestamp;
-use crate::store::codec;
-use crate::store::record::Kept;
+use hapax::Timestamp;
+use crate::codec;
+use crate::record::Kept;
 use std::collections::HashMap;
 
 /// A record to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::store) struct Put {
-    pub(in crate::store) key: Vec<u8>,
-    pub(in crate::store) value: Vec<u8>,
-    pub(in crate::store) until: Timestamp,
+pub struct Put {
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+    pub until: Timestamp,
 }
 
 /// Records to be written, in the order in which they were decided.
 #[derive(Default)]
-pub(super) struct Pending {
+pub struct Pending {
     puts: Vec<Put>,
     /// Where the last one of a key is, of the first `indexed`. Built when somebody asks, since blind records ask nothing.
     index: HashMap<Vec<u8>, usize>,
@@ -23,12 +23,12 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn put(&mut self, key: Vec<u8>, kept: &Kept) {
+    pub fn put(&mut self, key: Vec<u8>, kept: &Kept) {
         self.puts.push(Put { key, value: codec::encode(kept), until: kept.until });
     }
 
     /// The last value of a key.
-    pub(super) fn find(&mut self, key: &[u8]) -> Option<&[u8]> {
+    pub fn find(&mut self, key: &[u8]) -> Option<&[u8]> {
         for (i, put) in self.puts.iter().enumerate().skip(self.indexed) {
             self.index.insert(put.key.clone(), i);
         }
@@ -37,7 +37,7 @@ impl Pending {
     }
 
     /// All of them, sorted, the last one of each key.
-    pub(super) fn take(&mut self) -> Vec<Put> {
+    pub fn take(&mut self) -> Vec<Put> {
         self.index.clear();
         self.indexed = 0;
         let mut puts = std::mem::take(&mut self.puts);
@@ -56,7 +56,7 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::record::State;
+    use crate::record::State;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! The thread's protocol, on a database that fails when it is told to.
 
 use super::*;
-use crate::store::key::Scope;
-use crate::store::record::{self, State};
-use crate::store::request::{Mark, Marked};
+use crate::key::Scope;
+use crate::record::{self, State};
+use crate::request::{Mark, Marked};
 use crate::sync::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

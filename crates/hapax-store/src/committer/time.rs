@@ -1,9 +1,9 @@
 //! The time of a store that outlives its process: it never goes back.
 
-use crate::{Clock, Timestamp};
+use hapax::{Clock, Timestamp};
 use std::time::Duration;
 
-pub(in crate::store) struct Time {
+pub struct Time {
     clock: Box<dyn Clock>,
     /// How much the clock is behind the times that are kept.
     behind: Duration,
@@ -12,26 +12,25 @@ pub(in crate::store) struct Time {
 
 impl Time {
     /// A time that goes on from `seen`, at the speed of the clock.
-    pub(in crate::store) fn new(clock: Box<dyn Clock>, seen: Timestamp) -> Self {
+    pub fn new(clock: Box<dyn Clock>, seen: Timestamp) -> Self {
         let mut time = Time { clock, behind: Duration::ZERO, last: seen };
         time.goes_on_from(seen);
         time
     }
 
     /// Never gives a time before this one from now on.
-    pub(in crate::store) fn goes_on_from(&mut self, seen: Timestamp) {
+    pub fn goes_on_from(&mut self, seen: Timestamp) {
         self.behind = self.behind.max(seen.since(self.clock.now()));
     }
 
     /// The time, not before any given before.
-    pub(in crate::store) fn next(&mut self) -> Timestamp {
+    pub fn next(&mut self) -> Timestamp {
         self.last = (self.clock.now() + self.behind).max(self.last);
         self.last
     }
 
     /// The time last given.
-    #[cfg(any(feature = "fjall", test))]
-    pub(in crate::store) fn last(&self) -> Timestamp {
+    pub fn last(&self) -> Timestamp {
         self.last
     }
 }
@@ -39,7 +38,7 @@ impl Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ManualClock;
+    use hapax::ManualClock;
 
     #[test]
     fn it_goes_on_where_it_was_and_never_back() {

@@ -6,12 +6,13 @@ use super::holder::{Attempt, Holder, Where};
 use super::inner::Ownership;
 use super::operation::{Claims, UNNUMBERED};
 use crate::back_off::jittered;
-use crate::claims::Tried;
-use crate::digest::Digest;
-use crate::store::erased::Answering;
-use crate::store::times;
-use crate::store::{ClaimRequest, Claimed, Completed, ErrorKind, Fingerprint, Known, RecordKey, StoreError};
-use crate::{OnStoreError, Outcome, Tier, Verdict};
+use hapax::tier::Tried;
+use hapax::Digest;
+use crate::erased::Answering;
+use crate::times;
+use crate::{ClaimRequest, Claimed, Completed, ErrorKind, Fingerprint, Known, RecordKey, StoreError};
+use crate::OnStoreError;
+use hapax::{Outcome, Tier, Verdict};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -156,7 +157,7 @@ impl Engine {
     /// Claims an id that the store does not know.
     fn claim_here(&self, id: Digest, options: &TieredClaimOptions) -> Answer {
         let lease = options.lease.unwrap_or(self.policy.lease);
-        match self.policy.memory.claim(id, lease, options.fingerprint) {
+        match self.policy.memory.claim(id, lease, options.fingerprint.as_ref().map(|fingerprint| &fingerprint.0[..])) {
             Tried::Claimed(token) => Answer::Claimed(Where::Here { token }),
             Tried::InProgress(lease_left) => Answer::InProgress { lease_left },
             Tried::Duplicate(_) => Answer::in_memory(),

@@ -5,9 +5,11 @@ use super::inner::Inner;
 use super::observe::Asked;
 use super::owner;
 #[cfg(feature = "metrics")]
-use super::{engine::PolicyState, memory::Memory, meters::MemoryMeters};
-use crate::store::{ErrorKind, Held, StoreError};
+use super::{engine::PolicyState, meters::MemoryMeters};
+use crate::{ErrorKind, Held, StoreError};
 use crate::sync::Ordering;
+#[cfg(feature = "metrics")]
+use hapax::tier::Memory;
 #[cfg(feature = "metrics")]
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

@@ -3,8 +3,8 @@
 use super::inner::Inner;
 use super::nodes::Node;
 use super::operation::Records;
-use crate::digest::Digest;
-use crate::store::{ErrorKind, Record, StoreError};
+use hapax::Digest;
+use crate::{ErrorKind, Record, StoreError};
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;

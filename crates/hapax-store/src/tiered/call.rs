@@ -6,8 +6,8 @@ use super::inner::Inner;
 use super::nodes::Node;
 use super::observe::Asked;
 use super::operation::{Operation, Unmarks};
-use crate::digest::Digest;
-use crate::store::{ErrorKind, StoreError, Unmark};
+use hapax::Digest;
+use crate::{ErrorKind, StoreError, Unmark};
 use crate::sync::Ordering;
 
 /// Requests under numbers of their own, for as long as nobody knows what came of them. If it is

@@ -4,13 +4,14 @@ use super::dedup::TieredDedup;
 use super::engine::{Engine, Name};
 use super::few::all;
 use super::inner::Ownership;
-use super::memory::Guess;
+use hapax::tier::Guess;
 use super::nodes::{Node, in_order};
 use super::operation::{Looks, Marks, UNNUMBERED};
-use crate::digest::Digest;
-use crate::store::erased::Answering;
-use crate::store::{Known, Mark, Marked, Record, RecordKey, Store, StoreError};
-use crate::{OnStoreError, Outcome, Tier, Verdict};
+use hapax::Digest;
+use crate::erased::Answering;
+use crate::{Known, Mark, Marked, Record, RecordKey, Store, StoreError};
+use crate::OnStoreError;
+use hapax::{Outcome, Tier, Verdict};
 use tokio::sync::SemaphorePermit;
 
 impl<S: Store> TieredDedup<S> {
@@ -42,7 +43,7 @@ impl<S: Store> TieredDedup<S> {
     /// Checks many ids, in order: one verdict or error for each.
     ///
     /// ```
-    /// # use hapax::{TieredDedup, store::InMemoryStore};
+    /// # use hapax_store::{InMemoryStore, TieredDedup};
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let dedup = TieredDedup::builder(InMemoryStore::new()).build().await?;
     /// let mut fresh = Vec::new();
@@ -50,7 +51,7 @@ impl<S: Store> TieredDedup<S> {
     ///     fresh.push(verdict?.is_fresh());
     /// }
     /// assert_eq!(fresh, [true, false, true]);
-    /// # Ok::<(), hapax::store::StoreError>(())
+    /// # Ok::<(), hapax_store::StoreError>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -63,8 +64,8 @@ impl<S: Store> TieredDedup<S> {
     }
 
     /// The same for ids that were named before.
-    #[cfg(feature = "stream")]
-    pub(crate) async fn check_named(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
+    #[doc(hidden)]
+    pub async fn check_named(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
         self.engine.check_named(names).await
     }
 }
@@ -97,7 +98,9 @@ impl Engine {
         }
     }
 
-    pub(super) fn check_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Verdict, StoreError>>> {
+    #[doc(hidden)]
+
+    pub fn check_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Verdict, StoreError>>> {
         Box::pin(async move {
             if let Err(error) = self.inner.admit() {
                 return names.iter().map(|_| Err(error.clone())).collect();

@@ -2,8 +2,8 @@
 
 use super::completing::NotCompleted;
 use super::holder::{Attempt, Holder};
-use crate::store::{Fingerprint, Store, StoreError};
-use crate::{LostLease, Token, Verdict};
+use crate::{Fingerprint, Store, StoreError};
+use hapax::{LostLease, Token, Verdict};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl TieredClaimOptions {
     ///
     /// Memory may say "duplicate" of it for the length of the window, where it is asked. An
     /// exclusive engine's history is made for the policy's retention, so a longer one is an error
-    /// there ([`ErrorKind::Misconfigured`](crate::store::ErrorKind::Misconfigured)), as none at all
+    /// there ([`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured)), as none at all
     /// and one of more than 100 years are everywhere.
     #[must_use]
     pub fn retention(self, retention: Duration) -> Self {
@@ -150,7 +150,7 @@ impl std::error::Error for ClaimError {
 /// One that was to be completed is not released: see [`NotCompleted`].
 ///
 /// ```
-/// use hapax::{TieredAttempt, TieredDedup, store::InMemoryStore};
+/// use hapax_store::{InMemoryStore, TieredAttempt, TieredDedup};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let dedup = TieredDedup::builder(InMemoryStore::new()).build().await?;
@@ -255,20 +255,20 @@ impl<S: Store> TieredClaim<S> {
 
     /// The place where something is kept beside its id, for those who hold it in turn; nowhere if
     /// nobody has verified the claim.
-    #[cfg(feature = "stream")]
-    pub(crate) fn note(&self) -> Option<super::note::Note> {
+    #[doc(hidden)]
+    pub fn note(&self) -> Option<super::note::Note> {
         self.holder.note()
     }
 
     /// Says that its work is done: dropping it does not release it any more.
-    #[cfg(feature = "stream")]
-    pub(crate) fn work_is_done(&mut self) {
+    #[doc(hidden)]
+    pub fn work_is_done(&mut self) {
         self.holder.work_is_done();
     }
 
     /// Renews it every third of its lease, until it is lost.
-    #[cfg(any(feature = "http", feature = "stream"))]
-    pub(crate) async fn keep(&mut self) {
+    #[doc(hidden)]
+    pub async fn keep(&mut self) {
         self.holder.keep().await
     }
 }

@@ -3,10 +3,9 @@
 use super::claim::{Done, TieredAttempt, TieredClaim, TieredClaimOptions};
 use super::completing::NotCompleted;
 use super::dedup::TieredDedup;
-#[cfg(feature = "stream")]
 use super::engine::Name;
-use crate::Token;
-use crate::store::{Store, StoreError};
+use hapax::Token;
+use crate::{Store, StoreError};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -78,7 +77,7 @@ impl<S: Store> TieredDedup<S> {
     /// Claims an id: nobody else gets it, in any process, until the claim is completed, released or dropped, or its lease has expired.
     ///
     /// ```
-    /// # use hapax::{TieredDedup, store::InMemoryStore};
+    /// # use hapax_store::{InMemoryStore, TieredDedup};
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let dedup = TieredDedup::builder(InMemoryStore::new()).build().await?;
     /// let claim = dedup.claim("a").await?.claimed().expect("nobody else has it");
@@ -144,8 +143,8 @@ impl<S: Store> TieredDedup<S> {
     }
 
     /// The same for ids that were named before.
-    #[cfg(feature = "stream")]
-    pub(crate) async fn claim_named(&self, names: Vec<Name>) -> Vec<Result<TieredAttempt<S>, StoreError>> {
+    #[doc(hidden)]
+    pub async fn claim_named(&self, names: Vec<Name>) -> Vec<Result<TieredAttempt<S>, StoreError>> {
         self.engine.claim_named(names).await.into_iter().map(|it| it.map(TieredAttempt::of)).collect()
     }
 
@@ -168,8 +167,8 @@ impl<S: Store> TieredDedup<S> {
     }
 
     /// The same for those who try again themselves.
-    #[cfg(feature = "stream")]
-    pub(crate) async fn complete_batch_once(&self, claims: Vec<TieredClaim<S>>) -> Vec<Result<(), NotCompleted<S>>> {
+    #[doc(hidden)]
+    pub async fn complete_batch_once(&self, claims: Vec<TieredClaim<S>>) -> Vec<Result<(), NotCompleted<S>>> {
         let holders = claims.into_iter().map(TieredClaim::holder).collect();
         let ended = self.engine.complete_batch(holders, false).await;
         ended.into_iter().map(|completed| completed.map_err(NotCompleted::of)).collect()
@@ -178,7 +177,7 @@ impl<S: Store> TieredDedup<S> {
     /// Claims an id, does the work, and completes the claim; releases it if the work fails, panics or is dropped.
     ///
     /// ```
-    /// # use hapax::{TieredDedup, TieredOnce, store::InMemoryStore};
+    /// # use hapax_store::{InMemoryStore, TieredDedup, TieredOnce};
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let dedup = TieredDedup::builder(InMemoryStore::new()).build().await?;
     /// let parse = |id: &'static str| dedup.once(id, move |_token| async move { id.parse::<u64>() });

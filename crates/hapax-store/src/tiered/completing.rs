@@ -7,8 +7,8 @@ use super::few::all;
 use super::holder::Holder;
 use super::nodes::in_order;
 use super::operation::{Completions, Renewals};
-use crate::store::Store;
-use crate::store::erased::Answering;
+use crate::Store;
+use crate::erased::Answering;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(super) struct Unfinished {
 /// A completion that is not recorded, as far as is known, and its claim.
 ///
 /// ```
-/// use hapax::{ClaimError, TieredAttempt, TieredDedup, store::InMemoryStore};
+/// use hapax_store::{ClaimError, InMemoryStore, TieredAttempt, TieredDedup};
 /// use std::time::Duration;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {

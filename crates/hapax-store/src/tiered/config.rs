@@ -4,18 +4,18 @@ use super::dedup::TieredDedup;
 use super::inner::Ownership;
 use super::options::Options;
 use super::policy::{OnStoreError, Policy};
-use crate::Clock;
-use crate::digest::DigestKind;
-use crate::store::erased::Erased;
-use crate::store::{Store, StoreError};
+use hapax::Clock;
+use hapax::tier::DigestKind;
+use crate::erased::Erased;
+use crate::{Store, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Configures a [`TieredDedup`].
 ///
 /// ```
-/// use hapax::{Ownership, TieredDedup};
-/// use hapax::store::InMemoryStore;
+/// use hapax_store::{Ownership, TieredDedup};
+/// use hapax_store::InMemoryStore;
 /// use std::time::Duration;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -26,7 +26,7 @@ use std::time::Duration;
 ///     .history(1e-4, 50_000)
 ///     .build()
 ///     .await?;
-/// # Ok::<(), hapax::store::StoreError>(())
+/// # Ok::<(), hapax_store::StoreError>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -54,13 +54,13 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// How long memory remembers exactly; see [`Builder::window`](crate::Builder::window). Default: 10 minutes.
+    /// How long memory remembers exactly; see [`Builder::window`](hapax::Builder::window). Default: 10 minutes.
     pub fn window(mut self, window: Duration) -> Self {
         self.options.window = window;
         self
     }
 
-    /// How many live ids the window has room for to begin with; see [`Builder::capacity`](crate::Builder::capacity). Default: a million.
+    /// How many live ids the window has room for to begin with; see [`Builder::capacity`](hapax::Builder::capacity). Default: a million.
     ///
     /// They take 37 bytes each, twice what an engine without a store takes: memory says "duplicate"
     /// only if two tables over different bits of an id's digest know it, so that no id is dropped
@@ -71,7 +71,7 @@ impl<S: Store> TieredBuilder<S> {
     }
 
     /// The memory that the window may grow to, and its witness as well (so count it twice); see
-    /// [`Builder::max_memory_bytes`](crate::Builder::max_memory_bytes). Default: 1 GiB.
+    /// [`Builder::max_memory_bytes`](hapax::Builder::max_memory_bytes). Default: 1 GiB.
     pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
         self.options.max_memory_bytes = Some(bytes);
         self
@@ -90,7 +90,7 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// How long a claim is its holder's; see [`Builder::lease`](crate::Builder::lease). Default: 30 seconds.
+    /// How long a claim is its holder's; see [`Builder::lease`](hapax::Builder::lease). Default: 30 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease;
         self
@@ -114,20 +114,20 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// Where memory reads the time. (The store has its own.) Default: [`MonotonicClock::since_epoch`](crate::MonotonicClock::since_epoch).
+    /// Where memory reads the time. (The store has its own.) Default: [`MonotonicClock::since_epoch`](hapax::MonotonicClock::since_epoch).
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.options.clock = Some(Arc::new(clock));
         self
     }
 
     /// The key of the digests in memory, of 64 bits, for runs that are to be repeatable; see
-    /// [`Builder::seed`](crate::Builder::seed). Default: 16 bytes from the operating system.
+    /// [`Builder::seed`](hapax::Builder::seed). Default: 16 bytes from the operating system.
     pub fn seed(mut self, seed: u64) -> Self {
         self.options.key.bits = Some(seed.into());
         self
     }
 
-    /// Trusts whoever chooses the ids; see [`Builder::trusted_ids`](crate::Builder::trusted_ids).
+    /// Trusts whoever chooses the ids; see [`Builder::trusted_ids`](hapax::Builder::trusted_ids).
     pub fn trusted_ids(mut self) -> Self {
         self.options.key.kind = DigestKind::Trusted;
         self
@@ -177,7 +177,7 @@ impl<S: Store> TieredBuilder<S> {
     /// a [`claim`](TieredDedup::claim) has no such gap.
     ///
     /// All engines of a scope must have one retention: a mark's age is told by what is left of it.
-    /// Stores that do not keep attempts ([compact](crate::store::RedisOptions::compact) marks in
+    /// Stores that do not keep attempts ([compact](hapax_redis::RedisOptions::compact) marks in
     /// Redis) believe all marks at once.
     ///
     /// # Cost
@@ -231,8 +231,8 @@ impl<S: Store> TieredBuilder<S> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`](crate::store::ErrorKind::Misconfigured) says which option is wrong.
-    /// [`ErrorKind::Conflict`](crate::store::ErrorKind::Conflict): another engine has claimed the store for itself.
+    /// [`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured) says which option is wrong.
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict): another engine has claimed the store for itself.
     pub async fn build(self) -> Result<TieredDedup<S>, StoreError> {
         let store = Arc::new(self.store);
         let engine = self.options.build(Arc::clone(&store) as Arc<dyn Erased>).await?;

@@ -2,20 +2,19 @@
 
 use super::config::TieredBuilder;
 use super::engine::Engine;
-#[cfg(feature = "stream")]
 use super::engine::Name;
 use super::stats::{ScopeStats, TieredStats};
 #[cfg(doc)]
 use crate::OnStoreError;
-use crate::store::{Store, StoreError};
+use crate::{Store, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Tells whether an id was seen before, also by other processes and before a restart: memory in front of a [`Store`].
 ///
 /// ```
-/// use hapax::TieredDedup;
-/// use hapax::store::InMemoryStore;
+/// use hapax_store::TieredDedup;
+/// use hapax_store::InMemoryStore;
 /// use std::{sync::Arc, time::Duration};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -27,7 +26,7 @@ use std::time::Duration;
 /// assert!(there.check("order-17").await?.is_duplicate()); // by the store
 /// assert!(there.check("order-17").await?.is_duplicate()); // by memory
 /// assert_eq!(there.stats().store_requests, 1);
-/// # Ok::<(), hapax::store::StoreError>(())
+/// # Ok::<(), hapax_store::StoreError>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -48,11 +47,14 @@ use std::time::Duration;
 ///
 /// # Cost
 ///
-/// A window hit costs what it does in a [`Dedup`](crate::Dedup) and asks nobody. Anything else is a request to the store, unless the engine is
+/// A window hit costs what it does in a [`Dedup`](hapax::Dedup) and asks nobody. Anything else is a request to the store, unless the engine is
 /// [exclusive](crate::Ownership::Exclusive) and its history knows that the id is new. Requests that come while one is under way are the next batch: no timer, no delay when idle, one round
 /// trip for up to a thousand ids when busy. Those of one id share one question. All queues are bounded.
-#[cfg_attr(any(feature = "metrics", feature = "tracing"), doc = "")]
-#[cfg_attr(any(feature = "metrics", feature = "tracing"), doc = include_str!("../../docs/metrics.md"))]
+///
+/// # Metrics and spans
+///
+/// With the features `metrics` and `tracing` it tells of itself:
+/// [the table](https://github.com/hapax-rs/hapax/blob/main/docs/metrics.md).
 pub struct TieredDedup<S: Store> {
     store: Arc<S>,
     pub(super) engine: Engine,
@@ -78,20 +80,20 @@ impl<S: Store> TieredDedup<S> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`](crate::store::ErrorKind::Misconfigured) if the name cannot be that of a [`Scope`](crate::store::Scope).
+    /// [`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured) if the name cannot be that of a [`Scope`](crate::Scope).
     pub fn with_scope(&self, scope: &str) -> Result<Self, StoreError> {
         Ok(Self::new(Arc::clone(&self.store), self.engine.with_scope(scope)?))
     }
 
     /// A number for a pause, the same in a simulation that is repeated.
-    #[cfg(any(feature = "http", feature = "stream"))]
-    pub(crate) fn random(&self) -> u64 {
+    #[doc(hidden)]
+    pub fn random(&self) -> u64 {
         self.engine.inner.random()
     }
 
     /// Ids as the engine knows them, so that they need not be copied before they are asked about later.
-    #[cfg(feature = "stream")]
-    pub(crate) fn names(&self, ids: impl IntoIterator<Item: AsRef<[u8]>>) -> Vec<Name> {
+    #[doc(hidden)]
+    pub fn names(&self, ids: impl IntoIterator<Item: AsRef<[u8]>>) -> Vec<Name> {
         self.engine.names(ids)
     }
 
@@ -135,7 +137,7 @@ impl<S: Store> TieredDedup<S> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Timeout`](crate::store::ErrorKind::Timeout) if that was not done by the deadline, with what is left; or why the last records could not be written.
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if that was not done by the deadline, with what is left; or why the last records could not be written.
     pub async fn shutdown(&self, deadline: Duration) -> Result<(), StoreError> {
         self.engine.shutdown(deadline).await
     }
@@ -151,8 +153,8 @@ impl<S: Store> TieredDedup<S> {
     }
 
     /// Returns the retention of this handle's policy, and true if the engine is exclusive.
-    #[cfg(feature = "http")]
-    pub(crate) fn remembers(&self) -> (Duration, bool) {
+    #[doc(hidden)]
+    pub fn remembers(&self) -> (Duration, bool) {
         let is_exclusive = matches!(self.engine.inner.ownership, super::inner::Ownership::Exclusive);
         (self.engine.policy.retention, is_exclusive)
     }

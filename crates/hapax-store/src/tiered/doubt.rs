@@ -8,8 +8,8 @@
 //! others say of a young mark that is not theirs that the id is in progress, so that its message
 //! comes again.
 
-use crate::random::mix;
-use crate::store::RecordKey;
+use hapax::tier::random::mix;
+use crate::RecordKey;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -161,7 +161,7 @@ const FOR_EVER: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Scope;
+    use crate::Scope;
 
     const SECOND: Duration = Duration::from_secs(1);
 

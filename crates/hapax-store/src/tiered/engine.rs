@@ -4,16 +4,16 @@
 
 use super::driver::ended;
 use super::inner::Inner;
-use super::memory::{Memory, digest};
+use hapax::tier::Memory;
 use super::note;
 use super::observe::{Asked, Verdicts};
 use super::operation::Forgets;
 use super::stats::TieredStats;
 use crate::OnStoreError;
-use crate::digest::{Digest, Digester};
-use crate::store::erased::Answering;
-use crate::store::times;
-use crate::store::{ErrorKind, RecordKey, Scope, StoreError};
+use hapax::{Digest, Digester};
+use crate::erased::Answering;
+use crate::times;
+use crate::{ErrorKind, RecordKey, Scope, StoreError, StoredId};
 use crate::sync::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ pub(super) struct Engine {
 }
 
 /// An id as the store knows it, and as memory does.
-pub(crate) type Name = (RecordKey, Digest);
+#[doc(hidden)]
+pub type Name = (RecordKey, Digest);
 
 /// What the scopes of one policy share.
 pub(super) struct PolicyState {
@@ -77,7 +78,7 @@ impl Engine {
     }
 
     pub(super) fn names(&self, ids: impl IntoIterator<Item: AsRef<[u8]>>) -> Vec<Name> {
-        crate::hint::collect(ids.into_iter().map(|id| self.name(id)))
+        hapax::tier::collect(ids.into_iter().map(|id| self.name(id)))
     }
 
     pub(super) fn stats(&self) -> TieredStats {
@@ -199,4 +200,10 @@ impl Engine {
             }
         }
     }
+}
+
+/// The digest of an id as stores keep it, so that what a store has kept has the same.
+#[inline]
+pub(super) fn digest(digester: &Digester, id: &StoredId) -> Digest {
+    digester.digest(id.as_bytes())
 }

@@ -15,7 +15,7 @@
 //! is given back: whoever asks meanwhile waits for that, and never meets what the one before has
 //! left.
 
-use crate::digest::Digest;
+use hapax::Digest;
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -95,7 +95,7 @@ impl<A> Default for Flights<A> {
 impl<A> Flights<A> {
     /// The shard of an id. (Its map uses other bits of it.)
     fn shard(&self, id: Digest) -> MutexGuard<'_, Shard<A>> {
-        let shard = &self.shards[(id.mark >> 32) as usize % SHARDS];
+        let shard = &self.shards[(u128::from(id) as u64 >> 32) as usize % SHARDS];
         // Nothing that can panic is done while it is held.
         shard.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

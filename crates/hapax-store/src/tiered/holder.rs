@@ -1,23 +1,20 @@
 //! Who holds an id: a claim, whatever its store, and how it ends.
 
 use super::claim::{ClaimError, Done, TieredClaimOptions};
-#[cfg(any(feature = "http", feature = "stream"))]
 use super::completing::retry_pause;
 use super::completing::{Patience, Unfinished};
 use super::engine::{Engine, Name, PolicyState};
 use super::inner::Inner;
 use super::led::Leaving;
-#[cfg(feature = "stream")]
 use super::note::Note;
 use super::observe::{self, End};
 use super::operation::{Completions, Failures, Records, Releases, Renewals};
-#[cfg(any(feature = "http", feature = "stream"))]
 use crate::back_off::jittered;
-use crate::digest::Digest;
-use crate::store::erased::Answering;
-use crate::store::times;
-use crate::store::{self, Completion, Failure, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError};
-use crate::{LostLease, Token};
+use hapax::Digest;
+use crate::erased::Answering;
+use crate::times;
+use crate::{Completion, Failure, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError};
+use hapax::{LostLease, Token};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -101,7 +98,6 @@ impl Holder {
     }
 
     /// The place where something is kept beside its id, for those who hold it in turn.
-    #[cfg(feature = "stream")]
     pub(super) fn note(&self) -> Option<Note> {
         self.is_verified().then(|| Note::new(&self.inner, &self.policy, &self.key))
     }
@@ -304,7 +300,6 @@ impl Holder {
     }
 
     /// Renews it every third of its lease, until it is lost.
-    #[cfg(any(feature = "http", feature = "stream"))]
     pub(super) fn keep(&mut self) -> Answering<'_, ()> {
         Box::pin(async move {
             let mut failures = 0_u32;
@@ -328,7 +323,7 @@ impl Holder {
     }
 
     pub(super) fn held(&self, held: Result<Held, StoreError>) -> Result<(), ClaimError> {
-        self.check_held(held.map_err(ClaimError::Store)? == store::Held::Done)
+        self.check_held(held.map_err(ClaimError::Store)? == crate::Held::Done)
     }
 
     fn check_held(&self, held: bool) -> Result<(), ClaimError> {

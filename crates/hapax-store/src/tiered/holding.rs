@@ -3,8 +3,8 @@
 use super::lane::Lane;
 use super::observe::Asked;
 use super::operation::*;
-use crate::store::erased::{Answering, Erased};
-use crate::store::*;
+use crate::erased::{Answering, Erased};
+use crate::*;
 use std::time::Duration;
 
 impl Operation for Completions {

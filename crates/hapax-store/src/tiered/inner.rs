@@ -1,7 +1,8 @@
 //! What the handles of an asynchronous engine share, and how it calls its store.
 
 use super::doubt::{self, Doubts};
-use super::memory::{Memory, digest};
+use super::engine::digest;
+use hapax::tier::Memory;
 use super::nodes::{Node, Nodes};
 #[cfg(feature = "metrics")]
 use super::observe::Sample;
@@ -10,10 +11,10 @@ use super::operation::{Operation, Shared};
 use super::overdue::Overdue;
 use super::owner::Owned;
 use super::unresolved::Unresolved;
-use crate::digest::Digest;
-use crate::random::mix;
-use crate::store::erased::Erased;
-use crate::store::{ErrorKind, RecordKey, StoreError};
+use hapax::Digest;
+use hapax::tier::random::mix;
+use crate::erased::Erased;
+use crate::{ErrorKind, RecordKey, StoreError};
 use crate::sync::{Mutex, MutexGuard, Ordering, StdAtomicBool, StdAtomicU64, fence};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -86,7 +87,7 @@ impl Inner {
 
     pub(super) fn random(&self) -> u64 {
         // Relaxed: only that it is another one each time matters. A fork has a copy of it.
-        mix(self.numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed) ^ crate::process::salt())
+        mix(self.numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed) ^ hapax::tier::salt())
     }
 
     /// Attempts of which nobody knows what came, if there are any.

@@ -4,7 +4,7 @@
 use super::driver::Answered;
 use super::few::Few;
 use super::flights::Flight;
-use super::memory::Memory;
+use hapax::tier::Memory;
 use super::nodes::NodeOptions;
 use super::operation::Operation;
 use crate::sync::{Mutex, MutexGuard};

@@ -1,8 +1,8 @@
 //! Metrics: their table, and the handles to them, each asked for once.
 
 use super::observe::{Asked, End, Renewal, Sample, TIERS, VERDICTS};
-use crate::Stats;
-use crate::store::ErrorKind;
+use hapax::Stats;
+use crate::ErrorKind;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use std::time::Duration;
 

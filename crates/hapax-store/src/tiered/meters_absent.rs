@@ -1,7 +1,7 @@
 //! Without the feature `metrics` there are none.
 
 use super::observe::{Asked, End, Renewal};
-use crate::store::ErrorKind;
+use crate::ErrorKind;
 use std::time::Duration;
 
 pub(super) struct StoreMeters;

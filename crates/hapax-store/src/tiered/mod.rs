@@ -1,4 +1,4 @@
-//! The asynchronous engine: memory in front of a durable [`store`](crate::store).
+//! The asynchronous engine: memory in front of a durable [`store`](crate).
 //!
 //! ```text
 //! check ─► window ──hit──► duplicate                                  nothing else is touched
@@ -30,9 +30,6 @@ mod attempts;
 mod completing;
 mod engine;
 mod holder;
-
-mod memory;
-mod witness;
 
 #[cfg(test)]
 mod collisions;
@@ -78,7 +75,7 @@ pub use completing::NotCompleted;
 pub use config::TieredBuilder;
 pub use dedup::TieredDedup;
 pub use inner::Ownership;
-#[cfg(feature = "stream")]
-pub(crate) use note::Note;
+pub use engine::Name;
+pub use note::Note;
 pub use policy::{OnStoreError, Policy};
 pub use stats::{NodeStats, ScopeStats, TieredStats};

@@ -7,7 +7,7 @@ use super::few::all;
 use super::inner::Inner;
 use super::lane::Lane;
 use super::operation::{Lanes, Operation};
-use crate::store::{MAX_NODES, RecordKey, StoreError};
+use crate::{MAX_NODES, RecordKey, StoreError};
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::OnceLock;
 use std::time::Duration;

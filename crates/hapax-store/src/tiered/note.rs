@@ -1,13 +1,10 @@
 //! Notes: a few bytes that the library keeps in the store beside an id, for whoever has claimed it.
 //! No user's id is a note, and no note is an id.
 
-#[cfg(feature = "stream")]
 use super::{engine::Name, engine::PolicyState, inner::Inner, operation::*};
-use crate::Key;
-#[cfg(feature = "stream")]
-use crate::store::{Known, Record, StoreError};
-use crate::store::{RecordKey, Scope};
-#[cfg(feature = "stream")]
+use hapax::Key;
+use crate::{Known, Record, StoreError};
+use crate::{RecordKey, Scope};
 use std::{sync::Arc, time::Duration};
 
 /// Returns the key of an id's note: in a scope that no user can name, under its scope and id.
@@ -19,15 +16,13 @@ pub(super) fn key_of(key: &RecordKey) -> RecordKey {
 
 /// The note of an id. It is read and written by whoever holds the id's claim, so nobody else writes
 /// it meanwhile.
-#[cfg(feature = "stream")]
 #[derive(Clone)]
-pub(crate) struct Note {
+pub struct Note {
     inner: Arc<Inner>,
     policy: Arc<PolicyState>,
     name: Name,
 }
 
-#[cfg(feature = "stream")]
 impl Note {
     pub(super) fn new(inner: &Arc<Inner>, policy: &Arc<PolicyState>, key: &RecordKey) -> Self {
         let noted = key_of(key);
@@ -36,7 +31,7 @@ impl Note {
     }
 
     /// Returns what was written, if that was done and has not expired.
-    pub(crate) async fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
+    pub async fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.admit()?;
         let (key, id) = self.name.clone();
         Ok(match self.inner.ask_one::<Looks>(&self.policy.memory, key, id).await? {
@@ -46,7 +41,7 @@ impl Note {
     }
 
     /// Writes it anew, for as long as the store keeps completed ids, and for so long at least.
-    pub(crate) async fn write(&self, text: Vec<u8>, at_least: Duration) -> Result<(), StoreError> {
+    pub async fn write(&self, text: Vec<u8>, at_least: Duration) -> Result<(), StoreError> {
         self.inner.admit()?;
         let ((key, id), retention) = (self.name.clone(), self.policy.retention.max(at_least));
         let record = Record { key, retention, fingerprint: None, result: Some(text) };
@@ -54,7 +49,7 @@ impl Note {
     }
 
     /// Forgets notes of one engine. What the store cannot do now, it does when they expire.
-    pub(crate) async fn forget(notes: Vec<Note>) {
+    pub async fn forget(notes: Vec<Note>) {
         let Some(first) = notes.first() else { return };
         let (inner, memory) = (Arc::clone(&first.inner), Arc::clone(&first.policy.memory));
         inner.ask::<Forgets>(&memory, notes.into_iter().map(|note| note.name).collect()).await;

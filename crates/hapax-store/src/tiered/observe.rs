@@ -4,9 +4,9 @@
 use super::breaker::BreakerState;
 use super::claim::ClaimError;
 use super::meters::{PolicyMeters, StoreMeters};
-use crate::store::ErrorKind;
+use crate::ErrorKind;
 use crate::sync::{Ordering, StdAtomicU64};
-use crate::{Certainty, Outcome, Tier, Verdict};
+use hapax::{Certainty, Outcome, Tier, Verdict};
 use std::time::{Duration, Instant};
 
 /// What a store is asked.
@@ -328,7 +328,8 @@ fn tier_index(tier: Tier) -> usize {
         Tier::Window => 0,
         Tier::History => 1,
         Tier::Claims => 2,
-        Tier::Store => 3,
+        // The store; what comes later has a number of its own then.
+        _ => 3,
     }
 }
 

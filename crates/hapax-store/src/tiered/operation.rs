@@ -6,8 +6,8 @@ use super::inner::Inner;
 use super::lane::Lane;
 use super::nodes::NodeOptions;
 use super::observe::Asked;
-use crate::store::erased::{Answering, Erased};
-use crate::store::*;
+use crate::erased::{Answering, Erased};
+use crate::*;
 use std::future::Future;
 use std::time::Duration;
 

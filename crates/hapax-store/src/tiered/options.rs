@@ -3,7 +3,7 @@
 use super::background;
 use super::engine::{Engine, PolicyState};
 use super::inner::{CallOptions, Inner, Ownership};
-use super::memory::Memory;
+use hapax::tier::Memory;
 use super::nodes::{NodeOptions, Nodes};
 use super::observe::{Observer, Verdicts};
 use super::operation::Shared;
@@ -11,12 +11,11 @@ use super::owner;
 use super::policy::{OnStoreError, Policy};
 use super::undoing;
 use super::unresolved::Unresolved;
-use super::witness::Witness;
-use crate::digest::{DigestKey, WantedKey};
-use crate::store::erased::{Answering, Erased};
-use crate::store::{ErrorKind, Limits, Scope, StoreError};
+use hapax::tier::{DigestKey, WantedKey};
+use crate::erased::{Answering, Erased};
+use crate::{ErrorKind, Limits, Scope, StoreError};
 use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
-use crate::{Clock, Dedup, Error, random};
+use hapax::{Clock, Dedup, Error, tier::random};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -272,8 +271,7 @@ impl Options {
             builder = builder.clock(SharedClock(Arc::clone(clock)));
         }
         let dedup = builder.build().map_err(unbuilt)?;
-        let witness = Witness::new(window, self.capacity, self.max_memory_bytes).map_err(unbuilt)?;
-        Ok(Memory::new(&dedup, witness))
+        Memory::new(&dedup, self.capacity, self.max_memory_bytes).map_err(unbuilt)
     }
 }
 
@@ -291,7 +289,7 @@ fn misconfigured(what: String) -> StoreError {
 struct SharedClock(Arc<dyn Clock>);
 
 impl Clock for SharedClock {
-    fn now(&self) -> crate::Timestamp {
+    fn now(&self) -> hapax::Timestamp {
         self.0.now()
     }
 

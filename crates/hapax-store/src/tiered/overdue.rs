@@ -2,7 +2,7 @@
 //! disagree about what has expired. Whoever waits for such an id would wait for ever. Pure: time is
 //! an argument.
 
-use crate::digest::Digest;
+use hapax::Digest;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;

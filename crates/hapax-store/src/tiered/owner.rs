@@ -3,9 +3,9 @@
 use super::few::all;
 use super::inner::{Inner, Ownership};
 use super::observe::Asked;
-use crate::store::Held;
-use crate::store::erased::Erased;
-use crate::store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Hold, Known, RecordKey, Renewal, Scope, StoreError};
+use crate::Held;
+use crate::erased::Erased;
+use crate::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Hold, Known, RecordKey, Renewal, Scope, StoreError};
 use crate::sync::{Ordering, StdAtomicU64};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -107,7 +107,7 @@ impl Owned {
     }
 }
 
-fn first<A>(answers: crate::store::Answers<A>) -> Result<A, StoreError> {
+fn first<A>(answers: crate::Answers<A>) -> Result<A, StoreError> {
     let none = || StoreError::new(ErrorKind::Corrupt, "hapax", "no answer to one request");
     answers?.pop().unwrap_or_else(|| Err(none()))
 }

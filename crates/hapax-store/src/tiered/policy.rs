@@ -8,7 +8,7 @@ pub enum OnStoreError {
     /// Say so: the caller gets the error, and the message comes again.
     #[default]
     Fail,
-    /// Let it through: fresh, and [unverified](crate::Certainty::Unverified). A duplicate, perhaps, unless this process knows it.
+    /// Let it through: fresh, and [unverified](hapax::Certainty::Unverified). A duplicate, perhaps, unless this process knows it.
     ///
     /// An engine with a policy like this starts while its store is down, and asks nothing of it
     /// before it knows that no other engine owns it. An exclusive one does not start without its
@@ -19,7 +19,7 @@ pub enum OnStoreError {
 /// What is different in a scope: each option that is not given is as the engine has it.
 ///
 /// ```
-/// use hapax::{OnStoreError, Policy};
+/// use hapax_store::{OnStoreError, Policy};
 /// use std::time::Duration;
 ///
 /// let payments = Policy::new().retention(Duration::from_secs(30 * 24 * 3600)).lease(Duration::from_secs(120));
@@ -65,7 +65,7 @@ impl Policy {
     }
 
     /// Whether everything is decided and counted, and nothing is dropped: every check is fresh, and
-    /// [`decided`](crate::Verdict::decided) says what it would have been. For trying hapax on a stream that must not lose anything.
+    /// [`decided`](hapax::Verdict::decided) says what it would have been. For trying hapax on a stream that must not lose anything.
     #[must_use]
     pub fn shadow(self, shadow: bool) -> Self {
         Policy { shadow: Some(shadow), ..self }

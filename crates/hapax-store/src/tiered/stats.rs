@@ -5,7 +5,7 @@ use super::engine::PolicyState;
 use super::inner::Inner;
 use super::nodes::Node;
 use super::observe::get;
-use crate::{Outcome, Tier};
+use hapax::{Outcome, Tier};
 use std::sync::Arc;
 
 /// What was decided, in ids.
@@ -30,8 +30,8 @@ pub struct ScopeStats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeStats {
-    /// Its number, as [`Store::node_of`](crate::store::Store::node_of) has it, below
-    /// [`MAX_NODES`](crate::store::MAX_NODES).
+    /// Its number, as [`Store::node_of`](crate::Store::node_of) has it, below
+    /// [`MAX_NODES`](crate::MAX_NODES).
     pub node: u32,
     /// Its circuit breaker: the others' may be in another state.
     pub breaker: BreakerState,
@@ -59,7 +59,7 @@ pub struct TieredStats {
     pub refusals: u64,
     /// How often it opened.
     pub breaker_opened: u64,
-    /// How it is now: of a store of several [nodes](crate::store::Store::node_of), the one that
+    /// How it is now: of a store of several [nodes](crate::Store::node_of), the one that
     /// lets through least.
     pub breaker: BreakerState,
     /// How each node is that was asked about something, in the order of their numbers.

@@ -4,9 +4,9 @@
 use super::breaker::back_off;
 use super::doubt::{self, Doubts};
 use super::inner::Inner;
-use super::memory::Memory;
+use hapax::tier::Memory;
 use super::operation::Unmarks;
-use crate::store::{Mark, Marked, RecordKey, StoreError, Unmark, Unmarked};
+use crate::{Mark, Marked, RecordKey, StoreError, Unmark, Unmarked};
 use crate::sync::MutexGuard;
 use std::sync::{Arc, Weak};
 use std::time::Duration;

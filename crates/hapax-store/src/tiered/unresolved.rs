@@ -1,6 +1,6 @@
 //! Attempts of which nobody knows what came: the store may have done what it was asked, and the answer was lost.
 
-use crate::digest::Digest;
+use hapax::Digest;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 

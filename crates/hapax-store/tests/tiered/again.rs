@@ -2,9 +2,10 @@
 //! came of the first attempt, each id is fresh once.
 
 use super::*;
-use hapax::store::*;
-use hapax::testing::store::{Fault, FaultyStore};
-use hapax::{TieredAttempt, Verdict};
+use hapax_store::*;
+use hapax_testing::store::{Fault, FaultyStore};
+use hapax::Verdict;
+use hapax_store::TieredAttempt;
 use random::Random;
 use std::collections::HashMap;
 use std::pin::pin;
@@ -60,7 +61,7 @@ async fn losing(seed: u64) -> (Engine, TieredDedup<Arc<AtOnce>>) {
     engines
 }
 
-async fn check_until_told<S: hapax::store::Store>(engine: &TieredDedup<S>, id: &str) -> Verdict {
+async fn check_until_told<S: hapax_store::Store>(engine: &TieredDedup<S>, id: &str) -> Verdict {
     loop {
         if let Ok(verdict) = engine.check(id).await {
             break verdict;
@@ -69,7 +70,7 @@ async fn check_until_told<S: hapax::store::Store>(engine: &TieredDedup<S>, id: &
 }
 
 /// Whether it was claimed, and completed; in progress is an answer.
-async fn claim_until_told<S: hapax::store::Store>(engine: &TieredDedup<S>, id: &str) -> bool {
+async fn claim_until_told<S: hapax_store::Store>(engine: &TieredDedup<S>, id: &str) -> bool {
     loop {
         match engine.claim(id).await {
             Err(_) => {}
@@ -84,7 +85,7 @@ async fn claim_until_told<S: hapax::store::Store>(engine: &TieredDedup<S>, id: &
     }
 }
 
-async fn one_by_one<S: hapax::store::Store>(engine: TieredDedup<S>) {
+async fn one_by_one<S: hapax_store::Store>(engine: TieredDedup<S>) {
     let (mut unhandled, mut blocked) = (0, 0);
     for i in 0..400 {
         unhandled += u32::from(!check_until_told(&engine, &format!("check {i}")).await.is_fresh());
@@ -93,7 +94,7 @@ async fn one_by_one<S: hapax::store::Store>(engine: TieredDedup<S>) {
     assert_eq!((unhandled, blocked), (0, 0), "of 400 checks and 400 claims, whose ids nobody else has");
 }
 
-async fn sixteen_at_a_time<S: hapax::store::Store>(engine: TieredDedup<S>) {
+async fn sixteen_at_a_time<S: hapax_store::Store>(engine: TieredDedup<S>) {
     let mut callers = JoinSet::new();
     for caller in 0..16 {
         let engine = engine.clone();
@@ -119,7 +120,7 @@ async fn sixteen_at_a_time<S: hapax::store::Store>(engine: TieredDedup<S>) {
 }
 
 /// Batches with each id twice, in part asked again until each has an answer.
-async fn in_batches<S: hapax::store::Store>(engine: TieredDedup<S>) {
+async fn in_batches<S: hapax_store::Store>(engine: TieredDedup<S>) {
     for batch in 0..50 {
         let mut open: Vec<String> = (0..20).map(|i| format!("{batch} {}", i / 2)).collect();
         let mut fresh: HashMap<String, u32> = HashMap::new();

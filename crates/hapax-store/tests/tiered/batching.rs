@@ -1,9 +1,9 @@
 //! Requests that come together go together; those of one id are one.
 
 use super::*;
-use hapax::TieredAttempt;
-use hapax::store::InMemoryStore;
-use hapax::testing::store::Fault;
+use hapax_store::TieredAttempt;
+use hapax_store::InMemoryStore;
+use hapax_testing::store::Fault;
 use tokio::task::JoinSet;
 
 #[tokio::test(start_paused = true)]

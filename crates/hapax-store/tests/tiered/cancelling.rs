@@ -1,7 +1,7 @@
 //! Callers that are dropped while they wait.
 
 use super::*;
-use hapax::testing::store::Fault;
+use hapax_testing::store::Fault;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -145,10 +145,10 @@ async fn a_store_that_hangs_when_an_id_is_given_back_does_not_keep_the_others() 
 async fn a_store_that_hangs_when_an_engine_is_built_is_an_error() {
     let world = World::new();
     world.store.always(Fault::Hangs);
-    for ownership in [hapax::Ownership::Shared, hapax::Ownership::Exclusive] {
+    for ownership in [hapax_store::Ownership::Shared, hapax_store::Ownership::Exclusive] {
         let built = world.engine().ownership(ownership).timeout(DELAY).retries(0).build();
         let built = tokio::time::timeout(50 * DELAY, built).await.expect("an engine, or an error");
-        assert_eq!(built.unwrap_err().kind(), hapax::store::ErrorKind::Timeout);
+        assert_eq!(built.unwrap_err().kind(), hapax_store::ErrorKind::Timeout);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Claims: the lines of "Claims" in what hapax does, as far as they are the engine's.
 
 use super::*;
-use hapax::store::{ErrorKind, RecordKey, Scope, Store as _};
-use hapax::testing::store::Fault;
-use hapax::{ClaimError, Ownership, TieredAttempt, TieredClaimOptions, TieredOnce, TieredOnceError};
+use hapax_store::{ErrorKind, RecordKey, Scope, Store as _};
+use hapax_testing::store::Fault;
+use hapax_store::{ClaimError, Ownership, TieredAttempt, TieredClaimOptions, TieredOnce, TieredOnceError};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::task::JoinSet;
@@ -19,7 +19,7 @@ async fn both() -> [(World, Engine); 2] {
     [(one, shared), (other, exclusive)]
 }
 
-async fn claim(engine: &Engine, id: &str) -> hapax::TieredClaim<Store> {
+async fn claim(engine: &Engine, id: &str) -> hapax_store::TieredClaim<Store> {
     engine.claim(id).await.unwrap().claimed().unwrap_or_else(|| panic!("{id} can be had"))
 }
 

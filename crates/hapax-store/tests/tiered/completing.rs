@@ -2,9 +2,9 @@
 //! comes back if that was in vain.
 
 use super::*;
-use hapax::store::{ErrorKind, RecordKey, Scope, Store as _};
-use hapax::testing::store::Fault;
-use hapax::{ClaimError, NotCompleted, TieredClaim, TieredOnce, TieredOnceError};
+use hapax_store::{ErrorKind, RecordKey, Scope, Store as _};
+use hapax_testing::store::Fault;
+use hapax_store::{ClaimError, NotCompleted, TieredClaim, TieredOnce, TieredOnceError};
 use std::convert::Infallible;
 use tokio::time::Instant;
 
@@ -44,7 +44,7 @@ fn away(world: &World, how: Fault, time: Duration) {
 async fn result_of(world: &World, id: &str) -> Option<Vec<u8>> {
     let key = RecordKey::new(&Scope::default(), id);
     match world.store.inner().look_up(&[key]).await.unwrap().remove(0).unwrap() {
-        hapax::store::Known::Completed(done) => done.result,
+        hapax_store::Known::Completed(done) => done.result,
         other => panic!("{other:?}"),
     }
 }
@@ -180,7 +180,7 @@ async fn an_engine_that_was_shut_down_and_a_claim_that_nobody_verified_are_not_w
     engine.shutdown(LEASE).await.unwrap();
     let begun = Instant::now();
     assert!(held.complete().await.is_err());
-    let open = world.engine().on_store_error(hapax::OnStoreError::Admit).retries(0).build().await.unwrap();
+    let open = world.engine().on_store_error(hapax_store::OnStoreError::Admit).retries(0).build().await.unwrap();
     world.store.always(DOWN);
     let admitted = claim(&open, "b").await;
     assert!(!admitted.is_verified());

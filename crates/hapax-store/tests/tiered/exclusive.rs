@@ -1,9 +1,10 @@
 //! An engine that owns its ids.
 
 use super::*;
-use hapax::store::{ErrorKind, Known, RecordKey, Scope, Store as _};
-use hapax::testing::store::Fault;
-use hapax::{Ownership, Tier};
+use hapax_store::{ErrorKind, Known, RecordKey, Scope, Store as _};
+use hapax_testing::store::Fault;
+use hapax::Tier;
+use hapax_store::Ownership;
 
 async fn stored(world: &World, id: &str) -> bool {
     let key = RecordKey::new(&Scope::default(), id);

@@ -1,9 +1,10 @@
 //! Stores that fail, hang, answer late, or lose their answers.
 
 use super::*;
-use hapax::store::ErrorKind;
-use hapax::testing::store::Fault;
-use hapax::{BreakerState, Certainty, OnStoreError, TieredAttempt};
+use hapax_store::ErrorKind;
+use hapax_testing::store::Fault;
+use hapax::Certainty;
+use hapax_store::{BreakerState, OnStoreError, TieredAttempt};
 
 const TRANSIENT: [ErrorKind; 2] = [ErrorKind::Unavailable, ErrorKind::Timeout];
 
@@ -162,7 +163,7 @@ async fn an_engine_that_admits_starts_while_the_store_is_down() {
     // One that does not is told so, and an exclusive one never starts without its store.
     assert_eq!(world.engine().build().await.unwrap_err().kind(), ErrorKind::Unavailable);
     let admits = || world.engine().on_store_error(OnStoreError::Admit);
-    let error = admits().ownership(hapax::Ownership::Exclusive).build().await.unwrap_err();
+    let error = admits().ownership(hapax_store::Ownership::Exclusive).build().await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("owns the store"), "{error}");
 
     let engine = admits().build().await.unwrap();

@@ -22,11 +22,11 @@ macro_rules! forward {
         @ $store:ty, $this:ident, $keys:ident, $name:ident, $inner:expr, [$($method:item)*]
         $($call:ident($request:ty) -> $answer:ty, $key:expr;)*
     ) => {
-        impl hapax::store::Store for $store {
+        impl hapax_store::Store for $store {
             $($method)*
 
-            $(async fn $call(&self, requests: &[$request]) -> hapax::store::Answers<$answer> {
-                let key: fn(&$request) -> &hapax::store::RecordKey = $key;
+            $(async fn $call(&self, requests: &[$request]) -> hapax_store::Answers<$answer> {
+                let key: fn(&$request) -> &hapax_store::RecordKey = $key;
                 let ($this, $keys, $name) = (self, requests.iter().map(key), stringify!($call));
                 $inner.$call(requests).await
             })*

@@ -22,7 +22,7 @@ mod shared;
 #[path = "../common/world.rs"]
 mod world;
 
-use hapax::{TieredBuilder, TieredDedup};
+use hapax_store::{TieredBuilder, TieredDedup};
 use std::sync::Arc;
 use std::time::Duration;
 use world::*;
@@ -38,7 +38,7 @@ impl World {
     async fn exclusive(&self) -> Engine {
         let engine = self
             .engine()
-            .ownership(hapax::Ownership::Exclusive)
+            .ownership(hapax_store::Ownership::Exclusive)
             .owner("test")
             .history(1e-6, 100_000)
             .build()

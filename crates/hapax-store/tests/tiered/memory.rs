@@ -2,8 +2,8 @@
 //! of its own, this program once more.
 
 use super::*;
-use hapax::Ownership;
-use hapax::testing::store::Fault;
+use hapax_store::Ownership;
+use hapax_testing::store::Fault;
 use std::process::Command;
 use tokio::task::JoinSet;
 

@@ -1,8 +1,8 @@
 //! Options that are given with a call.
 
 use super::*;
-use hapax::store::{ErrorKind, StoreError};
-use hapax::{ClaimError, TieredClaimOptions};
+use hapax_store::{ErrorKind, StoreError};
+use hapax_store::{ClaimError, TieredClaimOptions};
 
 const WRONG: [Duration; 2] = [Duration::ZERO, Duration::MAX];
 

@@ -1,7 +1,7 @@
 //! A store and whoever reads it disagree about what has expired, for ever.
 
 use super::*;
-use hapax::store::*;
+use hapax_store::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Says of everything that it is in progress, for no more time.
@@ -15,7 +15,7 @@ impl Lying {
     }
 }
 
-impl hapax::store::Store for Lying {
+impl hapax_store::Store for Lying {
     fn backend(&self) -> &'static str {
         "lying"
     }

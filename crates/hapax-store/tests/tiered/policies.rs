@@ -1,9 +1,10 @@
 //! Scopes with policies of their own; shadow mode; expiry.
 
 use super::*;
-use hapax::store::ErrorKind;
-use hapax::testing::store::Fault;
-use hapax::{OnStoreError, Outcome, Policy, TieredAttempt};
+use hapax_store::ErrorKind;
+use hapax_testing::store::Fault;
+use hapax::Outcome;
+use hapax_store::{OnStoreError, Policy, TieredAttempt};
 
 #[tokio::test]
 async fn each_scope_has_its_retention_window_and_lease() {

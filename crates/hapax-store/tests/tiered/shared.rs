@@ -1,9 +1,10 @@
 //! Engines that share a store.
 
 use super::*;
-use hapax::store::{ClaimRequest, Claimed, ErrorKind, Hold, RecordKey, Scope, Store as _};
-use hapax::testing::store::Fault;
-use hapax::{Certainty, Ownership, Tier};
+use hapax_store::{ClaimRequest, Claimed, ErrorKind, Hold, RecordKey, Scope, Store as _};
+use hapax_testing::store::Fault;
+use hapax::{Certainty, Tier};
+use hapax_store::Ownership;
 
 #[tokio::test]
 async fn the_window_spares_the_store_and_the_store_decides() {
@@ -116,9 +117,9 @@ async fn options_that_cannot_be_are_refused() {
         (world.engine().history(1e-6, 1_000), "history"),
         (world.engine().owner("a"), "owner"),
         (world.engine().scope("a\nb"), "scope"),
-        (world.engine().policy("a\nb", hapax::Policy::new()), "scope"),
-        (world.engine().policy("a", hapax::Policy::new().lease(Duration::ZERO)), "lease"),
-        (world.engine().policy("a", hapax::Policy::new().window(2 * RETENTION)), "retention"),
+        (world.engine().policy("a\nb", hapax_store::Policy::new()), "scope"),
+        (world.engine().policy("a", hapax_store::Policy::new().lease(Duration::ZERO)), "lease"),
+        (world.engine().policy("a", hapax_store::Policy::new().window(2 * RETENTION)), "retention"),
         (world.engine().ownership(Ownership::Exclusive).history(7.7, 1_000), "false_positive_rate"),
     ] {
         let error = refused(engine).await;
@@ -189,7 +190,7 @@ async fn forgetting_reaches_other_instances_when_their_window_has_passed() {
     assert!(is_fresh(&there, "a").await);
 
     // A scope whose ids are forgotten now and then has a shorter window.
-    let policy = || hapax::Policy::new().window(Duration::from_secs(1));
+    let policy = || hapax_store::Policy::new().window(Duration::from_secs(1));
     let (here, there) = (world.engine().policy("payments", policy()), world.engine().policy("payments", policy()));
     let (here, there) = (here.build().await.unwrap(), there.build().await.unwrap());
     let (here, there) = (here.with_scope("payments").unwrap(), there.with_scope("payments").unwrap());

@@ -3,7 +3,7 @@
 use super::metrics::{emitted, recorded, sum};
 use super::spans::Lines;
 use super::*;
-use hapax::stream::{Consumer, Delivery, Source};
+use hapax_stream::{Consumer, Delivery, Source};
 use std::convert::Infallible;
 use std::sync::Mutex;
 

@@ -7,7 +7,7 @@ mod spans;
 #[path = "../common/world.rs"]
 mod world;
 
-use hapax::{TieredBuilder, TieredDedup};
+use hapax_store::{TieredBuilder, TieredDedup};
 use std::sync::Arc;
 use std::time::Duration;
 use world::*;

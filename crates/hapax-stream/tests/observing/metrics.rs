@@ -2,10 +2,10 @@
 
 use super::*;
 use ::metrics::{SharedString, Unit};
-use hapax::store::ErrorKind;
-use hapax::stream::Consumer;
-use hapax::testing::store::Fault;
-use hapax::{OnStoreError, Ownership, Policy, TieredAttempt, TieredClaimOptions};
+use hapax_store::ErrorKind;
+use hapax_stream::Consumer;
+use hapax_testing::store::Fault;
+use hapax_store::{OnStoreError, Ownership, Policy, TieredAttempt, TieredClaimOptions};
 use metrics_util::MetricKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,9 @@
 //! Spans and events, as a subscriber of the test's own sees them.
 
 use super::*;
-use hapax::BreakerState;
-use hapax::store::ErrorKind;
-use hapax::testing::store::Fault;
+use hapax_store::BreakerState;
+use hapax_store::ErrorKind;
+use hapax_testing::store::Fault;
 use std::fmt::{Debug, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,7 +110,7 @@ fn an_owner_that_was_replaced_says_so() {
     let _guard = seen.watch();
     run(async {
         let world = World::new();
-        let engine = engine(&world).ownership(hapax::Ownership::Exclusive).build().await.unwrap();
+        let engine = engine(&world).ownership(hapax_store::Ownership::Exclusive).build().await.unwrap();
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(engine.check("a").await.is_ok());
         world.clock.advance(Duration::from_secs(60));

@@ -3,7 +3,7 @@
 
 use crate::broker::now;
 use crate::effects::{PutAside, Run};
-use hapax::stream::Source;
+use hapax_stream::Source;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A store on another host: who serves it, and who asks for it.
 
 use crate::wire::{Wire, decode, encode};
-use hapax::store::*;
+use hapax_store::*;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -7,7 +7,7 @@ use crate::random::Random;
 use crate::remote::{NODES, host_of, node_of, serve};
 use crate::wrong::{ServerStore, Wrong};
 use hapax::Timestamp;
-use hapax::store::{Known, RecordKey, Scope, Store};
+use hapax_store::{Known, RecordKey, Scope, Store};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
 //! How requests and answers are written on a simulated wire: numbers as eight bytes, whatever has a length with it.
 
-use hapax::store::*;
+use hapax_store::*;
 use std::time::Duration;
 
 /// Something that can be sent.

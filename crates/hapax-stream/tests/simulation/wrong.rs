@@ -1,7 +1,7 @@
 //! What the simulation must reject: stores and clients that are wrong.
 
 use crate::random::Random;
-use hapax::store::*;
+use hapax_store::*;
 use hapax::{ManualClock, Timestamp};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

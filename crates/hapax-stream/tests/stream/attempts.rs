@@ -3,9 +3,9 @@
 
 use super::queue::{Queue, Received};
 use super::*;
-use hapax::store::ErrorKind;
-use hapax::stream::Delivery;
-use hapax::testing::store::Fault;
+use hapax_store::ErrorKind;
+use hapax_stream::Delivery;
+use hapax_testing::store::Fault;
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Mutex;

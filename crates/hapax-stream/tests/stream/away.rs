@@ -2,9 +2,9 @@
 //! long as the lease lasts.
 
 use super::*;
-use hapax::store::{ErrorKind, Known, RecordKey, Scope, Store as _};
-use hapax::stream::Acks;
-use hapax::testing::store::Fault;
+use hapax_store::{ErrorKind, Known, RecordKey, Scope, Store as _};
+use hapax_stream::Acks;
+use hapax_testing::store::Fault;
 use std::future::pending;
 
 const MOMENT: Duration = Duration::from_millis(10);

@@ -1,8 +1,8 @@
 //! A broker that delivers at least once, and checks what it is told.
 
 use super::Store as TestStore;
-use hapax::store::{Known, RecordKey, Scope, Store};
-use hapax::stream::{Acks, Partition, Source};
+use hapax_store::{Known, RecordKey, Scope, Store};
+use hapax_stream::{Acks, Partition, Source};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Consumers that are dropped at any point: what they had not acknowledged is delivered again.
 
 use super::*;
-use hapax::store::ErrorKind;
-use hapax::stream::Acks;
-use hapax::testing::store::Fault;
+use hapax_store::ErrorKind;
+use hapax_stream::Acks;
+use hapax_testing::store::Fault;
 use std::future::pending;
 
 /// Marsaglia's xorshift, 2003.

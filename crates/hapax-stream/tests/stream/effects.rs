@@ -2,8 +2,8 @@
 
 use super::Store as TestStore;
 use super::broker::Message;
-use hapax::store::{Known, RecordKey, Scope, Store};
-use hapax::stream::Delivery;
+use hapax_store::{Known, RecordKey, Scope, Store};
+use hapax_stream::Delivery;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

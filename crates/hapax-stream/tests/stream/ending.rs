@@ -1,8 +1,8 @@
 //! Consumers are shut down, and partitions are taken away from them.
 
 use super::*;
-use hapax::stream::{Acks, Delivery};
-use hapax::testing::store::Fault;
+use hapax_stream::{Acks, Delivery};
+use hapax_testing::store::Fault;
 
 const MOMENT: Duration = Duration::from_millis(10);
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -119,7 +119,7 @@ async fn a_revocation_is_seen_while_there_is_no_room_and_the_store_fails() {
     let engine = world.engine().retries(0).build().await.unwrap();
     let (broker, effects) = (Broker::new(&world.store, Acks::Cumulative), Effects::new(&world.store));
     (0..40).for_each(|n| _ = broker.send_id(n % 2, Some(n.to_string())));
-    world.store.always(Fault::Fails(hapax::store::ErrorKind::Unavailable));
+    world.store.always(Fault::Fails(hapax_store::ErrorKind::Unavailable));
     let consumer = consumer(&engine).max_in_flight(5).max_unacknowledged(20).drain(DEADLINE).build().unwrap();
     let run = consumer.run(&broker, effects.handler(|_| MOMENT), tokio::time::sleep(4 * LEASE));
     let (stats, ()) = tokio::join!(run, async {

@@ -1,10 +1,10 @@
 //! Handlers fail and panic, stores fail, brokers refuse. Nothing is lost, and nothing is acknowledged that is not done.
 
 use super::*;
-use hapax::OnStoreError;
-use hapax::store::ErrorKind;
-use hapax::stream::{Acks, ConsumerError, Delivery};
-use hapax::testing::store::Fault;
+use hapax_store::OnStoreError;
+use hapax_store::ErrorKind;
+use hapax_stream::{Acks, ConsumerError, Delivery};
+use hapax_testing::store::Fault;
 use std::future::pending;
 use std::sync::Mutex;
 

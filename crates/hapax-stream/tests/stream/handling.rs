@@ -1,10 +1,10 @@
 //! Messages are handled once, and acknowledged when they are done.
 
 use super::*;
-use hapax::TieredAttempt;
-use hapax::store::ErrorKind;
-use hapax::stream::{Acks, Delivery, OnMissing};
-use hapax::testing::store::Fault;
+use hapax_store::TieredAttempt;
+use hapax_store::ErrorKind;
+use hapax_stream::{Acks, Delivery, OnMissing};
+use hapax_testing::store::Fault;
 use std::future::pending;
 
 const MOMENT: Duration = Duration::from_millis(10);
@@ -199,7 +199,7 @@ async fn a_message_without_an_id_is_what_was_chosen() {
             broker.close();
             let handled = Arc::new(std::sync::atomic::AtomicU32::new(0));
             let count = Arc::clone(&handled);
-            let handler = move |message: hapax::stream::Delivery<Message>| {
+            let handler = move |message: hapax_stream::Delivery<Message>| {
                 assert_eq!(message.token().as_u64(), 0);
                 count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 async { Ok::<(), String>(()) }

@@ -13,10 +13,11 @@ mod standing;
 mod streams;
 mod visibility;
 
-use hapax::store::InMemoryStore;
-use hapax::stream::{Consumer, ConsumerBuilder};
-use hapax::testing::store::FaultyStore;
-use hapax::{Clock, TieredBuilder, TieredDedup, Timestamp};
+use hapax_store::InMemoryStore;
+use hapax_stream::{Consumer, ConsumerBuilder};
+use hapax_testing::store::FaultyStore;
+use hapax::{Clock, Timestamp};
+use hapax_store::{TieredBuilder, TieredDedup};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -66,7 +67,7 @@ impl World {
     }
 
     async fn exclusive(&self) -> Engine {
-        let engine = self.engine().ownership(hapax::Ownership::Exclusive).owner("test").history(1e-6, 100_000);
+        let engine = self.engine().ownership(hapax_store::Ownership::Exclusive).owner("test").history(1e-6, 100_000);
         let engine = engine.build().await.unwrap();
         engine.warm().await.unwrap();
         engine

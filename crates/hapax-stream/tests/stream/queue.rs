@@ -1,7 +1,7 @@
 //! A queue as Amazon SQS is one: what is received is hidden for a while, and comes again, counted,
 //! unless it is deleted.
 
-use hapax::stream::Source;
+use hapax_stream::Source;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

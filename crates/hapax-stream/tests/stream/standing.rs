@@ -3,7 +3,7 @@
 
 use super::queue::{Queue, Received};
 use super::*;
-use hapax::stream::{Acks, Delivery};
+use hapax_stream::{Acks, Delivery};
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Mutex;

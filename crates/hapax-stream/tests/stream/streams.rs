@@ -2,10 +2,10 @@
 
 use super::*;
 use futures_core::Stream;
-use hapax::TieredAttempt;
-use hapax::store::ErrorKind;
-use hapax::stream::{StreamExt, Why};
-use hapax::testing::store::Fault;
+use hapax_store::TieredAttempt;
+use hapax_store::ErrorKind;
+use hapax_stream::{StreamExt, Why};
+use hapax_testing::store::Fault;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};

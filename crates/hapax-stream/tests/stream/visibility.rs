@@ -3,9 +3,9 @@
 
 use super::queue::{Extending, Queue, Received};
 use super::*;
-use hapax::store::ErrorKind;
-use hapax::stream::{ConsumerStats, Delivery};
-use hapax::testing::store::Fault;
+use hapax_store::ErrorKind;
+use hapax_stream::{ConsumerStats, Delivery};
+use hapax_testing::store::Fault;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! Claims: who gets an id, for how long, and what is kept of it.
 
 use super::fixture::*;
-use crate::store::*;
+use hapax_store::*;
 use std::time::Duration;
 
 pub(super) async fn verify(bench: &Bench<'_>) {

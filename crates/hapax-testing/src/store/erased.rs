@@ -1,22 +1,22 @@
 //! Stores and fixtures of any backend as one type.
 
 use super::fixture::Fixture;
-use crate::store::erased::{Answering, Erased};
-use crate::store::*;
+use hapax_store::erased::{Answering, Erased};
+use hapax_store::*;
 use std::time::Duration;
 
 /// A store of any backend as one type: what is generic over stores need not be compiled for each.
 ///
 /// ```
-/// use hapax::TieredDedup;
-/// use hapax::store::InMemoryStore;
-/// use hapax::testing::store::AnyStore;
+/// use hapax_store::TieredDedup;
+/// use hapax_store::InMemoryStore;
+/// use hapax_testing::store::AnyStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let store = AnyStore::new(InMemoryStore::new()); // or another one, as an option says
 /// let engine = TieredDedup::builder(store).build().await?;
 /// assert!(engine.check("a").await?.is_fresh());
-/// # Ok::<(), hapax::store::StoreError>(())
+/// # Ok::<(), hapax_store::StoreError>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -1,8 +1,8 @@
 //! A store that fails when it is told to.
 
-use crate::random::Random;
-use crate::store::*;
-use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
+use hapax::tier::random::Random;
+use hapax_store::*;
+use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ pub enum Fault {
 /// A store whose calls fail, are delayed, or hang, as a test says.
 ///
 /// ```
-/// use hapax::store::{ErrorKind, InMemoryStore, RecordKey, Scope, Store};
-/// use hapax::testing::store::{Fault, FaultyStore};
+/// use hapax_store::{ErrorKind, InMemoryStore, RecordKey, Scope, Store};
+/// use hapax_testing::store::{Fault, FaultyStore};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let store = FaultyStore::new(InMemoryStore::new());
@@ -102,7 +102,7 @@ impl<S: Store> FaultyStore<S> {
         &self.inner
     }
 
-    fn script(&self) -> crate::sync::MutexGuard<'_, Script> {
+    fn script(&self) -> hapax_store::sync::MutexGuard<'_, Script> {
         self.script.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 

@@ -1,9 +1,9 @@
 //! What the suite needs to know of a backend, and what each case is given.
 
 use super::erased::AnyFixture;
-use crate::store::erased::Erased;
-use crate::store::*;
-use crate::sync::{Mutex, Ordering, StdAtomicU64};
+use hapax_store::erased::Erased;
+use hapax_store::*;
+use hapax_store::sync::{Mutex, Ordering, StdAtomicU64};
 use std::time::Duration;
 
 /// A backend under test.
@@ -40,7 +40,7 @@ pub(super) struct Bench<'f> {
 
 impl<'f> Bench<'f> {
     pub(super) fn new(fixture: &'f dyn AnyFixture) -> Self {
-        let random = crate::random::any();
+        let random = hapax::tier::random::any();
         Bench {
             fixture,
             prefix: format!("{:08x}", random >> 32),

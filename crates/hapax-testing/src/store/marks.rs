@@ -1,7 +1,7 @@
 //! Marks, and what is in a name.
 
 use super::fixture::*;
-use crate::store::*;
+use hapax_store::*;
 use std::time::Duration;
 
 pub(super) async fn verify(bench: &Bench<'_>) {

@@ -2,8 +2,8 @@
 //!
 //! ```
 //! use hapax::ManualClock;
-//! use hapax::store::InMemoryStore;
-//! use hapax::testing::store::{Fixture, verify_store};
+//! use hapax_store::InMemoryStore;
+//! use hapax_testing::store::{Fixture, verify_store};
 //! use std::{sync::Arc, time::Duration};
 //!
 //! struct InMemory(ManualClock, Arc<InMemoryStore>);
@@ -42,7 +42,7 @@ pub use fixture::Fixture;
 use fixture::Bench;
 
 /// Runs every case on a store, and prints the name of each: the lines "Claims", "Batches" and "Store and faults" of what hapax does, as far as they are the store's, and each
-/// promise of [`Store`](crate::store::Store). Takes a multi-threaded tokio runtime, or races will not be any.
+/// promise of [`Store`](hapax_store::Store). Takes a multi-threaded tokio runtime, or races will not be any.
 ///
 /// # Panics
 ///

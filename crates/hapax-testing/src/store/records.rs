@@ -1,7 +1,7 @@
 //! What is recorded, looked up, forgotten, expired and scanned.
 
 use super::fixture::*;
-use crate::store::*;
+use hapax_store::*;
 use std::collections::HashSet;
 
 pub(super) async fn verify(bench: &Bench<'_>) {

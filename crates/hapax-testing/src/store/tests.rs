@@ -3,8 +3,8 @@
 use super::flaw::Flaw;
 use super::flawed::Flawed;
 use super::*;
-use crate::ManualClock;
-use crate::store::*;
+use hapax::ManualClock;
+use hapax_store::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;

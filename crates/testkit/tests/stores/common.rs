@@ -1,7 +1,7 @@
 //! Directories and ids.
 
 pub use crate::random::Random;
-use hapax::store::*;
+use hapax_store::*;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

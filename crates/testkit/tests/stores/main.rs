@@ -1,7 +1,6 @@
 //! Each store is what it promises to be: on servers that the tests start and stop themselves, in directories of their own, behind bad networks, and
 //! after kill -9.
 
-#[cfg(all(feature = "budget", feature = "stream"))]
 mod campaign;
 mod common;
 mod killed;

@@ -10,8 +10,8 @@ mod pooler;
 pub mod server;
 
 use crate::common::{Random, seeded};
-use hapax::store::*;
-use hapax::testing::store::{Fixture, verify_store};
+use hapax_store::*;
+use hapax_testing::store::{Fixture, verify_store};
 use server::Server;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -157,7 +157,6 @@ fn tables_are_made_once_by_many_by_an_ordinary_role_and_by_hand() {
     });
 }
 
-#[cfg(feature = "tls")]
 #[test]
 fn a_server_is_believed_if_its_certificate_is() {
     use std::process::Command;

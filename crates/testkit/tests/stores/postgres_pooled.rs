@@ -3,7 +3,7 @@
 
 use super::pooler::{Pooler, left_behind, settings_of};
 use super::*;
-use hapax::TieredDedup;
+use hapax_store::TieredDedup;
 
 /// Connections of the pooler to the server: fewer than ask at a time.
 const CONNECTIONS: usize = 3;

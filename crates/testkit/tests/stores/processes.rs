@@ -5,9 +5,10 @@
 //! many deliveries there are in each test.
 
 use crate::common::*;
-use hapax::store::*;
-use hapax::testing::store::AnyStore;
-use hapax::{Clock, NotCompleted, TieredAttempt, TieredClaim, TieredDedup, Timestamp};
+use hapax_store::*;
+use hapax_testing::store::AnyStore;
+use hapax::{Clock, Timestamp};
+use hapax_store::{NotCompleted, TieredAttempt, TieredClaim, TieredDedup};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write;

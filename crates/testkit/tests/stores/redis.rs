@@ -2,8 +2,8 @@
 
 use crate::proxy::{Mode, Proxy};
 use crate::redis_server::{Cluster, Server, is_missing};
-use hapax::store::*;
-use hapax::testing::store::{Fixture, verify_store};
+use hapax_store::*;
+use hapax_testing::store::{Fixture, verify_store};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
@@ -386,7 +386,6 @@ async fn compact_marks(fixture: &OnServers<'_>) {
     assert_eq!(fresh(all(store.mark(&marks(0..7, 30_000)).await)), 7);
 }
 
-#[cfg(feature = "tls")]
 #[test]
 fn encrypted_connections_are_as_good_and_strangers_are_not_trusted() {
     if is_missing("encrypted_connections_are_as_good_and_strangers_are_not_trusted") {

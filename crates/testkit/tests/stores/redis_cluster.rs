@@ -2,8 +2,8 @@
 
 use crate::redis::*;
 use crate::redis_server::{Cluster, Server, is_missing};
-use hapax::store::*;
-use hapax::testing::store::verify_store;
+use hapax_store::*;
+use hapax_testing::store::verify_store;
 
 #[test]
 fn a_cluster_is_what_a_store_promises() {

@@ -4,7 +4,7 @@ use crate::proxy::Proxy;
 use crate::redis::*;
 use crate::redis_server::{Cluster, Server, Watched, follow, is_missing, pair};
 use crate::redis_silence::slot;
-use hapax::store::*;
+use hapax_store::*;
 use std::time::{Duration, Instant};
 
 #[test]

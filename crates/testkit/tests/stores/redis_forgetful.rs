@@ -2,8 +2,8 @@
 
 use crate::redis::*;
 use crate::redis_server::{Server, is_missing};
-use hapax::TieredDedup;
-use hapax::store::*;
+use hapax_store::TieredDedup;
+use hapax_store::*;
 use std::sync::Arc;
 use std::time::Duration;
 

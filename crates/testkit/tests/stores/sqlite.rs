@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use crate::killed;
-use hapax::store::*;
-use hapax::testing::store::{Fixture, verify_store};
+use hapax_store::*;
+use hapax_testing::store::{Fixture, verify_store};
 use hapax::{Clock, ManualClock, Timestamp};
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::{Path, PathBuf};

@@ -4,9 +4,9 @@
 //! stream `ORDERS` with a durable pull consumer `billing`.
 
 use async_nats::jetstream::Message;
-use hapax::TieredDedup;
-use hapax::store::{RedisOptions, RedisStore};
-use hapax::stream::{Consumer, Delivery};
+use hapax_store::TieredDedup;
+use hapax_redis::{RedisOptions, RedisStore};
+use hapax_stream::{Consumer, Delivery};
 use hapax_brokers::jetstream::{JetStream, message_id};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};
 use std::sync::Arc;

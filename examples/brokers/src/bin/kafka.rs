@@ -4,9 +4,11 @@
 //! `cargo run --bin kafka 127.0.0.1:9092 payments 6000 books.db`; 6 s is the shortest session that brokers
 //! allow, if they are not told otherwise.
 
-use hapax::store::{InMemoryStore, Marked, Scope, SqliteTable};
-use hapax::stream::{Consumer, Delivery};
-use hapax::{TieredDedup, Timestamp};
+use hapax_sqlite::SqliteTable;
+use hapax_store::{InMemoryStore, Marked, Scope};
+use hapax_stream::{Consumer, Delivery};
+use hapax::Timestamp;
+use hapax_store::TieredDedup;
 use hapax_brokers::kafka::{Kafka, header_id};
 use hapax_brokers::{Failed, arguments, interrupted};
 use rdkafka::message::OwnedMessage;

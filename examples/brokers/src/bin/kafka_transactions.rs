@@ -15,8 +15,8 @@
 //! The other way round, completed before the commit, receipts would be missing. Partitions are assigned by hand, so all
 //! of them are read here.
 
-use hapax::store::SqliteStore;
-use hapax::{TieredAttempt, TieredDedup};
+use hapax_sqlite::SqliteStore;
+use hapax_store::{TieredAttempt, TieredDedup};
 use hapax_brokers::kafka::header_id;
 use hapax_brokers::{Failed, arguments, interrupted};
 use rdkafka::consumer::{Consumer, StreamConsumer};

@@ -3,9 +3,9 @@
 //!
 //! `cargo run --bin redis_streams redis://127.0.0.1/ $HOSTNAME ledger.txt`, and `redis-cli XADD orders '*' id o-17`.
 
-use hapax::TieredDedup;
-use hapax::store::{RedisOptions, RedisStore};
-use hapax::stream::{Consumer, Delivery};
+use hapax_store::TieredDedup;
+use hapax_redis::{RedisOptions, RedisStore};
+use hapax_stream::{Consumer, Delivery};
 use hapax_brokers::redis_streams::{Group, RedisStreams, field_id};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};
 use redis::streams::StreamId;

@@ -3,9 +3,9 @@
 //! `cargo run --bin sqs http://127.0.0.1:9324 redis://127.0.0.1/ ledger.txt`, where there are queues
 //! `orders` and `orders-dead`.
 
-use hapax::TieredDedup;
-use hapax::store::{RedisOptions, RedisStore};
-use hapax::stream::{Consumer, Delivery};
+use hapax_store::TieredDedup;
+use hapax_redis::{RedisOptions, RedisStore};
+use hapax_stream::{Consumer, Delivery};
 use hapax_brokers::sqs::{Message, Sqs, body_id};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};
 use std::sync::Arc;

@@ -50,7 +50,7 @@ const HEADER: [&str; 39] = [
 /// no figures. Numbers are as exact as in the report; what was not measured is empty.
 ///
 /// ```
-/// # use hapax::measure::{Report, render};
+/// # use hapax_bench::measure::{Report, render};
 /// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
 /// assert!(render::csv(&report).starts_with("strategy,sort,shape,"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

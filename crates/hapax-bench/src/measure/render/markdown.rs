@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// The report for a README: for each setting a table, the fastest first, ours in bold; then how it was measured.
 ///
 /// ```
-/// # use hapax::measure::{Report, render};
+/// # use hapax_bench::measure::{Report, render};
 /// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
 /// assert!(render::markdown(&report).contains("| **hapax window** |"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

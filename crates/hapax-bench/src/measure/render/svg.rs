@@ -8,7 +8,7 @@ use crate::measure::Report;
 /// need nothing else, and have what they show as a description.
 ///
 /// ```
-/// # use hapax::measure::{Report, render};
+/// # use hapax_bench::measure::{Report, render};
 /// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
 /// for (name, svg) in render::svg(&report) {
 ///     assert!(name.ends_with(".svg") && svg.starts_with("<svg"));

@@ -15,7 +15,7 @@ const WIDTH_COLUMNS_MIN: usize = 60;
 /// then the machine, the seed, what was not measured, and the answer in a few sentences.
 ///
 /// ```
-/// # use hapax::measure::{Report, render};
+/// # use hapax_bench::measure::{Report, render};
 /// # let text = std::fs::read_to_string("tests/report/small.json")?;
 /// let report = Report::from_json(&text)?;
 /// print!("{}", render::table(&report));

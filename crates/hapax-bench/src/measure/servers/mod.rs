@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A place of a run's own. It is gone when this is dropped.
 ///
 /// ```
-/// use hapax::measure::servers::{missing, provide};
-/// use hapax::strategy::{Needs, Place};
+/// use hapax_bench::measure::servers::{missing, provide};
+/// use hapax_bench::strategy::{Needs, Place};
 ///
 /// assert_eq!(missing(Needs::Directory), None);
 /// let provided = provide(Needs::Directory)?;
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// assert!(path.is_dir());
 /// drop(provided);
 /// assert!(!path.exists());
-/// # Ok::<(), hapax::strategy::Failure>(())
+/// # Ok::<(), hapax_bench::strategy::Failure>(())
 /// ```
 #[derive(Debug)]
 pub struct Provided {

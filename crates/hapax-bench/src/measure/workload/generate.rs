@@ -5,7 +5,7 @@ use super::truth::{Certain, Ledger};
 use super::zipf::{self, Zipf};
 use super::{Ids, Stream, Truth, WINDOW_TICKS};
 use crate::measure::{IdKind, Setting, Shape, Workload};
-use crate::random::{Random, mix};
+use hapax::tier::random::{Random, mix};
 use crate::strategy::Failure;
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Where a stream keeps its ids.
 
 use crate::measure::IdKind;
-use crate::random::mix;
+use hapax::tier::random::mix;
 use crate::strategy::{Failure, Id};
 use std::ops::Range;
 

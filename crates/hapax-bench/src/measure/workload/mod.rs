@@ -1,8 +1,8 @@
 //! Streams of ids with their true answers, made before anything is measured.
 //!
 //! ```
-//! use hapax::measure::workload::{Ids, Truth, streams};
-//! use hapax::measure::{IdKind, Setting, Shape, Workload};
+//! use hapax_bench::measure::workload::{Ids, Truth, streams};
+//! use hapax_bench::measure::{IdKind, Setting, Shape, Workload};
 //!
 //! let workload = Workload { shape: Shape::Uniform, duplicates: 0.1, distance_windows: 0.5 };
 //! let setting = Setting {
@@ -18,7 +18,7 @@
 //! let streams = streams::<Vec<u64>>(&setting, 17, 200)?; // two windows
 //! let new = streams[0].truth.iter().filter(|&&truth| truth == Truth::New).count();
 //! assert_eq!(new, 2_000);
-//! # Ok::<(), hapax::strategy::Failure>(())
+//! # Ok::<(), hapax_bench::strategy::Failure>(())
 //! ```
 //!
 //! | shape | what comes again |
@@ -54,7 +54,7 @@ pub(crate) use self::trace::fuzz as fuzz_trace;
 pub use self::trace::{Trace, TraceError, TraceHeader};
 pub use self::truth::Truth;
 
-use crate::Timestamp;
+use hapax::Timestamp;
 use crate::measure::{Setting, Shape};
 use crate::strategy::Failure;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! When ids come again, and which.
 
 use crate::measure::{Shape, Workload};
-use crate::random::Random;
+use hapax::tier::random::Random;
 use std::ops::Range;
 
 /// Decides, one by one, whether the next id is new.

@@ -3,7 +3,7 @@
 use super::generate::check_threads;
 use super::truth::{Certain, Ledger};
 use super::{Bytes, Ids, Stream, WINDOW_TICKS};
-use crate::Timestamp;
+use hapax::Timestamp;
 use crate::measure::IdKind;
 use crate::strategy::Failure;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ pub(crate) use self::file::fuzz;
 ///
 /// ```
 /// use hapax::Timestamp;
-/// use hapax::measure::workload::Trace;
+/// use hapax_bench::measure::workload::Trace;
 /// use std::time::Duration;
 ///
 /// let mut trace = Trace::new(Some(Duration::from_secs(60)));
@@ -30,7 +30,7 @@ pub(crate) use self::file::fuzz;
 ///     trace.push(id.as_bytes(), Some(Timestamp::from_secs(second)))?;
 /// }
 /// assert_eq!(trace.header().live, 2);
-/// # Ok::<(), hapax::strategy::Failure>(())
+/// # Ok::<(), hapax_bench::strategy::Failure>(())
 /// ```
 ///
 /// # Memory

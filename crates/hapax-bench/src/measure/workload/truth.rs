@@ -113,7 +113,7 @@ impl Accepted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use hapax::tier::random::Random;
     use std::collections::BTreeSet;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Ids of which some are far more frequent than others.
 
-use crate::random::Random;
+use hapax::tier::random::Random;
 
 /// Ranks from 1 to a number, the rank r in proportion to r^-exponent, drawn in constant time (Hörmann and Derflinger,
 /// "Rejection-inversion to generate variates from monotone discrete distributions", 1996).

@@ -1,6 +1,6 @@
 //! What all stores need to become strategies: errors that end the run, and a count of what they hold.
 
-use crate::Timestamp;
+use hapax::Timestamp;
 use crate::measure::Sort;
 use crate::strategy::{Failure, Id, Needs, Plan, Strategy};
 use std::sync::atomic::{AtomicU64, Ordering};

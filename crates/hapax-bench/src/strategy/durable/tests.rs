@@ -1,6 +1,6 @@
 //! Strategies over real directories and servers give the true answers, and say so when they cannot.
 
-use crate::Timestamp;
+use hapax::Timestamp;
 use crate::measure::servers::{Provided, missing, provide};
 use crate::strategy::{Failure, Id, Listed, Needs, Place, Plan, Strategy, Visitor, listed, visit};
 use std::borrow::Borrow;

@@ -2,9 +2,9 @@
 
 use super::lasting::Keep;
 use crate::measure::Sort;
-use crate::store::{Store, StoreError};
+use hapax_store::{Store, StoreError};
 use crate::strategy::{FALSE_POSITIVE_RATE, Failure, Needs, Plan};
-use crate::{Ownership, TieredDedup};
+use hapax_store::{Ownership, TieredDedup};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -108,7 +108,7 @@ impl<S: Backend> Drop for HapaxOver<S> {
 }
 
 #[cfg(feature = "fjall")]
-impl Backend for crate::store::FjallStore {
+impl Backend for hapax_fjall::FjallStore {
     const NAME: &'static str = "hapax over fjall";
     const SORT: Sort = Sort::Durable;
     const NEEDS: Needs = Needs::Directory;
@@ -120,25 +120,25 @@ impl Backend for crate::store::FjallStore {
 }
 
 #[cfg(feature = "redis")]
-impl Backend for crate::store::RedisStore {
+impl Backend for hapax_redis::RedisStore {
     const NAME: &'static str = "hapax over Redis";
     const SORT: Sort = Sort::Server;
     const NEEDS: Needs = Needs::Redis;
 
     async fn open(plan: &Plan) -> Result<Self, Failure> {
-        let options = crate::store::RedisOptions::single(plan.server()?).response_timeout(PATIENCE);
+        let options = hapax_redis::RedisOptions::single(plan.server()?).response_timeout(PATIENCE);
         Ok(Self::connect(options).await?)
     }
 }
 
 #[cfg(feature = "postgres")]
-impl Backend for crate::store::PostgresStore {
+impl Backend for hapax_postgres::PostgresStore {
     const NAME: &'static str = "hapax over PostgreSQL";
     const SORT: Sort = Sort::Server;
     const NEEDS: Needs = Needs::Postgres;
 
     async fn open(plan: &Plan) -> Result<Self, Failure> {
-        let options = crate::store::PostgresOptions::parse(plan.server()?)?.timeout(PATIENCE)?;
+        let options = hapax_postgres::PostgresOptions::parse(plan.server()?)?.timeout(PATIENCE)?;
         let store = Self::new(options)?;
         store.migrate().await?;
         Ok(store)

@@ -1,7 +1,7 @@
 use super::*;
-use crate::postgres::GiveUp;
-use crate::postgres::meters::Counts;
-use crate::postgres::tables::Queue;
+use crate::GiveUp;
+use crate::meters::Counts;
+use crate::tables::Queue;
 use std::time::SystemTime;
 
 /// Takes a second for each message, and fails for those that are named; in batches, if it has any.

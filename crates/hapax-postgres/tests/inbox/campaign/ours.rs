@@ -3,8 +3,9 @@
 use super::ledger::Side;
 use super::plan::{Part, Plan, Role};
 use crate::{HOUR, ms};
-use hapax::postgres::*;
-use hapax::store::{PostgresOptions, StoreError};
+use hapax_postgres::*;
+use hapax_postgres::PostgresOptions;
+use hapax_store::StoreError;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio_postgres::Client;

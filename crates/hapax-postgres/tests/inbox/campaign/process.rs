@@ -2,7 +2,7 @@
 
 use super::ours;
 use super::plan::{Deed, Deeds, Part};
-use hapax::postgres::{Failure, Handler, Message, Publisher};
+use hapax_postgres::{Failure, Handler, Message, Publisher};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Mutex;

@@ -6,8 +6,8 @@ use super::ours;
 use super::parent::Parent;
 use super::plan::{Deeds, between, percent};
 use crate::{Random, ms};
-use hapax::postgres::Tables;
-use hapax::store::{ErrorKind, StoreError};
+use hapax_postgres::Tables;
+use hapax_store::{ErrorKind, StoreError};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -108,7 +108,7 @@ impl Producer {
         messages
     }
 
-    async fn transaction(&mut self, mut client: Client, side: Side) -> Result<Client, hapax::postgres::Failure> {
+    async fn transaction(&mut self, mut client: Client, side: Side) -> Result<Client, hapax_postgres::Failure> {
         let transaction = NEXT.fetch_add(1, Ordering::Relaxed);
         let messages = self.messages(side);
         let ending = self.random.below(100);

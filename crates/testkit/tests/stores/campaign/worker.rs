@@ -2,10 +2,10 @@
 
 use super::plan::Part;
 use crate::random::Random;
-use hapax::TieredDedup;
-use hapax::store::{ErrorKind, Store};
-use hapax::stream::{Consumer, Delivery, Source};
-use hapax::testing::store::{Fault, FaultyStore};
+use hapax_store::TieredDedup;
+use hapax_store::{ErrorKind, Store};
+use hapax_stream::{Consumer, Delivery, Source};
+use hapax_testing::store::{Fault, FaultyStore};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use crate::measure::{Report, Sort};
 /// charts with their figures as text, all that was measured, and what it takes to repeat it. For light and dark, phones and paper.
 ///
 /// ```
-/// # use hapax::measure::{Report, render};
+/// # use hapax_bench::measure::{Report, render};
 /// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
 /// let page = render::html(&report);
 /// assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("<script"));

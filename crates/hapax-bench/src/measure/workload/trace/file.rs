@@ -255,12 +255,12 @@ pub fn fuzz(events: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use hapax::tier::random::Random;
 
     fn example() -> Trace {
         let mut trace = Trace::new(Some(std::time::Duration::from_secs(100)));
         for (second, id) in [(0, "a"), (3, "bb"), (3, ""), (250, "a"), (260, "a rather long one")] {
-            trace.push(id.as_bytes(), Some(crate::Timestamp::from_secs(second))).unwrap();
+            trace.push(id.as_bytes(), Some(hapax::Timestamp::from_secs(second))).unwrap();
         }
         trace
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::measure::workload::Truth;
-use crate::random::Random;
+use hapax::tier::random::Random;
 use std::collections::HashSet;
 
 fn trace(window_seconds: Option<u64>, events: &[(u64, &str)]) -> Trace {

@@ -1,0 +1,20 @@
+//! The seam between this engine and the asynchronous one (`hapax-store`): the tiers in memory as that
+//! one uses them, and what else the crates of this workspace share. It is no part of what this crate
+//! promises: versions of these crates are used together only.
+
+mod memory;
+mod witness;
+
+pub use crate::claims::Tried;
+pub use crate::digest::{DigestKey, DigestKind, WantedKey};
+pub use crate::hint::collect;
+pub use crate::history::rate_in;
+pub use crate::memory::{Line, Lines, available_bytes, prefetch};
+pub use crate::process::salt;
+pub use memory::{Guess, Memory};
+
+pub mod random {
+    //! Random numbers, and those that are the same for the same seed on every machine.
+
+    pub use crate::random::{Random, any, hash, mix, scale};
+}
