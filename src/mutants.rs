@@ -7,10 +7,11 @@
 //! one moment (`KeepGrace`, `CountKept`, `FlagGrace`, `RefreshLater`): the models and the explorer see to these. Those of claims, to
 //! `AnnounceFirst`, `AnnounceInOrder`, `KeepTakenBack` and `TokenHolds` (here, leases last).
 
-use super::{Attempt, Semantics, Subject, Workload, verify};
 use crate::rules::{Rule, be_interrupted, leave_out};
 use crate::window::scale;
-use crate::{Dedup, Digester, Int, Outcome, Timestamp};
+use crate::{Dedup, Digester, Forgotten, Int};
+use hapax_testing::hapax::{self, Outcome, Timestamp};
+use hapax_testing::{Attempt, Semantics, Subject, Workload, verify};
 use std::time::Duration;
 
 const WINDOW: Duration = Duration::from_millis(100);
@@ -27,27 +28,57 @@ impl Without {
         leave_out(self.rule);
         be_interrupted();
     }
+
+    /// Forgetting and claiming take no time, so an engine that was not told one would read its clock.
+    fn tell(&self, at: Timestamp) {
+        self.dedup.check_batch_at([] as [&str; 0], here(at), &mut Vec::new());
+    }
+}
+
+/// This crate under test is another one than that which `hapax_testing` is written for.
+fn here(at: Timestamp) -> crate::Timestamp {
+    crate::Timestamp::from_nanos(at.as_nanos())
+}
+
+fn told(outcome: crate::Outcome) -> Outcome {
+    match outcome {
+        crate::Outcome::Fresh => Outcome::Fresh,
+        crate::Outcome::Duplicate => Outcome::Duplicate,
+        crate::Outcome::InProgress => Outcome::InProgress,
+        crate::Outcome::Refused(refusal) => panic!("{refusal:?}, with times that are no events'"),
+    }
 }
 
 impl Subject for Without {
     fn check(&self, id: u64, at: Timestamp) -> Option<Outcome> {
         self.begin();
-        Subject::check(&self.dedup, id, at)
+        Some(told(self.dedup.check_at(Int::from(id), here(at)).outcome()))
     }
 
     fn check_batch(&self, ids: &[u64], at: Timestamp, answers: &mut Vec<Option<Outcome>>) {
         self.begin();
-        Subject::check_batch(&self.dedup, ids, at, answers);
+        let mut verdicts = Vec::new();
+        self.dedup.check_batch_at(ids.iter().copied().map(Int::from), here(at), &mut verdicts);
+        answers.extend(verdicts.iter().map(|verdict| Some(told(verdict.outcome()))));
     }
 
     fn forget(&self, id: u64, at: Timestamp) -> bool {
         self.begin();
-        Subject::forget(&self.dedup, id, at)
+        self.tell(at);
+        self.dedup.forget(Int::from(id)) != Forgotten::InProgress
     }
 
     fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
         self.begin();
-        Subject::claim(&self.dedup, id, at)
+        self.tell(at);
+        Some(match self.dedup.claim(Int::from(id)) {
+            crate::Attempt::Claimed(claim) => Attempt::Claimed(Box::new(move |completes, at| {
+                self.tell(at);
+                if completes { claim.complete().is_ok() } else { claim.release().is_ok() }
+            })),
+            crate::Attempt::Duplicate(_) => Attempt::Duplicate,
+            _ => Attempt::InProgress,
+        })
     }
 
     fn evicted(&self) -> u64 {

@@ -1,11 +1,8 @@
 //! What `cargo fuzz` has collected for the engine, replayed; see `fuzz/README.md`.
 
-#[path = "common/corpus.rs"]
-mod corpus;
-#[path = "common/decode.rs"]
-mod decode;
-#[path = "common/model.rs"]
-mod model;
+use testkit::corpus;
+use testkit::decode;
+use testkit::model;
 
 use decode::Tiers;
 

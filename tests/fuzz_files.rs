@@ -1,9 +1,7 @@
 //! What `cargo fuzz` has collected for the files of journals and snapshots, replayed, and damage drawn at random; see `fuzz/README.md`.
 
-#[path = "common/corpus.rs"]
-mod corpus;
-#[path = "common/files.rs"]
-mod files;
+use testkit::corpus;
+use testkit::files;
 
 use files::Read;
 use proptest::prelude::*;

@@ -2,16 +2,10 @@
 //!
 //! Ten million operations, or `HAPAX_HISTORIES_OPERATIONS`, from `HAPAX_HISTORIES_SEED`; `scripts/histories` runs a campaign.
 
-#[path = "common/corpus.rs"]
-mod corpus;
-#[path = "common/decode.rs"]
-#[allow(dead_code, reason = "others use the rest")]
-mod decode;
-#[path = "common/model.rs"]
-#[allow(dead_code, reason = "others use it")]
-mod model;
-#[path = "common/threads.rs"]
-mod threads;
+use testkit::corpus;
+use testkit::decode;
+use testkit::model;
+use testkit::threads;
 
 use hapax_testing::{Clocks, Report, Semantics, Workload, verify};
 use hapax::{Builder, Dedup, Unconfirmed};

@@ -1,7 +1,6 @@
 //! The engine against a model, on operations drawn at random.
 
-#[path = "common/model.rs"]
-mod model;
+use testkit::model;
 
 use hapax::Unconfirmed;
 use model::{Config, How, Op, run};

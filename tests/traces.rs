@@ -1,6 +1,6 @@
 //! Real traces, with the exact answers that an unbounded reference gives.
 
-mod common;
+use testkit::traces as common;
 
 use common::PUBLISHED;
 use hapax::{Dedup, Int, Timestamp};

@@ -1,11 +1,8 @@
 //! The engine against a model. The body is shared with `tests/fuzz_corpus.rs`.
 #![cfg_attr(fuzzing, no_main)]
 
-#[path = "../../tests/common/decode.rs"]
-#[allow(dead_code, reason = "others use the rest")]
-mod decode;
-#[path = "../../tests/common/model.rs"]
-mod model;
+use testkit::decode;
+use testkit::model;
 
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -1,8 +1,7 @@
 //! Damaged segments of a journal, and snapshots. The body is shared with `tests/fuzz_files.rs`.
 #![cfg_attr(fuzzing, no_main)]
 
-#[path = "../../tests/common/files.rs"]
-mod files;
+use testkit::files;
 
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

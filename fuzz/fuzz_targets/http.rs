@@ -1,5 +1,5 @@
 //! Requests as clients send them, and responses as stores have them. The body is
-//! `src/http/fuzzing.rs`, which the crate's tests replay.
+//! `crates/hapax-http/src/fuzzing.rs`, which the crate's tests replay.
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]
@@ -8,7 +8,7 @@ mod allocation;
 
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    allocation::at_most(65_536 + 256 * bytes.len(), || hapax::fuzzing::http(bytes));
+    allocation::at_most(65_536 + 256 * bytes.len(), || hapax_http::fuzzing::fuzz(bytes));
 });
 
 /// So that this compiles without `cargo fuzz`, which makes the main function.

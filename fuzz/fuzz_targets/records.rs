@@ -1,5 +1,6 @@
-//! Records as stores give them back. The body is `src/store/fuzzing.rs`, which the crate's tests
-//! replay; with the feature `stores` it has all of it.
+//! Records as stores give them back: the first letter says to which decoder. The bodies are the
+//! `fuzzing.rs` of the crates, whose tests replay them; those of the servers' crates are there with
+//! the feature `stores`.
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]
@@ -8,8 +9,17 @@ mod allocation;
 
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    allocation::at_most(65_536 + 64 * bytes.len(), || hapax::fuzzing::records(bytes));
+    allocation::at_most(65_536 + 64 * bytes.len(), || decode(bytes));
 });
+
+#[cfg(fuzzing)]
+fn decode(bytes: &[u8]) -> bool {
+    #[cfg(feature = "stores")]
+    if hapax_fjall::fuzzing::fuzz(bytes) || hapax_postgres::fuzzing::fuzz(bytes) || hapax_redis::fuzzing::fuzz(bytes) {
+        return true;
+    }
+    hapax_store::fuzzing::fuzz(bytes)
+}
 
 /// So that this compiles without `cargo fuzz`, which makes the main function.
 #[cfg(not(fuzzing))]

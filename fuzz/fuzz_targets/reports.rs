@@ -1,4 +1,4 @@
-//! Files that `hapax bench` has kept: reports and traces. The body is `src/measure/fuzzing.rs`,
+//! Files that `hapax bench` has kept: reports and traces. The body is `crates/hapax-bench/src/measure/fuzzing.rs`,
 //! which the crate's tests replay.
 #![cfg_attr(fuzzing, no_main)]
 
@@ -8,7 +8,7 @@ mod allocation;
 
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    allocation::at_most(65_536 + 256 * bytes.len(), || hapax::fuzzing::reports(bytes));
+    allocation::at_most(65_536 + 256 * bytes.len(), || hapax_bench::measure::fuzzing::fuzz(bytes));
 });
 
 /// So that this compiles without `cargo fuzz`, which makes the main function.

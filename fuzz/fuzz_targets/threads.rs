@@ -1,14 +1,9 @@
 //! Threads on one engine: what they are answered must have an order in which it is right. The body is shared with `tests/histories.rs`.
 #![cfg_attr(fuzzing, no_main)]
 
-#[path = "../../tests/common/decode.rs"]
-#[allow(dead_code, reason = "others use the rest")]
-mod decode;
-#[path = "../../tests/common/model.rs"]
-#[allow(dead_code, reason = "others use it")]
-mod model;
-#[path = "../../tests/common/threads.rs"]
-mod threads;
+use testkit::decode;
+use testkit::model;
+use testkit::threads;
 
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

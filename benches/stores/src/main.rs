@@ -5,13 +5,9 @@
 //! [warm] [inbox] [consumer]`: without a name, everything. `-- inbox-versus [quick] [PART…]`: see
 //! `inbox_versus`.
 
-#[path = "../../../tests/stores/redis_server.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
-mod redis_server;
+use testkit::redis_server;
 
-#[path = "../../../tests/stores/postgres_server.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
-mod postgres_server;
+use testkit::postgres_server;
 
 mod consumer_rows;
 mod fjall_rows;

@@ -4,8 +4,9 @@ mod buckets;
 mod database;
 mod directory;
 
-#[cfg(any(fuzzing, all(test, not(modelled))))]
-pub(super) mod fuzzing;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
 
 use hapax_store::committer::{Committed, Committer, Durability};
 use hapax_store::{ErrorKind, StoreError};

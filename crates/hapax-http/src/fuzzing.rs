@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn the_corpus_of_the_fuzz_target_http() {
         let mut taken = 0;
-        let files = hapax::corpus::replay("http", |bytes| taken += usize::from(super::fuzz(bytes)));
+        let files = testkit::corpus::replay("http", |bytes| taken += usize::from(super::fuzz(bytes)));
         assert!(files == 0 || taken > 2, "of {files} only {taken} are anything");
     }
 }

@@ -47,8 +47,9 @@ mod tab;
 mod telling;
 mod usual;
 
-#[cfg(any(fuzzing, all(test, not(modelled))))]
-pub(crate) mod fuzzing;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
 
 pub use body::Body;
 pub use builder::{LayerBuilder, Scoped, Unscoped};

@@ -5,10 +5,23 @@ use super::message::kept_error;
 use super::queue::attempts;
 use super::retry::Retry;
 use super::seen::time;
+use super::store::fuzzing::{cursor, record};
 use std::time::{Duration, SystemTime};
 
+/// Does what the fuzz target `records` does with its input, if it is for this crate; returns true if the
+/// decoder took it.
+pub fn fuzz(bytes: &[u8]) -> bool {
+    let Some((which, bytes)) = bytes.split_first() else { return false };
+    match which {
+        b'p' => record(bytes),
+        b'q' => cursor(bytes),
+        b'm' => message(bytes),
+        _ => false,
+    }
+}
+
 /// A message's columns: attempts 4 | microseconds 8 | the text of an error.
-pub fn message(bytes: &[u8]) -> bool {
+fn message(bytes: &[u8]) -> bool {
     let Some((numbers, text)) = bytes.split_first_chunk::<12>() else { return false };
     let tried = i32::from_le_bytes(std::array::from_fn(|i| numbers[i]));
     let micros = i64::from_le_bytes(std::array::from_fn(|i| numbers[4 + i]));
@@ -21,4 +34,14 @@ pub fn message(bytes: &[u8]) -> bool {
     assert!(kept.len() <= 3 * 4_096 && !kept.contains('\0'));
     assert!(text.len() > 4_096 || text.replace('\0', "\u{fffd}") == kept);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_corpus_of_the_fuzz_target_records() {
+        let mut taken = 0;
+        let files = testkit::corpus::replay("records", |bytes| taken += usize::from(super::fuzz(bytes)));
+        assert!(files == 0 || taken > 0, "of {files} none is anything");
+    }
 }

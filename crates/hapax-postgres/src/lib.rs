@@ -53,8 +53,9 @@ mod backlog;
 mod database;
 mod dead;
 mod errors;
-#[cfg(any(fuzzing, all(test, not(modelled))))]
-pub(crate) mod fuzzing;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod give_up;
 pub mod inbox;
 mod marks;

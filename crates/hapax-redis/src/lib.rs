@@ -29,8 +29,9 @@ mod topology;
 mod value;
 mod wire;
 
-#[cfg(any(fuzzing, all(test, not(modelled))))]
-pub(super) mod fuzzing;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
 
 pub use compact::CompactOptions;
 pub use options::RedisOptions;

@@ -68,8 +68,6 @@ mod broken_claims;
 mod check;
 #[cfg(test)]
 mod model;
-#[cfg(all(test, not(modelled)))]
-mod mutants;
 mod operation;
 mod pace;
 mod record;
@@ -82,6 +80,9 @@ mod subject;
 mod tests;
 mod violation;
 mod workload;
+
+#[doc(hidden)]
+pub use hapax;
 
 pub use self::check::{Checker, check_history};
 pub use self::operation::{Event, Interval, Operation};

@@ -1,0 +1,21 @@
+//! What tests of several crates share: servers that end with their test, numbers by a seed, real
+//! traces, corpora of the fuzz targets, and the model that an engine is compared with.
+
+pub mod corpus;
+pub mod decode;
+pub mod files;
+pub mod model;
+pub mod random;
+pub mod threads;
+pub mod traces;
+pub mod world;
+
+#[cfg(feature = "servers")]
+pub mod postgres_pooler;
+#[cfg(feature = "servers")]
+pub mod postgres_server;
+#[cfg(feature = "servers")]
+pub mod redis_server;
+
+#[cfg(doctest)]
+mod documents;

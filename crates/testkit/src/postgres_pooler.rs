@@ -1,7 +1,7 @@
 //! A pgbouncer of a test's own, in front of a server of a test's own: on a port of the loopback,
 //! gone when the test ends.
 
-use super::server::{Server, UNPRIVILEGED, is_root};
+use super::postgres_server::{Server, UNPRIVILEGED, is_root};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{TcpListener, TcpStream};

@@ -18,7 +18,7 @@ pub(crate) use self::opened::fuzz as hostile;
 #[cfg(test)]
 mod tests {
     use super::opened::Seen;
-    use crate::corpus::replay;
+    use testkit::corpus::replay;
     use crate::journal::simulated::below;
 
     #[test]

@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn the_corpus_of_the_fuzz_target_line() {
         let mut runs = 0;
-        let files = crate::corpus::replay("line", |bytes| runs += usize::from(super::fuzz(bytes).is_some()));
+        let files = testkit::corpus::replay("line", |bytes| runs += usize::from(super::fuzz(bytes).is_some()));
         println!("{files} files, {runs} runs");
         assert!(files == 0 || runs > 0, "a corpus without a run has been outgrown by the format");
     }

@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn the_corpus_of_the_fuzz_target_reports() {
         let mut taken = 0;
-        let files = hapax::corpus::replay("reports", |bytes| taken += usize::from(super::fuzz(bytes)));
+        let files = testkit::corpus::replay("reports", |bytes| taken += usize::from(super::fuzz(bytes)));
         assert!(files == 0 || taken > 1, "of {files} only {taken} are anything");
     }
 }

@@ -36,8 +36,9 @@ mod case;
 mod compare;
 mod drive;
 mod figures;
-#[cfg(any(fuzzing, all(test, not(modelled))))]
-pub(crate) mod fuzzing;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 mod gauge;
 mod interval;

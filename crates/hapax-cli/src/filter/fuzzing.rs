@@ -22,8 +22,7 @@ use std::time::Duration;
 #[path = "../../../../fuzz/allocation.rs"]
 mod allocation;
 #[cfg(test)]
-#[path = "../../../../tests/common/corpus.rs"]
-mod corpus;
+use testkit::corpus;
 
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -1,10 +1,8 @@
 //! The command, from outside.
 
-#[path = "../common/mod.rs"]
-mod common;
+use testkit::traces as common;
 #[cfg(unix)]
-#[path = "../common/random.rs"]
-mod random;
+use testkit::random;
 
 #[cfg(feature = "bench")]
 mod bench;

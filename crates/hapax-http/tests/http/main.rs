@@ -17,9 +17,5 @@ mod tenants;
 mod timing;
 mod world;
 
-#[path = "../stores/postgres_server.rs"]
-#[allow(dead_code, reason = "other tests use other parts of it")]
-mod postgres_server;
-#[path = "../stores/redis_server.rs"]
-#[allow(dead_code, reason = "other tests use other parts of it")]
-mod redis_server;
+use testkit::postgres_server;
+use testkit::redis_server;

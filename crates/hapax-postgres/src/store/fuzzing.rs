@@ -8,17 +8,9 @@ use hapax_store::record::Kept;
 use hapax_store::{Cursor, StoredId};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub fn fuzz(which: u8, bytes: &[u8]) -> bool {
-    match which {
-        b'p' => record(bytes),
-        b'q' => cursor(bytes),
-        _ => crate::fuzzing::message(bytes),
-    }
-}
-
 /// A record's columns: state 2 | bits that say which follow 1 | attempt 8 | token 8 | time 8 |
 /// ordinal 8 | fingerprint's length 1 | fingerprint | result.
-fn record(bytes: &[u8]) -> bool {
+pub fn record(bytes: &[u8]) -> bool {
     let Some((numbers, rest)) = bytes.split_first_chunk::<36>() else { return false };
     let word = |at: usize| i64::from_le_bytes(std::array::from_fn(|i| numbers[at + i]));
     let flags = numbers[2];
@@ -60,7 +52,7 @@ fn written_alike(kept: &Kept) {
     assert_eq!(Kept { until: Timestamp::default(), ..read }, Kept { until: Timestamp::default(), ..kept.clone() });
 }
 
-fn cursor(bytes: &[u8]) -> bool {
+pub fn cursor(bytes: &[u8]) -> bool {
     let Ok(place) = Place::decode(&Cursor(bytes.to_vec())) else { return false };
     assert_eq!(place.encode().0, bytes);
     true

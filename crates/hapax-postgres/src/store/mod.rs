@@ -25,8 +25,8 @@
 mod batches;
 pub(crate) mod connecting;
 pub(crate) mod errors;
-#[cfg(any(fuzzing, all(test, not(modelled))))]
-pub(super) mod fuzzing;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 mod inserting;
 mod keys;
 pub(crate) mod names;

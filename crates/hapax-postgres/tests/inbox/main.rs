@@ -1,11 +1,8 @@
 //! Exactly once in PostgreSQL: on servers that the tests start and stop themselves. Without PostgreSQL they say SKIPPED.
 
-#[path = "../stores/postgres_server.rs"]
-#[allow(dead_code, reason = "other tests use other parts of it")]
-mod server;
+use testkit::postgres_server as server;
 
-#[path = "../stores/postgres_pooler.rs"]
-mod pooler;
+use testkit::postgres_pooler as pooler;
 
 mod brokers;
 mod campaign;

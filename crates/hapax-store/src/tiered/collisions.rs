@@ -123,18 +123,3 @@ async fn so_it_is_with_claims() {
         assert!(matches!(claim(&new).await, Attempt::Duplicate(_)));
     }
 }
-
-#[tokio::test]
-async fn two_ids_with_one_digest_that_are_asked_about_at_a_time_get_answers_of_their_own() {
-    use crate::Store;
-    // All 128 bits: only the ids themselves tell them apart.
-    let (one, other) = (forged("one", 7), forged("other", 7));
-    let clock = ManualClock::new();
-    clock.advance(1_000 * WINDOW);
-    // A store that does not answer at once, so that the second follows the first.
-    let store = Arc::new(hapax_testing::store::FaultyStore::new(InMemoryStore::with_clock(clock.clone())));
-    let engine = TieredDedup::builder(Arc::clone(&store)).clock(clock.clone()).expiry(None).build().await.unwrap();
-    let verdicts = engine.engine.check_named(vec![one, other]).await;
-    assert!(verdicts.into_iter().all(|verdict| verdict.unwrap().is_fresh()));
-    assert_eq!(store.scan(None, 10).await.unwrap().found.len(), 2);
-}

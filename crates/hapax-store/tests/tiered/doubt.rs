@@ -9,11 +9,9 @@ use hapax::{Outcome, Verdict};
 /// Longer than it takes to notice a lost answer and to take its mark back.
 const GRACE: Duration = Duration::from_secs(8);
 
-impl World {
-    /// An instance that asks each question once.
-    fn instance(&self) -> TieredBuilder<Store> {
-        self.engine().in_doubt(GRACE).retries(0)
-    }
+/// An instance that asks each question once.
+fn instance(world: &World) -> TieredBuilder<Store> {
+    world.engine().in_doubt(GRACE).retries(0)
 }
 
 async fn lost(world: &World, engine: &Engine, id: &str) {
@@ -34,7 +32,7 @@ async fn pass(world: &World, time: Duration) {
 #[tokio::test(start_paused = true)]
 async fn a_mark_whose_answer_was_lost_is_not_anothers_duplicate() {
     let world = World::new();
-    let (here, there) = (world.instance().build().await.unwrap(), world.instance().build().await.unwrap());
+    let (here, there) = (instance(&world).build().await.unwrap(), instance(&world).build().await.unwrap());
     lost(&world, &here, "a").await;
     // Nobody was told that it is fresh, so the broker gives it to another instance.
     assert_eq!(outcome(&there, "a").await, Outcome::InProgress);
@@ -51,7 +49,7 @@ async fn a_mark_whose_answer_was_lost_is_not_anothers_duplicate() {
 #[tokio::test(start_paused = true)]
 async fn without_a_doubt_the_message_is_lost() {
     let world = World::new();
-    let believes = || world.instance().in_doubt(Duration::ZERO);
+    let believes = || instance(&world).in_doubt(Duration::ZERO);
     let (here, there) = (believes().build().await.unwrap(), believes().build().await.unwrap());
     lost(&world, &here, "a").await;
     assert_eq!(outcome(&there, "a").await, Outcome::Duplicate);
@@ -60,7 +58,7 @@ async fn without_a_doubt_the_message_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn whoever_asks_again_in_the_same_process_is_told_that_it_is_fresh() {
     let world = World::new();
-    let (here, there) = (world.instance().build().await.unwrap(), world.instance().build().await.unwrap());
+    let (here, there) = (instance(&world).build().await.unwrap(), instance(&world).build().await.unwrap());
     lost(&world, &here, "at once").await;
     assert_eq!(outcome(&here, "at once").await, Outcome::Fresh);
     lost(&world, &here, "later").await;
@@ -76,7 +74,7 @@ async fn whoever_asks_again_in_the_same_process_is_told_that_it_is_fresh() {
 #[tokio::test(start_paused = true)]
 async fn a_mark_that_may_be_taken_back_at_any_time_is_nobodys() {
     let world = World::new();
-    let here = world.instance().circuit_breaker(1_000, GRACE).build().await.unwrap();
+    let here = instance(&world).circuit_breaker(1_000, GRACE).build().await.unwrap();
     lost(&world, &here, "a").await;
     // It is asked to be taken back, and nobody knows when that will be done.
     world.store.always(Fault::Fails(ErrorKind::Unavailable));
@@ -94,7 +92,7 @@ async fn a_mark_that_may_be_taken_back_at_any_time_is_nobodys() {
 #[tokio::test(start_paused = true)]
 async fn taking_back_ends_nothing_else() {
     let world = World::new();
-    let (here, there) = (world.instance().build().await.unwrap(), world.instance().build().await.unwrap());
+    let (here, there) = (instance(&world).build().await.unwrap(), instance(&world).build().await.unwrap());
     // The mark was not made, and somebody else is first.
     world.store.next(Fault::Fails(ErrorKind::Timeout));
     assert!(here.check("marked").await.is_err());
@@ -111,7 +109,7 @@ async fn taking_back_ends_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn what_a_store_does_late_is_taken_back_once_more() {
     let world = World::new();
-    let (here, there) = (world.instance().build().await.unwrap(), world.instance().build().await.unwrap());
+    let (here, there) = (instance(&world).build().await.unwrap(), instance(&world).build().await.unwrap());
     // A server that stands still: it has the mark, and does it when it goes on.
     world.store.next(Fault::Fails(ErrorKind::Timeout));
     assert!(here.check("a").await.is_err());
@@ -130,7 +128,7 @@ async fn what_a_store_does_late_is_taken_back_once_more() {
 #[tokio::test(start_paused = true)]
 async fn an_engine_that_ends_takes_its_marks_back_first() {
     let world = World::new();
-    let (here, there) = (world.instance().build().await.unwrap(), world.instance().build().await.unwrap());
+    let (here, there) = (instance(&world).build().await.unwrap(), instance(&world).build().await.unwrap());
     lost(&world, &here, "a").await;
     here.shutdown(Duration::from_secs(5)).await.unwrap();
     assert_eq!(outcome(&there, "a").await, Outcome::Fresh);
@@ -143,7 +141,7 @@ async fn an_engine_that_ends_takes_its_marks_back_first() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_is_gone_leaves_no_mark_behind_though_the_store_is_away() {
     let world = World::new();
-    let (here, there) = (world.instance().build().await.unwrap(), world.instance().build().await.unwrap());
+    let (here, there) = (instance(&world).build().await.unwrap(), instance(&world).build().await.unwrap());
     world.store.next(Fault::AnswersLate(Duration::from_millis(100)));
     let patience = Duration::from_millis(50);
     assert!(tokio::time::timeout(patience, here.check("a")).await.is_err());

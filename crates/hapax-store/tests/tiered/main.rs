@@ -16,11 +16,10 @@ mod nodes;
 mod options;
 mod overdue;
 mod policies;
-#[path = "../common/random.rs"]
-mod random;
+use testkit::random;
+mod collisions;
 mod shared;
-#[path = "../common/world.rs"]
-mod world;
+use testkit::world;
 
 use hapax_store::{TieredBuilder, TieredDedup};
 use std::sync::Arc;
@@ -29,7 +28,13 @@ use world::*;
 
 type Engine = TieredDedup<Store>;
 
-impl World {
+/// The engines that these tests use.
+trait Engines {
+    async fn shared(&self) -> Engine;
+    async fn exclusive(&self) -> Engine;
+}
+
+impl Engines for World {
     async fn shared(&self) -> Engine {
         self.engine().build().await.unwrap()
     }

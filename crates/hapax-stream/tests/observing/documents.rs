@@ -12,7 +12,7 @@ fn named(dashboard: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_dashboard_shows_metrics_that_there_are() {
-    let dashboard = include_str!("../../docs/grafana.json");
+    let dashboard = include_str!("../../../../docs/grafana.json");
     let parsed: serde_json::Value = serde_json::from_str(dashboard).unwrap();
     let panels = parsed["panels"].as_array().unwrap();
     let queries: Vec<&str> = panels
@@ -51,7 +51,7 @@ fn the_dashboard_shows_metrics_that_there_are() {
 
 #[test]
 fn what_queries_group_by_are_labels() {
-    let dashboard: serde_json::Value = serde_json::from_str(include_str!("../../docs/grafana.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(include_str!("../../../../docs/grafana.json")).unwrap();
     let labels: BTreeSet<String> = documented().into_values().flat_map(|metric| metric.labels).collect();
     for panel in dashboard["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().into_iter().flatten() {

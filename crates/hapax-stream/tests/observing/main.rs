@@ -4,8 +4,7 @@ mod consumers;
 mod documents;
 mod metrics;
 mod spans;
-#[path = "../common/world.rs"]
-mod world;
+use testkit::world;
 
 use hapax_store::{TieredBuilder, TieredDedup};
 use std::sync::Arc;

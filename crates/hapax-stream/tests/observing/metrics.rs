@@ -27,7 +27,7 @@ pub struct Documented {
 /// The tables of `docs/metrics.md`.
 pub fn documented() -> BTreeMap<String, Documented> {
     let in_quotes = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
-    let rows = include_str!("../../docs/metrics.md").lines().filter(|line| line.starts_with("| `hapax_"));
+    let rows = include_str!("../../../../docs/metrics.md").lines().filter(|line| line.starts_with("| `hapax_"));
     rows.map(|row| {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let kind = match cells[2] {

@@ -10,8 +10,7 @@ mod consumer;
 mod effects;
 mod judge;
 mod queue;
-#[path = "../common/random.rs"]
-mod random;
+use testkit::random;
 mod remote;
 mod scenario;
 mod wire;

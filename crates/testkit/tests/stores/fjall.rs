@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use crate::killed;
+use hapax_fjall::{FjallOptions, FjallStore};
 use hapax_store::*;
 use hapax_testing::store::{Fixture, verify_store};
 use hapax::{ManualClock, Timestamp};

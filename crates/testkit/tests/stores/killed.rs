@@ -1,6 +1,7 @@
 //! A child, this program once more, writes as fast as it can and says what was acknowledged. It is killed, and its parent looks for all of that.
 
 use crate::common::*;
+use hapax_sqlite::SqliteStore;
 use hapax_store::*;
 use std::io::{Read, Write};
 use std::path::Path;

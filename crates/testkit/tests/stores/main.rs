@@ -6,8 +6,7 @@ mod common;
 mod killed;
 mod processes;
 mod proxy;
-#[path = "../common/random.rs"]
-mod random;
+use testkit::{random, redis_server};
 
 mod fjall;
 mod postgres;
@@ -15,6 +14,5 @@ mod redis;
 mod redis_cluster;
 mod redis_failover;
 mod redis_forgetful;
-mod redis_server;
 mod redis_silence;
 mod sqlite;

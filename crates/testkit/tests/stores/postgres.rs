@@ -4,12 +4,11 @@
 mod faults;
 #[path = "postgres_pooled.rs"]
 mod pooled;
-#[path = "postgres_pooler.rs"]
-mod pooler;
-#[path = "postgres_server.rs"]
-pub mod server;
+use testkit::postgres_pooler as pooler;
+pub use testkit::postgres_server as server;
 
 use crate::common::{Random, seeded};
+use hapax_postgres::{Layout, PostgresOptions, PostgresStore};
 use hapax_store::*;
 use hapax_testing::store::{Fixture, verify_store};
 use server::Server;

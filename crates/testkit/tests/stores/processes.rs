@@ -5,6 +5,8 @@
 //! many deliveries there are in each test.
 
 use crate::common::*;
+use hapax_postgres::{PostgresOptions, PostgresStore};
+use hapax_redis::{RedisOptions, RedisStore};
 use hapax_store::*;
 use hapax_testing::store::AnyStore;
 use hapax::{Clock, Timestamp};

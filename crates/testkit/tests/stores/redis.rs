@@ -2,6 +2,7 @@
 
 use crate::proxy::{Mode, Proxy};
 use crate::redis_server::{Cluster, Server, is_missing};
+use hapax_redis::{CompactOptions, RedisOptions, RedisStore};
 use hapax_store::*;
 use hapax_testing::store::{Fixture, verify_store};
 use std::sync::Arc;

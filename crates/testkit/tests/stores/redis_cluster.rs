@@ -2,6 +2,7 @@
 
 use crate::redis::*;
 use crate::redis_server::{Cluster, Server, is_missing};
+use hapax_redis::RedisOptions;
 use hapax_store::*;
 use hapax_testing::store::verify_store;
 

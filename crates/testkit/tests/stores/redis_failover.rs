@@ -4,6 +4,7 @@ use crate::proxy::Proxy;
 use crate::redis::*;
 use crate::redis_server::{Cluster, Server, Watched, follow, is_missing, pair};
 use crate::redis_silence::slot;
+use hapax_redis::{RedisOptions, RedisStore};
 use hapax_store::*;
 use std::time::{Duration, Instant};
 

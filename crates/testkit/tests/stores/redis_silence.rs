@@ -4,6 +4,7 @@ use crate::proxy::Proxy;
 use crate::redis::*;
 use crate::redis_server::{Cluster, Server, is_missing};
 use hapax_store::TieredDedup;
+use hapax_redis::RedisOptions;
 use hapax_store::*;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;

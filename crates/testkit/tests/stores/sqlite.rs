@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use crate::killed;
+use hapax_sqlite::{SqliteOptions, SqliteStore, SqliteTable};
 use hapax_store::*;
 use hapax_testing::store::{Fixture, verify_store};
 use hapax::{Clock, ManualClock, Timestamp};

@@ -20,7 +20,7 @@ pub const PUBLISHED: [Published; 3] = [
 
 /// Where the traces are: `HAPAX_DATA`, or beside the checkout.
 pub fn data(file: &str) -> Option<PathBuf> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data");
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
     let folder = std::env::var_os("HAPAX_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
     let path = folder.join(file);
     if !path.exists() {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Gives every file of a target's corpus, in order, to the target's body. How many there were.
 pub fn replay(target: &str, mut body: impl FnMut(&[u8])) -> usize {
-    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     if !fuzz.exists() {
         println!("SKIPPED: no {} (a published package has none)", fuzz.display());
         return 0;
