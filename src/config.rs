@@ -5,13 +5,11 @@ mod on_disk;
 
 #[cfg(doc)]
 use crate::Dedup;
-use crate::EventTime;
-use crate::JournalOptions;
 use crate::clock::Clock;
-use crate::digest::DigestKey;
-use crate::digest::{DigestKind, WantedKey};
+use crate::digest::{DigestKey, DigestKind, WantedKey};
 #[cfg(any(fuzzing, test))]
 use crate::journal::Surroundings;
+use crate::{EventTime, JournalOptions};
 use std::path::PathBuf;
 use std::time::Duration;
 

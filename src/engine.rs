@@ -2,8 +2,7 @@
 
 mod batches;
 
-use crate::claims::At;
-use crate::claims::Claims;
+use crate::claims::{At, Claims};
 use crate::clock::Reading;
 use crate::config::Unconfirmed;
 use crate::digest::{Digest, Digester};

@@ -60,11 +60,7 @@ impl EngineClock {
                 (clock.lag(), Source::Monotonic(clock))
             }
         };
-        EngineClock {
-            source,
-            lag_nanos: lag.min(tick).as_nanos() as u64,
-            set_by: Arc::default(),
-        }
+        EngineClock { source, lag_nanos: lag.min(tick).as_nanos() as u64, set_by: Arc::default() }
     }
 
     #[cfg(test)]

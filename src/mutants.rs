@@ -10,7 +10,7 @@
 use crate::rules::{Rule, be_interrupted, leave_out};
 use crate::window::scale;
 use crate::{Dedup, Digester, Forgotten, Int};
-use hapax_testing::hapax::{self, Outcome, Timestamp};
+use hapax_testing::hapax::{Outcome, Timestamp};
 use hapax_testing::{Attempt, Semantics, Subject, Workload, verify};
 use std::time::Duration;
 

@@ -21,9 +21,9 @@ mod handlers;
 #[cfg(all(unix, not(modelled)))]
 pub(crate) use self::handlers::at_rest_in_forks;
 
-use crate::sync::Ordering;
-use crate::sync::StdAtomicU64;
-use std::{fs::File, mem::ManuallyDrop};
+use crate::sync::{Ordering, StdAtomicU64};
+use std::fs::File;
+use std::mem::ManuallyDrop;
 
 /// The forks that led to this process, since it was another one.
 static FORKS: StdAtomicU64 = StdAtomicU64::new(0);

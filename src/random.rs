@@ -38,10 +38,12 @@ pub fn hash(parts: [u64; 3]) -> u64 {
 pub struct Random(u64);
 
 impl Random {
+    /// Numbers that are determined by a seed.
     pub fn new(seed: u64) -> Self {
         Random(mix(seed))
     }
 
+    /// Returns the next number.
     pub fn next(&mut self) -> u64 {
         let number = mix(self.0);
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

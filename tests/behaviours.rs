@@ -1,6 +1,8 @@
 //! What hapax does, case by case: windows, batches, ids, options.
 
-use hapax::{Builder, Certainty, Clock, Dedup, Error, Forgotten, Int, Key, ManualClock, Tier, Timestamp, Unconfirmed, Verdict};
+use hapax::{
+    Builder, Certainty, Clock, Dedup, Error, Forgotten, Int, Key, ManualClock, Tier, Timestamp, Unconfirmed, Verdict,
+};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -223,7 +225,8 @@ fn forgetting() {
 #[test]
 fn verdicts_say_who_decided_and_how_surely() {
     let told = |verdict: Verdict| (verdict.is_fresh(), verdict.tier(), verdict.certainty());
-    use {Certainty::*, Tier::*};
+    use Certainty::*;
+    use Tier::*;
     let (window_only, _) = engine(|b| b);
     assert_eq!(told(window_only.check("a")), (true, Window, Exact));
     assert_eq!(told(window_only.check("a")), (false, Window, Exact));

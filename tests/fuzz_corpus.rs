@@ -1,8 +1,6 @@
 //! What `cargo fuzz` has collected for the engine, replayed; see `fuzz/README.md`.
 
-use testkit::corpus;
-use testkit::decode;
-use testkit::model;
+use testkit::{corpus, decode};
 
 use decode::Tiers;
 

@@ -1,7 +1,6 @@
 //! What `cargo fuzz` has collected for the files of journals and snapshots, replayed, and damage drawn at random; see `fuzz/README.md`.
 
-use testkit::corpus;
-use testkit::files;
+use testkit::{corpus, files};
 
 use files::Read;
 use proptest::prelude::*;

@@ -77,8 +77,7 @@ fn journals_believe_no_announcement() {
 
 #[test]
 fn stores_believe_no_announcement() {
-    use hapax_store::TieredDedup;
-    use hapax_store::InMemoryStore;
+    use hapax_store::{InMemoryStore, TieredDedup};
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         let dedup = TieredDedup::builder(InMemoryStore::new()).build().await.unwrap();
         let verdicts = dedup.check_batch(ids(0)).await;

@@ -2,13 +2,10 @@
 //!
 //! Ten million operations, or `HAPAX_HISTORIES_OPERATIONS`, from `HAPAX_HISTORIES_SEED`; `scripts/histories` runs a campaign.
 
-use testkit::corpus;
-use testkit::decode;
-use testkit::model;
-use testkit::threads;
+use testkit::{corpus, decode, threads};
 
-use hapax_testing::{Clocks, Report, Semantics, Workload, verify};
 use hapax::{Builder, Dedup, Unconfirmed};
+use hapax_testing::{Clocks, Report, Semantics, Workload, verify};
 use std::time::{Duration, Instant};
 
 const WINDOW: Duration = Duration::from_millis(100);

@@ -2,7 +2,6 @@
 #![cfg_attr(fuzzing, no_main)]
 
 use testkit::decode;
-use testkit::model;
 
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

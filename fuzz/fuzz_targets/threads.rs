@@ -1,8 +1,6 @@
 //! Threads on one engine: what they are answered must have an order in which it is right. The body is shared with `tests/histories.rs`.
 #![cfg_attr(fuzzing, no_main)]
 
-use testkit::decode;
-use testkit::model;
 use testkit::threads;
 
 #[cfg(fuzzing)]

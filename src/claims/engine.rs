@@ -86,10 +86,15 @@ impl Marks for At<'_> {
 /// What an attempt came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tried {
+    /// The id is the caller's, under this token.
     Claimed(u64),
+    /// Another caller's, for so long at most if nobody renews its lease.
     InProgress(Duration),
+    /// Done.
     Duplicate(Verdict),
+    /// Known with another fingerprint.
     Mismatch,
+    /// One claim too many.
     TooMany,
 }
 

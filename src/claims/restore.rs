@@ -1,10 +1,11 @@
 //! What is kept elsewhere of completed claims, in a journal, a snapshot or a store: how it comes
 //! back, and how it gets there.
 
+use super::fingerprints::Fingerprint;
 use super::marks::Marks;
 use super::shards::Claims;
+use crate::Timestamp;
 use crate::digest::Digest;
-use {super::fingerprints::Fingerprint, crate::Timestamp};
 
 impl Claims {
     /// Ids were accepted elsewhere, or at a time that has passed; before the window learns of it.

@@ -17,14 +17,18 @@ pub enum DigestKind {
 /// The secret that two engines must share to have the same digests. It is never printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DigestKey {
+    /// The kind of function that it is for.
     pub kind: DigestKind,
+    /// The secret.
     pub bits: u128,
 }
 
 /// The key as the options have it.
 #[derive(Clone, Copy, Default)]
 pub struct WantedKey {
+    /// The kind of function that it is for.
     pub kind: DigestKind,
+    /// The secret, if it is given.
     pub bits: Option<u128>,
 }
 

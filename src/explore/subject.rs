@@ -2,7 +2,9 @@
 
 use super::machine;
 use super::scenario::{Id, Op, Scenario, WINDOW_TICKS};
-use crate::window::parts::{Chunk, LineMemory, Mine, Overtaken, Slot, Table, TableMemory, Tables, Tag, Tick, View, check_one, place};
+use crate::window::parts::{
+    Chunk, LineMemory, Mine, Overtaken, Slot, Table, TableMemory, Tables, Tag, Tick, View, check_one, place,
+};
 use crate::{Digest, Outcome, Timestamp, Window};
 
 /// What is explored.

@@ -23,8 +23,7 @@ pub(crate) use self::reading::Snapshot;
 
 use self::writing::write;
 use super::error::JournalError;
-use crate::Dedup;
-use crate::random;
+use crate::{Dedup, random};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 

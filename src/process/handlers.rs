@@ -14,10 +14,7 @@ struct Registry {
 }
 
 /// Locked during each fork: nothing is registered then, and no file of it is closed.
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
-    rests: Vec::new(),
-    files: Vec::new(),
-});
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { rests: Vec::new(), files: Vec::new() });
 
 fn registry() -> MutexGuard<'static, Registry> {
     // Nothing that panics is done under this lock.

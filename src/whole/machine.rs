@@ -7,7 +7,9 @@ use crate::clock::{Clocks, Machine as Host};
 use crate::engine_time::SimulatedClock;
 use crate::journal::Surroundings;
 use crate::journal::simulated::{Call, Fault, Simulated};
-use crate::{Clock, Damage, Dedup, Error, EventTime, JournalError, JournalOptions, ManualClock, Timestamp, Unconfirmed};
+use crate::{
+    Clock, Damage, Dedup, Error, EventTime, JournalError, JournalOptions, ManualClock, Timestamp, Unconfirmed,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

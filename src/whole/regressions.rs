@@ -1,7 +1,8 @@
 //! Sequences that have failed, as short as they could be made. None is ever taken away.
 
 use super::config::{Config, HistoryConfig, Kind};
-use super::op::{Harm, Op, Op::*, Sequence};
+use super::op::Op::*;
+use super::op::{Harm, Op, Sequence};
 use crate::rules::Rule;
 
 /// The fault, the mend without which it is again, if that is one of [`MENDS`](super::MENDS),

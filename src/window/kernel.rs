@@ -308,10 +308,11 @@ mod vector {
 
     #[cfg(test)]
     mod tests {
+        use super::super::super::avx2::Avx2;
+        use super::super::super::avx512::Avx512;
         use super::super::super::slot::Tag;
         use super::super::super::sweep;
         use super::super::super::tick::Limits;
-        use super::super::super::{avx2::Avx2, avx512::Avx512};
         use super::*;
         use proptest::prelude::*;
 

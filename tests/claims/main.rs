@@ -6,7 +6,9 @@ mod lifetimes;
 mod model;
 mod restarts;
 
-use hapax::{Attempt, ClaimOptions, Dedup, Forgotten, LostLease, ManualClock, Once, OnceError, Tier, Unconfirmed, Verdict};
+use hapax::{
+    Attempt, ClaimOptions, Dedup, Forgotten, LostLease, ManualClock, Once, OnceError, Tier, Unconfirmed, Verdict,
+};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};

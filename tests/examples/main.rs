@@ -3,9 +3,8 @@
 
 mod shown;
 
-use hapax_store::InMemoryStore;
 use hapax::{Dedup, JournalOptions, ManualClock};
-use hapax_store::{Ownership, TieredAttempt, TieredDedup};
+use hapax_store::{InMemoryStore, Ownership, TieredAttempt, TieredDedup};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

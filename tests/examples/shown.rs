@@ -1,9 +1,8 @@
 //! What documents show, word for word.
 
 use super::Failure;
-use hapax_store::Store;
 use hapax::{Attempt, Dedup, Token};
-use hapax_store::{TieredAttempt, TieredDedup};
+use hapax_store::{Store, TieredAttempt, TieredDedup};
 
 /// Charges an order, unless that was done before. Returns true if the message may be acknowledged.
 pub fn charge_once(dedup: &Dedup, id: &str, charge: impl FnOnce() -> Result<(), Failure>) -> Result<bool, Failure> {

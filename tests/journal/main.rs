@@ -10,7 +10,10 @@ mod restarts;
 #[cfg(unix)]
 mod trusting;
 
-use hapax::{Attempt, Builder, ClaimOptions, Damage, Dedup, Error, JournalError, JournalOptions, Loss, ManualClock, Recovery, SyncMode, Tier, Timestamp};
+use hapax::{
+    Attempt, Builder, ClaimOptions, Damage, Dedup, Error, JournalError, JournalOptions, Loss, ManualClock, Recovery,
+    SyncMode, Tier, Timestamp,
+};
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};

@@ -35,7 +35,11 @@ fn main() -> Result<()> {
     println!("hapax    {:>10.3} M ids/s durable", appended / 1e6);
     println!("fjall    {:>10.3} M ids/s durable: hapax is {:.1} x as fast", fjall / 1e6, appended / fjall);
     println!("rusqlite {:>10.3} M ids/s durable: hapax is {:.1} x as fast", sqlite / 1e6, appended / sqlite);
-    println!("replay   {:>10.3} M ids/s; {:.2} bytes an id on the disk", of(|h| h.replayed) / 1e6, of(|h| h.bytes_an_id));
+    println!(
+        "replay   {:>10.3} M ids/s; {:.2} bytes an id on the disk",
+        of(|h| h.replayed) / 1e6,
+        of(|h| h.bytes_an_id)
+    );
     println!(
         "flush after each batch of {BATCH}: median {:.2} ms, 99 % {:.2} ms; fdatasync alone {:.2} ms",
         of(|h| h.flush_ms[0]),

@@ -12,9 +12,8 @@
 mod loopback;
 
 use bytes::Bytes;
-use hapax_store::TieredDedup;
 use hapax_http::{Body, IdempotencyLayer};
-use hapax_store::{BudgetStore, InMemoryStore, Store};
+use hapax_store::{BudgetStore, InMemoryStore, Store, TieredDedup};
 use hdrhistogram::Histogram;
 use http::{Request, Response};
 use http_body_util::Full;

@@ -1,8 +1,7 @@
 //! What a consumer costs a message, over a broker in memory and with a handler that does nothing.
 
 use crate::table::{median, row};
-use hapax_store::TieredDedup;
-use hapax_store::InMemoryStore;
+use hapax_store::{InMemoryStore, TieredDedup};
 use hapax_stream::{Consumer, Delivery, Source};
 use std::convert::Infallible;
 use std::ops::Range;

@@ -3,8 +3,7 @@
 use crate::load::{id, numbers};
 use crate::table::{median, row};
 use hapax_fjall::FjallStore;
-use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
-use hapax_store::{Ownership, TieredDedup};
+use hapax_store::{Mark, Marked, Ownership, RecordKey, Scope, Store, TieredDedup};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,8 @@ const RETENTION: Duration = Duration::from_secs(24 * 3_600);
 
 fn directory(name: &str) -> PathBuf {
     // Not in /tmp, which may be memory.
-    let path = std::env::current_dir().expect("a directory").join(format!("target/fjall-{name}-{}", std::process::id()));
+    let path =
+        std::env::current_dir().expect("a directory").join(format!("target/fjall-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
     path
 }
@@ -106,7 +106,11 @@ async fn engine() -> (f64, f64, f64, f64) {
 
 fn size(path: &std::path::Path) -> u64 {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    entries.map(|entry| if entry.path().is_dir() { size(&entry.path()) } else { entry.metadata().map_or(0, |it| it.len()) }).sum()
+    entries
+        .map(
+            |entry| if entry.path().is_dir() { size(&entry.path()) } else { entry.metadata().map_or(0, |it| it.len()) },
+        )
+        .sum()
 }
 
 pub async fn run() {

@@ -2,8 +2,9 @@
 
 use crate::postgres_server::Server;
 use crate::table::{median, row};
-use hapax_postgres::{Failure, Handler, Message, NewMessage, Publisher, Relay, Seen, Tables, Worker, inbox, outbox};
-use hapax_postgres::PostgresOptions;
+use hapax_postgres::{
+    Failure, Handler, Message, NewMessage, PostgresOptions, Publisher, Relay, Seen, Tables, Worker, inbox, outbox,
+};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_postgres::{Client, NoTls, Transaction};

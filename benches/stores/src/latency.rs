@@ -2,9 +2,8 @@
 
 use crate::load::{id, numbers, percentile, times};
 use crate::table::row;
-use hapax_store::InMemoryStore;
+use hapax_store::{InMemoryStore, Ownership, TieredDedup};
 use hapax_testing::store::{Fault, FaultyStore};
-use hapax_store::{Ownership, TieredDedup};
 use std::time::Duration;
 
 pub async fn run() {

@@ -1,7 +1,6 @@
 //! Callers of an engine.
 
-use hapax_store::TieredDedup;
-use hapax_store::Store;
+use hapax_store::{Store, TieredDedup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

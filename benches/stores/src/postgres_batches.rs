@@ -4,8 +4,8 @@
 
 use crate::load::{CALLERS, id, numbers};
 use crate::postgres_server::Server;
-use hapax_store::TieredDedup;
 use hapax_postgres::{PostgresOptions, PostgresStore};
+use hapax_store::TieredDedup;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -35,13 +35,17 @@ struct Taken {
 }
 
 pub async fn run() {
-    println!("\n== PostgreSQL, {TASKS} tasks with batches of {BATCH}, and {CALLERS} callers one by one, durable: medians of {ROUNDS} rounds in turns");
+    println!(
+        "\n== PostgreSQL, {TASKS} tasks with batches of {BATCH}, and {CALLERS} callers one by one, durable: medians of {ROUNDS} rounds in turns"
+    );
     let Some(server) = Server::start(&["max_wal_size=4GB"]) else { return };
     let admin = client(&server).await;
     admin.batch_execute(&format!("{PLAIN}; {PARTITIONED}")).await.expect("tables");
-    let plain = inserters(&server, "INSERT INTO plain SELECT unnest($1::bytea[]) ON CONFLICT DO NOTHING RETURNING id").await;
+    let plain =
+        inserters(&server, "INSERT INTO plain SELECT unnest($1::bytea[]) ON CONFLICT DO NOTHING RETURNING id").await;
     let partitioned =
-        inserters(&server, "INSERT INTO partitioned SELECT unnest($1::bytea[]), 1 ON CONFLICT DO NOTHING RETURNING id").await;
+        inserters(&server, "INSERT INTO partitioned SELECT unnest($1::bytea[]), 1 ON CONFLICT DO NOTHING RETURNING id")
+            .await;
     let one = "INSERT INTO plain VALUES ($1) ON CONFLICT DO NOTHING";
     let mut one_by_one = Vec::new();
     for _ in 0..CONNECTIONS {
@@ -67,7 +71,13 @@ pub async fn run() {
         }
     }
     let [plain, partitioned, batches, batches_2, one, checks, checks_2, claimed, claimed_2] = &rows;
-    let head = ["k ids/s (least, most)", "server us", "client us", "WAL bytes", "beside the best rival, by round (least, most)"];
+    let head = [
+        "k ids/s (least, most)",
+        "server us",
+        "client us",
+        "WAL bytes",
+        "beside the best rival, by round (least, most)",
+    ];
     println!("{:<44} {:>24} {:>10} {:>10} {:>10}   {}", "", head[0], head[1], head[2], head[3], head[4]);
     show("unnest INSERT, a table", plain, &[]);
     show("unnest INSERT, one partition", partitioned, &[("a table", plain)]);
@@ -96,9 +106,11 @@ fn show(what: &str, rounds: &[Taken], beside: &[(&str, &Vec<Taken>)]) {
     let (ids, least, most) = spread(rounds.iter().map(|taken| taken.ids_per_s / 1e3));
     let median = |of: fn(&Taken) -> f64| spread(rounds.iter().map(of)).0;
     let ratios = beside.iter().map(|(name, other)| {
-        let (ratio, least, most) = spread(rounds.iter().zip(*other).map(|(ours, theirs)| ours.ids_per_s / theirs.ids_per_s));
+        let (ratio, least, most) =
+            spread(rounds.iter().zip(*other).map(|(ours, theirs)| ours.ids_per_s / theirs.ids_per_s));
         let processors = |taken: &Taken| taken.server_us + taken.client_us;
-        let (processor, ..) = spread(rounds.iter().zip(*other).map(|(ours, theirs)| processors(theirs) / processors(ours)));
+        let (processor, ..) =
+            spread(rounds.iter().zip(*other).map(|(ours, theirs)| processors(theirs) / processors(ours)));
         format!("{ratio:.2} x ({least:.2}, {most:.2}) {name}; by processor time {processor:.2} x")
     });
     println!(
@@ -113,10 +125,14 @@ fn show(what: &str, rounds: &[Taken], beside: &[(&str, &Vec<Taken>)]) {
 
 async fn measured(server: &Server, admin: &Client, ids: u64, work: impl Future<Output = ()>) -> Taken {
     let wal = async || {
-        let row = admin.query_one("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::float8", &[]).await.expect("a place in the log");
+        let row = admin
+            .query_one("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::float8", &[])
+            .await
+            .expect("a place in the log");
         row.get::<_, f64>(0)
     };
-    let (wal_before, server_before, client_before, begun) = (wal().await, server.processor_time(), client_time(), Instant::now());
+    let (wal_before, server_before, client_before, begun) =
+        (wal().await, server.processor_time(), client_time(), Instant::now());
     work.await;
     let ids = ids as f64;
     Taken {

@@ -3,8 +3,8 @@
 use crate::load::{CALLERS, check, claim, id, numbers};
 use crate::postgres_server::Server;
 use crate::table::{median, row};
-use hapax_store::TieredDedup;
 use hapax_postgres::{PostgresOptions, PostgresStore};
+use hapax_store::TieredDedup;
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 5;
@@ -14,8 +14,12 @@ async fn naive(server: &Server, ids: u64) -> f64 {
     let (client, connection) =
         tokio_postgres::connect(&server.address(), tokio_postgres::NoTls).await.expect("a connection");
     tokio::spawn(connection);
-    client.batch_execute("CREATE TABLE IF NOT EXISTS naive (id bytea PRIMARY KEY, at timestamptz DEFAULT now())").await.expect("a table");
-    let insert = client.prepare("INSERT INTO naive (id) VALUES ($1) ON CONFLICT DO NOTHING").await.expect("a statement");
+    client
+        .batch_execute("CREATE TABLE IF NOT EXISTS naive (id bytea PRIMARY KEY, at timestamptz DEFAULT now())")
+        .await
+        .expect("a table");
+    let insert =
+        client.prepare("INSERT INTO naive (id) VALUES ($1) ON CONFLICT DO NOTHING").await.expect("a statement");
     let (first, begun) = (numbers(ids), Instant::now());
     for i in 0..ids {
         let inserted = client.execute(&insert, &[&id(first + i).as_slice()]).await.expect("an answer");

@@ -46,7 +46,17 @@ async fn naive(server: &Server, ids: u64) -> f64 {
 /// What comes with the server: ids a second.
 fn redis_benchmark(server: &Server, pipeline: u32, requests: u32) -> Option<f64> {
     let output = Command::new("redis-benchmark")
-        .args(["-s", &socket(server), "-P", &pipeline.to_string(), "-n", &requests.to_string(), "-r", "1000000000", "-q"])
+        .args([
+            "-s",
+            &socket(server),
+            "-P",
+            &pipeline.to_string(),
+            "-n",
+            &requests.to_string(),
+            "-r",
+            "1000000000",
+            "-q",
+        ])
         .args(["SET", "key:__rand_int__", "1", "NX", "EX", "3600"])
         .output()
         .ok()?;

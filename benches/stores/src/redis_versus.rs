@@ -6,10 +6,10 @@
 //! Besides ids a second: the processor time of this process for an id, which a busy machine
 //! changes less.
 
-use crate::load::{CALLERS, id, numbers, self};
+use crate::load::{self, CALLERS, id, numbers};
 use crate::redis_server::Server;
-use hapax_store::TieredDedup;
 use hapax_redis::{RedisOptions, RedisStore};
+use hapax_store::TieredDedup;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, Pipeline};
 use std::time::{Duration, Instant};
@@ -251,7 +251,9 @@ pub async fn run() {
         println!("{name:<50} {rate:>7.1} k/s ({low:.1} to {high:.1}) {cpu:>7.0} ns/id ({least:.0} to {most:.0})");
     }
     println!("-- ratios of each round; processor time of this process: how many times less");
-    for (ours, rival, bar) in [(4, 2, 1.1), (4, 1, 0.0), (4, 0, 0.0), (5, 3, 1.9), (9, 7, 1.0), (10, 8, 1.9), (6, 2, 0.0)] {
+    for (ours, rival, bar) in
+        [(4, 2, 1.1), (4, 1, 0.0), (4, 0, 0.0), (5, 3, 1.9), (9, 7, 1.0), (10, 8, 1.9), (6, 2, 0.0)]
+    {
         let (ratio, low, high) = spread(measured.iter().map(|round| round[ours].rate / round[rival].rate));
         let (cpu, least, most) = spread(measured.iter().map(|round| round[rival].cpu_ns / round[ours].cpu_ns));
         let bar = if bar > 0.0 { format!("bar {bar}") } else { String::new() };

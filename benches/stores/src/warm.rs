@@ -5,8 +5,7 @@ use crate::redis_server;
 use crate::table::row;
 use hapax_fjall::FjallStore;
 use hapax_redis::{RedisOptions, RedisStore};
-use hapax_store::{Record, RecordKey, Scope, Store};
-use hapax_store::{Ownership, TieredDedup};
+use hapax_store::{Ownership, Record, RecordKey, Scope, Store, TieredDedup};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,8 @@
 
 #[cfg(unix)]
 mod before_main {
-    use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+    use std::sync::atomic::AtomicU8;
+    use std::sync::atomic::Ordering::Relaxed;
 
     /// A bit for each of the descriptors 0 to 2. Only this file needs it; there is one thread when
     /// it is written.

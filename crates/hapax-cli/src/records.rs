@@ -82,7 +82,8 @@ mod tests {
     use super::*;
     use crate::args::{Args, Command};
     use clap::Parser;
-    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::Relaxed;
 
     /// An id, and its time in milliseconds.
     type Event = (String, Option<u64>);

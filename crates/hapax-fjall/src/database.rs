@@ -2,16 +2,13 @@
 
 use super::buckets::{self, Row};
 use super::directory;
-use hapax_store::codec;
-use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
-use hapax_store::{ErrorKind, StoreError};
-use hapax_store::RecordKey;
-use hapax_store::record::{Kept, State};
-use hapax_store::{Cursor, Expired, Found, Page};
-use hapax::{Clock, Timestamp};
 use fjall::compaction::Leveled;
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
 use fjall::{Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
+use hapax::{Clock, Timestamp};
+use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
+use hapax_store::record::{Kept, State};
+use hapax_store::{Cursor, ErrorKind, Expired, Found, Page, RecordKey, StoreError, codec};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -8,11 +8,10 @@ mod directory;
 #[doc(hidden)]
 pub mod fuzzing;
 
-use hapax_store::committer::{Committed, Committer, Durability};
-use hapax_store::{ErrorKind, StoreError};
-use hapax_store::Limits;
-use hapax::{Clock, MonotonicClock};
 use database::{Buckets, Opening};
+use hapax::{Clock, MonotonicClock};
+use hapax_store::committer::{Committed, Committer, Durability};
+use hapax_store::{ErrorKind, Limits, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! The key as a client sends it: a quoted string of structured fields (RFC 9651), or a bare token.
 
 use super::outgoing::KeyBuilder;
+use hapax::{Key, Token};
 use hapax_store::StoredId;
 use hapax_store::sync::{Ordering, StdAtomicBool};
-use hapax::{Key, Token};
 use std::fmt;
 use std::sync::Arc;
 

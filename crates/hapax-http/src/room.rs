@@ -1,8 +1,8 @@
 //! Permits for what is limited: given back when they are dropped, wherever that is.
 
 use super::quota::{Amounts, Full, Quotas, Resource, Turn};
-use hapax_store::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
+use hapax_store::sync::{Mutex, MutexGuard};
 use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::Notify;

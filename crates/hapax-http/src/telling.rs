@@ -3,8 +3,8 @@
 
 use super::body::Body;
 use super::problem::Problem;
-use hapax_store::StoreError;
 use bytes::Bytes;
+use hapax_store::StoreError;
 use http::header::{CONTENT_TYPE, LINK, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body::Body as HttpBody;

@@ -2,8 +2,7 @@
 //!
 //! `DATABASE_URL=postgres://… cargo run --features postgres --example inbox_outbox` makes tables `example_…` there.
 
-use hapax_postgres::*;
-use hapax_postgres::PostgresOptions;
+use hapax_postgres::{PostgresOptions, *};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,13 +1,12 @@
 //! Messages that were given up: they are kept until somebody decides.
 
-use super::Message;
 use super::errors::failed;
 use super::message::validate_name;
 use super::queue::{message, micros};
 use super::seen::time;
-use super::statements;
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, Value, tokio_driver};
+use super::{Message, statements};
 use hapax_store::StoreError;
 use std::time::{Duration, SystemTime};
 use tokio_postgres::Client;

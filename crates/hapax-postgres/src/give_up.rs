@@ -2,8 +2,7 @@
 
 use super::Failure;
 use std::error::Error;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// An error that a handler or a publisher returns when another attempt cannot help: the message
 /// becomes a dead letter at once, whatever [`Retry`](super::Retry) says, and those behind it in its

@@ -1,7 +1,7 @@
 //! How long to go on without a server.
 
-use hapax_store::back_off::BackOff;
 use hapax::tier::random;
+use hapax_store::back_off::BackOff;
 use hapax_store::{ErrorKind, StoreError};
 use std::time::Duration;
 use tokio::time::Instant;

@@ -1,8 +1,8 @@
 //! How long to wait after a failure, and when to give up.
 
 use super::errors::misconfigured;
-use hapax_store::back_off::BackOff;
 use hapax_store::StoreError;
+use hapax_store::back_off::BackOff;
 use std::time::Duration;
 
 /// When a message that failed is tried again.

@@ -124,11 +124,7 @@ pub(super) mod tokio_driver {
     }
 
     /// Asks whatever a statement can be said to.
-    pub(crate) async fn rows(
-        client: &impl GenericClient,
-        sql: &str,
-        values: &[Value<'_>],
-    ) -> Result<Vec<Row>, Error> {
+    pub(crate) async fn rows(client: &impl GenericClient, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         let values: Vec<Typed<'_>> = values.iter().map(typed).collect();
         Ok(client.query_typed(sql, &values).await?.into_iter().map(Row::Tokio).collect())
     }

@@ -1,14 +1,13 @@
 //! Values that a Redis server gives back, for the fuzz target `records`.
 
-use super::answers;
 use super::errors::refused;
 use super::introduction::Introduction;
 use super::keys::Keys;
 use super::reply::{Malformed, Replies, Reply, Scanner};
 use super::role::{self, Role};
 use super::scan::At;
-use super::topology;
 use super::value::{self, Kept, Kind};
+use super::{answers, topology};
 use hapax_store::{ClaimRequest, Cursor, Mark, RecordKey, Scope};
 use std::time::Duration;
 

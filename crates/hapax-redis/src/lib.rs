@@ -37,13 +37,10 @@ pub use compact::CompactOptions;
 pub use options::RedisOptions;
 pub use risk::{RedisRisk, RedisWarning};
 
-use hapax_store::Store;
-use hapax_store::StoreError;
-use hapax_store::RecordKey;
-use hapax_store::*;
-use hapax_store::times::Sound;
-use hapax_store::sync::{Ordering, StdAtomicU64};
 use compact::Layout;
+use hapax_store::sync::{Ordering, StdAtomicU64};
+use hapax_store::times::Sound;
+use hapax_store::{RecordKey, Store, StoreError, *};
 use keys::Keys;
 use met::Losses;
 use records::Tail;

@@ -10,9 +10,9 @@ use super::options::{RedisOptions, Timing};
 use super::risk::RedisWarning;
 use super::sentinel::Sentinels;
 use super::wire::Answered;
-use hapax_store::{ErrorKind, StoreError};
-use hapax_store::sync::{Mutex, Ordering, StdAtomicU64};
 use ::redis::{ConnectionAddr, ConnectionInfo};
+use hapax_store::sync::{Mutex, Ordering, StdAtomicU64};
+use hapax_store::{ErrorKind, StoreError};
 use std::sync::{Arc, Weak};
 
 /// Connections to each server. One would do for the server; the client is faster with two.

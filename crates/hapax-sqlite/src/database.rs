@@ -2,13 +2,10 @@
 
 use super::table::SqliteTable;
 use super::{BACKEND, failed};
-use hapax_store::codec;
-use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
-use hapax_store::{ErrorKind, StoreError};
-use hapax_store::RecordKey;
-use hapax_store::record::{Kept, State};
-use hapax_store::{Cursor, Expired, Found, Page};
 use hapax::{Clock, Timestamp};
+use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
+use hapax_store::record::{Kept, State};
+use hapax_store::{Cursor, ErrorKind, Expired, Found, Page, RecordKey, StoreError, codec};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -3,11 +3,10 @@
 mod database;
 mod table;
 
-use hapax_store::committer::{Committed, Committer, Durability};
-use hapax_store::{ErrorKind, StoreError};
-use hapax_store::Limits;
-use hapax::{Clock, MonotonicClock};
 use database::{Opening, Table};
+use hapax::{Clock, MonotonicClock};
+use hapax_store::committer::{Committed, Committer, Durability};
+use hapax_store::{ErrorKind, Limits, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 pub use table::SqliteTable;

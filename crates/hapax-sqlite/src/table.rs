@@ -2,12 +2,8 @@
 
 use super::{BACKEND, failed};
 use hapax::Timestamp;
-use hapax_store::codec;
-use hapax_store::{ErrorKind, StoreError};
-use hapax_store::{RecordKey, Scope};
 use hapax_store::record::{Kept, State, live};
-use hapax_store::Marked;
-use hapax_store::times;
+use hapax_store::{ErrorKind, Marked, RecordKey, Scope, StoreError, codec, times};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::time::Duration;
 

@@ -3,8 +3,7 @@
 //! `cargo run --features metrics --example metrics` handles a thousand deliveries, looks at its own metrics once, and ends. With `-- --serve 127.0.0.1:9000` it goes on. With the
 //! feature `redis`, and `HAPAX_REDIS_URL`, it asks Redis.
 
-use hapax_store::TieredDedup;
-use hapax_store::Store;
+use hapax_store::{Store, TieredDedup};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -3,9 +3,8 @@
 //!
 //! `cargo run --example shared_consumer --features store`
 
-use hapax_store::InMemoryStore;
 use hapax::ManualClock;
-use hapax_store::{ClaimError, TieredAttempt, TieredDedup};
+use hapax_store::{ClaimError, InMemoryStore, TieredAttempt, TieredDedup};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -56,10 +56,10 @@ pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;
 pub use key::{RecordKey, Scope, StoredId};
 pub use request::*;
-#[doc(hidden)]
-pub use tiered::{Name, Note};
 pub use tiered::{
     BreakerState, ClaimError, Done, NodeStats, NotCompleted, OnStoreError, Ownership, Policy, ScopeStats,
     TieredAttempt, TieredBuilder, TieredClaim, TieredClaimOptions, TieredDedup, TieredOnce, TieredOnceError,
     TieredStats,
 };
+#[doc(hidden)]
+pub use tiered::{Name, Note};

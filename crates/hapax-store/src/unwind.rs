@@ -1,12 +1,10 @@
 //! Panics of code that is not ours, as values.
 
 use std::any::Any;
-use std::{
-    future::poll_fn,
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
-    task::Poll,
-};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 
 pub type Panic = Box<dyn Any + Send>;
 

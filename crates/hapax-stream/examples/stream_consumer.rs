@@ -2,9 +2,8 @@
 //!
 //! `cargo run --example stream_consumer --features stream`
 
-use hapax_store::InMemoryStore;
+use hapax_store::{InMemoryStore, Ownership, TieredDedup};
 use hapax_stream::{Consumer, Delivery, Source};
-use hapax_store::{Ownership, TieredDedup};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,9 +6,7 @@ use super::messages::{Message, Stage};
 use super::order::Ticket;
 use super::run::Run;
 use super::source::Source;
-use hapax_store::TieredDedup;
-use hapax_store::{Store, StoreError};
-use hapax_store::Note;
+use hapax_store::{Note, Store, StoreError, TieredDedup};
 use std::sync::Arc;
 use tokio::time::Instant;
 

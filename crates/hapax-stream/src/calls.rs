@@ -3,8 +3,7 @@
 use super::handle::Ended;
 use super::order::Ticket;
 use super::source::{Partition, Source};
-use hapax_store::{Store, StoreError};
-use hapax_store::{NotCompleted, TieredAttempt, TieredClaim};
+use hapax_store::{NotCompleted, Store, StoreError, TieredAttempt, TieredClaim};
 use std::collections::HashSet;
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -5,8 +5,7 @@ use super::options::{ConsumerBuilder, IdOf, Options};
 use super::run::Run;
 use super::source::{Partition, Source};
 use super::stats::{ConsumerStats, Counts};
-use hapax_store::TieredDedup;
-use hapax_store::{Store, StoreError};
+use hapax_store::{Store, StoreError, TieredDedup};
 use std::fmt;
 use std::sync::Arc;
 

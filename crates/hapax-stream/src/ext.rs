@@ -1,10 +1,9 @@
 //! Streams without their duplicates.
 
 use super::batched::Batched;
-use hapax_store::{Store, StoreError};
-use hapax::Verdict;
-use hapax_store::{TieredAttempt, TieredDedup};
 use futures_core::Stream;
+use hapax::Verdict;
+use hapax_store::{Store, StoreError, TieredAttempt, TieredDedup};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::pin::Pin;

@@ -4,12 +4,10 @@
 use super::delivery::{Delivery, Handler};
 use super::stats::{Counts, Event};
 use super::tally::{Counting, Tally};
-use hapax_store::back_off::BackOff;
-use hapax::tier::random::mix;
-use hapax_store::{Store, StoreError};
-use hapax_store::Note;
 use hapax::Token;
-use hapax_store::{TieredClaim, unwind};
+use hapax::tier::random::mix;
+use hapax_store::back_off::BackOff;
+use hapax_store::{Note, Store, StoreError, TieredClaim, unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;

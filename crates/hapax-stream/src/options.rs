@@ -3,9 +3,8 @@
 use super::consumer::Consumer;
 use super::source::Partition;
 use super::stats::Counts;
-use hapax_store::TieredDedup;
 use hapax_store::back_off::BackOff;
-use hapax_store::{ErrorKind, Scope, Store, StoreError};
+use hapax_store::{ErrorKind, Scope, Store, StoreError, TieredDedup};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

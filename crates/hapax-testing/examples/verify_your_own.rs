@@ -2,8 +2,8 @@
 //!
 //! `cargo run --features testing --example verify_your_own`
 
-use hapax_testing::{Semantics, Subject, Workload, verify};
 use hapax::{Outcome, Timestamp};
+use hapax_testing::{Semantics, Subject, Workload, verify};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,8 +3,8 @@
 use super::check::{Given, effective_times};
 use super::state::Effective;
 use super::{Event, Interval, Operation, Reason, Semantics, Time, check_history};
-use hapax::Timestamp;
 use Event::{Claimed, Completed, Duplicate, Evict, Forget, Fresh, InProgress, Released, Unanswered};
+use hapax::Timestamp;
 use proptest::prelude::*;
 use std::time::Duration;
 

@@ -4,8 +4,8 @@
 //! ends the run.
 
 use crate::decode::CROWD;
-use hapax_testing::{Call, Reason, Report, Semantics, Stamps, check_history, record};
 use hapax::{Dedup, Timestamp};
+use hapax_testing::{Call, Reason, Report, Semantics, Stamps, check_history, record};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

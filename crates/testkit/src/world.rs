@@ -1,10 +1,9 @@
 //! A store that fails when it is told to, and engines over it.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
-use hapax_store::InMemoryStore;
-use hapax_testing::store::FaultyStore;
 use hapax::ManualClock;
-use hapax_store::{TieredBuilder, TieredDedup};
+use hapax_store::{InMemoryStore, TieredBuilder, TieredDedup};
+use hapax_testing::store::FaultyStore;
 use std::sync::Arc;
 use std::time::Duration;
 

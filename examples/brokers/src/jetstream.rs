@@ -3,7 +3,8 @@
 use crate::{BrokerError, ready};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
-use async_nats::jetstream::{self, AckKind, Context, Message, consumer::pull};
+use async_nats::jetstream::consumer::pull;
+use async_nats::jetstream::{self, AckKind, Context, Message};
 use hapax_stream::Source;
 use std::sync::Arc;
 use std::time::Duration;

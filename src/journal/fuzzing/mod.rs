@@ -18,8 +18,8 @@ pub(crate) use self::opened::fuzz as hostile;
 #[cfg(test)]
 mod tests {
     use super::opened::Seen;
-    use testkit::corpus::replay;
     use crate::journal::simulated::below;
+    use testkit::corpus::replay;
 
     #[test]
     fn the_corpus_of_the_fuzz_target_journal() {

@@ -1,14 +1,12 @@
 //! Runs a scenario on tables, as the window would.
 
-use super::super::Chunk;
-use super::super::batch;
-use super::super::bits;
 use super::super::line::{LineMemory, Lost, Overtaken};
 use super::super::slot::Slot;
 use super::super::table::{Table, TableMemory};
 use super::super::tables::{self, Mine, Tables};
 use super::super::tick::Tick;
 use super::super::view::View;
+use super::super::{Chunk, batch, bits};
 use super::judge::History;
 use super::scenario::{Id, Op, Scenario};
 use crate::Outcome;

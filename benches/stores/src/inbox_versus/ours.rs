@@ -1,8 +1,9 @@
 //! All that is asked of hapax: nothing else here knows its interface.
 
 use super::place::{Taken, key, number, payload};
-use hapax_postgres::{Failure, Handler, Message, NewMessage, Publisher, Relay, Seen, Tables, Worker, inbox, outbox};
-use hapax_postgres::PostgresOptions;
+use hapax_postgres::{
+    Failure, Handler, Message, NewMessage, PostgresOptions, Publisher, Relay, Seen, Tables, Worker, inbox, outbox,
+};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,6 @@
 //! The server, and tables of a round's own on both sides.
 
-use super::Scale;
-use super::ours;
-use super::rivals;
+use super::{Scale, ours, rivals};
 use crate::postgres_server::Server;
 use hapax_postgres::Tables;
 use std::ops::Range;

@@ -6,9 +6,9 @@ use super::phases::{Effort, Phases};
 use super::run::fits;
 use super::workload::{Stream, WINDOW, WINDOW_TICKS, streams};
 use super::{IdKind, Measurement, Setting, Shape, Sort, Workload};
+use crate::strategy::Failure;
 use hapax::Dedup;
 use hapax::tier::{Line, Lines, prefetch};
-use crate::strategy::Failure;
 use hapax_store::sync::Ordering;
 use std::time::{Duration, Instant};
 

@@ -2,8 +2,8 @@
 
 use super::workload::Trace;
 use super::*;
-use hapax::Timestamp;
 use crate::strategy::{Allowance, Failure, Hapax, Plan, Strategy};
+use hapax::Timestamp;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -5,10 +5,10 @@
 
 use super::expiring::Hasher;
 use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Strategy};
-use hapax::Timestamp;
 use crate::measure::Sort;
 use bloomfilter::Bloom;
 use fastbloom::AtomicBloomFilter;
+use hapax::Timestamp;
 use std::f64::consts::LN_2;
 use std::sync::{Mutex, PoisonError};
 

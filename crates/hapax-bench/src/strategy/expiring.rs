@@ -1,8 +1,8 @@
 //! What all maps need to become a window: times in the values, and a purge now and then.
 
 use super::{Allowance, Failure, Id, Plan, Strategy};
-use hapax::Timestamp;
 use crate::measure::Sort;
+use hapax::Timestamp;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

@@ -28,8 +28,8 @@ use self::durable::Lasting;
 use self::expiring::Expiring;
 pub(crate) use self::hapax::Hapax;
 use self::hapax::HapaxHistory;
-use ::hapax::Timestamp;
 use crate::measure::{Absent, Sort};
+use ::hapax::Timestamp;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use super::expiring::Hasher;
 use super::{Allowance, Failure, Id, Plan, Strategy};
-use hapax::Timestamp;
 use crate::measure::Sort;
+use hapax::Timestamp;
 use moka::sync::Cache;
 use std::borrow::Borrow;
 use std::time::{Duration, Instant};

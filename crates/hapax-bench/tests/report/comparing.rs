@@ -7,8 +7,10 @@ use hapax_bench::measure::{Change, Figure, Report, compare};
 fn set_nanos(report: &mut Report, strategy: &str, nanos: &[u64]) {
     let row = report.rows.iter_mut().find(|row| row.strategy == strategy).unwrap();
     let run = row.runs[0].clone();
-    row.runs =
-        nanos.iter().map(|nanos| hapax_bench::measure::Measurement { nanos: run.checks * nanos, ..run.clone() }).collect();
+    row.runs = nanos
+        .iter()
+        .map(|nanos| hapax_bench::measure::Measurement { nanos: run.checks * nanos, ..run.clone() })
+        .collect();
 }
 
 fn pair(old: &[u64], new: &[u64]) -> (Report, Report) {

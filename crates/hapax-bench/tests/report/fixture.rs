@@ -1,6 +1,9 @@
 //! A report as it might come out of a measurement, made of rules of thumb and a seeded generator.
 
-use hapax_bench::measure::{Absent, Answers, IdKind, Latency, Library, Machine, Measurement, Quantile, Report, Row, Setting, Shape, Sort, Workload};
+use hapax_bench::measure::{
+    Absent, Answers, IdKind, Latency, Library, Machine, Measurement, Quantile, Report, Row, Setting, Shape, Sort,
+    Workload,
+};
 
 /// Steele, Lea and Flood's SplitMix64 (2014).
 pub struct Random(pub u64);

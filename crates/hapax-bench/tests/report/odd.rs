@@ -1,6 +1,6 @@
 //! Reports that nobody wants, and names that nobody has.
 
-use crate::fixture::{Random, self};
+use crate::fixture::{self, Random};
 use crate::pages::{elements, parsed, text_of};
 use hapax_bench::measure::{Absent, Answers, Latency, Measurement, Quantile, Report, Shape, Sort, compare, render};
 

@@ -10,7 +10,7 @@ use super::json::Pointer;
 use super::lines::{Line, Lines, each_record};
 use super::place::{Beginning, is_same};
 use super::{state, time};
-use crate::args::{Args, Command, FilterArgs, TimeFormat, self};
+use crate::args::{self, Args, Command, FilterArgs, TimeFormat};
 use clap::Parser;
 use serde_json::Value;
 use std::borrow::Cow;

@@ -1,7 +1,9 @@
 //! The answer for programs.
 
 use super::{Answer, Seen};
-use hapax::plan::{Burst, ClaimsPlan, CurvePoint, HistoryPlan, JournalPlan, Length, Plan, Quantile, StorePlan, WindowPlan};
+use hapax::plan::{
+    Burst, ClaimsPlan, CurvePoint, HistoryPlan, JournalPlan, Length, Plan, Quantile, StorePlan, WindowPlan,
+};
 use serde_json::{Value, json};
 
 pub fn answer(answer: &Answer) -> String {

@@ -1,8 +1,8 @@
 //! The command, from outside.
 
-use testkit::traces as common;
 #[cfg(unix)]
 use testkit::random;
+use testkit::traces as common;
 
 #[cfg(feature = "bench")]
 mod bench;

@@ -1,6 +1,6 @@
 //! `hapax plan` on real traces: the published answers, and those of `hapax filter`.
 
-use crate::common::{PUBLISHED, self};
+use crate::common::{self, PUBLISHED};
 use crate::{filter, run};
 use hapax::plan::Profile;
 use hapax::{Digester, Int, Timestamp};

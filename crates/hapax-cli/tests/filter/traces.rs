@@ -1,6 +1,6 @@
 //! Real traces through the command, with the exact answers.
 
-use crate::common::{PUBLISHED, self};
+use crate::common::{self, PUBLISHED};
 use crate::filter;
 
 #[test]

@@ -2,9 +2,8 @@
 
 use crate::running::Inner;
 use crate::world::*;
-use hapax_store::OnStoreError;
 use hapax_http::{IdempotencyLayer, LayerBuilder};
-use hapax_store::ErrorKind;
+use hapax_store::{ErrorKind, OnStoreError};
 use hapax_testing::store::Fault;
 use http::{Method, StatusCode};
 use http_body_util::Full;

@@ -17,5 +17,4 @@ mod tenants;
 mod timing;
 mod world;
 
-use testkit::postgres_server;
-use testkit::redis_server;
+use testkit::{postgres_server, redis_server};

@@ -2,8 +2,8 @@
 
 use crate::world::*;
 use hapax::ManualClock;
-use hapax_http::{IdempotencyLayer, Problem};
 use hapax_fjall::FjallStore;
+use hapax_http::{IdempotencyLayer, Problem};
 use hapax_postgres::{PostgresOptions, PostgresStore};
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_store::{BudgetStore, InMemoryStore, Store};

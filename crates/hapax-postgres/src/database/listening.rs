@@ -1,11 +1,11 @@
 //! A connection that is told of new messages, and is made again whenever it is lost.
 
-use hapax_store::back_off::BackOff;
+use crate::PostgresOptions;
 use crate::database::GRACE;
 use crate::errors::{failed, unanswered_in};
 use hapax::tier::random;
-use crate::PostgresOptions;
 use hapax_store::StoreError;
+use hapax_store::back_off::BackOff;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;

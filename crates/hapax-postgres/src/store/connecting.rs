@@ -8,8 +8,8 @@
 
 use super::options::PostgresOptions;
 use super::{BACKEND, statements};
-use hapax_store::{ErrorKind, StoreError};
 use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use hapax_store::{ErrorKind, StoreError};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 
 use super::BACKEND;
 use super::names::Names;
-use hapax_store::{ErrorKind, StoreError};
 use deadpool_postgres::{PoolError, TimeoutType};
+use hapax_store::{ErrorKind, StoreError};
 use std::error::Error as _;
 use std::io;
 use tokio_postgres::Error;

@@ -5,8 +5,8 @@
 //! so different scopes and ids have different keys; and keys are in the order of scopes, then ids.
 
 use super::rows::Entry;
-use hapax_store::StoredId;
 use bytes::{BufMut as _, BytesMut};
+use hapax_store::StoredId;
 use std::error::Error;
 use std::fmt;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};

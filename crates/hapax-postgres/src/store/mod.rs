@@ -43,9 +43,9 @@ pub(crate) mod tls;
 
 pub use options::{Layout, PostgresOptions};
 
-use hapax_store::*;
-use hapax_store::times::Sound;
 use hapax_store::sync::{Ordering, StdAtomicBool};
+use hapax_store::times::Sound;
+use hapax_store::*;
 use names::SHARED;
 use rows::column;
 use scopes::Scopes;

@@ -1,11 +1,12 @@
 //! The numbers of scopes, which the server gives and every process remembers.
 
+use super::names::Names;
 use super::options::Layout;
 use super::rows::column;
 use super::session::Session;
-use super::{names::Names, schema, statements};
-use hapax_store::{Scope, StoreError};
+use super::{schema, statements};
 use hapax_store::sync::Mutex;
+use hapax_store::{Scope, StoreError};
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::types::Type;
 

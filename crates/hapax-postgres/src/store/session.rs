@@ -5,8 +5,8 @@ use super::errors::{failed, unconnected};
 use super::names::Names;
 use super::options::PostgresOptions;
 use super::statements;
-use hapax_store::StoreError;
 use deadpool_postgres::{Client, Pool};
+use hapax_store::StoreError;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row, Statement};
 

@@ -1,17 +1,17 @@
 //! A worker at work: claims runs for handlers that are free, and says what came of them.
 
 use super::handling::{Handled, Session, Work};
-use hapax_store::back_off::BackOff;
 use crate::database::Listening;
 use crate::meters::Event;
 use crate::outage::Outage;
 use crate::pace::Pace;
 use crate::queue::{self, BEHIND, Claimer, Outcome, Portion};
 use crate::tables::Queue;
-use hapax::tier::random;
-use hapax_store::{ErrorKind, StoreError};
-use hapax_store::sync::Ordering;
 use futures_util::FutureExt as _;
+use hapax::tier::random;
+use hapax_store::back_off::BackOff;
+use hapax_store::sync::Ordering;
+use hapax_store::{ErrorKind, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;

@@ -3,11 +3,11 @@
 use super::handling::{Case, Ended, Session};
 use crate::database::Database;
 use crate::errors::failed;
+use crate::store::connecting::Held;
 use crate::transaction::tokio_driver;
 use crate::{Handler, trial};
-use hapax_store::StoreError;
-use crate::store::connecting::Held;
 use futures_util::FutureExt as _;
+use hapax_store::StoreError;
 use tokio_postgres::Client;
 
 pub(super) struct TokioSession {

@@ -24,8 +24,7 @@ mod rotation;
 mod sqlx;
 mod workers;
 
-use hapax_postgres::*;
-use hapax_postgres::PostgresOptions;
+use hapax_postgres::{PostgresOptions, *};
 use server::Server;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

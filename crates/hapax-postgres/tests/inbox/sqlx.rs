@@ -1,7 +1,8 @@
 //! The same in transactions of sqlx.
 
 use crate::*;
-use ::sqlx::{Connection as _, Executor as _, PgConnection, postgres::PgConnectOptions};
+use ::sqlx::postgres::PgConnectOptions;
+use ::sqlx::{Connection as _, Executor as _, PgConnection};
 use hapax_store::ErrorKind;
 
 #[test]

@@ -1,11 +1,11 @@
 //! What is in progress or has failed: never forgotten before its time.
 
 use super::BACKEND;
-use hapax::Timestamp;
 use crate::error::{ErrorKind, StoreError};
 use crate::key::RecordKey;
 use crate::record::{Kept, State};
 use crate::request::Expired;
+use hapax::Timestamp;
 use std::collections::{BTreeSet, HashMap};
 
 pub(super) struct Active {

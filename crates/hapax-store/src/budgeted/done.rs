@@ -16,9 +16,9 @@
 //! Idea: max-min fairness, of networks, over least-recently-used eviction.
 
 use super::RECORD_BYTES;
-use hapax::Timestamp;
 use crate::key::{RecordKey, Scope};
 use crate::record::{Kept, State};
+use hapax::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Whose a record is: ids of one group, in one scope.

@@ -10,9 +10,9 @@ use super::record::{self, Change, Kept, State};
 use super::request::*;
 use super::times::Sound;
 use crate::sync::{Mutex, MutexGuard};
-use hapax::{Clock, MonotonicClock, Timestamp};
 use active::Active;
 use done::Done;
+use hapax::{Clock, MonotonicClock, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! The budget. What every store promises: `tests/http`, by the suite.
 
 use super::*;
-use hapax::ManualClock;
 use crate::Scope;
+use hapax::ManualClock;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const BUDGET: u64 = 256 << 10;

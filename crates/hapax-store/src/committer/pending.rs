@@ -1,8 +1,8 @@
 //! What a group has changed, and is not committed yet.
 
-use hapax::Timestamp;
 use crate::codec;
 use crate::record::Kept;
+use hapax::Timestamp;
 use std::collections::HashMap;
 
 /// A record to be written.

@@ -5,11 +5,11 @@ use super::few::{Few, all};
 use super::flights::{Flight, Flights, Turn};
 use super::inner::Inner;
 use super::led::{Led, lead};
-use hapax::tier::Memory;
 use super::nodes::{OfNode, in_order};
 use super::operation::Operation;
-use hapax::Digest;
 use crate::{ErrorKind, StoreError};
+use hapax::Digest;
+use hapax::tier::Memory;
 use std::sync::Arc;
 
 /// Ids that were joined and are not asked about yet: if the caller goes, those who follow ask.

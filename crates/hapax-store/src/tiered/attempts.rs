@@ -6,13 +6,12 @@ use super::holder::{Attempt, Holder, Where};
 use super::inner::Ownership;
 use super::operation::{Claims, UNNUMBERED};
 use crate::back_off::jittered;
-use hapax::tier::Tried;
-use hapax::Digest;
 use crate::erased::Answering;
-use crate::times;
-use crate::{ClaimRequest, Claimed, Completed, ErrorKind, Fingerprint, Known, RecordKey, StoreError};
-use crate::OnStoreError;
-use hapax::{Outcome, Tier, Verdict};
+use crate::{
+    ClaimRequest, Claimed, Completed, ErrorKind, Fingerprint, Known, OnStoreError, RecordKey, StoreError, times,
+};
+use hapax::tier::Tried;
+use hapax::{Digest, Outcome, Tier, Verdict};
 use std::time::Duration;
 use tokio::time::Instant;
 

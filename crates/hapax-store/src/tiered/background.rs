@@ -6,8 +6,8 @@ use super::observe::Asked;
 use super::owner;
 #[cfg(feature = "metrics")]
 use super::{engine::PolicyState, meters::MemoryMeters};
-use crate::{ErrorKind, Held, StoreError};
 use crate::sync::Ordering;
+use crate::{ErrorKind, Held, StoreError};
 #[cfg(feature = "metrics")]
 use hapax::tier::Memory;
 #[cfg(feature = "metrics")]

@@ -3,9 +3,9 @@
 use super::inner::Inner;
 use super::nodes::Node;
 use super::operation::Records;
-use hapax::Digest;
-use crate::{ErrorKind, Record, StoreError};
 use crate::sync::{Mutex, MutexGuard};
+use crate::{ErrorKind, Record, StoreError};
+use hapax::Digest;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};

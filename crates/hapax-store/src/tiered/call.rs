@@ -6,9 +6,9 @@ use super::inner::Inner;
 use super::nodes::Node;
 use super::observe::Asked;
 use super::operation::{Operation, Unmarks};
-use hapax::Digest;
-use crate::{ErrorKind, StoreError, Unmark};
 use crate::sync::Ordering;
+use crate::{ErrorKind, StoreError, Unmark};
+use hapax::Digest;
 
 /// Requests under numbers of their own, for as long as nobody knows what came of them. If it is
 /// dropped then (the caller of a store that answers at once, the runtime), they are remembered.

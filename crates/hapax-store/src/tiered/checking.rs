@@ -4,14 +4,12 @@ use super::dedup::TieredDedup;
 use super::engine::{Engine, Name};
 use super::few::all;
 use super::inner::Ownership;
-use hapax::tier::Guess;
 use super::nodes::{Node, in_order};
 use super::operation::{Looks, Marks, UNNUMBERED};
-use hapax::Digest;
 use crate::erased::Answering;
-use crate::{Known, Mark, Marked, Record, RecordKey, Store, StoreError};
-use crate::OnStoreError;
-use hapax::{Outcome, Tier, Verdict};
+use crate::{Known, Mark, Marked, OnStoreError, Record, RecordKey, Store, StoreError};
+use hapax::tier::Guess;
+use hapax::{Digest, Outcome, Tier, Verdict};
 use tokio::sync::SemaphorePermit;
 
 impl<S: Store> TieredDedup<S> {

@@ -4,9 +4,8 @@
 use super::dedup::TieredDedup;
 use super::engine::Name;
 use super::{Ownership, TieredClaimOptions};
-use hapax::Digest;
 use crate::{InMemoryStore, RecordKey, Scope, StoreError};
-use hapax::{ManualClock, Verdict};
+use hapax::{Digest, ManualClock, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,10 +4,10 @@ use super::dedup::TieredDedup;
 use super::inner::Ownership;
 use super::options::Options;
 use super::policy::{OnStoreError, Policy};
-use hapax::Clock;
-use hapax::tier::DigestKind;
 use crate::erased::Erased;
 use crate::{Store, StoreError};
+use hapax::Clock;
+use hapax::tier::DigestKind;
 use std::sync::Arc;
 use std::time::Duration;
 

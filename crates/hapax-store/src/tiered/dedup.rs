@@ -1,8 +1,7 @@
 //! The asynchronous engine as its users see it: checks, and what concerns the engine as a whole.
 
 use super::config::TieredBuilder;
-use super::engine::Engine;
-use super::engine::Name;
+use super::engine::{Engine, Name};
 use super::stats::{ScopeStats, TieredStats};
 #[cfg(doc)]
 use crate::OnStoreError;

@@ -8,8 +8,8 @@
 //! others say of a young mark that is not theirs that the id is in progress, so that its message
 //! comes again.
 
-use hapax::tier::random::mix;
 use crate::RecordKey;
+use hapax::tier::random::mix;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;

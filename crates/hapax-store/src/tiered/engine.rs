@@ -4,17 +4,15 @@
 
 use super::driver::ended;
 use super::inner::Inner;
-use hapax::tier::Memory;
 use super::note;
 use super::observe::{Asked, Verdicts};
 use super::operation::Forgets;
 use super::stats::TieredStats;
-use crate::OnStoreError;
-use hapax::{Digest, Digester};
 use crate::erased::Answering;
-use crate::times;
-use crate::{ErrorKind, RecordKey, Scope, StoreError, StoredId};
 use crate::sync::Ordering;
+use crate::{ErrorKind, OnStoreError, RecordKey, Scope, StoreError, StoredId, times};
+use hapax::tier::Memory;
+use hapax::{Digest, Digester};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -15,8 +15,8 @@
 //! is given back: whoever asks meanwhile waits for that, and never meets what the one before has
 //! left.
 
-use hapax::Digest;
 use crate::sync::{Mutex, MutexGuard};
+use hapax::Digest;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,8 +1,7 @@
 //! Who holds an id: a claim, whatever its store, and how it ends.
 
 use super::claim::{ClaimError, Done, TieredClaimOptions};
-use super::completing::retry_pause;
-use super::completing::{Patience, Unfinished};
+use super::completing::{Patience, Unfinished, retry_pause};
 use super::engine::{Engine, Name, PolicyState};
 use super::inner::Inner;
 use super::led::Leaving;
@@ -10,11 +9,9 @@ use super::note::Note;
 use super::observe::{self, End};
 use super::operation::{Completions, Failures, Records, Releases, Renewals};
 use crate::back_off::jittered;
-use hapax::Digest;
 use crate::erased::Answering;
-use crate::times;
-use crate::{Completion, Failure, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError};
-use hapax::{LostLease, Token};
+use crate::{Completion, Failure, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError, times};
+use hapax::{Digest, LostLease, Token};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

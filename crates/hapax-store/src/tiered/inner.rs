@@ -2,7 +2,6 @@
 
 use super::doubt::{self, Doubts};
 use super::engine::digest;
-use hapax::tier::Memory;
 use super::nodes::{Node, Nodes};
 #[cfg(feature = "metrics")]
 use super::observe::Sample;
@@ -11,11 +10,12 @@ use super::operation::{Operation, Shared};
 use super::overdue::Overdue;
 use super::owner::Owned;
 use super::unresolved::Unresolved;
-use hapax::Digest;
-use hapax::tier::random::mix;
 use crate::erased::Erased;
-use crate::{ErrorKind, RecordKey, StoreError};
 use crate::sync::{Mutex, MutexGuard, Ordering, StdAtomicBool, StdAtomicU64, fence};
+use crate::{ErrorKind, RecordKey, StoreError};
+use hapax::Digest;
+use hapax::tier::Memory;
+use hapax::tier::random::mix;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;

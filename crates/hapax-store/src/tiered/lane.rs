@@ -4,10 +4,10 @@
 use super::driver::Answered;
 use super::few::Few;
 use super::flights::Flight;
-use hapax::tier::Memory;
 use super::nodes::NodeOptions;
 use super::operation::Operation;
 use crate::sync::{Mutex, MutexGuard};
+use hapax::tier::Memory;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};

@@ -1,8 +1,8 @@
 //! Metrics: their table, and the handles to them, each asked for once.
 
 use super::observe::{Asked, End, Renewal, Sample, TIERS, VERDICTS};
-use hapax::Stats;
 use crate::ErrorKind;
+use hapax::Stats;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ use super::few::all;
 use super::inner::Inner;
 use super::lane::Lane;
 use super::operation::{Lanes, Operation};
-use crate::{MAX_NODES, RecordKey, StoreError};
 use crate::sync::{Mutex, MutexGuard};
+use crate::{MAX_NODES, RecordKey, StoreError};
 use std::sync::OnceLock;
 use std::time::Duration;
 

@@ -1,11 +1,13 @@
 //! Notes: a few bytes that the library keeps in the store beside an id, for whoever has claimed it.
 //! No user's id is a note, and no note is an id.
 
-use super::{engine::Name, engine::PolicyState, inner::Inner, operation::*};
+use super::engine::{Name, PolicyState};
+use super::inner::Inner;
+use super::operation::*;
+use crate::{Known, Record, RecordKey, Scope, StoreError};
 use hapax::Key;
-use crate::{Known, Record, StoreError};
-use crate::{RecordKey, Scope};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Returns the key of an id's note: in a scope that no user can name, under its scope and id.
 pub(super) fn key_of(key: &RecordKey) -> RecordKey {

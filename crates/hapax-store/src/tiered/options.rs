@@ -1,21 +1,18 @@
 //! What an engine is built of, and whether that can be, whatever its store.
 
-use super::background;
 use super::engine::{Engine, PolicyState};
 use super::inner::{CallOptions, Inner, Ownership};
-use hapax::tier::Memory;
 use super::nodes::{NodeOptions, Nodes};
 use super::observe::{Observer, Verdicts};
 use super::operation::Shared;
-use super::owner;
 use super::policy::{OnStoreError, Policy};
-use super::undoing;
 use super::unresolved::Unresolved;
-use hapax::tier::{DigestKey, WantedKey};
+use super::{background, owner, undoing};
 use crate::erased::{Answering, Erased};
-use crate::{ErrorKind, Limits, Scope, StoreError};
 use crate::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
-use hapax::{Clock, Dedup, Error, tier::random};
+use crate::{ErrorKind, Limits, Scope, StoreError};
+use hapax::tier::{DigestKey, Memory, WantedKey, random};
+use hapax::{Clock, Dedup, Error};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

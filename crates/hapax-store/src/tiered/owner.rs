@@ -3,10 +3,9 @@
 use super::few::all;
 use super::inner::{Inner, Ownership};
 use super::observe::Asked;
-use crate::Held;
 use crate::erased::Erased;
-use crate::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Hold, Known, RecordKey, Renewal, Scope, StoreError};
 use crate::sync::{Ordering, StdAtomicU64};
+use crate::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Held, Hold, Known, RecordKey, Renewal, Scope, StoreError};
 use std::time::Duration;
 use tokio::time::Instant;
 

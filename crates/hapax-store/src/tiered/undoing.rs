@@ -4,10 +4,10 @@
 use super::breaker::back_off;
 use super::doubt::{self, Doubts};
 use super::inner::Inner;
-use hapax::tier::Memory;
 use super::operation::Unmarks;
-use crate::{Mark, Marked, RecordKey, StoreError, Unmark, Unmarked};
 use crate::sync::MutexGuard;
+use crate::{Mark, Marked, RecordKey, StoreError, Unmark, Unmarked};
+use hapax::tier::Memory;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc;

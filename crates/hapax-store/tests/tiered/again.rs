@@ -2,10 +2,9 @@
 //! came of the first attempt, each id is fresh once.
 
 use super::*;
-use hapax_store::*;
-use hapax_testing::store::{Fault, FaultyStore};
 use hapax::Verdict;
-use hapax_store::TieredAttempt;
+use hapax_store::{TieredAttempt, *};
+use hapax_testing::store::{Fault, FaultyStore};
 use random::Random;
 use std::collections::HashMap;
 use std::pin::pin;

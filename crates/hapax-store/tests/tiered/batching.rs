@@ -1,8 +1,7 @@
 //! Requests that come together go together; those of one id are one.
 
 use super::*;
-use hapax_store::TieredAttempt;
-use hapax_store::InMemoryStore;
+use hapax_store::{InMemoryStore, TieredAttempt};
 use hapax_testing::store::Fault;
 use tokio::task::JoinSet;
 

@@ -1,9 +1,11 @@
 //! Claims: the lines of "Claims" in what hapax does, as far as they are the engine's.
 
 use super::*;
-use hapax_store::{ErrorKind, RecordKey, Scope, Store as _};
+use hapax_store::{
+    ClaimError, ErrorKind, Ownership, RecordKey, Scope, Store as _, TieredAttempt, TieredClaimOptions, TieredOnce,
+    TieredOnceError,
+};
 use hapax_testing::store::Fault;
-use hapax_store::{ClaimError, Ownership, TieredAttempt, TieredClaimOptions, TieredOnce, TieredOnceError};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::task::JoinSet;

@@ -2,9 +2,10 @@
 //! comes back if that was in vain.
 
 use super::*;
-use hapax_store::{ErrorKind, RecordKey, Scope, Store as _};
+use hapax_store::{
+    ClaimError, ErrorKind, NotCompleted, RecordKey, Scope, Store as _, TieredClaim, TieredOnce, TieredOnceError,
+};
 use hapax_testing::store::Fault;
-use hapax_store::{ClaimError, NotCompleted, TieredClaim, TieredOnce, TieredOnceError};
 use std::convert::Infallible;
 use tokio::time::Instant;
 

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::random::Random;
+use hapax::{Outcome, Verdict};
 use hapax_store::{ErrorKind, InMemoryStore, Mark, Marked, RecordKey, Scope, Store as _};
 use hapax_testing::store::{Fault, FaultyStore};
-use hapax::{Outcome, Verdict};
 
 /// Longer than it takes to notice a lost answer and to take its mark back.
 const GRACE: Duration = Duration::from_secs(8);

@@ -1,10 +1,9 @@
 //! An engine that owns its ids.
 
 use super::*;
-use hapax_store::{ErrorKind, Known, RecordKey, Scope, Store as _};
-use hapax_testing::store::Fault;
 use hapax::Tier;
-use hapax_store::Ownership;
+use hapax_store::{ErrorKind, Known, Ownership, RecordKey, Scope, Store as _};
+use hapax_testing::store::Fault;
 
 async fn stored(world: &World, id: &str) -> bool {
     let key = RecordKey::new(&Scope::default(), id);

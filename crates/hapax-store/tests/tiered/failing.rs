@@ -1,10 +1,9 @@
 //! Stores that fail, hang, answer late, or lose their answers.
 
 use super::*;
-use hapax_store::ErrorKind;
-use hapax_testing::store::Fault;
 use hapax::Certainty;
-use hapax_store::{BreakerState, OnStoreError, TieredAttempt};
+use hapax_store::{BreakerState, ErrorKind, OnStoreError, TieredAttempt};
+use hapax_testing::store::Fault;
 
 const TRANSIENT: [ErrorKind; 2] = [ErrorKind::Unavailable, ErrorKind::Timeout];
 

@@ -1,10 +1,9 @@
 //! Stores of several nodes, of which one hangs: its keys wait and fail, and no others.
 
 use super::*;
-use hapax_store::*;
-use hapax_testing::store::{Fault, FaultyStore};
 use hapax::ManualClock;
-use hapax_store::{BreakerState, Ownership};
+use hapax_store::{BreakerState, Ownership, *};
+use hapax_testing::store::{Fault, FaultyStore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

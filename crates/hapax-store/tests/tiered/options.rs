@@ -1,8 +1,7 @@
 //! Options that are given with a call.
 
 use super::*;
-use hapax_store::{ErrorKind, StoreError};
-use hapax_store::{ClaimError, TieredClaimOptions};
+use hapax_store::{ClaimError, ErrorKind, StoreError, TieredClaimOptions};
 
 const WRONG: [Duration; 2] = [Duration::ZERO, Duration::MAX];
 

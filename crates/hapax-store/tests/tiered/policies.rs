@@ -1,10 +1,9 @@
 //! Scopes with policies of their own; shadow mode; expiry.
 
 use super::*;
-use hapax_store::ErrorKind;
-use hapax_testing::store::Fault;
 use hapax::Outcome;
-use hapax_store::{OnStoreError, Policy, TieredAttempt};
+use hapax_store::{ErrorKind, OnStoreError, Policy, TieredAttempt};
+use hapax_testing::store::Fault;
 
 #[tokio::test]
 async fn each_scope_has_its_retention_window_and_lease() {

@@ -1,10 +1,9 @@
 //! Engines that share a store.
 
 use super::*;
-use hapax_store::{ClaimRequest, Claimed, ErrorKind, Hold, RecordKey, Scope, Store as _};
-use hapax_testing::store::Fault;
 use hapax::{Certainty, Tier};
-use hapax_store::Ownership;
+use hapax_store::{ClaimRequest, Claimed, ErrorKind, Hold, Ownership, RecordKey, Scope, Store as _};
+use hapax_testing::store::Fault;
 
 #[tokio::test]
 async fn the_window_spares_the_store_and_the_store_decides() {

@@ -2,10 +2,9 @@
 
 use super::*;
 use ::metrics::{SharedString, Unit};
-use hapax_store::ErrorKind;
+use hapax_store::{ErrorKind, OnStoreError, Ownership, Policy, TieredAttempt, TieredClaimOptions};
 use hapax_stream::Consumer;
 use hapax_testing::store::Fault;
-use hapax_store::{OnStoreError, Ownership, Policy, TieredAttempt, TieredClaimOptions};
 use metrics_util::MetricKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use std::collections::{BTreeMap, BTreeSet};

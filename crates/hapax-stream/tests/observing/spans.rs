@@ -1,8 +1,7 @@
 //! Spans and events, as a subscriber of the test's own sees them.
 
 use super::*;
-use hapax_store::BreakerState;
-use hapax_store::ErrorKind;
+use hapax_store::{BreakerState, ErrorKind};
 use hapax_testing::store::Fault;
 use std::fmt::{Debug, Write};
 use std::sync::Mutex;

@@ -1,8 +1,8 @@
 //! What the simulation must reject: stores and clients that are wrong.
 
 use crate::random::Random;
-use hapax_store::*;
 use hapax::{ManualClock, Timestamp};
+use hapax_store::*;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

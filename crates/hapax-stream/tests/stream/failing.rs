@@ -1,8 +1,7 @@
 //! Handlers fail and panic, stores fail, brokers refuse. Nothing is lost, and nothing is acknowledged that is not done.
 
 use super::*;
-use hapax_store::OnStoreError;
-use hapax_store::ErrorKind;
+use hapax_store::{ErrorKind, OnStoreError};
 use hapax_stream::{Acks, ConsumerError, Delivery};
 use hapax_testing::store::Fault;
 use std::future::pending;

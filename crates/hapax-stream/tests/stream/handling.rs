@@ -1,8 +1,7 @@
 //! Messages are handled once, and acknowledged when they are done.
 
 use super::*;
-use hapax_store::TieredAttempt;
-use hapax_store::ErrorKind;
+use hapax_store::{ErrorKind, TieredAttempt};
 use hapax_stream::{Acks, Delivery, OnMissing};
 use hapax_testing::store::Fault;
 use std::future::pending;

@@ -13,11 +13,10 @@ mod standing;
 mod streams;
 mod visibility;
 
-use hapax_store::InMemoryStore;
+use hapax::{Clock, Timestamp};
+use hapax_store::{InMemoryStore, TieredBuilder, TieredDedup};
 use hapax_stream::{Consumer, ConsumerBuilder};
 use hapax_testing::store::FaultyStore;
-use hapax::{Clock, Timestamp};
-use hapax_store::{TieredBuilder, TieredDedup};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;

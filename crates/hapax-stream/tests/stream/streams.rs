@@ -2,8 +2,7 @@
 
 use super::*;
 use futures_core::Stream;
-use hapax_store::TieredAttempt;
-use hapax_store::ErrorKind;
+use hapax_store::{ErrorKind, TieredAttempt};
 use hapax_stream::{StreamExt, Why};
 use hapax_testing::store::Fault;
 use std::num::NonZeroUsize;

@@ -1,8 +1,8 @@
 //! A store that fails when it is told to.
 
 use hapax::tier::random::Random;
-use hapax_store::*;
 use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
+use hapax_store::*;
 use std::collections::VecDeque;
 use std::time::Duration;
 

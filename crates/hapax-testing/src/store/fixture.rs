@@ -2,8 +2,8 @@
 
 use super::erased::AnyFixture;
 use hapax_store::erased::Erased;
-use hapax_store::*;
 use hapax_store::sync::{Mutex, Ordering, StdAtomicU64};
+use hapax_store::*;
 use std::time::Duration;
 
 /// A backend under test.

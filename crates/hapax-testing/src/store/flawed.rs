@@ -2,9 +2,9 @@
 
 use super::fixture::{LEASE, all, one};
 use super::flaw::Flaw;
+use hapax_store::sync::{Mutex, MutexGuard, Ordering, StdAtomicU64};
 use hapax_store::times::Timed;
 use hapax_store::*;
-use hapax_store::sync::{Mutex, MutexGuard, Ordering, StdAtomicU64};
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Callers at the same time, each with a handle of its own, as in other processes.
 
 use super::fixture::*;
-use hapax_store::*;
 use hapax_store::sync::{Ordering, StdAtomicU64};
+use hapax_store::*;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Barrier;

@@ -2,10 +2,10 @@
 
 use crate::common::*;
 use crate::killed;
+use hapax::{ManualClock, Timestamp};
 use hapax_fjall::{FjallOptions, FjallStore};
 use hapax_store::*;
 use hapax_testing::store::{Fixture, verify_store};
-use hapax::{ManualClock, Timestamp};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -5,12 +5,11 @@
 //! many deliveries there are in each test.
 
 use crate::common::*;
+use hapax::{Clock, Timestamp};
 use hapax_postgres::{PostgresOptions, PostgresStore};
 use hapax_redis::{RedisOptions, RedisStore};
-use hapax_store::*;
+use hapax_store::{NotCompleted, TieredAttempt, TieredClaim, TieredDedup, *};
 use hapax_testing::store::AnyStore;
-use hapax::{Clock, Timestamp};
-use hapax_store::{NotCompleted, TieredAttempt, TieredClaim, TieredDedup};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write;

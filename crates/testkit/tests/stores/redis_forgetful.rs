@@ -2,9 +2,8 @@
 
 use crate::redis::*;
 use crate::redis_server::{Server, is_missing};
-use hapax_store::TieredDedup;
 use hapax_redis::{RedisOptions, RedisRisk, RedisStore};
-use hapax_store::*;
+use hapax_store::{TieredDedup, *};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -3,9 +3,8 @@
 use crate::proxy::Proxy;
 use crate::redis::*;
 use crate::redis_server::{Cluster, Server, is_missing};
-use hapax_store::TieredDedup;
 use hapax_redis::RedisOptions;
-use hapax_store::*;
+use hapax_store::{TieredDedup, *};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 

@@ -2,10 +2,10 @@
 
 use crate::common::*;
 use crate::killed;
+use hapax::{Clock, ManualClock, Timestamp};
 use hapax_sqlite::{SqliteOptions, SqliteStore, SqliteTable};
 use hapax_store::*;
 use hapax_testing::store::{Fixture, verify_store};
-use hapax::{Clock, ManualClock, Timestamp};
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

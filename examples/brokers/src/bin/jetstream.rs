@@ -4,11 +4,11 @@
 //! stream `ORDERS` with a durable pull consumer `billing`.
 
 use async_nats::jetstream::Message;
-use hapax_store::TieredDedup;
-use hapax_redis::{RedisOptions, RedisStore};
-use hapax_stream::{Consumer, Delivery};
 use hapax_brokers::jetstream::{JetStream, message_id};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};
+use hapax_redis::{RedisOptions, RedisStore};
+use hapax_store::TieredDedup;
+use hapax_stream::{Consumer, Delivery};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,13 +4,12 @@
 //! `cargo run --bin kafka 127.0.0.1:9092 payments 6000 books.db`; 6 s is the shortest session that brokers
 //! allow, if they are not told otherwise.
 
-use hapax_sqlite::SqliteTable;
-use hapax_store::{InMemoryStore, Marked, Scope};
-use hapax_stream::{Consumer, Delivery};
 use hapax::Timestamp;
-use hapax_store::TieredDedup;
 use hapax_brokers::kafka::{Kafka, header_id};
 use hapax_brokers::{Failed, arguments, interrupted};
+use hapax_sqlite::SqliteTable;
+use hapax_store::{InMemoryStore, Marked, Scope, TieredDedup};
+use hapax_stream::{Consumer, Delivery};
 use rdkafka::message::OwnedMessage;
 use rusqlite::{Connection, TransactionBehavior};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -15,10 +15,10 @@
 //! The other way round, completed before the commit, receipts would be missing. Partitions are assigned by hand, so all
 //! of them are read here.
 
-use hapax_sqlite::SqliteStore;
-use hapax_store::{TieredAttempt, TieredDedup};
 use hapax_brokers::kafka::header_id;
 use hapax_brokers::{Failed, arguments, interrupted};
+use hapax_sqlite::SqliteStore;
+use hapax_store::{TieredAttempt, TieredDedup};
 use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::message::OwnedMessage;

@@ -3,15 +3,16 @@
 //!
 //! `cargo run --bin llm_cache 127.0.0.1:8080 http://127.0.0.1:11434/v1/chat/completions answers.db`
 
+use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::{Router, routing::post};
+use axum::routing::post;
+use hapax_brokers::{Failed, arguments, prompt};
 use hapax_sqlite::{SqliteOptions, SqliteStore};
 use hapax_store::{TieredAttempt, TieredClaim, TieredClaimOptions, TieredDedup};
-use hapax_brokers::{Failed, arguments, prompt};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;

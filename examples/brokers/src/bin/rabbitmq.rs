@@ -3,11 +3,11 @@
 //! `cargo run --bin rabbitmq amqp://127.0.0.1:5672/%2f billing.db ledger.txt`, where there is a queue
 //! `orders` with a dead letter exchange.
 
-use hapax_store::TieredDedup;
-use hapax_sqlite::SqliteStore;
-use hapax_stream::{Consumer, Delivery};
 use hapax_brokers::rabbitmq::{RabbitMq, message_id};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};
+use hapax_sqlite::SqliteStore;
+use hapax_store::TieredDedup;
+use hapax_stream::{Consumer, Delivery};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -3,11 +3,11 @@
 //!
 //! `cargo run --bin redis_streams redis://127.0.0.1/ $HOSTNAME ledger.txt`, and `redis-cli XADD orders '*' id o-17`.
 
-use hapax_store::TieredDedup;
-use hapax_redis::{RedisOptions, RedisStore};
-use hapax_stream::{Consumer, Delivery};
 use hapax_brokers::redis_streams::{Group, RedisStreams, field_id};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};
+use hapax_redis::{RedisOptions, RedisStore};
+use hapax_store::TieredDedup;
+use hapax_stream::{Consumer, Delivery};
 use redis::streams::StreamId;
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,11 +3,11 @@
 //! `cargo run --bin sqs http://127.0.0.1:9324 redis://127.0.0.1/ ledger.txt`, where there are queues
 //! `orders` and `orders-dead`.
 
-use hapax_store::TieredDedup;
-use hapax_redis::{RedisOptions, RedisStore};
-use hapax_stream::{Consumer, Delivery};
 use hapax_brokers::sqs::{Message, Sqs, body_id};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};
+use hapax_redis::{RedisOptions, RedisStore};
+use hapax_store::TieredDedup;
+use hapax_stream::{Consumer, Delivery};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,15 +2,16 @@
 //!
 //! `WEBHOOK_SECRET=whsec_… cargo run --bin webhook 127.0.0.1:8080 events.db ledger.txt`
 
+use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::{Router, routing::post};
+use axum::routing::post;
+use hapax_brokers::{Failed, Ledger, arguments, signature};
 use hapax_sqlite::{SqliteOptions, SqliteStore};
 use hapax_store::{TieredAttempt, TieredDedup};
-use hapax_brokers::{Failed, Ledger, arguments, signature};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 

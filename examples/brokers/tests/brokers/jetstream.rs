@@ -4,9 +4,10 @@
 use crate::directory::Directory;
 use crate::killed::{Consumer, POISON, check_effects, effects, seed};
 use crate::servers::{Nats, Redis};
+use async_nats::HeaderMap;
+use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::{self, stream};
-use async_nats::{HeaderMap, header::NATS_MESSAGE_ID};
 use hapax_brokers::ledger;
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,10 +1,11 @@
 //! A queue that speaks as Amazon SQS does: a message that is received is hidden for a while, comes again unless it is
 //! deleted by its latest receipt, and sometimes comes twice all the same, as from a standard queue.
 
+use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::{Router, routing::post};
+use axum::routing::post;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

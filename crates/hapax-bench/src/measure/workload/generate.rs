@@ -5,8 +5,8 @@ use super::truth::{Certain, Ledger};
 use super::zipf::{self, Zipf};
 use super::{Ids, Stream, Truth, WINDOW_TICKS};
 use crate::measure::{IdKind, Setting, Shape, Workload};
-use hapax::tier::random::{Random, mix};
 use crate::strategy::Failure;
+use hapax::tier::random::{Random, mix};
 use std::ops::Range;
 
 /// Threads, at most: their number is part of an id's.

@@ -1,8 +1,8 @@
 //! Where a stream keeps its ids.
 
 use crate::measure::IdKind;
-use hapax::tier::random::mix;
 use crate::strategy::{Failure, Id};
+use hapax::tier::random::mix;
 use std::ops::Range;
 
 /// Ids of one kind, one after the other, so that reading them costs next to nothing: no allocation, no pointer to follow.

@@ -54,9 +54,9 @@ pub(crate) use self::trace::fuzz as fuzz_trace;
 pub use self::trace::{Trace, TraceError, TraceHeader};
 pub use self::truth::Truth;
 
-use hapax::Timestamp;
 use crate::measure::{Setting, Shape};
 use crate::strategy::Failure;
+use hapax::Timestamp;
 use std::time::Duration;
 
 /// Ticks of stream time in a window.

@@ -3,9 +3,9 @@
 use super::generate::check_threads;
 use super::truth::{Certain, Ledger};
 use super::{Bytes, Ids, Stream, WINDOW_TICKS};
-use hapax::Timestamp;
 use crate::measure::IdKind;
 use crate::strategy::Failure;
+use hapax::Timestamp;
 use std::collections::HashMap;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;

@@ -1,8 +1,8 @@
 //! What all stores need to become strategies: errors that end the run, and a count of what they hold.
 
-use hapax::Timestamp;
 use crate::measure::Sort;
 use crate::strategy::{Failure, Id, Needs, Plan, Strategy};
+use hapax::Timestamp;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A place that keeps ids for longer than a run.

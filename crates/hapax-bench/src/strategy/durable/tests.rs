@@ -1,8 +1,8 @@
 //! Strategies over real directories and servers give the true answers, and say so when they cannot.
 
-use hapax::Timestamp;
 use crate::measure::servers::{Provided, missing, provide};
 use crate::strategy::{Failure, Id, Listed, Needs, Place, Plan, Strategy, Visitor, listed, visit};
+use hapax::Timestamp;
 use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::time::Duration;

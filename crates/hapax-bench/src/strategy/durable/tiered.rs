@@ -2,9 +2,8 @@
 
 use super::lasting::Keep;
 use crate::measure::Sort;
-use hapax_store::{Store, StoreError};
 use crate::strategy::{FALSE_POSITIVE_RATE, Failure, Needs, Plan};
-use hapax_store::{Ownership, TieredDedup};
+use hapax_store::{Ownership, Store, StoreError, TieredDedup};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;

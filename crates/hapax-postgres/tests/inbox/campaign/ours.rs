@@ -3,8 +3,7 @@
 use super::ledger::Side;
 use super::plan::{Part, Plan, Role};
 use crate::{HOUR, ms};
-use hapax_postgres::*;
-use hapax_postgres::PostgresOptions;
+use hapax_postgres::{PostgresOptions, *};
 use hapax_store::StoreError;
 use std::sync::Arc;
 use std::time::SystemTime;

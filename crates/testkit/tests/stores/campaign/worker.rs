@@ -2,8 +2,7 @@
 
 use super::plan::Part;
 use crate::random::Random;
-use hapax_store::TieredDedup;
-use hapax_store::{ErrorKind, Store};
+use hapax_store::{ErrorKind, Store, TieredDedup};
 use hapax_stream::{Consumer, Delivery, Source};
 use hapax_testing::store::{Fault, FaultyStore};
 use std::io;

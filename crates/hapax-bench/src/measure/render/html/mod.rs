@@ -2,10 +2,9 @@
 
 use super::chart::{CSS, Chart, Figures, Width};
 use super::charts::{self, Section};
-use super::columns;
 use super::view::{Group, View};
 use super::xml::{Page, Text};
-use super::{answer, notes, words};
+use super::{answer, columns, notes, words};
 use crate::measure::{Report, Sort};
 
 /// The report as one HTML page without any script or external resource, which is also well-formed XML: the answer in a few sentences,
