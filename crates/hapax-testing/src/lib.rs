@@ -19,7 +19,7 @@
 //! # Ok::<(), hapax::Error>(())
 //! ```
 //!
-//! For a strategy of your own implement [`Subject`], which takes one function; `examples/verify_your_own.rs` does, for one that is wrong.
+//! For a strategy of your own implement [`Subject`], which takes one function; `crates/hapax-testing/examples/verify_your_own.rs` does, for one that is wrong.
 //! This is what being wrong looks like (two threads looked before either of them wrote):
 //!
 //! ```text

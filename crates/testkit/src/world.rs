@@ -32,7 +32,7 @@ impl World {
             .retention(RETENTION)
             .capacity(10_000)
             .clock(self.clock.clone())
-            // What one engine has marked the others believe; otherwise: tests/tiered/doubt.rs.
+            // What one engine has marked the others believe; otherwise: crates/hapax-store/tests/tiered/doubt.rs.
             .in_doubt(Duration::ZERO)
             .expiry(None)
     }

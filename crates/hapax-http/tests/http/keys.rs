@@ -87,7 +87,7 @@ async fn the_same_key_of_two_scopes_is_two_keys_and_of_none_is_refused() {
     let world = World::new();
     let dedup = world.engine().build().await.unwrap();
     // (A test believes a header. A server takes what its authentication has verified:
-    // `examples/http_server.rs`.)
+    // `crates/hapax-http/examples/http_server.rs`.)
     let layer = IdempotencyLayer::builder(dedup).scope(|request| {
         let tenant = request.headers.get("x-tenant")?;
         tenant.to_str().ok().map(str::to_owned)

@@ -1,4 +1,4 @@
-//! The budget. What every store promises: `tests/http`, by the suite.
+//! The budget. What every store promises: `crates/hapax-http/tests/http`, by the suite.
 
 use super::*;
 use crate::Scope;

@@ -1,4 +1,4 @@
-//! The asynchronous engine, over a store in memory that fails when it is told to. What the stores do themselves: `tests/stores`.
+//! The asynchronous engine, over a store in memory that fails when it is told to. What the stores do themselves: `crates/testkit/tests/stores`.
 
 #[macro_use]
 mod forward;
