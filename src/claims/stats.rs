@@ -1,6 +1,6 @@
-//! What claims have counted.
+//! The counters of claims.
 
-/// What came of claims, and how many there are now.
+/// The counters of claims, and the number of claims that there are now.
 ///
 /// ```
 /// let dedup = hapax::Dedup::builder().build()?;
@@ -40,7 +40,7 @@ pub struct ClaimStats {
     pub lost: u64,
     /// Fingerprints of completed claims that are kept now.
     pub fingerprints: u64,
-    /// Fingerprints that had to go before their ids, for want of room: such an id is a duplicate
+    /// Fingerprints that were dropped before their ids, for want of room: such an id is a duplicate
     /// whatever the fingerprint.
     pub fingerprints_dropped: u64,
 }
