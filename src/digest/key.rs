@@ -1,10 +1,10 @@
-//! The secret that digests are made with, and how it is chosen.
+//! The secret key of the digests, and how it is chosen.
 
 use super::Digester;
 use crate::{Error, random};
 use std::fmt;
 
-/// The kind of function, as files have it.
+/// The kind of digest function, as files record it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DigestKind {
     /// For ids that anybody may choose.
@@ -21,7 +21,7 @@ pub(crate) struct DigestKey {
     pub(crate) bits: u128,
 }
 
-/// The key as the options have it.
+/// The key as the options give it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WantedKey {
     pub(crate) kind: DigestKind,
@@ -29,7 +29,7 @@ pub(crate) struct WantedKey {
 }
 
 impl DigestKey {
-    /// From three words; nothing, if there is no such kind.
+    /// Decodes a key from three words; `None` if there is no such kind.
     #[cfg(feature = "journal")]
     pub(crate) fn from_words([kind, low, high]: [u64; 3]) -> Option<Self> {
         let kind = match kind {
@@ -57,13 +57,14 @@ impl From<DigestKey> for Digester {
 }
 
 impl WantedKey {
-    /// The key that is wanted; a random one, if any would do.
+    /// Returns the key that is wanted; a random one, if any would do.
     pub(crate) fn or_random(self) -> Result<DigestKey, Error> {
         let bits = self.bits.map_or_else(random_bits, Ok)?;
         Ok(DigestKey { kind: self.kind, bits })
     }
 
-    /// Returns what is wrong with a key that is there already: what it is, and what is wanted.
+    /// Compares with a key that is there already. Returns what is wrong with that: what it is, and
+    /// what is wanted.
     #[cfg(feature = "journal")]
     pub(crate) fn differs(self, theirs: DigestKey) -> Option<[&'static str; 3]> {
         let name = |kind| match kind {
@@ -73,7 +74,7 @@ impl WantedKey {
         if self.kind != theirs.kind {
             return Some(["kind of digests", name(theirs.kind), name(self.kind)]);
         }
-        // Secret, as they are.
+        // Secret values, so neither is shown.
         let differs = self.bits.is_some_and(|bits| bits != theirs.bits);
         differs.then_some(["key", "another one", "that of the engine, and of the other files"])
     }
