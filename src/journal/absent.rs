@@ -1,4 +1,5 @@
-//! Without the feature `journal` there is never one, and asking for it costs nothing.
+//! The stand-in without the feature `journal`: there is never a journal, and asking for it costs
+//! nothing.
 
 use crate::Timestamp;
 use crate::clock::Stamp;
