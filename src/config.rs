@@ -136,7 +136,7 @@ impl Builder {
     /// has room.
     ///
     /// Memory is given back when a call notices that it is not needed: a check, a claim, or
-    /// [`stats`](crate::Dedup::stats). An engine that nobody calls keeps what it has.
+    /// [`stats`](crate::Dedup::stats). An engine that is never called keeps what it has.
     pub fn growth_thread(self, growth_thread: bool) -> Self {
         Builder { growth_thread, ..self }
     }

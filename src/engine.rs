@@ -188,7 +188,7 @@ impl Engine {
 
     pub(crate) fn stats(&self) -> Stats {
         let at = self.now_at_rest();
-        // Time goes on while nobody checks, so that memory is given back that is not needed.
+        // Time goes on while there are no checks, so that memory is given back that is not needed.
         // (Stream time comes from the events alone, also if none has come yet.)
         if self.stream_time.is_by_clock() {
             self.window.advance(at);
@@ -221,7 +221,8 @@ impl Engine {
     }
 }
 
-/// Returns the window's answer as a verdict; `fresh` says who else was asked.
+/// Returns the window's answer as a verdict; `fresh` is the verdict on a fresh id, which names the
+/// tier that decided.
 #[inline(always)]
 fn verdict(outcome: Outcome, fresh: Verdict) -> Verdict {
     match outcome {

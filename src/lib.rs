@@ -48,8 +48,6 @@
 //!
 //! At ten million live ids the table is in main memory, and a check costs as much as the wait for
 //! its cache line. In a batch these waits overlap, which makes a check four to five times as fast.
-//! Where ids come one by one, [`Dedup::prepare`] on receipt and [`Dedup::check_prepared`] after
-//! decoding overlap as well.
 //!
 //! ```
 //! # let dedup = hapax::Dedup::builder().build()?;
@@ -59,6 +57,8 @@
 //! # Ok::<(), hapax::Error>(())
 //! ```
 //!
+//! Where ids come one by one, [`Dedup::prepare`] on receipt and [`Dedup::check_prepared`] after
+//! decoding overlap as well.
 //!
 //! # If a crash must not lose a message
 //!

@@ -295,7 +295,7 @@ mod tests {
         assert!(words().all(|word| word.load(Ordering::Relaxed) == 7));
     }
 
-    #[cfg(not(miri))] // which asks nobody, and takes it from the one who runs it
+    #[cfg(not(miri))] // Miri does not ask the system, and takes the memory from its own process
     #[test]
     fn too_much_memory_is_an_error() {
         for len in [1 << 36, usize::MAX / 64, usize::MAX] {

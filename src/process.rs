@@ -145,7 +145,7 @@ impl Drop for Kept {
             // its own program begins.
             let _ = self.file.unlock();
         }
-        // SAFETY: nobody uses the file after this, as this is the end of its only owner.
+        // SAFETY: nothing uses the file after this, as this is the end of its only owner.
         unsafe { ManuallyDrop::drop(&mut self.file) }
     }
 }

@@ -21,8 +21,8 @@ pub(crate) fn any() -> u64 {
     system().map_or_else(|_| RandomState::new().hash_one(unlike_others()), u64::from_le_bytes)
 }
 
-/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a permutation that leaves no trace of
-/// its argument's pattern.
+/// Mixes a number by the finalizer of splitmix64 (Steele, Lea and Flood, 2014): a permutation that
+/// leaves no trace of its argument's pattern.
 #[cfg(any(all(test, feature = "journal", not(modelled)), feature = "bench", feature = "store", feature = "testing"))]
 pub(crate) fn mix(number: u64) -> u64 {
     let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);

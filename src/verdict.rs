@@ -116,7 +116,7 @@ impl Verdict {
         Verdict(Self::exact(outcome, Tier::History).0 | Self::GUESS)
     }
 
-    /// The verdict fresh, since the store was not available.
+    /// Returns the verdict fresh, for an id that could not be verified with the store.
     #[cfg(feature = "store")]
     pub(crate) const fn unverified() -> Self {
         Verdict(Self::exact(Outcome::Fresh, Tier::Store).0 | Self::UNVERIFIED)

@@ -283,7 +283,7 @@ impl Engine {
         respected
     }
 
-    /// Forgets an id that nobody claims; returns true if nobody did. Sets no time.
+    /// Forgets an id that is not claimed; returns true if it was not claimed. Sets no time.
     pub(crate) fn forget(&self, id: Digest) -> bool {
         let at = self.now_at_rest();
         self.claims.forget(id, &AtRest(At(self, at)), self.clock.now().time)

@@ -268,14 +268,14 @@ impl Map {
         }
     }
 
-    /// Forgets everything but claims that somebody holds.
+    /// Forgets everything but claims that are held.
     pub(super) fn clear(&mut self) {
         self.kept.free_all();
         self.fingerprints.clear();
         self.entries.retain(|_, entry| entry.state == State::Claimed);
     }
 
-    /// Returns the number of claims that somebody holds, as far as is known.
+    /// Returns the number of claims that are held, as far as is known.
     pub(super) fn live(&self, now: Timestamp) -> u64 {
         self.entries.values().filter(|entry| entry.state == State::Claimed && entry.until > now).count() as u64
     }

@@ -89,8 +89,8 @@ impl Held for MutexGuard<'_, Map> {
     }
 }
 
-/// A flag alone in its cache lines: every check reads it, and nobody writes to it after the first
-/// claim.
+/// A flag alone in its cache lines: every check reads it, and no thread writes to it after the
+/// first claim.
 #[repr(align(128))]
 struct Used(AtomicU64);
 
@@ -304,6 +304,7 @@ impl Claims {
         let mut map = shard.lock();
         if map.is_in_progress(id, now) {
             map.waiting += 1;
+            // No loop: after a spurious wake-up the caller only looks again.
             let (mut map, _) = shard.gone.wait_timeout(map, longest).unwrap_or_else(PoisonError::into_inner);
             map.waiting -= 1;
         }
@@ -419,6 +420,7 @@ impl Shard {
     pub(super) fn unlock(&self, map: MutexGuard<'_, Map>) {
         self.publish(&map);
         let waiting = map.waiting;
+        // Before the wake-up, so that woken threads find the lock free.
         drop(map);
         if waiting > 0 {
             self.gone.notify_all();

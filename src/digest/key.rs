@@ -7,10 +7,10 @@ use std::fmt;
 /// The kind of digest function, as files record it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DigestKind {
-    /// For ids that anybody may choose.
+    /// The keyed function, for ids that anybody may choose.
     #[default]
     Keyed,
-    /// For ids that nobody chooses who would want them to collide.
+    /// The fast function, for ids from sources that have no interest in collisions.
     Trusted,
 }
 

@@ -13,7 +13,7 @@
 //! R3 are four of its rounds, each under five keys of its own. All follow from 128 secret bits, by
 //! AES-128 in counter mode.
 //!
-//! # Why nobody can choose ids that collide
+//! # Resistance to chosen ids that collide
 //!
 //! Take the round keys and secrets to be random, which costs AES's own advantage as a block cipher,
 //! once for the key that they follow from and once for theirs. Blocks that differ by a secret are
@@ -33,8 +33,8 @@
 //!
 //! So the digests of q ids, of s blocks of 16 bytes altogether, cannot be told from random numbers
 //! with an advantage above q² 2^-113 + 6 s² 2^-128, beside AES's own: below 2^-32 for 2^40 ids.
-//! This holds for ids that are chosen one after the other by somebody who sees every digest. The
-//! answers of an engine show less: what is fresh, and what the history guesses.
+//! This holds for ids that are chosen one after another by an attacker that sees every digest. The
+//! answers of an engine show less: which ids are fresh, and what the history guesses.
 //!
 //! It does not say how often digests collide in the bits that a tier keeps; the window's and the
 //! history's documentation does. Nor does it hold against somebody who has the key.

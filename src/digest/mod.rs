@@ -104,8 +104,8 @@ impl Digester {
         Self::new(DigestKey { kind: DigestKind::Keyed, bits: seed.into() })
     }
 
-    /// Returns a digester for ids that nobody chooses who would want them to collide: XXH3-128 with
-    /// a seed. See [`Builder::trusted_ids`](crate::Builder::trusted_ids).
+    /// Returns a digester for ids from sources that have no interest in collisions: XXH3-128 with a
+    /// seed. See [`Builder::trusted_ids`](crate::Builder::trusted_ids).
     pub fn trusted(seed: u64) -> Self {
         Self::new(DigestKey { kind: DigestKind::Trusted, bits: seed.into() })
     }

@@ -36,7 +36,7 @@ struct Choices {
     random: Random,
     lines: u64,
     hot: Vec<u16>,
-    /// The next id that nobody else has.
+    /// The next id that no other operation has.
     next: u16,
     now: u64,
 }

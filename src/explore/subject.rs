@@ -22,7 +22,7 @@ pub(super) trait Subject {
     fn position(&self, word: usize) -> Option<(usize, usize, usize)>;
 }
 
-/// The subject of a scenario, in new memory.
+/// Returns the subject of a scenario, in new memory.
 pub(super) fn subject(scenario: &Scenario) -> Box<dyn Subject> {
     machine(|machine| machine.words.clear());
     match (scenario.slots, scenario.lap_bits) {

@@ -109,7 +109,7 @@ scenarios! {
 
 struct World {
     history: History,
-    /// The record of all calls. It is no part of the model: nobody waits for it, and it orders
+    /// The record of all calls. It is no part of the model: no thread waits for it, and it orders
     /// nothing.
     calls: Mutex<Vec<Call>>,
 }

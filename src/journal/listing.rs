@@ -124,7 +124,7 @@ impl Listing {
                 let is_marked = mark.number > number || (mark.number == number && !mark.is_clean);
                 (is_marked, !is_marked)
             }
-            // Nobody can say whether it ever had any blocks, unless others were begun after it.
+            // It is unknown whether it ever had any blocks, unless others were begun after it.
             _ => (newest.is_some_and(|newest| number < newest), false),
         };
         let has_header_only = size <= HEADER_BYTES as u64;

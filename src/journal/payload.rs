@@ -63,7 +63,7 @@ impl<'p> Run<'p> {
         self.id_bytes().chunks_exact(ID_BYTES).map(|id| Digest { place: u64_at(id, 0), mark: u64_at(id, 8) })
     }
 
-    /// Returns, of a run that has ids with fingerprints, each id, and its digest together with its
+    /// Returns the ids of a run with fingerprints, each with its digest together with its
     /// fingerprint.
     pub(super) fn fingerprinted(&self) -> impl Iterator<Item = (Digest, Digest)> + use<'p> {
         let body = if self.kind == Kind::Fingerprinted { self.body } else { &[] };
@@ -88,13 +88,13 @@ impl<'p> Run<'p> {
         if matches!(self.kind, Kind::Accepted | Kind::Forgotten) { self.body } else { &[] }
     }
 
-    /// Returns, of a run that has one, the way in which time is counted from then on.
+    /// Returns the way in which time is counted from then on, for a run that says so.
     pub(super) fn time_base(&self) -> Option<TimeBase> {
         let is_one = self.kind == Kind::TimeBase;
         is_one.then(|| TimeBase { offset_nanos: u64_at(self.body, 0) as i64, kind: u64_at(self.body, 8) })
     }
 
-    /// Returns, of a run that has one, a source, and how far it has come.
+    /// Returns a source, and how far it has come, for a run that says so.
     pub(super) fn position(&self) -> Option<(&'p [u8], &'p [u8])> {
         if self.kind != Kind::Position {
             return None;

@@ -202,7 +202,7 @@ impl Found {
             truncate(disk, &torn, rules.sync)?;
         }
         if !verdict.defects.is_empty() || (!empty.is_empty() && !is_clean) {
-            // After this, nobody looks for an empty file that is about to be deleted, nor for
+            // After this, no open looks for an empty file that is about to be deleted, nor for
             // blocks that are known to be lost.
             mark::write(disk, &self.directory, &mark, rules.sync)?;
             is_clean = true;

@@ -396,8 +396,8 @@ impl Patience {
 }
 
 /// Mends a line whose laps a stalled caller has broken after the lap wrapped: no view of it will
-/// ever be valid, so nobody inserts, so it stays as it is. Every slot gets the lap of slot 0, which
-/// no repair changes, so that repairs at the same time agree.
+/// ever be valid, so no caller inserts, and the line stays as it is. Every slot gets the lap of
+/// slot 0, which no repair changes, so that repairs at the same time agree.
 #[cold]
 fn repair<M: LineMemory>(memory: &M, line: usize) {
     let mut first = [Slot::default(); SLOTS];

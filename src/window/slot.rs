@@ -9,9 +9,9 @@
 //! |---------|---------|
 //! | tag     | tells an id from its neighbours in the line; 0: vacant |
 //! | away    | the entry is in its alternate line, not in its home line |
-//! | tick    | when the id was accepted, modulo 2^10 |
+//! | tick    | the tick when the id was accepted, modulo 2^10 |
 //! | spilled | entries of this line have moved to their alternate lines: look there, too |
-//! | lap     | how often the slot has been written, modulo 2^6 |
+//! | lap     | the number of times that the slot has been written, modulo 2^6 |
 //!
 //! The reason for 46 and 6: a false duplicate takes two ids of one line with one tag, 8 x 0.45 x
 //! 2^-46 = 5e-14 per check. A view that stalls while its line takes exactly (2^6 - 1) x 8 + 1 = 505

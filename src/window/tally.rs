@@ -40,6 +40,7 @@ impl Tally {
         let epoch = self.epoch(lost.now);
         let mine = epoch << AGE_BITS | lost.age_ticks;
         let _ = self.youngest[(epoch % 2) as usize].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+            // Within one window of time, the smaller word has the younger age.
             (seen >> AGE_BITS < epoch || (seen >> AGE_BITS == epoch && mine < seen)).then_some(mine)
         });
     }

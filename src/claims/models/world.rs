@@ -46,7 +46,7 @@ impl Marks for Mark {
 struct World {
     claims: Claims,
     mark: Mark,
-    /// The record of all calls. It is no part of the model: nobody waits for it, and it orders
+    /// The record of all calls. It is no part of the model: no thread waits for it, and it orders
     /// nothing.
     history: Mutex<History>,
 }

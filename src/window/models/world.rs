@@ -25,7 +25,7 @@ const LAP_BITS: u32 = 3;
 struct World {
     scenario: &'static Scenario,
     tables: Tables<SLOTS, LAP_BITS>,
-    /// The record of all calls. It is no part of the model: nobody waits for it, and it orders
+    /// The record of all calls. It is no part of the model: no thread waits for it, and it orders
     /// nothing.
     history: Mutex<History>,
 }
