@@ -289,7 +289,7 @@ impl Builder {
     ///
     /// The journal takes 16 bytes of disk for an id, for as long as the window or the history
     /// remembers it. At the next [`build`](Builder::build) everything that is still remembered is
-    /// read, twice; the memory for that is bounded by the files' length, whoever wrote them.
+    /// read, twice; this costs no more than the files' length justifies, whoever wrote them.
     ///
     /// Idea: group commit, as in DeWitt and others, SIGMOD 1984; logs in segments that are deleted
     /// as a whole, as in Kafka.

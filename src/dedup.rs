@@ -37,12 +37,12 @@ use std::time::Duration;
 ///   is *stream time*, the latest given so far; an event that comes late counts as of that, not as
 ///   of its own time. A duplicate does not extend its id's stay, unless
 ///   [`refresh_on_duplicate`](Builder::refresh_on_duplicate) says so.
-/// - Everything that can make the engine wrong, and how often it did, is counted in
-///   [`stats`](Dedup::stats): ids that had to go early, false duplicates.
+/// - The ways in which it can be wrong, and how often, are counted in [`stats`](Dedup::stats): ids
+///   that had to go early, false duplicates.
 ///
 /// # Cost
 ///
-/// A check takes no lock, allocates nothing and never waits, unless there are
+/// A check takes no lock, allocates nothing and does not wait, unless there are
 /// [claims](Dedup::claim) or a journal. See [`Window`](crate::Window) and
 /// [`History`](crate::History) for memory and time.
 #[derive(Clone)]
@@ -67,8 +67,8 @@ pub enum Forgotten {
     /// The history, which cannot forget single ids, may remember the id, and its next check may be
     /// a guess.
     ExceptByHistory,
-    /// Nothing was forgotten, since the id is [claimed](Dedup::claim): only the claim's holder may
-    /// release it. (Or, while claims come and go, since a check is about to accept it.)
+    /// Nothing was forgotten, since the id is [claimed](Dedup::claim): it is up to the claim's
+    /// holder to release it. (Or, while claims come and go, since a check is about to accept it.)
     InProgress,
 }
 

@@ -27,9 +27,9 @@
 //!   (Keliher and Sui, IET Information Security 2007). If one of them is longer by a part, that
 //!   part's output is uniform: 2^-128. If all parts are equal, then the ends differ: never.
 //! - One of them has 80 or more: some block of one is not among the other's, since blocks are
-//!   counted, or only the ends differ. So a value of a random permutation is needed that nobody
-//!   has asked for: at most 2^-127. (This is LightMAC: Luykx, Preneel, Tischhauser and Yasuda, FSE
-//!   2016. Its bound does not grow with the length of ids.)
+//!   counted, or only the ends differ. So a value of a random permutation is needed that was
+//!   never asked for: at most 2^-127. (This is LightMAC: Luykx, Preneel, Tischhauser and Yasuda,
+//!   FSE 2016. Its bound does not grow with the length of ids.)
 //!
 //! So the digests of q ids, of s blocks of 16 bytes altogether, cannot be told from random numbers
 //! with an advantage above q² 2^-113 + 6 s² 2^-128, beside AES's own: below 2^-32 for 2^40 ids.

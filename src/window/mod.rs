@@ -246,7 +246,8 @@ impl Window {
         self.tick_at(at);
     }
 
-    /// Returns a reading that stamps as this one does now, with any other within its tick.
+    /// Returns the stamp of an id that is accepted at this reading, now: all readings within a tick
+    /// stamp alike.
     #[inline(always)]
     pub(crate) fn stamp(&self, at: Reading) -> Stamp {
         let mine = self.ticks.at(at);
@@ -264,14 +265,14 @@ impl Window {
         Stamp { reading: self.ticks.reading_of(tick), tick: tick.pack() }
     }
 
-    /// Returns a reading that stamps as this one would have, had it been the latest.
+    /// Returns the stamp that this reading would have had, had it been the latest.
     #[cfg(feature = "journal")]
     pub(crate) fn stamp_at(&self, at: Reading) -> Stamp {
         Stamp { reading: at, tick: self.ticks.at(at).pack() }
     }
 
-    /// Returns the reading for one of another window, which may lag by more than a tick of this
-    /// one: one that this window forgets no earlier.
+    /// Converts a reading of another window, which may lag by more than a tick of this one, into one
+    /// that this window forgets no earlier.
     #[cfg(feature = "journal")]
     pub(crate) fn within_a_tick(&self, at: Reading) -> Reading {
         let beyond = at.lag_nanos.saturating_sub(self.ticks.nanos);

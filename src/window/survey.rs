@@ -35,8 +35,8 @@ pub(crate) const RUSH: f64 = 1.0 / 3.0;
 pub(crate) const DISPLACED_IN_A_RUSH: f64 = 1.0 / 2048.0;
 
 /// The share of the window over which the rate of ids is measured, to decide whether less memory
-/// would do. (A table that is started after this share of a window makes the old one expire before
-/// two windows have passed.)
+/// would do. (A table that is replaced after this share of a window has expired before two windows
+/// have passed.)
 pub(crate) const RECENTLY: f64 = 0.75;
 
 /// The results of a sample of the newest table's lines.

@@ -245,7 +245,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         }
     }
 
-    /// Returns the same, at the caller's tick.
+    /// Returns true if an id was seen within the window; looks at lines in the portable way.
     #[cfg(modelled)]
     pub(crate) fn contains(&self, id: Digest, tick: impl Fn() -> Tick) -> bool {
         self.contains_by(id, tick, |memory, id, moment| line::contains(&memory, id, moment))
