@@ -162,7 +162,7 @@ impl Writer {
         })
     }
 
-    /// Makes a payload durable, as one block. `time` is the least present.
+    /// Makes a payload durable, as one block. It is at least `time` by now.
     pub(super) fn commit(&mut self, payload: &Payload, time: Timestamp) -> Result<(), JournalError> {
         self.latest = self.latest.max(payload.latest()).max(time);
         // Files that could not be deleted before. Nothing is written meanwhile, and so nothing is

@@ -3,8 +3,8 @@
 
 use crate::digest::Digest;
 
-/// The end of time, a caller's or the window's: no later one is accepted. The window's ticks, of a
-/// nanosecond at least, end here.
+/// The end of time, a caller's or the window's: no time from here on is accepted. The window's
+/// ticks, of a nanosecond at least, end here.
 pub(crate) const END: u64 = 1 << 62;
 
 /// The rule for which events are refused. In nanoseconds.
