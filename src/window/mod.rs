@@ -271,8 +271,8 @@ impl Window {
         Stamp { reading: at, tick: self.ticks.at(at).pack() }
     }
 
-    /// Converts a reading of another window, which may lag by more than a tick of this one, into one
-    /// that this window forgets no earlier.
+    /// Converts a reading of another window, which may lag by more than a tick of this one, into
+    /// one that this window forgets no earlier.
     #[cfg(feature = "journal")]
     pub(crate) fn within_a_tick(&self, at: Reading) -> Reading {
         let beyond = at.lag_nanos.saturating_sub(self.ticks.nanos);
