@@ -13,7 +13,8 @@ use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A point in time: nanoseconds since an origin of the caller's choosing (the Unix epoch, the start of the process, …).
+/// A point in time: nanoseconds since an origin of the caller's choosing (the Unix epoch, the start
+/// of the process, …).
 ///
 /// ```
 /// use hapax::Timestamp;
@@ -34,38 +35,40 @@ impl Timestamp {
     /// The latest time there is; arithmetic saturates here.
     const MAX: u64 = i64::MAX as u64;
 
-    /// `nanos` nanoseconds after the origin.
+    /// Returns the time `nanos` nanoseconds after the origin.
     pub const fn from_nanos(nanos: u64) -> Self {
         Timestamp(if nanos < Self::MAX { nanos } else { Self::MAX })
     }
 
-    /// The same for what is known to be no later than the latest time.
+    /// Returns the time `nanos` nanoseconds after the origin, which is known to be no later than
+    /// the latest time.
     #[inline(always)]
     pub(crate) const fn of_nanos(nanos: u64) -> Self {
         debug_assert!(nanos <= Self::MAX);
         Timestamp(nanos)
     }
 
-    /// `micros` microseconds after the origin.
+    /// Returns the time `micros` microseconds after the origin.
     pub const fn from_micros(micros: u64) -> Self {
         Self::from_nanos(micros.saturating_mul(1_000))
     }
 
-    /// `millis` milliseconds after the origin.
+    /// Returns the time `millis` milliseconds after the origin.
     pub const fn from_millis(millis: u64) -> Self {
         Self::from_nanos(millis.saturating_mul(1_000_000))
     }
 
-    /// `secs` seconds after the origin.
+    /// Returns the time `secs` seconds after the origin.
     pub const fn from_secs(secs: u64) -> Self {
         Self::from_nanos(secs.saturating_mul(1_000_000_000))
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
+    /// Returns the time that has passed since an earlier point, or zero.
     /// Returns the time that has passed since an earlier point, or none.
     pub const fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -81,16 +84,16 @@ impl std::ops::Add<Duration> for Timestamp {
     }
 }
 
-/// A time that is, in truth, up to `lag_nanos` later.
+/// A reading of a clock: a time that is, in truth, up to `lag_nanos` later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     pub(crate) time: Timestamp,
-    /// At most a tick of the window.
+    /// The lag, at most a tick of the window.
     pub(crate) lag_nanos: u64,
 }
 
 impl Reading {
-    /// The later of two: no earlier than either, with a lag that covers both.
+    /// Returns the later of two readings: no earlier than either, with a lag that covers both.
     pub(crate) fn later(self, other: Reading) -> Reading {
         let time = self.time.max(other.time);
         let end = |reading: Reading| reading.time.as_nanos().saturating_add(reading.lag_nanos);
@@ -98,8 +101,8 @@ impl Reading {
     }
 }
 
-/// The stamp that a window gives to what is accepted at a reading: readings with the same tick are
-/// all the same to it.
+/// The stamp that a window gives to ids that are accepted at a reading: readings with the same tick
+/// are all the same to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
     pub(crate) reading: Reading,
@@ -113,7 +116,7 @@ impl From<Timestamp> for Reading {
     }
 }
 
-/// Where an engine reads the time when it is not given one.
+/// The source of the time, where an engine is not given one.
 ///
 /// ```
 /// use hapax::{Clock, Dedup, ManualClock};
@@ -129,13 +132,15 @@ impl From<Timestamp> for Reading {
 /// # Ok::<(), hapax::Error>(())
 /// ```
 ///
-/// A clock should not run backwards; if it does, the engine keeps to the largest time that it has seen.
+/// A clock should not run backwards; if it does, the engine stays at the largest time that it has
+/// seen.
 pub trait Clock: Send + Sync + 'static {
-    /// The time now.
+    /// Returns the present time.
     fn now(&self) -> Timestamp;
 
-    /// How far [`now`](Clock::now) may lag behind the true time, for a clock that advances in steps. Ids are remembered
-    /// for that much longer, a tick of the window at most, so that none is forgotten early.
+    /// Returns the most that [`now`](Clock::now) may lag behind the true time, for a clock that
+    /// advances in steps. Ids are remembered for that much longer, a tick of the window at most, so
+    /// that none is forgotten early.
     fn lag(&self) -> Duration {
         Duration::ZERO
     }
@@ -143,12 +148,12 @@ pub trait Clock: Send + Sync + 'static {
 
 /// A clock that moves only when it is told to. Clones share the time.
 ///
-/// Made for tests of expiry that do not sleep, and for replaying recorded streams.
+/// For tests of expiry that do not sleep, and for replaying recorded streams.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<StdAtomicU64>);
 
 impl ManualClock {
-    /// A clock that stands at its origin.
+    /// Returns a clock that stands at its origin.
     pub fn new() -> Self {
         Self::default()
     }
@@ -158,7 +163,7 @@ impl ManualClock {
         self.set(self.now() + by);
     }
 
-    /// Puts the clock to a time, which may be an earlier one.
+    /// Sets the clock to a time, which may be an earlier one.
     pub fn set(&self, to: Timestamp) {
         // Relaxed: a clock orders nothing but itself.
         self.0.store(to.as_nanos(), Ordering::Relaxed);

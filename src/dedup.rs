@@ -10,7 +10,7 @@ use crate::{Error, Tier, Timestamp, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Tells whether an id was seen before.
+/// An engine, which tells whether an id was seen before.
 ///
 /// ```
 /// use hapax::Dedup;
@@ -25,22 +25,26 @@ use std::time::Duration;
 /// # Ok::<(), hapax::Error>(())
 /// ```
 ///
-/// An engine is shared by reference or by clone: a clone is another handle to the same engine. All calls take `&self`, from any
-/// thread.
+/// An engine is shared by reference or by clone: a clone is another handle to the same engine. All
+/// calls take `&self`, from any thread.
 ///
 /// # Guarantees
 ///
-/// - Of any number of threads that check one id within the window, exactly one is told that it is fresh.
+/// - Of any number of threads that check one id within the window, exactly one is told that it is
+///   fresh.
 /// - An id accepted at t is a duplicate at every t' with t' - t < W, and never (by the window) once
-///   t' - t >= W + 2 ticks. Both are times of the engine: with times that callers give, *stream
-///   time*, the latest given so far; an event that comes late counts as of that, not as of its own
-///   time. A duplicate does not extend its id's stay, unless
+///   t' - t >= W + 2 ticks. Both are times of the engine. If callers give times, the engine's time
+///   is *stream time*, the latest given so far; an event that comes late counts as of that, not as
+///   of its own time. A duplicate does not extend its id's stay, unless
 ///   [`refresh_on_duplicate`](Builder::refresh_on_duplicate) says so.
-/// - What can make it wrong, and how often, is counted in [`stats`](Dedup::stats): ids that had to go early, false duplicates.
+/// - The ways in which it can be wrong, and how often, are counted in [`stats`](Dedup::stats): ids
+///   that had to go early, false duplicates.
 ///
 /// # Cost
 ///
-/// No lock, no allocation and no waiting in any check, unless there are [claims](Dedup::claim) or a journal. See [`Window`](crate::Window) and [`History`](crate::History) for memory and time.
+/// A check takes no lock, allocates nothing and does not wait, unless there are
+/// [claims](Dedup::claim) or a journal. See [`Window`](crate::Window) and
+/// [`History`](crate::History) for memory and time.
 #[derive(Clone)]
 pub struct Dedup {
     pub(crate) engine: Arc<Engine>,
@@ -49,20 +53,22 @@ pub struct Dedup {
 
 /// An id whose digest is known, and whose memory may be on its way.
 ///
-/// Made by [`Dedup::prepare`] and [`Dedup::digest`]; for the engine that made it, and the scope of that handle.
+/// Made by [`Dedup::prepare`] and [`Dedup::digest`]; valid for the engine that made it, and the
+/// scope of that handle.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "preparing an id does not check it"]
 pub struct Prepared(pub(crate) Digest);
 
-/// What [`Dedup::forget`] could do.
+/// The result of [`Dedup::forget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgotten {
     /// Nothing remembers the id: its next check is fresh.
     Entirely,
-    /// The history, which cannot forget single ids, may remember it, and its next check may be a guess.
+    /// The history, which cannot forget single ids, may remember the id, and its next check may be
+    /// a guess.
     ExceptByHistory,
-    /// Nothing was forgotten, since the id is [claimed](Dedup::claim): it is for the claim's holder to release it. (Or, while claims come and go, since
-    /// a check is about to accept it.)
+    /// Nothing was forgotten, since the id is [claimed](Dedup::claim): it is up to the claim's
+    /// holder to release it. (Or, while claims come and go, since a check is about to accept it.)
     InProgress,
 }
 
@@ -76,7 +82,7 @@ impl Dedup {
         Dedup { engine, digester }
     }
 
-    /// A handle to the same engine for another scope: the same id there is another id.
+    /// Returns a handle to the same engine for another scope: the same id there is another id.
     ///
     /// ```
     /// let dedup = hapax::Dedup::builder().build()?;
@@ -93,7 +99,7 @@ impl Dedup {
     /// Checks an id now: it is fresh, a duplicate, or [claimed](Dedup::claim). A fresh one is
     /// remembered from now on.
     ///
-    /// Now is what the clock says; or, if time comes with the events
+    /// Now is the time of the clock; or, if time comes with the events
     /// ([`check_at`](Dedup::check_at)), the latest of these.
     #[inline]
     pub fn check(&self, id: impl AsRef<[u8]>) -> Verdict {
@@ -103,12 +109,12 @@ impl Dedup {
     /// Checks an id at a time that the caller gives: that of the event, say.
     ///
     /// The window is then measured in stream time, the largest time given so far. From the first
-    /// such call on the engine goes by that, also for calls that are given none, and its clock is
-    /// not read for the window any more. What was accepted by the clock before stays a duplicate
+    /// such call on the engine goes by that, also for calls without a time, and its clock is not
+    /// read for the window any more. An id that was accepted by the clock before stays a duplicate
     /// for another window: if the first event is earlier than what the clock said, its time is
     /// taken for the present.
     ///
-    /// The same calls in the same order get the same answers at every run, however late events
+    /// The same calls in the same order get the same answers in every run, however late events
     /// come, if the seed is fixed, and nothing has to go early: with a
     /// [`growth_thread`](Builder::growth_thread) or at the byte budget, which ids go depends on
     /// chance.
@@ -127,17 +133,18 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// A time that cannot be right would end the window for all ids, so its event is not taken: the
-    /// verdict is [`Outcome::Refused`](crate::Outcome::Refused), and nothing changes. Unless
-    /// [`Builder::event_time`] says otherwise, that is one ahead of the wall clock by more than the
-    /// window (at least by more than a minute).
+    /// A time that cannot be right would end the window for all ids, so its event is not accepted:
+    /// the verdict is [`Outcome::Refused`](crate::Outcome::Refused), and nothing changes. Unless
+    /// [`Builder::event_time`] says otherwise, such a time is one ahead of the wall clock by more
+    /// than the window (at least by more than a minute).
     #[inline]
     pub fn check_at(&self, id: impl AsRef<[u8]>, at: Timestamp) -> Verdict {
         self.engine.check_event(self.digester.digest(id), at)
     }
 
-    /// Checks many ids, in order, with one reading of the clock: several times as fast as one by one, since their memory is fetched
-    /// at the same time. `verdicts` is cleared, and then holds one verdict for each id.
+    /// Checks many ids, in order, with one reading of the clock: several times as fast as one by
+    /// one, since their memory is fetched at the same time. `verdicts` is cleared, and then holds
+    /// one verdict for each id.
     ///
     /// ```
     /// let dedup = hapax::Dedup::builder().build()?;
@@ -156,8 +163,8 @@ impl Dedup {
     }
 
     /// Checks many ids at a time that the caller gives; see [`check_at`](Dedup::check_at). An empty
-    /// batch tells the engine what time it is, like a watermark. All of a batch is refused, or none
-    /// of it; a watermark that is refused changes nothing.
+    /// batch tells the engine what time it is, like a watermark. A batch is refused as a whole or
+    /// not at all; a watermark that is refused changes nothing.
     pub fn check_batch_at<I>(&self, ids: I, at: Timestamp, verdicts: &mut Vec<Verdict>)
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
@@ -166,7 +173,8 @@ impl Dedup {
         self.engine.check_events(digests, at, verdicts);
     }
 
-    /// Checks many ids that were prepared, in order, with one reading of the clock; see [`check_batch`](Dedup::check_batch).
+    /// Checks many ids that were prepared, in order, with one reading of the clock; see
+    /// [`check_batch`](Dedup::check_batch).
     pub fn check_batch_prepared<I>(&self, ids: I, verdicts: &mut Vec<Verdict>)
     where
         I: IntoIterator<Item = Prepared>,
@@ -174,7 +182,8 @@ impl Dedup {
         self.engine.check_batch(ids.into_iter().map(|id| id.0), self.engine.now(), verdicts);
     }
 
-    /// Checks many ids that were prepared, at a time that the caller gives; see [`check_at`](Dedup::check_at).
+    /// Checks many ids that were prepared, at a time that the caller gives; see
+    /// [`check_at`](Dedup::check_at).
     pub fn check_batch_prepared_at<I>(&self, ids: I, at: Timestamp, verdicts: &mut Vec<Verdict>)
     where
         I: IntoIterator<Item = Prepared>,
@@ -199,7 +208,8 @@ impl Dedup {
 
     /// Digests an id and asks for the memory that its check will need, without waiting for it.
     ///
-    /// For a consumer that gets ids one by one: prepare on receipt, check after decoding, and the memory has arrived.
+    /// For a consumer that gets ids one by one: prepare on receipt, check after decoding, and the
+    /// memory has arrived.
     ///
     /// ```
     /// let dedup = hapax::Dedup::builder().build()?;
@@ -224,13 +234,14 @@ impl Dedup {
         self.engine.check(id.0, self.engine.now())
     }
 
-    /// Checks an id that was prepared, at a time that the caller gives; see [`check_at`](Dedup::check_at).
+    /// Checks an id that was prepared, at a time that the caller gives; see
+    /// [`check_at`](Dedup::check_at).
     #[inline]
     pub fn check_prepared_at(&self, id: Prepared, at: Timestamp) -> Verdict {
         self.engine.check_event(id.0, at)
     }
 
-    /// Returns the tier that remembers an id, if one does; the history's word is a guess. Changes
+    /// Returns the tier that remembers an id, if one does; the history's answer is a guess. Changes
     /// nothing, not even the time, and is not counted.
     pub fn contains(&self, id: impl AsRef<[u8]>) -> Option<Tier> {
         let digest = self.digester.digest(id);
@@ -247,8 +258,8 @@ impl Dedup {
 
     /// Forgets an id, so that it can be accepted again.
     ///
-    /// A check that begins when this has returned finds the id fresh, unless another check accepted it in between, or the history
-    /// remembers it. It does not matter what time it is.
+    /// A check that begins when this has returned finds the id fresh, unless another check accepted
+    /// it in between, or the history remembers it. This holds at any time.
     pub fn forget(&self, id: impl AsRef<[u8]>) -> Forgotten {
         let digest = self.digester.digest(id);
         if !self.engine.forget(digest) {
@@ -260,14 +271,14 @@ impl Dedup {
         }
     }
 
-    /// Forgets all ids, of all scopes, that were accepted before the call. What is accepted meanwhile may be forgotten, too. What is claimed
-    /// stays claimed.
+    /// Forgets all ids, of all scopes, that were accepted before the call. Ids that are accepted
+    /// meanwhile may be forgotten, too. Claimed ids stay claimed.
     ///
-    /// Writes to all of the memory: about a second for 10 million ids. Others go on meanwhile.
+    /// Writes to all of the memory: about a second for 10 million ids. Other calls go on meanwhile.
     pub fn clear(&self) {
-        // First: what is accepted from here on may survive in memory, and comes after this in the
-        // journal. (What was accepted before is cleared below: whoever appends has inserted
-        // before.)
+        // First: an id that is accepted from here on may survive in memory, and comes after this in
+        // the journal. (An id that was accepted before is cleared below: a thread inserts before it
+        // appends to the journal.)
         let tell = |first: bool| {
             if let Some(journal) = &self.engine.journal
                 && first == obeys(Rule::ClearedFirst)
@@ -282,13 +293,13 @@ impl Dedup {
         tell(false);
     }
 
-    /// Makes `to` the present of the events' time, whatever it was: for an operator who has found
+    /// Sets the present of the events' time to `to`, whatever it was: for an operator who has found
     /// that it is wrong.
     ///
-    /// Events from before `to` are late from then on. What was accepted lately stays a duplicate:
-    /// the window counts on from `to`, so it is forgotten within a window from there. Counted in
-    /// [`Stats::stream_time_resets`]. An engine that went by its clock goes by its events' time
-    /// afterwards.
+    /// Events from before `to` are late from then on. An id that was accepted lately stays a
+    /// duplicate: the window counts on from `to`, so it is forgotten within a window from there.
+    /// Counted in [`Stats::stream_time_resets`]. An engine that went by its clock goes by its
+    /// events' time afterwards.
     ///
     /// ```
     /// use hapax::{Dedup, EventTime, Timestamp};
@@ -306,9 +317,9 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`], and nothing has changed, if an event at `to` would be refused as
+    /// [`Error::InvalidOption`], with nothing changed, if an event at `to` would be refused as
     /// [ahead](crate::Refusal::Ahead); or if resets have used up the window's own time (146 years
-    /// but for a month), which takes a new engine.
+    /// but for a month), after which a new engine is needed.
     pub fn reset_stream_time(&self, to: Timestamp) -> Result<(), Error> {
         let refused = |expected: &str| Err(Error::invalid("reset_stream_time", format_args!("{to:?}"), expected));
         match self.engine.stream_time.reset(to, &*self.engine) {
@@ -318,13 +329,15 @@ impl Dedup {
         }
     }
 
-    /// The grain of time: how much longer than the window it may remember an id, at most twice. At most a hundredth of the window.
+    /// Returns the granularity of time: how much longer than the window the engine may remember an
+    /// id, at most twice. A tick is at most a hundredth of the window.
     pub fn tick(&self) -> Duration {
         self.engine.window.tick()
     }
 
-    /// Ids that had to go before their time, of all scopes; see [`WindowStats::evicted_live`](crate::WindowStats::evicted_live). Cheap,
-    /// unlike [`stats`](Dedup::stats).
+    /// Returns the number of ids that had to go before their time, of all scopes; see
+    /// [`WindowStats::evicted_live`](crate::WindowStats::evicted_live). Cheap, unlike
+    /// [`stats`](Dedup::stats).
     pub fn evicted_live(&self) -> u64 {
         self.engine.window.evicted_live()
     }
@@ -332,10 +345,10 @@ impl Dedup {
     /// Returns what the engine has counted and what it holds, of all scopes. Reads the window's
     /// whole memory: 10 to 20 ms for 10 million ids.
     ///
-    /// Also has memory given back that is not needed any more, as a check does: while nobody
-    /// checks, after a peak, calls that are a fraction of a window apart bring the engine back to
-    /// its smallest size within two windows. (Not where events bring their own times: there,
-    /// without events, no time passes.)
+    /// Also gives back memory that is not needed any more, as a check does: while nobody checks,
+    /// after a peak, calls that are a fraction of a window apart bring the engine back to its
+    /// smallest size within two windows. (Not where events bring their own times: there, without
+    /// events, no time passes.)
     pub fn stats(&self) -> Stats {
         self.engine.stats()
     }

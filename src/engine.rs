@@ -1,4 +1,4 @@
-//! The synchronous engine within: how the tiers decide together.
+//! The inside of the synchronous engine: how the tiers decide together.
 
 mod batches;
 
@@ -14,25 +14,25 @@ use crate::window::CHUNK;
 use crate::{History, Outcome, Refusal, Tier, Timestamp, Verdict, Window};
 use std::time::Duration;
 
-/// What handles share.
+/// The state that all handles share.
 pub(crate) struct Engine {
     pub(crate) window: Window,
     pub(crate) history: Option<History>,
     pub(crate) unconfirmed: Unconfirmed,
     pub(crate) refresh_on_duplicate: bool,
     pub(crate) claims: Claims,
-    /// Of claims that do not say otherwise.
+    /// The lease of claims that do not set their own.
     pub(crate) lease: Duration,
     pub(crate) clock: EngineClock,
-    /// The time, if callers give it.
+    /// The stream time, if callers give times.
     pub(crate) stream_time: StreamTime,
     pub(crate) counters: Counters,
-    /// Apart, as most engines have none.
+    /// The journal, boxed since most engines have none.
     pub(crate) journal: Option<Box<Journal>>,
     pub(crate) unscoped: Digester,
 }
 
-/// Not in the history means: certainly not seen within its horizon.
+/// The verdict on an id that the history does not have: certainly not seen within its horizon.
 const FRESH_BY_WINDOW: Verdict = Verdict::exact(Outcome::Fresh, Tier::Window);
 const FRESH_BY_HISTORY: Verdict = Verdict::exact(Outcome::Fresh, Tier::History);
 pub(crate) const DUPLICATE: Verdict = Verdict::exact(Outcome::Duplicate, Tier::Window);
@@ -56,7 +56,7 @@ impl Engine {
         verdict
     }
 
-    /// Checks one id at the time of its event, if that can be right.
+    /// Checks one id at the time of its event, if that time can be right.
     #[inline]
     pub(crate) fn check_event(&self, digest: Digest, at: Timestamp) -> Verdict {
         match self.stream_time.admit(at) {
@@ -71,7 +71,7 @@ impl Engine {
         self.check(digest, at.into())
     }
 
-    /// The same for an event that has to be looked at.
+    /// Checks one id whose event's time has to be looked at.
     #[inline(never)]
     fn check_doubtful(&self, digest: Digest, at: Timestamp) -> Verdict {
         match self.stream_time.decide(at, || Some(digest), self) {
@@ -84,17 +84,18 @@ impl Engine {
         }
     }
 
-    /// Whether a check with this verdict has extended the time for which its id is remembered.
+    /// Returns true if a check with this verdict has extended the time for which its id is
+    /// remembered.
     #[inline(always)]
     pub(crate) fn extends(&self, verdict: Verdict) -> bool {
         verdict.is_fresh() || (verdict.is_duplicate() && self.refresh_on_duplicate)
     }
 
-    /// What window and claims say.
+    /// Returns the answer of window and claims.
     #[inline(always)]
     fn decide(&self, digest: Digest, at: Reading) -> Outcome {
         if self.is_claimed(digest) {
-            // The caller has said what time it is, whatever the answer.
+            // The caller has told the time, whatever the answer.
             self.window.advance(at);
             return Outcome::InProgress;
         }
@@ -103,7 +104,7 @@ impl Engine {
     }
 
     fn check_with(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
-        // Both tiers' memory at the same time.
+        // The memory of both tiers is asked for at the same time.
         self.window.prefetch(digest);
         let look = history.look(digest);
         if look.seen {
@@ -116,8 +117,8 @@ impl Engine {
         verdict(outcome, FRESH_BY_HISTORY)
     }
 
-    /// Checks an id that the history may have seen: a recent duplicate, which the window knows; or one from beyond the window, or a
-    /// coincidence, which nobody here can tell apart.
+    /// Checks an id that the history may have seen: a recent duplicate, which the window knows; or
+    /// one from beyond the window, or a coincidence, which nothing here can tell apart.
     pub(crate) fn check_known(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
         // A duplicate must leave no trace in the window, or it would extend its id's stay.
         if self.unconfirmed == Unconfirmed::Duplicate && !self.refresh_on_duplicate {
@@ -138,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// What the history's "maybe" becomes.
+    /// Returns the verdict for the history's "maybe".
     pub(crate) fn unconfirmed(&self) -> Verdict {
         Verdict::guess(match self.unconfirmed {
             Unconfirmed::Duplicate => Outcome::Duplicate,
@@ -146,7 +147,7 @@ impl Engine {
         })
     }
 
-    /// Checks an id of which the history's "maybe" has turned out to be none.
+    /// Checks an id for which the history's "maybe" has turned out to be wrong.
     pub(crate) fn check_ignoring_history(&self, digest: Digest, at: Reading) -> Verdict {
         let outcome = self.decide(digest, at);
         if let Some(history) = &self.history
@@ -159,7 +160,7 @@ impl Engine {
         verdict
     }
 
-    /// What was accepted at a time that has passed, or elsewhere.
+    /// Restores ids that were accepted at a time in the past, or elsewhere.
     pub(crate) fn restore(&self, digests: &[Digest], at: Reading) {
         self.claims.restored(digests, &At(self, at));
         self.window.check_chunks(digests.iter().copied(), at, |_| 0, |_, _, _| ());
@@ -182,8 +183,8 @@ impl Engine {
 
     pub(crate) fn stats(&self) -> Stats {
         let at = self.now_at_rest();
-        // Time goes on while nobody checks, so that memory goes back that nobody needs. (Stream
-        // time is the events' alone, also if none has come yet.)
+        // Time goes on while there are no checks, so that memory is given back that is not needed.
+        // (Stream time comes from the events alone, also if none has come yet.)
         if self.stream_time.is_by_clock() {
             self.window.advance(at);
         }
@@ -214,7 +215,8 @@ impl Engine {
     }
 }
 
-/// The window's answer as a verdict; `fresh` says who else was asked.
+/// Returns the window's answer as a verdict; `fresh` is the verdict on a fresh id, which names the
+/// tier that decided.
 #[inline(always)]
 fn verdict(outcome: Outcome, fresh: Verdict) -> Verdict {
     match outcome {

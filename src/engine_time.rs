@@ -1,4 +1,4 @@
-//! What time it is for an engine: its clock, or its events.
+//! The time of an engine: from its clock, or from its events.
 
 use crate::Timestamp;
 use crate::clock::{Clock, ClockStep, Left, Machine, MachineTime, MonotonicClock, Reading, Stamp, TimeBase, go_on};
@@ -14,15 +14,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(crate) struct EngineClock {
     source: Source,
     lag_nanos: u64,
-    /// By how much it was set since it was made; for those who have a clone from before.
+    /// The amount by which it was set since it was made; for clones from before that.
     set_by: Arc<StdAtomicU64>,
 }
 
-/// The default clock is known to the compiler.
+/// The clock itself. The default one is known to the compiler.
 #[derive(Clone)]
 enum Source {
     Monotonic(MonotonicClock),
-    /// With what is added to its nanoseconds.
+    /// A caller's clock, and the nanoseconds that are added to its time.
     Custom(Arc<dyn Clock>, i64),
     #[cfg(test)]
     Simulated(SimulatedClock),
@@ -50,12 +50,12 @@ impl SimulatedClock {
 }
 
 impl EngineClock {
-    /// The given clock, or the default one, for a window of this tick.
+    /// Returns the given clock, or the default one, for a window of this tick.
     pub(crate) fn new(clock: Option<Box<dyn Clock>>, tick: Duration) -> Self {
         let (lag, source) = match clock {
             Some(clock) => (clock.lag(), Source::Custom(clock.into(), 0)),
             None => {
-                // So that what outlives the process can be understood by the next one.
+                // Since the epoch, so that the next process understands what outlives this one.
                 let clock = MonotonicClock::since_epoch(tick);
                 (clock.lag(), Source::Monotonic(clock))
             }
@@ -79,8 +79,8 @@ impl EngineClock {
         Reading { time, lag_nanos: self.lag_nanos }
     }
 
-    /// A clock that the builder was given, too, goes on from here, now: where it was read last says
-    /// nothing of the events that the engine went by.
+    /// Sets the clock to go on from here, now, also one that the builder was given: its last
+    /// reading says nothing of the events that the engine went by.
     fn set_by_events(&mut self, now: Timestamp) {
         if let Source::Custom(clock, ahead) = &mut self.source {
             *ahead = (now.as_nanos() as i64).wrapping_sub(clock.now().as_nanos() as i64);
@@ -89,13 +89,13 @@ impl EngineClock {
         }
     }
 
-    /// The default clock goes on from here, now. One that the builder was given is its owner's:
-    /// then false.
+    /// Sets the default clock to go on from here, now. A clock that the builder was given belongs
+    /// to its owner: for that it returns false.
     fn set(&mut self, now: Timestamp) -> bool {
         match &mut self.source {
             Source::Monotonic(clock) => {
                 let by = (now.as_nanos() as i64).wrapping_sub(clock.now().as_nanos() as i64);
-                // Relaxed: it says no more than what time it is.
+                // Relaxed: it carries nothing but the time.
                 self.set_by.fetch_add(by as u64, Ordering::Relaxed);
                 clock.set(now);
                 true
@@ -109,7 +109,7 @@ impl EngineClock {
         }
     }
 
-    /// The machine it runs on, with what it shows.
+    /// Returns the machine that the engine runs on, with the time that its clock shows.
     pub(crate) fn machine(&self) -> Machine {
         let (clock, before) = (self.clone(), self.set_by.load(Ordering::Relaxed));
         Machine::this(move || {
@@ -119,7 +119,7 @@ impl EngineClock {
         })
     }
 
-    /// The wall clock: the one that the builder was given, or the system's.
+    /// Returns the time of the wall clock: the one that the builder was given, or the system's.
     pub(crate) fn wall(&self) -> Timestamp {
         match &self.source {
             Source::Monotonic(_) => {
@@ -131,8 +131,8 @@ impl EngineClock {
         }
     }
 
-    /// Returns the time that a thread may wait by the system's clock without looking at this one:
-    /// at most so long, if nobody knows how it runs.
+    /// Returns the longest that a thread may wait by the system's clock without reading this one;
+    /// `unknown` if it is not known how this one runs.
     pub(crate) fn glance(&self, unknown: Duration) -> Duration {
         match &self.source {
             Source::Monotonic(_) => Duration::MAX,
@@ -144,33 +144,34 @@ impl EngineClock {
 }
 
 impl Engine {
-    /// The time, when a caller does not give it.
+    /// Returns the time for a call that does not give one.
     #[inline(always)]
     pub(crate) fn now(&self) -> Reading {
         if !self.stream_time.is_by_clock() && !self.note_clock() {
             return self.window.latest().into();
         }
         let reading = self.clock.now();
-        // Of a clock that somebody has read before the first event, and then stood still, nothing
-        // is to come after it.
+        // A clock that was read before the first event and then stood still: nothing is to come
+        // after it.
         if self.stream_time.is_by_clock() { reading } else { self.window.latest().into() }
     }
 
-    /// The first call without a time: from here on the clock counts; false if events' times do.
+    /// Notes the first call without a time. From here on the clock counts; returns false if events'
+    /// times do.
     #[inline(never)]
     fn note_clock(&self) -> bool {
         let noted = self.stream_time.note_clock();
         if let (true, Some(journal)) = (noted, &self.journal)
             && journal.time_base().kind == BY_EVENTS
         {
-            // It goes on from where events' time ended, so whoever reads the journal next must not
-            // take it for theirs.
+            // The clock goes on from where events' time ended, so the next reader of the journal
+            // must not take it for theirs.
             journal.set_time_base(TimeBase::default());
         }
         noted
     }
 
-    /// When it is that something was accepted, as the journal has it.
+    /// Returns the time at which something was accepted, as the journal records it.
     #[inline]
     pub(crate) fn stamp(&self, at: Reading) -> Stamp {
         match &self.journal {
@@ -180,8 +181,8 @@ impl Engine {
         }
     }
 
-    /// An event has come. The window knows the latest by its ticks only, and a later window over
-    /// the same journal has others.
+    /// Notes that an event has come. The window knows the latest one only by its ticks, and a later
+    /// window over the same journal has others.
     #[inline(always)]
     pub(crate) fn note_event(&self, at: Timestamp) {
         if let Some(journal) = &self.journal {
@@ -189,27 +190,28 @@ impl Engine {
         }
     }
 
-    /// The window's time of a watermark, or why it is refused.
+    /// Returns the window's time of a watermark, or why it is refused.
     pub(crate) fn event_time(&self, at: Timestamp) -> Result<Timestamp, crate::Refusal> {
         self.stream_time.admit(at).map_or_else(|| self.stream_time.decide(at, || None, self), Ok)
     }
 
-    /// The time, for whoever only reads: it does not decide by which time the engine goes.
+    /// Returns the time, for a call that only reads: it does not decide by which time the engine
+    /// goes.
     pub(crate) fn now_at_rest(&self) -> Reading {
         if self.stream_time.is_by_events() { self.window.latest().into() } else { self.clock.now() }
     }
 }
 
-/// Of a [`TimeBase`]: time comes with events, and the offset is that of
+/// A kind of [`TimeBase`]: time comes with events, and the offset is that of
 /// [`StreamTime`](crate::stream_time::StreamTime).
 const BY_EVENTS: u64 = 1;
 
-/// The engine whose memory another one has, as far as that is known.
+/// The engine whose memory another one has, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Predecessor {
-    /// Its clock, when it wrote last.
+    /// The engine's clock at its last write.
     pub(crate) left: Option<Left>,
-    /// By how much its time was ahead of its events', if it went by those.
+    /// The amount by which its time was ahead of its events', if it went by those.
     pub(crate) events: Option<i64>,
 }
 
@@ -225,12 +227,12 @@ impl From<crate::journal::Resumed> for Predecessor {
 }
 
 impl Engine {
-    /// The machine that what outlives the engine is written on.
+    /// Returns the machine for the files that outlive the engine.
     pub(crate) fn machine(&self) -> Machine {
         self.clock.machine()
     }
 
-    /// Returns the way it counts time, for what outlives it.
+    /// Returns the way in which the engine counts time, for the files that outlive it.
     pub(crate) fn time_base(&self) -> TimeBase {
         match self.stream_time.base() {
             Some(offset_nanos) => TimeBase { offset_nanos, kind: BY_EVENTS },
@@ -238,15 +240,15 @@ impl Engine {
         }
     }
 
-    /// Goes on where another engine has ended, whose memory is back. The step that the wall clock
-    /// has made meanwhile, if it is worth a word.
+    /// Goes on where another engine has ended, whose memory is back. Returns the step that the wall
+    /// clock has made meanwhile, if it is worth reporting.
     ///
     /// The default clock goes on from the latest time that the memory has, or later; so nothing
     /// freezes, however far ahead that is.
     pub(crate) fn go_on(&mut self, from: Predecessor, now: MachineTime) -> Option<ClockStep> {
         let latest = self.window.latest_start().unwrap_or_default();
         if let Some(offset) = from.events {
-            // What the clock said of time means nothing for the events.
+            // The clock's readings mean nothing for the events.
             self.stream_time.resume(Resumed::Events { offset, latest: latest.as_nanos() });
             self.clock.set_by_events(latest);
             return None;

@@ -17,8 +17,8 @@ fn wall_secs() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// An engine that has the memory of another one, which has accepted these ids, and goes on from it
-/// now.
+/// Returns an engine that has the memory of another one, which has accepted these ids, and goes on
+/// from it now.
 fn restarted(
     event_time: Option<EventTime>,
     accepted: &[(&str, u64)],
@@ -51,7 +51,7 @@ fn asleep_before_a_restart_nothing_is_forgotten_that_was_accepted_just_now() {
     let at = dedup.stats().at;
     assert!(at >= secs(t - 700) && at < secs(t - 600), "{at:?}");
 
-    // It was set forward by 700 s: nothing is forgotten, and that is said.
+    // It was set forward by 700 s: nothing is forgotten, and the step is reported.
     let (dedup, step) = restarted(None, &[("a", t)], left(t, machine(t, 5_000), true), machine(t + 700, 5_000));
     assert_eq!(step, Some(ClockStep { by: Duration::from_secs(700), is_backward: false }));
     assert!(dedup.check("a").is_duplicate());
@@ -69,7 +69,7 @@ fn a_clock_that_was_an_hour_ahead_freezes_nothing() {
     }
 }
 
-/// Time does not stand still: the clock is not behind the window.
+/// Checks that time does not stand still: the clock is not behind the window.
 fn assert_goes_on_from(dedup: &Dedup, latest: u64) {
     let engine = &dedup.engine;
     let start = engine.clock.now().time;
@@ -101,7 +101,7 @@ fn a_clock_that_the_builder_was_given_is_left_alone() {
     assert_eq!(engine.clock.now().time, secs(77));
 }
 
-/// A replay of 2020 is killed and started again, and called in any order before it goes on.
+/// Kills a replay of 2020 and starts it again; it is called in any order before it goes on.
 #[test]
 fn a_replay_goes_on_whatever_is_called_first() {
     type Call = fn(&Dedup);
@@ -109,7 +109,7 @@ fn a_replay_goes_on_whatever_is_called_first() {
         |dedup| assert!(dedup.contains("old").is_some()),
         |dedup| assert!(dedup.check("old").is_duplicate()),
         |dedup| drop(dedup.claim("other").claimed().unwrap()),
-        // Events are read again from a little before where it was killed.
+        // Events are read again from a little before the kill.
         |dedup| assert!(dedup.check_at("old", secs(IN_2020 - 60)).is_duplicate()),
         |dedup| drop(dedup.stats()),
     ];
@@ -122,8 +122,8 @@ fn a_replay_goes_on_whatever_is_called_first() {
             let (dedup, step) = restarted(declared, &[("old", internal)], from, machine(wall_secs(), 5));
             assert_eq!(step, None);
             [order % n, order / n % n, order / n / n].iter().for_each(|&call| calls[call](&dedup));
-            // What has passed by the clock meanwhile is less than a tick, or a few on a slow
-            // machine.
+            // The time that has passed by the clock meanwhile is less than a tick, or a few on a
+            // slow machine.
             assert!(dedup.check_at("old", secs(IN_2020 + 550)).is_duplicate(), "order {order}");
             assert!(dedup.check_at("new", secs(IN_2020 + 551)).is_fresh(), "order {order}");
             assert!(dedup.check_at("old", secs(IN_2020 + 611)).is_fresh(), "order {order}: frozen");

@@ -1,8 +1,8 @@
-//! Why an engine could not be built.
+//! Errors of building an engine.
 
 use std::{fmt, io};
 
-/// Why an engine, a window or a history could not be built.
+/// An error of building an engine, a window or a history.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,19 +24,19 @@ pub enum Error {
         option: &'static str,
         /// The value that was given.
         got: String,
-        /// What would be valid.
+        /// The values that would be valid.
         expected: String,
     },
-    /// The memory that the options ask for cannot be had.
+    /// The memory that the options ask for is not available.
     OutOfMemory {
-        /// What the memory was for: `window` or `history`.
+        /// The tier that needed the memory: `window` or `history`.
         tier: &'static str,
-        /// How much was asked for.
+        /// The number of bytes that were asked for.
         bytes: usize,
         /// The system's error.
         source: io::Error,
     },
-    /// There is no secret key to be had for the digests. An engine that is given a
+    /// The system has no random bytes for the secret key of the digests. An engine that is given a
     /// [key](crate::Builder::key) needs none.
     NoRandomness {
         /// The system's error.

@@ -1,14 +1,14 @@
-//! Which times of events an engine takes.
+//! The times of events that an engine accepts.
 
 use crate::Error;
 use crate::stream_time::{Bound, Policy};
 use std::time::Duration;
 
-/// A rule for the times that callers give: which are refused because they cannot be right.
+/// A rule for the times that callers give: it says which are refused because they cannot be right.
 ///
 /// One event that claims to be from the year 2200 would otherwise end the window of all ids at
 /// once, and hold its time there until 2200. A refused event changes nothing, is counted, and its
-/// caller is told why.
+/// caller is told the reason.
 ///
 /// ```
 /// use hapax::{Dedup, EventTime, Refusal, Timestamp};
@@ -30,12 +30,13 @@ use std::time::Duration;
 ///   ahead: stream time could not go on from there.
 /// - Without [`allowed_lateness`](EventTime::allowed_lateness) no event is too late: it counts as
 ///   of the latest time.
-/// - A batch has one time, so all of it is taken or refused. So is a watermark, an empty batch.
+/// - A batch has one time, so it is accepted or refused as a whole. So is a watermark, an empty
+///   batch.
 ///
 /// # Cost
 ///
-/// A comparison with a limit that is remembered. The wall clock is read for an event beyond that
-/// limit: about once every `max_skew`.
+/// It costs a comparison with a limit that is remembered. The wall clock is read for an event
+/// beyond that limit: about once every `max_skew`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a rule does nothing until a builder is given it"]
 pub struct EventTime {
@@ -46,7 +47,7 @@ pub struct EventTime {
     allowed_lateness: Option<Duration>,
 }
 
-/// The number of events that must agree, unless it is said otherwise.
+/// The number of events that must agree, unless the rule sets another.
 const AGREEING: usize = 16;
 const AGREEING_MAX: usize = 1_024;
 const MIN_SKEW: Duration = Duration::from_secs(60);
@@ -56,17 +57,17 @@ impl EventTime {
         EventTime { is_wall_time, max_skew: None, max_jump: None, agreeing: None, allowed_lateness: None }
     }
 
-    /// Times of day: nanoseconds since the Unix epoch, or since the origin of the clock that the
-    /// builder was given.
+    /// Returns the rule for times of day: nanoseconds since the Unix epoch, or since the origin of
+    /// the clock that the builder was given.
     ///
     /// Events that are ahead of that clock by more than [`max_skew`](EventTime::max_skew) are
-    /// refused. This is what an engine does that was told nothing.
+    /// refused. This is the default rule of an engine.
     pub const fn wall() -> Self {
         Self::new(true)
     }
 
-    /// Times that have nothing to do with a clock: a counter, seconds since a machine was started,
-    /// a simulation.
+    /// Returns the rule for times that are unrelated to any clock: a counter, seconds since a
+    /// machine was started, a simulation.
     ///
     /// Nothing is refused unless [`max_jump`](EventTime::max_jump) says so.
     pub const fn unrelated() -> Self {
@@ -89,19 +90,19 @@ impl EventTime {
     }
 
     /// Sets how many events with different ids, and times within `max_jump` of each other, make a
-    /// jump: 1 to 1,024. The last of them is taken, those before it were refused. A batch counts as
-    /// one event, with its first id. Default: 16.
+    /// jump: 1 to 1,024. The last of them is accepted, those before it were refused. A batch counts
+    /// as one event, with its first id. Default: 16.
     pub const fn agreeing(self, events: usize) -> Self {
         EventTime { agreeing: Some(events), ..self }
     }
 
-    /// Sets how late an event may be, measured from the latest. Default: as late as it likes; it
-    /// then counts as of the latest time.
+    /// Sets how late an event may be, measured from the latest. Default: arbitrarily late; it then
+    /// counts as of the latest time.
     pub const fn allowed_lateness(self, allowed_lateness: Duration) -> Self {
         EventTime { allowed_lateness: Some(allowed_lateness), ..self }
     }
 
-    /// The rule in nanoseconds, for an engine with this window.
+    /// Returns the rule in nanoseconds, for an engine with this window.
     pub(crate) fn policy(&self, window: Duration) -> Result<Policy, Error> {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         if let (false, Some(max_skew)) = (self.is_wall_time, self.max_skew) {

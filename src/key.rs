@@ -11,8 +11,9 @@
 /// # Ok::<(), hapax::Error>(())
 /// ```
 ///
-/// The id is the integer's little-endian bytes, so integers of different widths are different ids. Their length is known
-/// to the compiler, which is what makes them fast. A UUID is as fast: pass its 16 bytes (`uuid.as_bytes()`).
+/// The id is the integer's little-endian bytes, so integers of different widths are different ids.
+/// Their length is known to the compiler, which is what makes them fast. A UUID is as fast: pass
+/// its 16 bytes (`uuid.as_bytes()`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Int<const BYTES: usize>([u8; BYTES]);
 
@@ -50,17 +51,19 @@ int_ids!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
 /// # Ok::<(), hapax::Error>(())
 /// ```
 ///
-/// Joining parts with a separator does not do: ("ab", "c") and ("a", "bc"), or a part that contains the separator, become
-/// one key. Here every part carries its kind and its length: null differs from an absent part and from an empty one, 123
-/// from "123". Text and bytes of the same content are the same part.
+/// Joining parts with a separator does not work: ("ab", "c") and ("a", "bc"), or a part that
+/// contains the separator, become one key. Here every part carries its kind and its length: null
+/// differs from an absent part and from an empty one, 123 from "123". Text and bytes of the same
+/// content are the same part.
 ///
-/// The encoding is stable: a byte for the kind (0 null, 1 bytes, 2 integer), then for bytes the length as 8 little-endian
-/// bytes and the bytes, for an integer its value as 16 little-endian bytes.
+/// The encoding is stable: a byte for the kind (0 null, 1 bytes, 2 integer), then for bytes the
+/// length as 8 little-endian bytes and the bytes, for an integer its value as 16 little-endian
+/// bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key(Vec<u8>);
 
 impl Key {
-    /// A key without parts.
+    /// Returns a key without parts.
     pub fn new() -> Self {
         Self::default()
     }
@@ -79,8 +82,8 @@ impl Key {
         self.bytes(part)
     }
 
-    /// Appends an integer. Its width does not matter: 17 is 17. (An `i128` holds every integer but the largest `u128`s;
-    /// append those as bytes.)
+    /// Appends an integer. Its width does not matter: 17 is 17. (An `i128` holds every integer but
+    /// the largest `u128`s; append those as bytes.)
     pub fn int(&mut self, part: impl Into<i128>) -> &mut Self {
         self.0.push(2);
         self.0.extend_from_slice(&part.into().to_le_bytes());

@@ -1,7 +1,9 @@
-//! Has this id been seen before? An answer in the consumer's own process, millions of times a second.
+//! A deduplication engine, which answers whether an id has been seen before: in the consumer's own
+//! process, millions of times a second.
 //!
-//! Message brokers deliver at least once. hapax tells a consumer which deliveries are repetitions, without a lock, an allocation or a
-//! round trip, in memory that grows with what comes, up to a budget.
+//! Message brokers deliver at least once. hapax tells a consumer which deliveries are duplicates,
+//! without a lock, an allocation or a round trip, in memory that grows with the number of ids, up
+//! to a budget.
 //!
 //! ```
 //! use hapax::Dedup;
@@ -18,8 +20,9 @@
 //! # Ok::<(), hapax::Error>(())
 //! ```
 //!
-//! New here? The module `guide` is a course: five minutes to the first deduplicated consumer, then durability, then sharing. (It is in the
-//! documentation of all features, and in [docs/guide](https://github.com/hapax-rs/hapax/blob/main/docs/guide/1-first-consumer.md).)
+//! New here? The module `guide` is a course: five minutes to the first deduplicated consumer, then
+//! durability, then sharing. (It is in the documentation of all features, and in
+//! [docs/guide](https://github.com/hapax-rs/hapax/blob/main/docs/guide/1-first-consumer.md).)
 //!
 //! # The life of an id
 //!
@@ -30,19 +33,21 @@
 //! ```
 //!
 //! - A [`Digest`] is made of the id with a secret key, so ids are any byte strings of any length,
-//!   and nobody can choose two that are taken for one another. [`Int`] makes an id of a number,
-//!   [`Key`] one of several parts.
-//! - The [`Window`] knows what was accepted within the last W. It is a table of cache lines: one line and one compare-and-swap a check. When
-//!   it is full, new ids go into a larger one, and the old one is only looked at until it has expired.
-//! - The [`History`], if there is one, remembers much longer, and may be mistaken at a rate that is chosen. It is asked about ids that
-//!   the window does not know. A [`Verdict`] says who decided, and whether that was a guess.
+//!   and nobody can choose two that collide. [`Int`] makes an id of a number, [`Key`] one of
+//!   several parts.
+//! - The [`Window`] knows the ids that were accepted within the last W. It is a table of cache
+//!   lines: a check takes one line and one compare-and-swap. When it is full, new ids go into a
+//!   larger one, and the old one is only looked at until it has expired.
+//! - The [`History`], if there is one, remembers much longer, and may be wrong at a rate that you
+//!   choose. It is asked about ids that the window does not know. A [`Verdict`] says who decided,
+//!   and whether that was a guess.
 //!
 //! [`Dedup`] is all of that together. Each tier can also be used alone.
 //!
 //! # In batches, if possible
 //!
-//! At ten million live ids the table is in main memory, and what a check costs is the wait for its cache line. In a batch these waits
-//! overlap, which makes a check four to five times as fast.
+//! At ten million live ids the table is in main memory, and a check costs as much as the wait for
+//! its cache line. In a batch these waits overlap, which makes a check four to five times as fast.
 //!
 //! ```
 //! # let dedup = hapax::Dedup::builder().build()?;
@@ -52,13 +57,15 @@
 //! # Ok::<(), hapax::Error>(())
 //! ```
 //!
-//! Where ids come one by one, [`Dedup::prepare`] on receipt and [`Dedup::check_prepared`] after decoding overlap as well.
+//! Where ids come one by one, [`Dedup::prepare`] on receipt and [`Dedup::check_prepared`] after
+//! decoding overlap as well.
 //!
 //! # If a crash must not lose a message
 //!
-//! A check marks an id at sight, before the work. [`Dedup::claim`] keeps others off while the work is under way, and marks the id when it is
-//! done: claim, work, complete, acknowledge. With a journal (feature `journal`), `flush` before the acknowledgement makes that survive crashes
-//! and power cuts.
+//! A check marks an id as soon as it sees it, before the work. [`Dedup::claim`] keeps others away
+//! while the work is under way, and marks the id when it is done: claim, work, complete,
+//! acknowledge. With a journal (feature `journal`), `flush` before the acknowledgement makes that
+//! survive crashes and power cuts.
 //!
 //! ```
 //! # let dedup = hapax::Dedup::builder().build()?;
@@ -69,26 +76,28 @@
 //!
 //! # Across processes and restarts
 //!
-//! With the feature `store`, `TieredDedup` puts this memory in front of a durable store that processes share: Redis, PostgreSQL, fjall, SQLite, or one of your own. See the
-//! module `store`, and [docs/scaling-out.md](https://github.com/hapax-rs/hapax/blob/main/docs/scaling-out.md).
+//! With the feature `store`, `TieredDedup` puts this memory in front of a durable store that
+//! processes share: Redis, PostgreSQL, fjall, SQLite, or one of your own. See the module `store`,
+//! and [docs/scaling-out.md](https://github.com/hapax-rs/hapax/blob/main/docs/scaling-out.md).
 //!
 //! # Processes
 //!
 //! An engine belongs to the process that has built it. A server that forks its workers builds one
-//! in each worker, after the fork, with a directory of its own if there is a journal; ids are then
-//! unique in each worker, and where they must be in all of them the feature `store` shares them.
+//! in each worker, after the fork, with a directory of its own if there is a journal. Ids are then
+//! unique in each worker; where they must be unique in all workers, the feature `store` shares
+//! them.
 //!
 //! A child of a fork that uses an engine of its parent all the same has a copy of it: checks,
-//! claims and growth go on in the child's memory, and the parent knows nothing of what the child
-//! accepts. The journal stays the parent's: in the child whatever is asked of it (`flush`,
-//! `append`, `positions`, …) is `JournalError::Forked`, at once, and dropping the engine writes,
-//! deletes and unlocks nothing. No lock is left behind by threads that the child does not have: a
-//! fork waits until calls are out of them, some microseconds. (As long as a check would, if 64 MiB
-//! wait for the disk.) What another thread had claimed stays in progress until its lease ends. An
-//! asynchronous engine, whose runtime does not survive a fork, is built after it in any case.
+//! claims and growth go on in the child's memory, and the parent knows nothing of the ids that the
+//! child accepts. The journal stays the parent's: in the child every call to it (`flush`, `append`,
+//! `positions`, …) returns `JournalError::Forked`, at once, and dropping the engine writes, deletes
+//! and unlocks nothing. Threads that the child does not have leave no lock behind: a fork waits
+//! until calls have released them, some microseconds. (If 64 MiB wait for the disk, as long as a
+//! check would wait.) An id that another thread had claimed stays in progress until its lease ends.
+//! An asynchronous engine, whose runtime does not survive a fork, is built after it in any case.
 //!
-//! This goes by `pthread_atfork`. Of a child that was made behind the library's back (a bare system
-//! call) the journal still learns, by its process id, in every call but those that check.
+//! This relies on `pthread_atfork`. If a child was made behind the library's back (by a bare system
+//! call), the journal still notices, by its process id, in every call but those that check.
 //!
 //! # Where it goes
 //!
@@ -100,7 +109,8 @@
 //! | an HTTP API whose clients try again | `http::IdempotencyLayer` (feature `http`) |
 //! | calls to such an API | `http::KeyBuilder` |
 //!
-//! Which pattern fits, and what each leaves open: [docs/patterns.md](https://github.com/hapax-rs/hapax/blob/main/docs/patterns.md).
+//! For the pattern that fits, and the gaps that each leaves open:
+//! [docs/patterns.md](https://github.com/hapax-rs/hapax/blob/main/docs/patterns.md).
 //!
 //! # Time
 //!
@@ -110,22 +120,24 @@
 //! has to go early, the same input gets the same answers at every run. Tests use a [`ManualClock`].
 //!
 //! A time that cannot be right is refused ([`Outcome::Refused`]), counted, and changes nothing: by
-//! default one too far ahead of the wall clock. [`EventTime`] says what is right;
+//! default one too far ahead of the wall clock. [`EventTime`] sets the rule;
 //! [`Dedup::reset_stream_time`] is for operators.
 //!
 //! # What to rely on
 //!
-//! - Of any number of threads that check one id within the window, exactly one is told that it is fresh.
+//! - Of any number of threads that check one id within the window, exactly one is told that it is
+//!   fresh.
 //! - An id accepted at t is a duplicate at every t' with t' - t < W, in the engine's time: an event
 //!   that comes late counts as of the latest. The window remembers it for at most two ticks longer,
 //!   with a tick of at most W / 100.
 //! - Exceptions are rare, stated and counted: at the rated capacity one or two ids in a million are
 //!   forgotten before their time, at the byte budget as many as do not fit
-//!   ([`WindowStats::evicted_live`]); two ids are taken for one another once in 2 x 10^13 checks.
-//! - Nothing is shared between processes, and nothing is remembered across restarts, unless there is a journal (feature `journal`) or a store (feature `store`).
-//! - Once an engine is built, no check fails, and without claims and a journal none waits, and none
-//!   allocates, but for the buffers that a caller passes in, and for what it takes to start the
-//!   thread that makes the window grow. In a rush, checks [help it](Builder::growth_thread).
+//!   ([`WindowStats::evicted_live`]); two ids collide once in 2 x 10^13 checks.
+//! - Nothing is shared between processes, and nothing is remembered across restarts, unless there
+//!   is a journal (feature `journal`) or a store (feature `store`).
+//! - Once an engine is built, no check fails. Without claims and a journal, no check waits, and
+//!   none allocates, except for the buffers that a caller passes in, and for starting the thread
+//!   that makes the window grow. In a rush, checks [help it](Builder::growth_thread).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -15,13 +15,13 @@ use crate::sync::{Ordering, StdAtomicU64};
 #[cfg(not(modelled))]
 use std::io;
 
-/// A fixed number of `T`s, all zero to begin with.
+/// A fixed number of `T`s, all zero at first.
 pub struct Lines<T> {
     #[cfg(not(modelled))]
     items: *const T,
     #[cfg(not(modelled))]
     len: usize,
-    /// Owns what `items` points to, `offset` bytes in.
+    /// The owner of the memory that `items` points to, `offset` bytes in.
     #[cfg(not(modelled))]
     #[cfg_attr(miri, expect(dead_code, reason = "it is there to be unmapped when this is dropped"))]
     map: memmap2::MmapRaw,
@@ -40,7 +40,7 @@ pub struct Lines<T> {
 /// sound (it holds atomics, of 64 bits).
 pub unsafe trait Zeroed: Default + Sync {}
 
-/// One cache line.
+/// The size of a cache line.
 pub(crate) const LINE_BYTES: usize = 64;
 
 /// A line of counters.
@@ -48,7 +48,8 @@ pub(crate) const LINE_BYTES: usize = 64;
 #[derive(Default)]
 pub struct Line(pub [crate::sync::AtomicU64; LINE_BYTES / 8]);
 
-// SAFETY: an array of atomics and nothing else: all-zero bytes are a value, there is nothing to drop, and it is Sync.
+// SAFETY: an array of atomics and nothing else: all-zero bytes are a value, there is nothing to
+// drop, and it is Sync.
 unsafe impl Zeroed for Line {}
 
 /// The size of a huge page on x86-64 and on most AArch64 systems; elsewhere only an alignment.
@@ -60,19 +61,19 @@ pub(crate) const PART_BYTES: usize = 2 << 20;
 
 #[cfg(not(modelled))]
 impl<T: Zeroed> Lines<T> {
-    /// Memory for `len` items, present (not merely promised) when this returns.
+    /// Allocates memory for `len` items, present (not merely promised) when this returns.
     pub fn new(len: usize, tier: &'static str) -> Result<Self, Error> {
         let lines = Self::reserve(len, tier)?;
         (0..lines.parts()).try_for_each(|part| lines.populate(part, tier))?;
         Ok(lines)
     }
 
-    /// The same, but the memory is only promised: no page of it is there before it is
+    /// Allocates memory that is only promised: no page of it is there before it is
     /// [populated](Lines::populate) or touched.
     pub(crate) fn reserve(len: usize, tier: &'static str) -> Result<Self, Error> {
         assert!(align_of::<T>() <= HUGE_PAGE);
         let oom = |bytes, source| Error::OutOfMemory { tier, bytes, source };
-        // As many bytes again as make an aligned start possible: address space only, never touched.
+        // As many bytes more as make an aligned start possible: address space only, never touched.
         let bytes = len.saturating_mul(size_of::<T>());
         let reserve = bytes.saturating_add(HUGE_PAGE);
         refuse_too_much(bytes).map_err(|e| oom(bytes, e))?;
@@ -82,25 +83,26 @@ impl<T: Zeroed> Lines<T> {
         let huge = bytes - bytes % HUGE_PAGE;
         advise_huge_pages(&map, offset, huge);
         let map = memmap2::MmapRaw::from(map);
-        // SAFETY: the map is `reserve` bytes long, and the first multiple of HUGE_PAGE in it is at most HUGE_PAGE in.
+        // SAFETY: the map is `reserve` bytes long, and the first multiple of HUGE_PAGE in it is at
+        // most HUGE_PAGE in.
         let items = unsafe { map.as_mut_ptr().add(offset) }.cast::<T>().cast_const();
         Ok(Lines { items, len, map, offset })
     }
 
-    /// In how many parts the memory is populated: others that map memory have to wait for such a
-    /// system call.
+    /// Returns the number of parts in which the memory is populated: other threads that map memory
+    /// have to wait for such a system call.
     pub(crate) fn parts(&self) -> usize {
         self.bytes().div_ceil(HUGE_PAGE)
     }
 
-    /// The items of a part.
+    /// Returns the items of a part.
     pub(crate) fn part(&self, part: usize) -> std::ops::Range<usize> {
         let each = HUGE_PAGE / size_of::<T>();
         (part * each).min(self.len)..((part + 1) * each).min(self.len)
     }
 
     /// Makes the pages of a part present now, so that no check pays for one and lack of memory
-    /// shows here. Changes nothing in them.
+    /// shows here. The contents do not change.
     pub(crate) fn populate(&self, part: usize, tier: &'static str) -> Result<(), Error> {
         let start = part * HUGE_PAGE;
         let bytes = HUGE_PAGE.min(self.bytes().saturating_sub(start));
@@ -108,7 +110,7 @@ impl<T: Zeroed> Lines<T> {
     }
 
     fn populate_bytes(&self, start: usize, bytes: usize) -> io::Result<()> {
-        // (Miri gives memory, and takes no advice.)
+        // (Miri has its own memory, and takes no advice.)
         #[cfg(all(target_os = "linux", not(miri)))]
         match self.map.advise_range(memmap2::Advice::PopulateWrite, self.offset + start, bytes) {
             // A kernel older than 5.14 doesn't know the advice.
@@ -118,7 +120,7 @@ impl<T: Zeroed> Lines<T> {
         const PAGE: usize = 4096;
         for at in (start..start + bytes).step_by(PAGE) {
             let word = self.items.cast_mut().cast::<u8>().wrapping_add(at).cast::<u64>();
-            // SAFETY: it is within the map, and aligned; whoever else uses it does so atomically
+            // SAFETY: the word is within the map, and aligned; all other accesses to it are atomic
             // (trait Zeroed).
             let word = unsafe { StdAtomicU64::from_ptr(word) };
             // A write that changes nothing. Relaxed: it publishes nothing.
@@ -136,25 +138,27 @@ impl<T: Zeroed> Lines<T> {
         unsafe { std::slice::from_raw_parts(self.items, self.len) }
     }
 
-    /// What the items take.
+    /// Returns the number of bytes that the items take.
     pub(crate) fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
 
-    /// Whether the memory, after it was given back, can be had again: it is as soon as it is touched.
+    /// Checks that memory that was given back is available again: it is as soon as it is touched.
     pub(crate) fn is_available(&self, tier: &'static str) -> Result<(), Error> {
         let bytes = self.bytes();
         refuse_too_much(bytes).map_err(|source| Error::OutOfMemory { tier, bytes, source })
     }
 
-    /// Gives the memory back to the system, but not its addresses: who still reads sees zeros, who writes gets a page again. Only
-    /// Linux does that; elsewhere the memory stays, and so does what is in it.
+    /// Gives the memory back to the system, but not its addresses: a thread that still reads sees
+    /// zeros, one that writes gets a page again. Only Linux does that; elsewhere the memory stays,
+    /// with its contents.
     pub(crate) fn release(&self) {
         #[cfg(all(target_os = "linux", not(miri)))]
         for start in (0..self.bytes()).step_by(RELEASED_AT_ONCE) {
             let bytes = RELEASED_AT_ONCE.min(self.bytes() - start);
-            // SAFETY: the range is within the map. For whoever reads it, it is as if somebody stored zeros, which are a value of
-            // T (trait Zeroed), into atomics (T is Sync, and has nothing but atomics that could change).
+            // SAFETY: the range is within the map. For a thread that reads it, it is as if zeros
+            // were stored, which are a value of T (trait Zeroed), into atomics (T is Sync, and has
+            // nothing but atomics that could change).
             let _ = unsafe {
                 self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, self.offset + start, bytes)
             };
@@ -162,11 +166,12 @@ impl<T: Zeroed> Lines<T> {
     }
 }
 
-/// A system call frees no more than this, since others may have to wait for it.
+/// The most memory that one system call frees, since other threads may have to wait for it.
 #[cfg(all(target_os = "linux", not(any(miri, modelled))))]
 const RELEASED_AT_ONCE: usize = 32 << 20;
 
-// SAFETY: Lines owns its memory, and hands out only shared references to items that are Sync (trait Zeroed).
+// SAFETY: Lines owns its memory, and hands out only shared references to items that are Sync (trait
+// Zeroed).
 #[cfg(not(modelled))]
 unsafe impl<T: Zeroed> Send for Lines<T> {}
 // SAFETY: as for Send.
@@ -207,7 +212,7 @@ impl<T: Zeroed> Lines<T> {
         Ok(())
     }
 
-    /// Models overwrite what is there by themselves.
+    /// Does nothing: models overwrite the contents by themselves.
     pub(crate) fn release(&self) {}
 }
 
@@ -224,7 +229,8 @@ impl<T: Zeroed> std::ops::Deref for Lines<T> {
 #[inline(always)]
 pub fn prefetch<T>(line: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch reads nothing as far as the program can tell, and the address is that of a live reference.
+    // SAFETY: a prefetch reads nothing as far as the program can tell, and the address is that of a
+    // live reference.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_ET0>(std::ptr::from_ref(line).cast());
@@ -233,7 +239,7 @@ pub fn prefetch<T>(line: &T) {
     let _ = line;
 }
 
-/// Best effort: a system without huge pages says no, and works all the same.
+/// Asks for huge pages. Best effort: a system without them refuses, and works all the same.
 #[cfg(not(modelled))]
 fn advise_huge_pages(map: &memmap2::MmapMut, offset: usize, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
@@ -244,7 +250,7 @@ fn advise_huge_pages(map: &memmap2::MmapMut, offset: usize, bytes: usize) {
     let _ = (map, offset, bytes);
 }
 
-/// An error if so much cannot be had.
+/// Returns an error if this much memory is not available.
 #[cfg(not(modelled))]
 fn refuse_too_much(bytes: usize) -> io::Result<()> {
     match available_bytes() {
@@ -287,7 +293,7 @@ mod tests {
         assert!(words().all(|word| word.load(Ordering::Relaxed) == 7));
     }
 
-    #[cfg(not(miri))] // which asks nobody, and takes it from the one who runs it
+    #[cfg(not(miri))] // Miri does not ask the system, and takes the memory from its own process
     #[test]
     fn too_much_memory_is_an_error() {
         for len in [1 << 36, usize::MAX / 64, usize::MAX] {

@@ -1,17 +1,17 @@
-//! Forks, and what is left of an engine in a child.
+//! Forks, and the state of an engine in a child.
 //!
 //! A fork copies the memory and the thread that forks, and nothing else. A lock that another thread
-//! holds at that moment would be locked for ever in the child, and files that are open belong to
-//! both processes. So:
+//! holds at that moment would be locked for ever in the child, and open files belong to both
+//! processes. So:
 //!
-//! - forks are counted, and whoever keeps a file knows in which process it was opened ([`Origin`]);
-//! - what lives in memory alone is at rest while the process forks ([`Rest`]): its locks are taken
-//!   before, and given back in both processes;
+//! - forks are counted, and the owner of a file knows in which process it was opened ([`Origin`]);
+//! - state that lives in memory alone is at rest while the process forks ([`Rest`]): its locks are
+//!   taken before, and given back in both processes;
 //! - the child closes the lock of each journal ([`Kept`]), so that it is the parent's alone, also
 //!   if the parent dies and the child lives.
 //!
 //! The handlers are those of `pthread_atfork`. Calls that bypass them (`clone`, `vfork`, the system
-//! call itself) are found by the process id, where there is time for that.
+//! call itself) are detected by the process id, where there is time for that.
 
 #![cfg_attr(any(not(unix), modelled), allow(dead_code, reason = "without forks nothing need be at rest"))]
 
@@ -25,11 +25,11 @@ use crate::sync::{Ordering, StdAtomicU64};
 use std::fs::File;
 use std::mem::ManuallyDrop;
 
-/// The forks that led to this process, since it was another one.
+/// The number of forks, of those that are counted, that led to this process.
 static FORKS: StdAtomicU64 = StdAtomicU64::new(0);
 
-/// Differs from one process to the next, so that what was drawn before a fork is another number in
-/// each. 0 in a process that is no fork.
+/// A number that differs from one process to the next, so that a number that was drawn before a
+/// fork is another one in each. 0 in a process that is no fork.
 static SALT: StdAtomicU64 = StdAtomicU64::new(0);
 
 /// Returns a number that no two children of one parent have.
@@ -59,13 +59,13 @@ impl Origin {
         self.forks == forks()
     }
 
-    /// Returns the same, also for a child that was made without the system's library. (A system
-    /// call.)
+    /// Returns the same, also for a child that was made without the system's library. Costs a
+    /// system call.
     pub(crate) fn is_surely_here(self) -> bool {
         self.is_here() && self.id == std::process::id()
     }
 
-    /// Returns the number of the process.
+    /// Returns the id of the process.
     pub(crate) fn id(self) -> u32 {
         self.id
     }
@@ -96,11 +96,11 @@ pub(crate) trait Rest: Send + Sync + 'static {
 
 /// A lock that is held while the process forks.
 pub(crate) trait Held {
-    /// Mends, in the child, what threads have left that are not there any more.
+    /// Repairs, in the child, the state that threads have left that do not exist there.
     fn in_child(&mut self) {}
 }
 
-/// Without forks nothing need be at rest.
+/// Does nothing: without forks nothing need be at rest.
 #[cfg(any(not(unix), modelled))]
 pub(crate) fn at_rest_in_forks<R: Rest>(_: &std::sync::Arc<R>) {}
 
@@ -126,7 +126,7 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         if !self.origin.is_here() {
-            // It was closed when the child began; its number may be another file's by now.
+            // The file was closed when the child began; its number may be another file's by now.
             return;
         }
         #[cfg(all(unix, not(modelled)))]
@@ -136,7 +136,7 @@ impl Drop for Kept {
             // its own program begins.
             let _ = self.file.unlock();
         }
-        // SAFETY: nobody uses the file after this, as this is the end of its only owner.
+        // SAFETY: nothing uses the file after this, as this is the end of its only owner.
         unsafe { ManuallyDrop::drop(&mut self.file) }
     }
 }

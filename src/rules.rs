@@ -1,7 +1,8 @@
-//! The rules of the protocols, by name, so that a model can leave one out and show that it would notice. In a build all of them
-//! hold, and asking costs nothing.
+//! The rules of the protocols, by name, so that a model can leave one out and show that it would
+//! notice. In a build all of them hold, and asking costs nothing.
 
-/// A rule that some answer depends on. What each is for: ARCHITECTURE.md, "The window's protocol".
+/// A rule that some answer depends on. The purpose of each is in ARCHITECTURE.md, "The window's
+/// protocol".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(not(any(test, modelled)), allow(dead_code, reason = "only models name the rules that they leave out"))]
 pub(crate) enum Rule {
@@ -13,29 +14,29 @@ pub(crate) enum Rule {
     Compare,
     /// Insertions go to the head of the ring, not to the first slot that is free.
     Ring,
-    /// What must be kept moves to its alternate line.
+    /// An entry that must be kept moves to its alternate line.
     Relocate,
-    /// It moves before it is overwritten, not after.
+    /// The entry moves before it is overwritten, not after.
     RelocateFirst,
     /// A relocation looks at its source again after it has looked at its target.
     SourceAgain,
-    /// The newcomer is flagged if what it displaced has moved.
+    /// The new entry is flagged if the entry that it displaced has moved.
     Flag,
-    /// The newcomer inherits the flag of what it displaced.
+    /// The new entry inherits the flag of the entry that it displaced.
     InheritFlag,
     /// A flag on an away entry counts at any age.
     AwayFlag,
-    /// A flag counts for a grace longer than what it protects.
+    /// A flag counts for a grace longer than the entry that it protects.
     FlagGrace,
     /// The home line is looked at before the alternate.
     HomeFirst,
     /// Entries are kept for a grace longer than they are live.
     KeepGrace,
-    /// What is dropped is counted if it must be kept, not only if it is live.
+    /// A dropped entry is counted if it must be kept, not only if it is live.
     CountKept,
-    /// A match is tag and place.
+    /// A match is one of tag and place.
     MatchPlace,
-    /// Whoever is too far behind the others' time starts over.
+    /// A caller that is too far behind the others' time starts over.
     Overtaken,
     /// A refresh never makes an entry older.
     RefreshLater,
@@ -51,20 +52,23 @@ pub(crate) enum Rule {
     SweepFirst,
     /// A sweep clears nothing once another has completed.
     SweepWhileDue,
-    /// Whoever was beaten to a sweep looks whether that suffices.
+    /// A caller that lost the race for a sweep checks whether the winner's sweep suffices.
     SweepAgain,
-    /// Looking at a line synchronizes with whoever wrote what it shows. (Only loom can tell.)
+    /// Looking at a line synchronizes with the thread that wrote its contents. (Only loom can
+    /// tell.)
     Acquire,
     /// Older tables are looked at.
     LookOlder,
-    /// Whoever inserted looks whether the table still is the newest.
+    /// A caller that has inserted looks whether the table still is the newest.
     NewestAgain,
-    /// That look is ordered after the insertion, and looks at older tables after the look at which is the newest. (Only loom can
-    /// tell.)
+    /// The look at the roster is ordered after the insertion, and the looks at older tables after
+    /// the look at which table is the newest. (Only loom can tell.)
     NewestInOrder,
-    /// Who inserts into a newer table as well does not count the entry that it left in the older one.
+    /// A caller that inserts into a newer table as well does not count the entry that it left in
+    /// the older one.
     OwnEntry,
-    /// With refresh, an entry of a table that was the newest just before is refreshed where it is, not copied.
+    /// With refresh, an entry of a table that was the newest just before is refreshed where it is,
+    /// not copied.
     SpareYoung,
     /// A table is retired only when a grace has passed since its last entry expired.
     RetireLate,
@@ -76,7 +80,7 @@ pub(crate) enum Rule {
     LapOfLife,
     /// A claim announces itself before it looks at the window.
     AnnounceFirst,
-    /// That look is ordered after the announcement. (Only loom can tell.)
+    /// The look at the window is ordered after the announcement. (Only loom can tell.)
     AnnounceInOrder,
     /// A claim looks at the window.
     ClaimLooks,
@@ -84,13 +88,14 @@ pub(crate) enum Rule {
     ConfirmFresh,
     /// A check that has found an id looks for claims.
     ConfirmDuplicate,
-    /// A check that has inserted what is claimed takes it back.
+    /// A check that has inserted a claimed id takes the insertion back.
     TakeBack,
-    /// What was taken back is kept for others who have seen it, or whose insertion went with it.
+    /// An id that was taken back is kept for others that have seen it, or whose insertion went with
+    /// it.
     KeepTakenBack,
     /// A claim that completes is kept for a check that has inserted its id meanwhile.
     KeepContested,
-    /// What a check is about to accept is not forgotten before it has.
+    /// An id that a check is about to accept is not forgotten before it is accepted.
     ForgetLater,
     /// Only the token's holder ends a claim.
     TokenHolds,
@@ -109,9 +114,9 @@ pub(crate) enum Rule {
     ExactTimes,
     /// Appending ends when the journal has failed.
     FailureEndsAppend,
-    /// That all was forgotten is in the journal before it is in memory.
+    /// The journal records that everything was forgotten before the memory does.
     ClearedFirst,
-    /// A flush looks whether the journal still is where it was.
+    /// A flush checks whether the journal still is where it was.
     LookForDirectory,
     /// Blocks and files that a journal misses are noticed.
     GapsAreKnown,
@@ -119,28 +124,28 @@ pub(crate) enum Rule {
     CompleteOnUnwind,
     /// Reading moves no time.
     ReadingMovesNothing,
-    /// Events of a time that cannot be are refused.
+    /// Events with an impossible time are refused.
     RefuseAhead,
-    /// A generation of the history takes what comes within a horizon, no longer.
+    /// A generation of the history takes insertions for one horizon, no longer.
     OneHorizon,
-    /// Only a fingerprint that is known is another one.
+    /// A fingerprint is a mismatch only for an id whose fingerprint is known.
     CertainMismatch,
 }
 
-/// A place in a call where others may come between.
+/// A place in a call where other threads may come between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(any(test, modelled)), allow(dead_code, reason = "only tests come there"))]
 pub(crate) enum Place {
-    /// All was forgotten in the tiers, and not yet in the claims.
+    /// Everything was forgotten in the tiers, and not yet in the claims.
     Clearing,
 }
 
-/// Nothing happens there, but in tests.
+/// Does nothing; in tests, something may happen there.
 #[cfg(not(any(test, modelled)))]
 #[inline(always)]
 pub(crate) const fn meanwhile(_place: Place) {}
 
-/// Whether the rule holds here: always, but for models.
+/// Returns true if the rule holds here: always, except in models.
 #[cfg(not(any(test, modelled)))]
 #[inline(always)]
 pub(crate) const fn obeys(_rule: Rule) -> bool {
@@ -159,7 +164,7 @@ mod models {
 
     type Meanwhile = (Place, Box<dyn FnOnce()>);
 
-    /// More often than anything that ends asks.
+    /// The most times that a rule is asked for, more than anything that ends asks.
     const ASKED_MAX: u64 = 1 << 24;
 
     thread_local! {
@@ -191,13 +196,14 @@ mod models {
         }
     }
 
-    /// From now on this happens when somebody comes to a place, once.
+    /// Sets what happens, once, when a thread comes to a place.
     pub(crate) fn at(place: Place, act: impl FnOnce() + 'static) {
         MEANWHILE.set(Some((place, Box::new(act))));
     }
 
-    /// From now on this thread is interrupted every now and then where a rule is asked for, which is where others may come between:
-    /// without that, few processors hardly ever interleave.
+    /// Interrupts this thread from now on every now and then where a rule is asked for, which is
+    /// where other threads may come between: without that, a machine with few processors hardly
+    /// ever interleaves them.
     pub(crate) fn be_interrupted() {
         static THREADS: StdAtomicU64 = StdAtomicU64::new(1);
         if INTERRUPTIONS.get() == 0 {
@@ -205,7 +211,7 @@ mod models {
         }
     }
 
-    /// Interrupts this thread at one in 16 places (Marsaglia's xorshift, 2003, says which).
+    /// Interrupts this thread at one in 16 places (chosen by Marsaglia's xorshift, 2003).
     #[cold]
     fn interrupt() {
         let mut random = INTERRUPTIONS.get();
@@ -218,13 +224,13 @@ mod models {
         }
     }
 
-    /// From now on this thread (and what a model runs on it) does without a rule.
+    /// Leaves out a rule from now on in this thread (and in what a model runs on it).
     pub(crate) fn leave_out(rule: Option<Rule>) {
         LEFT_OUT.set(rule);
         ASKED.set(0);
     }
 
-    /// Whether looks read the slots of a line from the last to the first.
+    /// Returns true if looks read the slots of a line from the last to the first.
     pub(crate) fn reads_backward() -> bool {
         BACKWARD.get()
     }

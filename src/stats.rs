@@ -1,9 +1,9 @@
-//! Counting verdicts without slowing them down.
+//! Counters of verdicts that do not slow verdicts down.
 
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{ClaimStats, HistoryStats, Outcome, Refusal, Tier, Timestamp, Verdict, WindowStats};
 
-/// What an engine has counted, and what it holds.
+/// The counters of an engine, and its contents.
 ///
 /// ```
 /// let dedup = hapax::Dedup::builder().build()?;
@@ -17,7 +17,8 @@ use crate::{ClaimStats, HistoryStats, Outcome, Refusal, Tier, Timestamp, Verdict
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Checks that answered fresh, those of [`fresh_unconfirmed`](Stats::fresh_unconfirmed) among them.
+    /// Checks that answered fresh, those of [`fresh_unconfirmed`](Stats::fresh_unconfirmed) among
+    /// them.
     pub fresh: u64,
     /// Checks that answered fresh although the history said "maybe", as the policy has it.
     pub fresh_unconfirmed: u64,
@@ -41,9 +42,9 @@ pub struct Stats {
     pub journal: Option<crate::JournalStats>,
     /// The history, if there is one.
     pub history: Option<HistoryStats>,
-    /// Memory of the whole engine, in bytes.
+    /// The memory of the whole engine, in bytes.
     pub bytes: usize,
-    /// The time that ages were measured with, as callers give it.
+    /// The time to which ages refer, as callers give it.
     pub at: Timestamp,
 }
 
@@ -55,7 +56,7 @@ impl Stats {
     }
 }
 
-/// Counts of verdicts, one for each that there is.
+/// The counts of verdicts, one for each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts([u64; Verdict::VALUES]);
 
@@ -94,16 +95,16 @@ impl Counts {
     }
 }
 
-/// Threads that count without atomic operations. More share the last shard.
+/// The number of threads that count without atomic operations. More threads share the last shard.
 const OWNERS: usize = 31;
 
-/// Counters, a shard a thread: an owner adds with a load and a store, an atomic addition would cost as much as the check of a
-/// cached id.
+/// Counters, with a shard for each thread: an owner adds with a load and a store; an atomic
+/// addition would cost as much as the check of a cached id.
 pub(crate) struct Counters {
     shards: Box<[Shard; OWNERS + 1]>,
 }
 
-/// Two cache lines, since some processors fetch lines in pairs.
+/// A shard in two cache lines, since some processors fetch lines in pairs.
 #[repr(align(128))]
 #[derive(Default)]
 struct Shard([StdAtomicU64; Verdict::VALUES]);
@@ -130,7 +131,7 @@ impl Counters {
     fn count(&self, shard: usize, verdict: usize, n: u64) {
         let counter = &self.shards[shard].0[verdict];
         if shard < OWNERS {
-            // Nobody else writes here, until this thread has given the shard back.
+            // No other thread writes here, until this thread has given the shard back.
             counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
         } else {
             counter.fetch_add(n, Ordering::Relaxed);
@@ -143,7 +144,7 @@ impl Counters {
     }
 }
 
-/// The shard in which this thread counts.
+/// Returns the shard in which this thread counts.
 #[inline(always)]
 fn shard() -> usize {
     // A thread that is being torn down has no shard of its own any more.
@@ -157,14 +158,15 @@ thread_local! {
     static OWNED: Owned = Owned::take();
 }
 
-/// One bit for each shard that is owned.
+/// The owned shards, one bit for each.
 static TAKEN: StdAtomicU64 = StdAtomicU64::new(0);
 
 impl Owned {
     fn take() -> Self {
         let lowest_free = |taken: u64| (!taken).trailing_zeros() as usize;
         let free = |taken| (lowest_free(taken) < OWNERS).then(|| taken | 1 << lowest_free(taken));
-        // Acquire: partner of the release in `drop`. The new owner sees what the last one has counted.
+        // Acquire: partner of the release in `drop`. The new owner sees what the last one has
+        // counted.
         match TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
             Ok(taken) => Owned(lowest_free(taken)),
             Err(_) => Owned(OWNERS),

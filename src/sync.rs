@@ -1,4 +1,5 @@
-//! The one file that imports atomics, and the locks that are part of a protocol: std's in a build, those of a model under `--cfg modelled` and one of `--cfg loom`,
+//! Synchronization: the one file that imports atomics, and the locks that are part of a protocol.
+//! They are std's in a build, and those of a model under `--cfg modelled` and one of `--cfg loom`,
 //! `--cfg shuttle`, `--cfg explore`.
 
 pub(crate) use std::sync::atomic::Ordering;
@@ -34,10 +35,12 @@ pub(crate) use shuttle::{
 #[cfg(explore)]
 pub(crate) use crate::explore::{AtomicU64, fence, spin_loop};
 
-/// For what is no part of a protocol (counters, clocks), so that a model need not explore it.
+/// Atomics that are no part of a protocol (counters, clocks), so that a model need not explore
+/// them.
 pub(crate) use std::sync::atomic::{AtomicBool as StdAtomicBool, AtomicU64 as StdAtomicU64};
 
-/// Reads words one after the other, Relaxed, in an order that nobody promises: vectors may read in any, models read in both.
+/// Reads words one after another, Relaxed, in an unspecified order: vectors may read in any, models
+/// read in both.
 #[inline(always)]
 pub(crate) fn load_each<const N: usize>(words: &[AtomicU64; N]) -> [u64; N] {
     #[cfg(modelled)]
@@ -51,7 +54,8 @@ pub(crate) fn load_each<const N: usize>(words: &[AtomicU64; N]) -> [u64; N] {
     words.each_ref().map(|word| word.load(Ordering::Relaxed))
 }
 
-/// Completes a sequentially consistent access where a model does not know them: loom has such fences only.
+/// Completes a sequentially consistent access in a model that does not support such accesses: loom
+/// supports only such fences.
 #[inline(always)]
 pub(crate) fn complete_seq_cst() {
     #[cfg(loom)]

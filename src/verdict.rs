@@ -1,18 +1,19 @@
-//! What a check answers.
+//! The answers of a check.
 
 use std::fmt;
 
-/// An answer to the question whether an id is new.
+/// The answer to the question whether an id is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// Not seen within the window (or the history's horizon): handle it.
     Fresh,
     /// Seen: drop it.
     Duplicate,
-    /// [Claimed](crate::Dedup::claim), and not yet done: nothing is decided, so it must come again. Only from an engine that claims are made
-    /// of, never from a [`Window`](crate::Window) alone.
+    /// [Claimed](crate::Dedup::claim), and not yet done: nothing is decided, so the message must
+    /// come again. Only from an engine that claims are made of, never from a
+    /// [`Window`](crate::Window) alone.
     InProgress,
-    /// Not taken, since its time cannot be right: nothing was decided, and nothing has changed.
+    /// Not accepted, since its time cannot be right: nothing was decided, and nothing has changed.
     /// Neither handle it nor count it as done: put it aside, or give it another time. Only where
     /// the caller gives the time; see [`EventTime`](crate::EventTime).
     Refused(Refusal),
@@ -42,20 +43,23 @@ pub enum Tier {
     Store,
 }
 
-/// How far a verdict can be relied upon.
+/// The certainty of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Certainty {
-    /// The tier knows. (What "knows" is worth in numbers: see the guarantees in the crate's README.)
+    /// The tier knows. (For what "knows" is worth in numbers, see the guarantees in the crate's
+    /// README.)
     Exact,
-    /// The Bloom filter said "maybe", and the configured [`Unconfirmed`](crate::Unconfirmed) policy turned that into an
-    /// outcome.
+    /// The Bloom filter said "maybe", and the configured [`Unconfirmed`](crate::Unconfirmed) policy
+    /// turned that into an outcome.
     Guess,
-    /// The store could not be asked, and the engine was told to admit messages then: a duplicate, perhaps.
+    /// The store was not available, and the engine was told to admit messages in that case: a
+    /// duplicate, perhaps.
     Unverified,
 }
 
-/// The answer to a check: fresh or duplicate, which tier decided, and whether that tier knows or guesses. One byte.
+/// The answer to a check: fresh or duplicate, which tier decided, and whether that tier knows or
+/// guesses. One byte.
 ///
 /// ```
 /// use hapax::{Certainty, Dedup, Tier};
@@ -76,11 +80,12 @@ impl Verdict {
     const HISTORY: u8 = 2;
     const GUESS: u8 = 4;
     const IN_PROGRESS: u8 = 8;
-    /// The bits that nothing else has. With [`HISTORY`](Self::HISTORY): late.
+    /// The bits that no other verdict has. With [`HISTORY`](Self::HISTORY): late.
     const REFUSED: u8 = Self::DUPLICATE | Self::IN_PROGRESS;
     const STORE: u8 = 16;
     const UNVERIFIED: u8 = 32;
-    /// What a verdict in shadow mode would have been: shifted here, so that it is fresh to everybody who asks that.
+    /// The outcome that a verdict in shadow mode would have had: shifted here, so that the verdict
+    /// itself is fresh.
     const WOULD_BE_DUPLICATE: u8 = 64;
     const WOULD_BE_IN_PROGRESS: u8 = 128;
 
@@ -101,7 +106,7 @@ impl Verdict {
         Verdict(outcome | tier)
     }
 
-    /// Not taken. (That is for the window's time to say.)
+    /// Returns the verdict on an event that is not accepted, decided by the window's time.
     pub(crate) const fn refused(refusal: Refusal) -> Self {
         Verdict(match refusal {
             Refusal::Ahead => Self::REFUSED,
@@ -115,13 +120,14 @@ impl Verdict {
         Verdict(Self::exact(outcome, Tier::History).0 | Self::GUESS)
     }
 
-    /// Fresh, since nobody could be asked.
+    /// Returns the verdict fresh, for an id that could not be verified with the store.
     #[doc(hidden)]
     pub const fn unverified() -> Self {
         Verdict(Self::exact(Outcome::Fresh, Tier::Store).0 | Self::UNVERIFIED)
     }
 
-    /// The same, but fresh. What is refused stays so: nobody knows whether it is.
+    /// Returns the same verdict, but fresh. A refused event stays refused: it is unknown whether it
+    /// is fresh.
     #[doc(hidden)]
     pub const fn shadowed(self) -> Self {
         if self.is_refused() {
@@ -136,7 +142,8 @@ impl Verdict {
         Verdict(self.0 & !decided | would_be)
     }
 
-    /// What was decided: the [`outcome`](Verdict::outcome), but for an engine in shadow mode, which says fresh of everything.
+    /// Returns the decision: the [`outcome`](Verdict::outcome), except for an engine in shadow
+    /// mode, which answers fresh to everything.
     pub const fn decided(self) -> Outcome {
         match self.0 & (Self::WOULD_BE_DUPLICATE | Self::WOULD_BE_IN_PROGRESS) {
             0 => self.outcome(),
@@ -145,7 +152,7 @@ impl Verdict {
         }
     }
 
-    /// Fresh, duplicate, in progress or refused.
+    /// Returns the outcome: fresh, duplicate, in progress or refused.
     #[inline]
     pub const fn outcome(self) -> Outcome {
         match self.0 & (Self::DUPLICATE | Self::IN_PROGRESS) {
@@ -157,7 +164,7 @@ impl Verdict {
         }
     }
 
-    /// The tier that decided. By its time the [`Window`](Tier::Window) refuses events.
+    /// Returns the tier that decided. The [`Window`](Tier::Window) refuses events, by its time.
     #[inline]
     pub const fn tier(self) -> Tier {
         if self.is_refused() {
@@ -171,7 +178,7 @@ impl Verdict {
         }
     }
 
-    /// Whether that tier knows or guesses.
+    /// Returns whether that tier knows or guesses.
     #[inline]
     pub const fn certainty(self) -> Certainty {
         match self.0 & (Self::GUESS | Self::UNVERIFIED) {
@@ -181,7 +188,7 @@ impl Verdict {
         }
     }
 
-    /// Whether the id is to be handled.
+    /// Returns true if the id is to be handled.
     #[inline]
     pub const fn is_fresh(self) -> bool {
         self.0 & (Self::DUPLICATE | Self::IN_PROGRESS) == 0
@@ -193,19 +200,19 @@ impl Verdict {
         self.0 & Self::REFUSED == Self::DUPLICATE
     }
 
-    /// Returns true if somebody has claimed the id, and is not done with it.
+    /// Returns true if another caller has claimed the id, and is not done with it.
     #[inline]
     pub const fn is_in_progress(self) -> bool {
         self.0 & Self::REFUSED == Self::IN_PROGRESS
     }
 
-    /// Returns true if the event was not taken, since its time cannot be right.
+    /// Returns true if the event was refused, since its time cannot be right.
     #[inline]
     pub const fn is_refused(self) -> bool {
         self.0 & Self::REFUSED == Self::REFUSED
     }
 
-    /// Returns why the event was not taken, if it was not.
+    /// Returns the reason for which the event was refused, if it was.
     ///
     /// ```
     /// use hapax::{Dedup, Refusal, Timestamp};
@@ -223,7 +230,7 @@ impl Verdict {
         }
     }
 
-    /// A memory engine's counters have a place for each verdict of its own.
+    /// The number of places in a memory engine's counters: one for each verdict of its own.
     pub(crate) const VALUES: usize = 16;
 
     pub(crate) const fn index(self) -> usize {

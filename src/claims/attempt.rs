@@ -1,10 +1,10 @@
-//! What an attempt to claim an id comes to.
+//! The result of an attempt to claim an id.
 
 use super::claim::Claim;
 use crate::Verdict;
 use std::time::Duration;
 
-/// What came of an attempt to claim an id.
+/// The result of an attempt to claim an id.
 ///
 /// ```
 /// use hapax::{Attempt, Dedup};
@@ -24,25 +24,28 @@ use std::time::Duration;
 #[derive(Debug)]
 #[must_use = "a claim that is not kept is released"]
 pub enum Attempt<'e> {
-    /// The id is the caller's to handle, until the lease expires.
+    /// The id belongs to the caller, until the lease expires.
     Claimed(Claim<'e>),
-    /// Somebody else is at work, or has [failed](Claim::fail) a short time ago. Nothing is decided: the message must come again.
+    /// Another caller is at work, or has [failed](Claim::fail) a short time ago. Nothing is
+    /// decided: the message must come again.
     InProgress {
-        /// How long until the id can be had, if nobody renews, and it is not completed or released before.
+        /// The time until the id can be claimed, if nobody renews, and it is not completed or
+        /// released before.
         lease_left: Duration,
     },
-    /// It is done.
+    /// The id is done.
     Duplicate(Verdict),
-    /// The id is in progress or done, with another fingerprint: the same id for a different
-    /// message. This is certain: what cannot be told is a [`Duplicate`](Attempt::Duplicate). Only
-    /// from [`claim_with`](crate::Dedup::claim_with).
+    /// The id is in progress or done with another fingerprint: the same id for a different message.
+    /// This is certain: what cannot be told apart is a [`Duplicate`](Attempt::Duplicate). Only from
+    /// [`claim_with`](crate::Dedup::claim_with).
     Mismatch,
-    /// So many ids are in flight, about a million, that no more are taken on until some are completed or released.
+    /// Too many ids are in flight, about a million: no more are accepted until some are completed
+    /// or released.
     TooMany,
 }
 
 impl<'e> Attempt<'e> {
-    /// The claim, if there is one.
+    /// Returns the claim, if there is one.
     pub fn claimed(self) -> Option<Claim<'e>> {
         match self {
             Attempt::Claimed(claim) => Some(claim),
@@ -50,18 +53,18 @@ impl<'e> Attempt<'e> {
         }
     }
 
-    /// Whether the id is done already.
+    /// Returns true if the id is done already.
     pub fn is_duplicate(&self) -> bool {
         matches!(self, Attempt::Duplicate(_))
     }
 
-    /// Whether somebody else is at it.
+    /// Returns true if another caller is at work on the id.
     pub fn is_in_progress(&self) -> bool {
         matches!(self, Attempt::InProgress { .. })
     }
 }
 
-/// What a claim is to be like, other than usual.
+/// Options for a single claim.
 ///
 /// ```
 /// use hapax::{Attempt, ClaimOptions, Dedup};
@@ -84,43 +87,45 @@ pub struct ClaimOptions<'a> {
 }
 
 impl<'a> ClaimOptions<'a> {
-    /// The engine's lease, no fingerprint.
+    /// Returns options with the engine's lease and no fingerprint.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How long the id is the caller's. Default: the engine's [`lease`](crate::Builder::lease). None at all means that whoever comes next takes
-    /// it over.
+    /// Sets how long the id belongs to the caller. Default: the engine's
+    /// [`lease`](crate::Builder::lease). With a lease of zero, the next caller that asks takes the
+    /// id over.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         ClaimOptions { lease: Some(lease), ..self }
     }
 
-    /// Sets what the message is, besides its id: its body, or a hash of that. A claim of the same
-    /// id with another fingerprint gets [`Attempt::Mismatch`].
+    /// Sets the content of the message, besides its id: its body, or a hash of that. A claim of the
+    /// same id with another fingerprint gets [`Attempt::Mismatch`].
     ///
     /// # Guarantees
     ///
-    /// - A mismatch is certain, or is not said: the same id with the same fingerprint is never one.
-    /// - It is said for as long as the id is in progress, and, once it is
+    /// - A mismatch is certain, or is not reported: the same id with the same fingerprint is never
+    ///   one.
+    /// - It is reported for as long as the id is in progress, and, once it is
     ///   [completed](crate::Claim::complete), for as long as the window remembers it; where the
-    ///   window [slides](crate::Builder::refresh_on_duplicate), for as long as somebody asks for
-    ///   the id. After [`forget`](crate::Dedup::forget) the id has no fingerprint until it is
-    ///   completed again.
+    ///   window [slides](crate::Builder::refresh_on_duplicate), for as long as the id is asked for.
+    ///   After [`forget`](crate::Dedup::forget) the id has no fingerprint until it is completed
+    ///   again.
     /// - An id that was accepted without a fingerprint, by a check or by another claim, is a
-    ///   [`Duplicate`](Attempt::Duplicate) whatever the fingerprint. So is one that only the
-    ///   history knows, and one whose fingerprint had to go for want of room.
+    ///   [`Duplicate`](Attempt::Duplicate) whatever the fingerprint. So is an id that only the
+    ///   history knows, and an id whose fingerprint was dropped to make room.
     /// - With a [`journal`](crate::Builder::journal) and in a snapshot, fingerprints outlive the
     ///   process.
     ///
     /// # Cost
     ///
-    /// 40 to 90 bytes for each completed claim that has one, beside the window, for up to 917,504
-    /// of them: with more, what has expired goes first, then the oldest, counted in
-    /// [`ClaimStats::fingerprints_dropped`](crate::ClaimStats::fingerprints_dropped). Checks pay
-    /// nothing for them, with two exceptions, in which they take the lock of their shard while that
-    /// has any: where the window slides; and, if ids were forgotten early, those that find their id
-    /// fresh.
+    /// It costs 40 to 90 bytes for each completed claim that has a fingerprint, on top of the
+    /// window, for up to 917,504 of them. With more, expired ones go first, then the oldest,
+    /// counted in [`ClaimStats::fingerprints_dropped`](crate::ClaimStats::fingerprints_dropped).
+    /// Checks pay nothing for fingerprints, with two exceptions, in which a check takes the lock of
+    /// its shard while that has any: where the window slides; and, if ids were forgotten early,
+    /// when the check finds its id fresh.
     #[must_use]
     pub fn fingerprint<F: AsRef<[u8]> + ?Sized>(self, fingerprint: &'a F) -> Self {
         ClaimOptions { fingerprint: Some(fingerprint.as_ref()), ..self }

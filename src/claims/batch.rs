@@ -1,4 +1,5 @@
-//! Many ids at once: they are sorted by shard, so that a lock serves all ids of its shard, and the window is asked for as many as in any batch.
+//! Claims of many ids at once. The ids are sorted by shard, so that one lock serves all ids of a
+//! shard, and the window is asked for as many at once as in any batch.
 
 use super::engine::{At, Tried};
 use super::map::{Ended, Map, Request};
@@ -15,16 +16,16 @@ use std::time::Duration;
 /// The most ids that are sorted at once: 32 for each shard.
 pub(super) const BLOCK: usize = 1_024;
 
-/// What batches keep from one block to the next.
+/// Buffers that a batch reuses from one block to the next.
 #[derive(Default)]
 pub(super) struct Buffers {
-    /// Where in its block each id is, sorted by shard; of equal ids the first comes first.
+    /// The places of the ids in their block, sorted by shard; of equal ids the first comes first.
     order: Vec<u16>,
-    /// What is to be completed.
+    /// The ids to be completed.
     pub(super) ids: Vec<Digest>,
     pub(super) tokens: Vec<u64>,
     tried: Vec<Tried>,
-    /// How that went.
+    /// The result for each of them.
     pub(super) ended: Vec<Ended>,
 }
 
@@ -58,7 +59,8 @@ impl Engine {
             Shard::after_announcing();
             let seen = self.window.seen_chunk(chunk, at, || ());
             locked.each(part, |k, i, map| {
-                // Here rather than beside the looks, which have no work to do while the memory is asked.
+                // The memory is asked for here rather than while looking at the window, since this
+                // code has other work to do while the memory is on its way.
                 ahead.ask();
                 let (request, marks) = (request(i), At(self, at));
                 let begun = map.attempt(&request, || marks.now(), || seen >> k & 1 != 0);
@@ -70,7 +72,7 @@ impl Engine {
         tried
     }
 
-    /// Ends up to [`BLOCK`] claims, which are in the buffers: their ids are done.
+    /// Completes up to [`BLOCK`] claims, which are in the buffers: their ids are done.
     pub(super) fn complete_block(&self, buffers: &mut Buffers) {
         let Buffers { order, ids, tokens, ended, .. } = buffers;
         let at = self.now();
@@ -98,8 +100,9 @@ impl Engine {
         });
     }
 
-    /// Takes sorted ids through the window in chunks, with the shards of each locked. `each` gets what to call for each id of a chunk, so that
-    /// the memory of the next one is asked for meanwhile.
+    /// Takes sorted ids through the window in chunks, with the shards of each chunk locked. `each`
+    /// gets a function to call for each id of a chunk, so that the memory of the next chunk is
+    /// asked for meanwhile.
     #[inline(always)]
     fn in_chunks(
         &self,
@@ -125,7 +128,7 @@ impl Engine {
     }
 }
 
-/// The ids of the chunk after this one.
+/// The ids of the next chunk.
 struct Ahead<'a, 'o> {
     ids: &'a [Digest],
     order: &'a mut std::slice::Iter<'o, u16>,
@@ -134,7 +137,7 @@ struct Ahead<'a, 'o> {
 }
 
 impl Ahead<'_, '_> {
-    /// Asks for the memory of the next one of them.
+    /// Asks for the memory of the next id among them.
     #[inline(always)]
     fn ask(&mut self) {
         if let Some(&i) = self.order.next() {
@@ -146,7 +149,7 @@ impl Ahead<'_, '_> {
 /// The shards of a chunk of ids, locked in the order in which every batch locks them.
 struct Locked<'c> {
     claims: &'c Claims,
-    /// With which of the ids of the chunk are in it.
+    /// Each shard with its lock, and the range of the chunk's ids that are in it.
     maps: Vec<(&'c Shard, MutexGuard<'c, Map>, Range<usize>)>,
 }
 
@@ -162,12 +165,12 @@ impl<'c> Locked<'c> {
         }
     }
 
-    /// Each shard, and how many of the ids are in it.
+    /// Returns each shard and the number of ids that are in it.
     fn shards(&self) -> impl Iterator<Item = (&Shard, u64)> {
         self.maps.iter().map(|(shard, _, ids)| (*shard, ids.len() as u64))
     }
 
-    /// Calls for each id: where it is in the chunk, where in the block, and its map.
+    /// Calls `call` for each id, with its place in the chunk, its place in the block, and its map.
     #[inline(always)]
     fn each(&mut self, part: &[u16], mut call: impl FnMut(usize, usize, &mut Map)) {
         for (_, map, range) in &mut self.maps {
@@ -182,7 +185,7 @@ impl<'c> Locked<'c> {
     }
 }
 
-/// Where ids are, sorted by shard; equal ones in their order.
+/// Sorts the places of ids by shard; equal ids stay in order.
 fn sort_by_shard(ids: &[Digest], order: &mut Vec<u16>) {
     let mut next = [0_u16; SHARDS];
     ids.iter().for_each(|id| next[Claims::shard_of(*id)] += 1);

@@ -1,4 +1,4 @@
-//! What holds a claim, and how it ends.
+//! A claim as its holder has it, and the ways in which it ends.
 
 use super::map::Ended;
 use crate::Verdict;
@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An id that is the caller's to handle. Dropping it releases it.
+/// An id that belongs to the caller, to be handled. Dropping the claim releases it.
 ///
 /// ```
 /// use hapax::{Attempt, Dedup};
@@ -35,10 +35,14 @@ use std::time::Duration;
 ///
 /// # Guarantees
 ///
-/// - Until it ends or its lease expires, nobody else gets the id: others are told that it is in progress.
-/// - When its lease has expired, exactly one of those who ask takes it over. From then on the first holder can neither complete nor
-///   release nor renew, and is told so ([`LostLease`]). As long as nobody has taken it over it can, however late, unless the room was needed.
-/// - A process that dies forgets its claims, so what it had not completed is handled by the next delivery.
+/// - Until the claim ends or its lease expires, nobody else gets the id: others are told that it is
+///   in progress.
+/// - When its lease has expired, exactly one of the callers that ask takes it over. From then on
+///   the first holder can neither complete nor release nor renew, and gets an error
+///   ([`LostLease`]). As long as nobody has taken it over it can, however late, unless the room was
+///   needed.
+/// - A process that dies forgets its claims, so an id that it had not completed is handled by the
+///   next delivery.
 ///
 /// Leases run by the engine's clock, also where events bring their own times.
 ///
@@ -48,7 +52,7 @@ pub struct Claim<'e> {
     engine: Holder<'e>,
     id: Digest,
     token: Token,
-    /// Whether it is still to end.
+    /// True until the claim has ended.
     open: bool,
 }
 
@@ -57,10 +61,11 @@ enum Holder<'e> {
     Owned(Arc<Engine>),
 }
 
-/// What tells one claim of an id from a later one: the later has the larger token, also after a restart, unless the system's clock was set back.
+/// A fencing token, which tells one claim of an id from a later one: the later one has the larger
+/// token, also after a restart, unless the system's clock was set back.
 ///
-/// A store that keeps the largest token with what the work writes, and refuses smaller ones, cannot be written to by a holder that has
-/// lost its lease and does not know it yet.
+/// A store that saves the largest token together with the work's writes, and refuses smaller ones,
+/// cannot be written to by a holder that has lost its lease and does not know it yet.
 ///
 /// ```
 /// use hapax::Dedup;
@@ -80,13 +85,14 @@ impl Token {
         Token(token)
     }
 
-    /// As a number: it fits a database's signed 64 bits until the year 2262.
+    /// Returns the token as a number: it fits a database's signed 64 bits until the year 2262.
     pub fn as_u64(self) -> u64 {
         self.0
     }
 }
 
-/// A claim's lease has expired and its id is somebody else's, so the call changed nothing.
+/// An error: the claim's lease has expired and another caller has the id, so the call changed
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostLease {
     /// The token of the claim that was lost.
@@ -115,65 +121,69 @@ impl<'e> Claim<'e> {
         Claim { engine: Holder::Borrowed(engine), id, token: Token(token), open: true }
     }
 
-    /// The work is done: the id is a duplicate from now on, for as long as the engine remembers.
+    /// Completes the claim: the work is done, and the id is a duplicate from now on, for as long as
+    /// the engine remembers.
     ///
     /// # Errors
     ///
-    /// [`LostLease`] if somebody else has taken the id over. What the work did, it has then perhaps done twice.
+    /// [`LostLease`] if another caller has taken the id over. Then the work has perhaps been done
+    /// twice.
     pub fn complete(mut self) -> Result<(), LostLease> {
         let ended = self.engine().complete(self.id, self.token.0);
         self.end(ended)
     }
 
-    /// The work was not done: the next delivery gets the id.
+    /// Releases the id: the work was not done, and the next delivery gets the id.
     ///
     /// # Errors
     ///
-    /// [`LostLease`] if somebody else has taken the id over.
+    /// [`LostLease`] if another caller has taken the id over.
     pub fn release(mut self) -> Result<(), LostLease> {
         let ended = self.engine().claims.release(self.id, self.token.0);
         self.end(ended)
     }
 
-    /// The work failed, and will for a while: until then the id is in progress for everybody, so that a poison message does not spin.
+    /// Ends the claim as failed, for work that will go on failing for a while: until `retry_after`
+    /// has passed, the id is in progress for everybody, so that a poison message does not spin.
     ///
     /// # Errors
     ///
-    /// [`LostLease`] if somebody else has taken the id over.
+    /// [`LostLease`] if another caller has taken the id over.
     pub fn fail(mut self, retry_after: Duration) -> Result<(), LostLease> {
         let ended = self.engine().extend(self.id, self.token.0, retry_after, true);
         self.end(ended)
     }
 
-    /// Goes on: the lease is as long as this, from now.
+    /// Renews the lease: it ends `lease` from now.
     ///
     /// # Errors
     ///
-    /// [`LostLease`] if somebody else has taken the id over.
+    /// [`LostLease`] if another caller has taken the id over.
     pub fn renew(&mut self, lease: Duration) -> Result<(), LostLease> {
         let ended = self.engine().extend(self.id, self.token.0, lease, false);
         ended.result(self.token.0)
     }
 
-    /// What the work's own writes are to be fenced with.
+    /// Returns the fencing token for the work's own writes.
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// The same claim without a borrow of the engine, for another thread or task. Costs the clone of an `Arc`.
+    /// Returns the same claim without a borrow of the engine, for another thread or task. Costs the
+    /// clone of an `Arc`.
     pub fn into_owned(mut self) -> Claim<'static> {
         self.open = false;
         Claim { engine: Holder::Owned(Arc::clone(self.engine())), id: self.id, token: self.token, open: true }
     }
 
-    /// Its id and token, for whoever ends it instead.
+    /// Returns the claim's id and token, for a caller that ends it by these instead.
     #[inline(always)]
     pub(super) fn close(&mut self) -> (Digest, u64) {
         self.open = false;
         (self.id, self.token.0)
     }
 
-    /// It has ended, or was lost.
+    /// Notes that the claim has ended, or was lost.
     fn end(&mut self, ended: Ended) -> Result<(), LostLease> {
         self.open = false;
         ended.result(self.token.0)
@@ -204,32 +214,33 @@ impl fmt::Debug for Claim<'_> {
     }
 }
 
-/// What [`Dedup::once`](crate::Dedup::once) came to, if nothing went wrong.
+/// The result of [`Dedup::once`](crate::Dedup::once), if nothing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Once<T> {
-    /// The work was done, now, with this result.
+    /// The work was done now, with this result.
     Done(T),
-    /// Somebody else is at it; see [`Attempt::InProgress`](crate::Attempt::InProgress).
+    /// Another caller is at work on the id; see
+    /// [`Attempt::InProgress`](crate::Attempt::InProgress).
     InProgress {
-        /// How long until the id can be had.
+        /// The time until the id can be claimed.
         lease_left: Duration,
     },
-    /// It was done before.
+    /// The work was done before.
     Duplicate(Verdict),
     /// Too many ids are in flight; see [`Attempt::TooMany`](crate::Attempt::TooMany).
     TooMany,
 }
 
-/// Why [`Dedup::once`](crate::Dedup::once) did not complete.
+/// The reason why [`Dedup::once`](crate::Dedup::once) did not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnceError<T, E> {
     /// The work failed. The id was released: the next delivery is handled.
     Work(E),
-    /// The work was done, but took longer than the lease, and somebody else has taken the id over.
+    /// The work was done, but took longer than the lease, and another caller has taken the id over.
     LostLease {
-        /// What the work came to.
+        /// The result of the work.
         output: T,
-        /// Which claim was lost.
+        /// The claim that was lost.
         lost: LostLease,
     },
 }

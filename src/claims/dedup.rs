@@ -11,14 +11,15 @@ use crate::rules::{Rule, obeys};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often a thread that waits looks at a clock that is not the system's.
+/// The interval at which a thread that waits reads a clock that is not the system's.
 const GLANCE: Duration = Duration::from_millis(5);
 
 impl Dedup {
-    /// Claims an id: nobody else gets it until the claim is completed, released or dropped, or its lease has expired.
+    /// Claims an id: nobody else gets it until the claim is completed, released or dropped, or its
+    /// lease has expired.
     ///
-    /// [`check`](Dedup::check) marks an id at sight, so a crash between the mark and the work loses the message. A claim marks it when the
-    /// work is [done](Claim::complete).
+    /// [`check`](Dedup::check) marks an id as soon as it sees it, so a crash between the mark and
+    /// the work loses the message. A claim marks it when the work is [done](Claim::complete).
     ///
     /// ```
     /// use hapax::{Attempt, Dedup};
@@ -34,27 +35,30 @@ impl Dedup {
     /// # Guarantees
     ///
     /// - Of any number of callers that claim or check one id, one gets it.
-    /// - In progress is not done: [`check`](Dedup::check), too, answers with [`Outcome::InProgress`](crate::Outcome::InProgress) while the id is
-    ///   claimed, so that the caller can tell "retry later" from "drop".
+    /// - In progress is not done: [`check`](Dedup::check), too, answers with
+    ///   [`Outcome::InProgress`](crate::Outcome::InProgress) while the id is claimed, so that the
+    ///   caller can tell "retry later" from "drop".
     ///
     /// # Cost
     ///
-    /// A lock of one of 32 shards and a look at the window; completing, the lock again and an
-    /// insertion: together two checks, in batches three. Up to a million ids can be in flight, in
-    /// about 100 bytes each. Checks pay nothing until there has been a claim; from then on a look
-    /// at their shard, and, if that has an id in flight, its lock. (What fingerprints cost:
-    /// [`ClaimOptions::fingerprint`].)
+    /// A claim takes a lock of one of 32 shards and a look at the window; completing takes the lock
+    /// again and an insertion. Together they cost as much as two checks, in batches three. Up to a
+    /// million ids can be in flight, in about 100 bytes each. Checks pay nothing until there has
+    /// been a claim; from then on a look at their shard, and, if that has an id in flight, its
+    /// lock. (For the cost of fingerprints see [`ClaimOptions::fingerprint`].)
     pub fn claim(&self, id: impl AsRef<[u8]>) -> Attempt<'_> {
         self.claim_with(id, ClaimOptions::new())
     }
 
-    /// The same with a lease of its own, or a fingerprint of the message; see [`ClaimOptions`].
+    /// Claims an id, like [`claim`](Dedup::claim), with a lease of its own, or a fingerprint of the
+    /// message; see [`ClaimOptions`].
     pub fn claim_with(&self, id: impl AsRef<[u8]>, options: ClaimOptions<'_>) -> Attempt<'_> {
         let (id, with_fingerprint) = self.digest_with(id, options.fingerprint);
         self.attempt(id, with_fingerprint, options.lease.unwrap_or(self.engine.lease))
     }
 
-    /// The same, but waits while the id is in progress, until the deadline.
+    /// Claims an id, like [`claim`](Dedup::claim), but waits while the id is in progress, until the
+    /// deadline.
     ///
     /// ```
     /// use hapax::Dedup;
@@ -71,8 +75,8 @@ impl Dedup {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// [`Attempt::InProgress`] means that the deadline has passed. Whoever waits is woken when the id is completed or released; an expiry
-    /// it notices within 5 ms.
+    /// [`Attempt::InProgress`] means that the deadline has passed. A waiting thread is woken when
+    /// the id is completed or released; it notices an expiry within 5 ms.
     pub fn claim_wait(&self, id: impl AsRef<[u8]>, deadline: Instant) -> Attempt<'_> {
         let (id, _) = self.digest_with(id, None);
         loop {
@@ -84,12 +88,14 @@ impl Dedup {
             if left.is_zero() {
                 return attempt;
             }
-            // The engine's clock may be one that only its owner knows how to wait for, and may step.
+            // The engine's clock may be one whose waiting only its owner understands, and it may be
+            // stepped.
             self.engine.wait(id, left.min(lease_left.max(GLANCE)).min(self.engine.clock.glance(GLANCE)));
         }
     }
 
-    /// Claims many ids, in order, several times as fast as one by one. `attempts` is cleared, and then holds one for each id.
+    /// Claims many ids, in order, several times as fast as one by one. `attempts` is cleared, and
+    /// then holds one for each id.
     ///
     /// ```
     /// let dedup = hapax::Dedup::builder().build()?;
@@ -121,10 +127,11 @@ impl Dedup {
         }
     }
 
-    /// Completes many claims; those of another engine one by one. `ended` is cleared, and then says of each claim, in order, what [`Claim::complete`] does.
+    /// Completes many claims; those of another engine one by one. `ended` is cleared, and then
+    /// holds the result of [`Claim::complete`] for each claim, in order.
     ///
-    /// If `claims` panics, what it has given until then is completed, and in `ended`; the rest is
-    /// dropped.
+    /// If `claims` panics, the claims that it has given until then are completed, and in `ended`;
+    /// the rest are dropped.
     pub fn complete_batch<'c, I>(&self, claims: I, ended: &mut Vec<Result<(), LostLease>>)
     where
         I: IntoIterator<Item = Claim<'c>>,
@@ -146,7 +153,8 @@ impl Dedup {
         }
     }
 
-    /// Claims an id, does the work, and completes the claim; releases it if the work fails or panics.
+    /// Claims an id, does the work, and completes the claim; releases it if the work fails or
+    /// panics.
     ///
     /// ```
     /// use hapax::{Dedup, Once};
@@ -160,11 +168,12 @@ impl Dedup {
     /// # Ok::<(), hapax::Error>(())
     /// ```
     ///
-    /// The work gets the claim, to renew it or to fence its writes.
+    /// The closure gets the claim, to renew it or to fence its writes.
     ///
     /// # Errors
     ///
-    /// [`OnceError::Work`] with the work's error; [`OnceError::LostLease`] if the work took so long that somebody else got the id.
+    /// [`OnceError::Work`] with the work's error; [`OnceError::LostLease`] if the work took so long
+    /// that another caller got the id.
     pub fn once<'e, T, E>(
         &'e self,
         id: impl AsRef<[u8]>,
@@ -188,7 +197,7 @@ impl Dedup {
         self.hold(id, self.engine.claim(&self.engine.request(id, lease, with_fingerprint)))
     }
 
-    /// What came of an attempt, in the caller's hands.
+    /// Turns the result of an attempt into what the caller gets.
     #[inline(always)]
     fn hold(&self, id: Digest, tried: Tried) -> Attempt<'_> {
         match tried {
@@ -200,15 +209,15 @@ impl Dedup {
         }
     }
 
-    /// The digest of an id, and that of the id with a fingerprint.
+    /// Returns the digest of an id, and that of the id with a fingerprint.
     fn digest_with(&self, id: impl AsRef<[u8]>, fingerprint: Option<&[u8]>) -> (Digest, Option<Digest>) {
         let id = self.digester.digest(id);
         (id, fingerprint.map(|fingerprint| self.digester.digest_with(id, fingerprint)))
     }
 }
 
-/// Claims that were taken to be completed: their work is done, so they are completed also if what
-/// gives them panics.
+/// Claims that were taken to be completed. Their work is done, so they are completed even if the
+/// iterator that gives them panics.
 struct Completing<'b> {
     engine: &'b Engine,
     buffers: Buffers,

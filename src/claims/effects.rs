@@ -1,5 +1,5 @@
-//! What follows from an attempt or a completion: for what is kept of the id, and for those who
-//! remember ids. Under the shard's lock.
+//! The consequences of an attempt or a completion: for the entries that are kept of the id, and for
+//! the tiers that remember ids. All under the shard's lock.
 
 use super::fingerprints::Fingerprint;
 use super::map::{Begun, Map, Request};
@@ -9,8 +9,8 @@ use crate::digest::Digest;
 use crate::rules::{Rule, obeys};
 
 impl Map {
-    /// A claim has ended, and the window was told: whether that was news to it, and until when it
-    /// remembers the id at least.
+    /// Notes that a claim has ended and the window was told, whether that was new to the window,
+    /// and until when the window remembers the id at least.
     #[inline(always)]
     pub(super) fn done(
         &mut self,
@@ -31,7 +31,7 @@ impl Map {
         self.stats.completed += 1;
     }
 
-    /// Does what follows from an attempt.
+    /// Applies the consequences of an attempt.
     #[inline(always)]
     pub(super) fn settle(&mut self, request: &Request, begun: Begun, marks: &impl Marks) {
         match begun {
@@ -41,8 +41,8 @@ impl Map {
         }
     }
 
-    /// An id was free: whatever it was done with, it was forgotten since. If that was before its
-    /// time, others who remember it are told.
+    /// Notes that an id was free: it was forgotten since it was last done. If that was before its
+    /// time, the other tiers that remember it are told.
     #[inline(always)]
     pub(super) fn was_forgotten(&mut self, id: Digest, marks: &impl Marks) {
         if self.fingerprints.remove(id, || marks.now()) {
@@ -50,7 +50,7 @@ impl Map {
         }
     }
 
-    /// Extends the stay of what is done and was asked for again.
+    /// Extends the stay of an id that is done and was asked for again.
     fn refresh(&mut self, request: &Request, marks: &impl Marks) {
         if self.kept.is_done(request.id, || marks.now()) {
             self.kept.refresh(request.id, marks.until());
@@ -61,7 +61,8 @@ impl Map {
         self.slide(request.id, marks, true);
     }
 
-    /// The fingerprint of what is done and was asked for again stays for as long as its id.
+    /// Extends the stay of the fingerprint of an id that is done and was asked for again: it stays
+    /// for as long as its id.
     pub(super) fn slide(&mut self, id: Digest, marks: &impl Marks, by_claim: bool) {
         if let Some(digest) = self.fingerprints.extend(id, marks.until(), || marks.now()) {
             marks.slid(id, digest, by_claim);

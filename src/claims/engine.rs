@@ -1,4 +1,4 @@
-//! How claims and the tiers decide together.
+//! The decisions that claims and the tiers make together.
 
 use super::fingerprints::Fingerprint;
 use super::map::{Begun, Ended, Request};
@@ -30,7 +30,7 @@ impl Marks for At<'_> {
     }
 
     fn now(&self) -> Timestamp {
-        // The caller's, unless others are ahead of it.
+        // The caller's time, unless others are ahead of it.
         self.0.window.latest().max(self.1.time)
     }
 
@@ -83,7 +83,7 @@ impl Marks for At<'_> {
     }
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tried {
     /// The id is the caller's, under this token.
@@ -110,7 +110,7 @@ impl From<Begun> for Tried {
     }
 }
 
-/// The window at one time, for whoever sets no time.
+/// The window at one time, for a caller that sets no time.
 pub(crate) struct AtRest<'e>(At<'e>);
 
 impl Marks for AtRest<'_> {
@@ -138,20 +138,21 @@ impl Marks for AtRest<'_> {
     fn forgets(&self, id: Digest) {
         let At(engine, _) = self.0;
         if let Some(journal) = &engine.journal {
-            // Not by the clock: the journal's files expire by the times in it, and this sets none.
+            // Not the clock's time: the journal's files expire by the times in it, and this call
+            // sets none.
             journal.forgotten(engine.window.stamp_at_rest(), id);
         }
     }
 }
 
 impl Engine {
-    /// What somebody asks for who claims an id now.
+    /// Returns the request of a caller that claims an id now.
     pub(crate) fn request(&self, id: Digest, lease: Duration, with_fingerprint: Option<Digest>) -> Request {
         let (now, until) = self.lease(lease);
         Request { id, with_fingerprint, now, until }
     }
 
-    /// A lease that begins now: when that is, and when it ends, at the earliest.
+    /// Returns the beginning of a lease that starts now, and its earliest end.
     pub(super) fn lease(&self, lease: Duration) -> (Timestamp, Timestamp) {
         let Reading { time, lag_nanos } = self.clock.now();
         (time, time + lease + Duration::from_nanos(lag_nanos))
@@ -171,7 +172,7 @@ impl Engine {
         self.claims.claim(request, &At(self, at)).into()
     }
 
-    /// Tries to claim an id that the history may have seen, which is as good as done.
+    /// Tries to claim an id that the history may have seen, which counts as done.
     pub(super) fn claim_known(&self, history: &History, request: &Request, at: Reading) -> Tried {
         if let Some(begun) = self.claims.look(request, &At(self, at)) {
             return begun.into();
@@ -183,7 +184,7 @@ impl Engine {
         }
     }
 
-    /// The same as a check of it, so that the window slides.
+    /// Answers like a check of the id, so that the window slides.
     fn refresh_known(&self, history: &History, request: &Request, at: Reading) -> Tried {
         let verdict = self.check_known(history, request.id, at);
         if let Some(journal) = &self.journal
@@ -192,13 +193,13 @@ impl Engine {
             journal.accepted(self.stamp(at), [request.id]);
         }
         match verdict.outcome() {
-            // Somebody has claimed it just now.
+            // Another caller has claimed it just now.
             Outcome::InProgress => Tried::InProgress(Duration::ZERO),
             _ => Tried::Duplicate(verdict),
         }
     }
 
-    /// Ends a claim: its id is done.
+    /// Completes a claim: its id is done.
     pub(crate) fn complete(&self, id: Digest, token: u64) -> Ended {
         self.claims.complete(id, token, &At(self, self.now()))
     }
@@ -207,13 +208,13 @@ impl Engine {
         self.claims.extend(id, token, self.lease(lease).1, fails)
     }
 
-    /// Whether an id is claimed, before the window is asked.
+    /// Returns true if an id is claimed, before the window is asked.
     #[inline(always)]
     pub(crate) fn is_claimed(&self, id: Digest) -> bool {
         self.claims.are_used() && self.claims.has(id, || self.clock.now().time)
     }
 
-    /// Which ids of a chunk are claimed, before the window is asked.
+    /// Returns the set of a chunk's ids that are claimed, before the window is asked.
     #[inline(always)]
     pub(crate) fn claimed_of(&self, chunk: &Chunk) -> u64 {
         match self.claims.are_used() {
@@ -232,7 +233,8 @@ impl Engine {
         let (mut claimed, mut free) = (0, TagSet::default());
         for (i, id) in all {
             let tag = Tag::of(id.mark);
-            // If an equal id before it was not claimed when that was looked for, then that one is answered later, and so must this be.
+            // If an equal id earlier in the chunk was not claimed when we looked, that one is
+            // answered later, and so must this one be.
             let is_claimed = || self.claims.has(id, || self.clock.now().time);
             if may_be_claimed >> i & 1 != 0 && !free.may_contain(tag) && is_claimed() {
                 claimed |= 1 << i;
@@ -243,7 +245,7 @@ impl Engine {
         claimed
     }
 
-    /// Whether the id is fresh, a duplicate or claimed, when the window was asked.
+    /// Returns whether the id is fresh, a duplicate or claimed, once the window was asked.
     #[inline(always)]
     pub(crate) fn respect_claims(&self, id: Digest, answer: Outcome, at: Reading) -> Outcome {
         match self.claims.are_used() {
@@ -252,7 +254,8 @@ impl Engine {
         }
     }
 
-    /// The same for a chunk: some ids are claimed, the window was asked about others, and found these fresh.
+    /// Returns the same for a chunk: some ids are claimed, the window was asked about the others,
+    /// and found these fresh.
     #[inline(always)]
     pub(crate) fn respect_claims_of(
         &self,
@@ -284,31 +287,31 @@ impl Engine {
         respected
     }
 
-    /// Forgets an id that nobody claims; whether that is so. Sets no time.
+    /// Forgets an id that is not claimed; returns true if it was not claimed. Sets no time.
     pub(crate) fn forget(&self, id: Digest) -> bool {
         let at = self.now_at_rest();
         self.claims.forget(id, &AtRest(At(self, at)), self.clock.now().time)
     }
 
-    /// An id was accepted with a fingerprint, at a time that has passed. (After that it was
-    /// restored.)
+    /// Notes that an id was accepted with a fingerprint, at a time in the past. (The id itself is
+    /// restored after that.)
     pub(crate) fn restore_fingerprint(&self, id: Digest, digest: Digest, at: Reading) {
         let marks = At(self, at);
         self.claims.restore_fingerprint(Fingerprint { id, digest, until: marks.until() }, marks.now());
     }
 
-    /// An id was forgotten, at a time that has passed.
+    /// Notes that an id was forgotten, at a time in the past.
     pub(crate) fn forget_fingerprint(&self, id: Digest) {
         self.claims.forget_fingerprint(id);
     }
 
-    /// Waits until an id is not in flight any more, or for so long.
+    /// Waits until an id is not in flight any more, but no longer than `longest`.
     pub(super) fn wait(&self, id: Digest, longest: Duration) {
         self.claims.wait(id, self.clock.now().time, longest);
     }
 }
 
-/// What window and claims say of a chunk: sets of its ids.
+/// The answers of window and claims for a chunk: sets of its ids.
 pub(crate) struct Respected {
     pub(crate) fresh: u64,
     pub(crate) in_progress: u64,
@@ -320,7 +323,7 @@ mod tests {
     use crate::clock::ManualClock;
     use crate::{Dedup, Digester};
 
-    /// A check inserts an id, whose claim completes before that check looks for claims.
+    /// Inserts an id by a check; the id's claim completes before that check looks for claims.
     #[test]
     fn what_is_kept_beside_the_window_is_remembered_as_long_as_in_it() {
         const WINDOW: Duration = Duration::from_secs(100);
@@ -340,7 +343,7 @@ mod tests {
             assert_eq!(engine.complete(id, token), Ended::Held);
             assert_eq!(engine.respect_claims(id, Outcome::Fresh, inserted), Outcome::Duplicate);
 
-            // For the window alone it would be forgotten by now.
+            // The window alone would have forgotten it by now.
             clock.advance(WINDOW - NANO);
             assert!(dedup.check("id").is_duplicate(), "completed at {completed:?}, forgotten early");
             clock.advance(second * 2);

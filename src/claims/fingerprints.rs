@@ -1,8 +1,8 @@
-//! What messages the completed claims were for: of each id its fingerprint, for as long as the
-//! window remembers the id. In one shard, under its lock; no clock of its own.
+//! The fingerprints of completed claims: one for each id, for as long as the window remembers the
+//! id. In one shard, under its lock; no clock of its own.
 //!
-//! What is here is known, so that another fingerprint is a mismatch for certain. What is not here
-//! says nothing: the id may have been accepted without a fingerprint, or there was no room.
+//! A fingerprint in this map is known, so that another one is a mismatch for certain. A missing
+//! fingerprint says nothing: the id may have been accepted without one, or there was no room.
 
 use super::map::{Name, Request, Uniform};
 use crate::Timestamp;
@@ -11,38 +11,37 @@ use crate::rules::{Rule, obeys};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-/// The most fingerprints in a shard: what a hash map of 2^15 places has room for, since one more
-/// would double it.
+/// The most fingerprints in a shard: as many as fit a hash map of 2^15 places, since one more would
+/// double it.
 pub(super) const MAX_FINGERPRINTS: usize = if cfg!(miri) { (1 << 8) / 8 * 7 } else { (1 << 15) / 8 * 7 };
-/// With fewer, what is over may stay.
+/// With fewer fingerprints, expired ones may stay.
 const FEW: usize = 64;
 
-/// By id, the fingerprints of claims that were completed. Most engines have none, and give a word
-/// for that.
+/// The fingerprints of completed claims, by id. Most engines have none, and pay a single word.
 #[derive(Debug, Default)]
 pub(super) struct Fingerprints(Option<Box<Known>>);
 
-/// Those of an engine that had some.
+/// The fingerprints of an engine that has had some.
 #[derive(Debug, Default)]
 struct Known {
     ids: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
-    /// The number that there may be until those that are over are looked for.
+    /// The number of fingerprints from which on expired ones are looked for.
     clean_at: usize,
-    /// When all are over.
+    /// The time when all of them have expired.
     over: Timestamp,
-    /// The number of those that had to go before their time.
+    /// The number of fingerprints that were dropped before their time.
     dropped: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Of the id together with its fingerprint.
+    /// The digest of the id together with its fingerprint.
     digest: Digest,
-    /// When the window forgets the id, as far as is known; by the window's time.
+    /// The time when the window forgets the id, as far as is known; by the window's time.
     until: Timestamp,
 }
 
-/// A fingerprint as it is kept elsewhere: whose it is, what it is, until when.
+/// A fingerprint as it is stored elsewhere: its id, its digest, and its expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     pub(crate) id: Digest,
@@ -55,12 +54,12 @@ impl Fingerprints {
         self.0.as_ref().map_or(0, |known| known.ids.len())
     }
 
-    /// The number of those that had to go before their time.
+    /// Returns the number of fingerprints that were dropped before their time.
     pub(super) fn dropped(&self) -> u64 {
         self.0.as_ref().map_or(0, |known| known.dropped)
     }
 
-    /// Those that there are, if there are some.
+    /// Returns the fingerprints, if there are any.
     fn some(&mut self) -> Option<&mut Known> {
         self.0.as_deref_mut().filter(|known| !known.ids.is_empty())
     }
@@ -74,20 +73,20 @@ impl Fingerprints {
         known.map_or(!obeys(Rule::CertainMismatch), |known| known != asked)
     }
 
-    /// An id is done, with this fingerprint.
+    /// Notes that an id is done, with this fingerprint.
     pub(super) fn keep(&mut self, fingerprint: Fingerprint, now: Timestamp) {
         self.0.get_or_insert_default().keep(fingerprint, now);
     }
 
-    /// An id that is done was asked for again, and the window slides. The fingerprint that stays
-    /// for longer with it, if there is one.
+    /// Notes that an id that is done was asked for again, and the window slides. Returns the
+    /// fingerprint that stays longer with it, if there is one.
     #[inline(always)]
     pub(super) fn extend(&mut self, id: Digest, until: Timestamp, now: impl FnOnce() -> Timestamp) -> Option<Digest> {
         self.some().and_then(|known| known.extend(id, until, now()))
     }
 
-    /// An id is forgotten, or was accepted without a fingerprint. Whether it had one that was not
-    /// over.
+    /// Removes the fingerprint of an id that is forgotten, or was accepted without one. Returns
+    /// true if it had one that had not expired.
     #[inline(always)]
     pub(super) fn remove(&mut self, id: Digest, now: impl FnOnce() -> Timestamp) -> bool {
         self.some().and_then(|known| known.ids.remove(&Name::of(id))).is_some_and(|entry| now() < entry.until)
@@ -97,7 +96,7 @@ impl Fingerprints {
         self.some().into_iter().for_each(|known| known.ids.clear());
     }
 
-    /// Returns the number of those that are not over.
+    /// Returns the number of fingerprints that have not expired.
     pub(super) fn live(&self, now: Timestamp) -> u64 {
         let known = self.0.iter().flat_map(|known| known.ids.values());
         known.filter(|entry| now < entry.until).count() as u64
@@ -115,7 +114,7 @@ impl Fingerprints {
 }
 
 impl Known {
-    /// Of an id whose fingerprint is known, and not over.
+    /// Returns the digest of an id whose fingerprint is known and has not expired.
     fn digest(&self, id: Digest, now: impl FnOnce() -> Timestamp) -> Option<Digest> {
         let known = (!self.ids.is_empty()).then(|| self.ids.get(&Name::of(id)))??;
         (now() < known.until).then_some(known.digest)
@@ -141,7 +140,7 @@ impl Known {
         Some(entry.digest)
     }
 
-    /// Makes room: what is over goes, and if that is not enough, the oldest eighth.
+    /// Makes room: expired fingerprints go, and if that is not enough, the oldest eighth.
     fn clean(&mut self, now: Timestamp) {
         self.ids.retain(|_, entry| now < entry.until);
         if self.ids.len() >= MAX_FINGERPRINTS {
@@ -151,7 +150,7 @@ impl Known {
             let oldest_kept = *oldest_kept;
             rest -= older.iter().filter(|until| **until < oldest_kept).count();
             let before = self.ids.len();
-            // Of those that go with it, as many as are too many.
+            // Of the fingerprints with the same expiry, only as many as are too many.
             self.ids.retain(|_, entry| {
                 let is_one_of_many = entry.until == oldest_kept && rest > 0;
                 rest -= usize::from(is_one_of_many);
@@ -189,7 +188,7 @@ mod tests {
         assert!(!differs(&fingerprints, 1, 12, 10) && !differs(&fingerprints, 2, 12, 9));
         assert_eq!(fingerprints.extend(digest(1), at(20), || at(9)), Some(digest(11)));
         assert!(differs(&fingerprints, 1, 12, 19) && !differs(&fingerprints, 1, 12, 20));
-        // Not less, and not again.
+        // Neither less, nor twice.
         assert_eq!(fingerprints.extend(digest(1), at(15), || at(9)), Some(digest(11)));
         assert!(differs(&fingerprints, 1, 12, 19));
         fingerprints.keep(Fingerprint { id: digest(2), digest: digest(12), until: at(50) }, at(20));

@@ -1,4 +1,5 @@
-//! What checks on their way are to be told of ids that they have inserted, or seen, too early: in one shard, under its lock.
+//! Ids for late checks: what a check that is still under way must be told of an id that it has
+//! inserted, or seen, too early. In one shard, under its lock.
 
 use super::map::{Known, Name, Uniform};
 use crate::Timestamp;
@@ -6,25 +7,27 @@ use crate::digest::Digest;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-/// With fewer, what is over may stay.
+/// With fewer ids, expired ones may stay.
 const FEW_IDS: usize = 64;
 
-/// Ids, each for a window, by the window's time, since it was done, or since somebody took back what he had inserted.
+/// Ids that completed, or whose insertion was taken back, within the last window, by the window's
+/// time.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     ids: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
-    /// How many there may be until those that are over are looked for.
+    /// The number of ids from which on expired ones are looked for.
     clean_at: usize,
-    /// When all are over.
+    /// The time when all of them have expired.
     over: Timestamp,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Until then it is done, which is no longer than the window would remember it; after that it is free.
+    /// The time until which the id is done, which is no longer than the window would remember it;
+    /// after that it is free.
     done_until: Timestamp,
     until: Timestamp,
-    /// Whether the window has it from a check that is on its way.
+    /// True if the window has the id from a check that is still under way.
     is_inserted: bool,
 }
 
@@ -37,7 +40,7 @@ impl Kept {
         self.ids.contains_key(&Name::of(id))
     }
 
-    /// What there is to know of an id.
+    /// Returns what is known of an id.
     pub(super) fn known(&mut self, id: Digest, now: impl FnOnce() -> Timestamp) -> Known {
         if self.ids.is_empty() {
             return Known::Nothing;
@@ -62,18 +65,20 @@ impl Kept {
         self.ids.get(&Name::of(id)).is_some_and(|entry| now < entry.done_until)
     }
 
-    /// Whoever has inserted the id will have it; or does, if somebody has claimed it meanwhile.
+    /// Keeps an id as free: the check that has inserted it will have it, or a caller that has
+    /// claimed it meanwhile has it.
     pub(super) fn keep_free(&mut self, id: Digest, until: Timestamp) {
         self.keep(id, Entry { done_until: Timestamp::default(), until, is_inserted: false });
     }
 
-    /// Whoever has inserted the id did not come first; `is_inserted`: and somebody has.
+    /// Keeps an id as done: a check that has inserted it did not come first. `is_inserted` says
+    /// that there is such a check.
     pub(super) fn keep_done(&mut self, id: Digest, until: Timestamp, is_inserted: bool) {
         self.keep(id, Entry { done_until: until, until, is_inserted });
     }
 
-    /// A check has inserted an id that is done. Whether that is new to the window, and has to be taken back, or the window would
-    /// remember the id for too long.
+    /// Notes that a check has inserted an id that is done. Returns true if the insertion was new to
+    /// the window: then it has to be taken back, or the window would remember the id for too long.
     pub(super) fn takes_back(&mut self, id: Digest, until: Timestamp) -> bool {
         let Some(entry) = self.ids.get_mut(&Name::of(id)) else {
             return false;
@@ -91,7 +96,7 @@ impl Kept {
         self.ids.insert(Name::of(id), entry);
     }
 
-    /// An id that is done was asked for again, and the window slides.
+    /// Notes that an id that is done was asked for again, and the window slides.
     pub(super) fn refresh(&mut self, id: Digest, until: Timestamp) {
         if let Some(entry) = self.ids.get_mut(&Name::of(id)) {
             entry.done_until = until;
@@ -100,19 +105,20 @@ impl Kept {
         }
     }
 
-    /// An id is forgotten.
+    /// Notes that an id is forgotten.
     pub(super) fn free(&mut self, id: Digest) {
         if let Some(entry) = self.ids.get_mut(&Name::of(id)) {
             entry.done_until = Timestamp::default();
         }
     }
 
-    /// All ids are forgotten.
+    /// Notes that all ids are forgotten.
     pub(super) fn free_all(&mut self) {
         self.ids.values_mut().for_each(|entry| entry.done_until = Timestamp::default());
     }
 
-    /// Drops what is over: everything at once, or, if there is much, each of those that are.
+    /// Drops expired ids: everything at once if all have expired; if there are many, each of those
+    /// that have.
     pub(super) fn clean(&mut self, now: Timestamp) {
         if self.over <= now {
             self.ids.clear();

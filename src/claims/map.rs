@@ -1,5 +1,5 @@
-//! What is known of the ids in flight, in one shard, and what a call does to it. No atomics, no clock: whoever calls holds the shard's lock, and
-//! says what time it is.
+//! The ids in flight in one shard, and what a call does to them. No atomics, no clock: the caller
+//! holds the shard's lock, and passes the time.
 
 use super::fingerprints::Fingerprints;
 use super::kept::Kept;
@@ -15,17 +15,17 @@ use std::time::Duration;
 
 /// The most ids in flight in a shard.
 pub(super) const MAX_IDS: usize = 1 << 15;
-/// With fewer, what has expired may stay.
+/// With fewer ids, expired ones may stay.
 const FEW_IDS: usize = 64;
 
-/// What the entries of a shard take that has so many ids in flight.
+/// Returns the memory that a shard's entries take with this many ids in flight.
 #[cfg(feature = "plan")]
 pub(super) fn bytes_for(ids: usize) -> usize {
-    // Only the map knows by which steps it grows.
+    // Only the map knows the steps in which it grows.
     HashMap::<Name, Entry>::with_capacity(ids).capacity() * size_of::<(Name, Entry)>()
 }
 
-/// An id, as far as the window tells it from others. (Not all who ask know more of it.)
+/// The part of an id by which the window tells it from others. (Not all callers know more of it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Name {
     tag: u64,
@@ -37,67 +37,68 @@ impl Name {
         Name { tag: Tag::of(id.mark).as_mark(), place: id.place }
     }
 
-    /// A digest with this name.
+    /// Returns a digest with this name.
     pub(super) fn digest(self) -> Digest {
         Digest { place: self.place, mark: self.tag }
     }
 }
 
-/// What is known of one id.
+/// The state of one id.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// Whose it is.
+    /// The token of the id's claim.
     token: u64,
     state: State,
-    /// From then on it means nothing.
+    /// The time from which on the entry means nothing.
     until: Timestamp,
-    /// The id with the fingerprint that its claim was given. (Few are, and the entries should be small.)
+    /// The digest of the id with the fingerprint that its claim was given. (It is boxed because few
+    /// claims have one, and the entries should be small.)
     with_fingerprint: Option<Box<Digest>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Somebody is at work.
+    /// A caller is at work.
     Claimed,
-    /// Somebody was, and wants it to rest.
+    /// The caller's work failed, and the id rests.
     Failed,
 }
 
-/// What somebody wants to claim.
+/// A request to claim an id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) id: Digest,
     /// The digest of the id together with its fingerprint.
     pub(crate) with_fingerprint: Option<Digest>,
     pub(crate) now: Timestamp,
-    /// When the lease ends.
+    /// The end of the lease.
     pub(crate) until: Timestamp,
 }
 
-/// What a claim came to, as far as the map knows.
+/// The result of an attempt, as far as the map knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begun {
-    /// It is the caller's, under this token.
+    /// The id belongs to the caller, under this token.
     Claimed(u64),
     InProgress(Duration),
-    /// It is done: by what the window knows, or the map.
+    /// The id is done, according to the window or the map.
     Done,
-    /// It is in flight or done with another fingerprint, for certain.
+    /// The id is in flight or done with another fingerprint, for certain.
     Mismatch,
     TooMany,
 }
 
-/// What the map knows of an id that a check has asked the window about.
+/// The map's knowledge of an id that a check has asked the window about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     Nothing,
     InProgress,
     Done,
-    /// Nobody has it, but the window may have forgotten what the check has inserted, or seen.
+    /// Nobody has the id, but the window may have forgotten what the check has inserted, or seen.
     Free,
 }
 
-/// Whether a token still held.
+/// The answer to a call with a token: it still held, or was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Held,
@@ -107,16 +108,16 @@ pub(crate) enum Ended {
 #[derive(Debug)]
 pub(super) struct Map {
     entries: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
-    /// Ids that are not in flight, or will soon not be.
+    /// Ids that are not in flight, or soon will not be.
     pub(super) kept: Kept,
-    /// The fingerprints that ids are done with.
+    /// The fingerprints of ids that are done.
     pub(super) fingerprints: Fingerprints,
     last_token: u64,
-    /// How many entries there may be until those that have expired are looked for …
+    /// The number of entries from which on expired ones are looked for …
     clean_at: usize,
-    /// … and when the first of those that are there may have.
+    /// … and the time when the first of the present ones may have expired.
     clean_from: Timestamp,
-    /// Threads that wait for an entry to go.
+    /// The number of threads that wait for an entry to go.
     pub(super) waiting: usize,
     pub(super) stats: ClaimStats,
 }
@@ -140,7 +141,8 @@ impl Map {
         self.entries.len() + self.kept.len()
     }
 
-    /// What an attempt comes to, by the map alone; `None`: it is for the window to say, whose time is this.
+    /// Returns the result of an attempt, by the map alone; `None` if the window has to decide.
+    /// `windows` is the window's time.
     pub(super) fn look(&self, request: &Request, windows: impl Fn() -> Timestamp) -> Option<Begun> {
         let in_flight = self.entries.get(&Name::of(request.id)).and_then(|entry| entry.answer(request));
         in_flight.or_else(|| match self.fingerprints.differ(request, &windows) {
@@ -149,8 +151,7 @@ impl Map {
         })
     }
 
-    /// An attempt to claim an id. The window is asked if nobody else has the id: whether it is
-    /// done.
+    /// Attempts to claim an id. If nobody else has the id, the window is asked whether it is done.
     #[inline(always)]
     pub(super) fn attempt(
         &mut self,
@@ -165,7 +166,7 @@ impl Map {
         }
     }
 
-    /// The same, whatever fingerprints those have who are done.
+    /// Attempts to claim an id, regardless of the fingerprints of ids that are done.
     #[inline(always)]
     fn attempt_any(
         &mut self,
@@ -176,7 +177,7 @@ impl Map {
         if self.entries.len() >= self.clean_at && request.now >= self.clean_from {
             self.clean(request.now);
         }
-        // What is kept as done is not in flight.
+        // An id that is kept as done is not in flight.
         if self.kept.is_done(request.id, windows) {
             return Begun::Done;
         }
@@ -208,22 +209,22 @@ impl Map {
         Begun::Claimed(self.last_token)
     }
 
-    /// Drops what has expired: each entry is looked at once for each that came since. Claims, whose holders may only be late, only if
-    /// there is no more room.
+    /// Drops expired entries; amortized, each entry is looked at once for each new one. Claims,
+    /// whose holders may only be late, are dropped only if there is no more room.
     fn clean(&mut self, now: Timestamp) {
         let before = self.entries.len();
         let is_full = before >= MAX_IDS;
         self.entries.retain(|_, entry| entry.until > now || (entry.state == State::Claimed && !is_full));
         self.stats.expired += (before - self.entries.len()) as u64;
         self.clean_at = (2 * self.entries.len()).clamp(FEW_IDS, MAX_IDS);
-        // Where there is still room, as soon as that is used up.
+        // If there is still room, again as soon as it is used up.
         let first = self.entries.values().map(|entry| entry.until).min();
         self.clean_from = first.filter(|_| self.entries.len() == MAX_IDS).unwrap_or_default();
     }
 
-    /// What a check has to know of an id. A claim that has expired is the check's to take.
+    /// Returns what a check has to know of an id. A claim that has expired is the check's to take.
     pub(super) fn known(&mut self, id: Digest, now: Timestamp, windows: impl FnOnce() -> Timestamp) -> Known {
-        // (An `entry` would make room for one.)
+        // (`HashMap::entry` would reserve room for a new entry.)
         if let Some(entry) = self.entries.get(&Name::of(id)) {
             if now < entry.until {
                 return Known::InProgress;
@@ -238,7 +239,7 @@ impl Map {
         self.entries.get(&Name::of(id)).is_some_and(|entry| now < entry.until)
     }
 
-    /// Ends a claim; with what its id was, together with the fingerprint, if the token held.
+    /// Ends a claim. Returns the digest of its id together with the fingerprint, if the token held.
     pub(super) fn end(&mut self, id: Digest, token: u64) -> Option<Option<Digest>> {
         match self.entries.entry(Name::of(id)) {
             Place::Occupied(place) if place.get().is_of(token) => Some(place.remove().with_fingerprint.map(|id| *id)),
@@ -266,14 +267,14 @@ impl Map {
         }
     }
 
-    /// Forgets what is no claim that somebody holds.
+    /// Forgets everything but claims that are held.
     pub(super) fn clear(&mut self) {
         self.kept.free_all();
         self.fingerprints.clear();
         self.entries.retain(|_, entry| entry.state == State::Claimed);
     }
 
-    /// Claims that somebody holds, as far as one knows.
+    /// Returns the number of claims that are held, as far as is known.
     pub(super) fn live(&self, now: Timestamp) -> u64 {
         self.entries.values().filter(|entry| entry.state == State::Claimed && entry.until > now).count() as u64
     }
@@ -284,7 +285,7 @@ impl Map {
 }
 
 impl Entry {
-    /// What an attempt comes to that finds this, unless it has expired.
+    /// Returns the result of an attempt that finds this entry, unless the entry has expired.
     #[inline(always)]
     fn answer(&self, request: &Request) -> Option<Begun> {
         if self.until <= request.now {
@@ -302,7 +303,7 @@ impl Entry {
     }
 }
 
-/// Digests are uniform, so any part of them is a hash.
+/// A hasher that passes digests through: they are uniform, so any part of them is a hash.
 #[derive(Default)]
 pub(super) struct Uniform(u64);
 
@@ -311,7 +312,7 @@ impl Hasher for Uniform {
         bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
     }
 
-    /// The last word counts.
+    /// Takes the last word as the hash.
     fn write_u64(&mut self, word: u64) {
         self.0 = word;
     }

@@ -1,43 +1,44 @@
-//! Who remembers the ids that are done, as claims see it.
+//! The interface of claims to the tiers that remember done ids.
 
 use crate::Timestamp;
 use crate::digest::Digest;
 
-/// The memory of the ids that are done: the window. Each call takes effect at once.
+/// The memory of done ids: the window. Each call takes effect at once.
 pub(crate) trait Marks {
     /// Returns true if an id is done.
     fn contains(&self, id: Digest) -> bool;
-    /// Notes that it is; whether that is new. Sequentially consistent.
+    /// Notes that an id is done; returns true if that is new. Sequentially consistent.
     fn insert(&self, id: Digest) -> bool;
-    /// Takes back that it is.
+    /// Takes back that an id is done.
     fn forget(&self, id: Digest);
-    /// Returns the time that it is for it. (Leases may run by another clock.)
+    /// Returns the present of the window. (Leases may run by another clock.)
     fn now(&self) -> Timestamp;
-    /// When it will have forgotten what it is told now.
+    /// Returns the time when the window will have forgotten an id that it is told of now.
     fn until(&self) -> Timestamp;
-    /// It is, and was asked for again: it may stay for longer because of that.
+    /// Notes that an id is done, and was asked for again: it may stay longer because of that.
     fn refresh(&self, id: Digest) {
         let _ = id;
     }
-    /// Returns true if it slides: what is asked for again stays for longer.
+    /// Returns true if the window slides: an id that is asked for again stays longer.
     fn slides(&self) -> bool {
         false
     }
-    /// Returns true if it may have forgotten some ids early.
+    /// Returns true if the window may have forgotten some ids early.
     fn forgets_early(&self) -> bool {
         false
     }
-    /// It is, for good, and perhaps with a fingerprint: whoever else remembers ids may learn of it.
+    /// Notes that an id is done, for good, and perhaps with a fingerprint: others that remember ids
+    /// may learn of it.
     fn keep(&self, id: Digest, with_fingerprint: Option<Digest>) {
         let _ = (id, with_fingerprint);
     }
-    /// It stays for longer, with this fingerprint: the same. (They belong together, also where what
-    /// was kept first has expired.)
+    /// Notes, for the same others, that an id stays longer, with this fingerprint. (Id and
+    /// fingerprint belong together, also where the record that was stored first has expired.)
     fn slid(&self, id: Digest, with_fingerprint: Digest, by_claim: bool) {
         let _ = (id, with_fingerprint, by_claim);
     }
-    /// It is about to be forgotten, for good: the same. (Before, since whoever accepts it again
-    /// says so after that.)
+    /// Notes, for the same others, that an id is about to be forgotten, for good. (Before it
+    /// happens, since a caller that accepts the id again reports that after it.)
     fn forgets(&self, id: Digest) {
         let _ = id;
     }

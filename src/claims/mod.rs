@@ -1,9 +1,10 @@
-//! Claims: ids whose work is under way, beside the window, which learns of an id when its work is done.
+//! Claims: ids whose work is under way. They are held beside the window, which learns of an id when
+//! its work is done.
 //!
 //! [`map`] is what is known of the ids in flight and what a call does to that, [`kept`] what late
-//! checks are to be told, [`fingerprints`] what messages the completed ones were for: no atomics,
-//! no time of their own. [`shards`] is the protocol: a map behind a lock in each shard, and how it
-//! and checks, which take no lock, respect each other; [`effects`] is what follows for those who
+//! checks are to be told, [`fingerprints`] the fingerprints of completed claims: no atomics, no
+//! time of their own. [`shards`] is the protocol: a map behind a lock in each shard, and how it and
+//! checks, which take no lock, respect each other; [`effects`] is what follows for the tiers that
 //! remember ids ([`marks`]), [`restore`] what comes back from them. [`engine`] brings in window and
 //! history, [`batch`] locks a shard once for many ids. [`claim`] is what callers hold, [`dedup`]
 //! what they call.
@@ -31,7 +32,7 @@ pub(crate) use fingerprints::Fingerprint;
 pub(crate) use shards::Claims;
 #[cfg(feature = "plan")]
 pub(crate) use shards::planned;
-// An asynchronous engine of one process decides like a synchronous one.
+// Shared: an asynchronous engine of one process decides like a synchronous one.
 pub(crate) use engine::At;
 pub use engine::Tried;
 pub(crate) use map::{Begun, Ended, Request};

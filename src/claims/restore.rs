@@ -1,5 +1,5 @@
-//! What is kept elsewhere of completed claims, in a journal, a snapshot or a store: how it comes
-//! back, and how it gets there.
+//! Completed claims that are stored elsewhere, in a journal, a snapshot or a store: how they come
+//! back, and how they get there.
 
 use super::fingerprints::Fingerprint;
 use super::marks::Marks;
@@ -8,7 +8,8 @@ use crate::Timestamp;
 use crate::digest::Digest;
 
 impl Claims {
-    /// Ids were accepted elsewhere, or at a time that has passed; before the window learns of it.
+    /// Notes ids that were accepted elsewhere, or at a time in the past; called before the window
+    /// learns of them.
     pub(crate) fn restored(&self, ids: &[Digest], marks: &impl Marks) {
         if !self.are_used() {
             return;
@@ -16,7 +17,7 @@ impl Claims {
         for &id in ids {
             let shard = self.shard(id);
             let mut map = shard.lock();
-            // Where the window slides, that may be no more than that it was asked for again.
+            // Where the window slides, this may only mean that the id was asked for again.
             match marks.slides() && map.fingerprints.len() > 0 && marks.contains(id) {
                 true => drop(map.fingerprints.extend(id, marks.until(), || marks.now())),
                 false => drop(map.fingerprints.remove(id, || marks.now())),
@@ -25,7 +26,7 @@ impl Claims {
         }
     }
 
-    /// Restores the fingerprint that an id is done with, as it was kept elsewhere.
+    /// Restores the fingerprint of a done id, as it was stored elsewhere.
     pub(crate) fn restore_fingerprint(&self, fingerprint: Fingerprint, now: Timestamp) {
         self.note_use();
         let shard = self.shard(fingerprint.id);
@@ -34,7 +35,7 @@ impl Claims {
         shard.publish(&map);
     }
 
-    /// Forgets what an id was done with, as the id is forgotten.
+    /// Forgets the fingerprint of a done id, as the id is forgotten.
     pub(crate) fn forget_fingerprint(&self, id: Digest) {
         if self.are_used() {
             let shard = self.shard(id);
@@ -44,7 +45,7 @@ impl Claims {
         }
     }
 
-    /// The fingerprints that there are, a shard at a time.
+    /// Returns the fingerprints that there are, a shard at a time.
     pub(crate) fn fingerprints(&self) -> impl Iterator<Item = Vec<Fingerprint>> {
         self.shards.iter().map(|shard| shard.lock().fingerprints.iter().collect())
     }

@@ -1,20 +1,24 @@
-//! The protocol: claims under a lock in each shard, and checks, which take no lock, beside them.
+//! The protocol between claims, which take a lock in their shard, and checks, which take none.
 //!
-//! The window is where an id becomes done: whoever inserts it there first has it, by a check or by completing a claim. A claim keeps
-//! others off meanwhile. What makes that right although a check knows nothing of claims until it has inserted:
+//! The window is where an id becomes done: the first caller that inserts it there has it, by a
+//! check or by completing a claim. Meanwhile a claim keeps others away. A check knows nothing of
+//! claims until it has inserted. The protocol is right all the same, because:
 //!
-//! - A claim announces itself, then looks at the window. A check inserts, then looks for announcements. So of a claim and a check of one id
-//!   at least one sees the other (Dekker).
-//! - A claim that sees the id in the window is no claim.
-//! - A check that has inserted and finds the id claimed takes its insertion back. Until then others find the id in the window: so a check that
-//!   finds it there, too, looks whether it is claimed.
-//! - Taking back may also take what another check inserts meanwhile, and that check cannot tell whether what it finds later is its own insertion
-//!   or another's. So the id is kept in the map, done or free, for a while even if its claim has ended: whoever comes meanwhile
+//! - A claim announces itself, then looks at the window. A check inserts, then looks for
+//!   announcements. So of a claim and a check of one id at least one sees the other (Dekker).
+//! - A claim that sees the id in the window is not granted.
+//! - A check that has inserted and finds the id claimed takes its insertion back. Until then others
+//!   find the id in the window: so a check that finds it there, too, looks whether it is claimed.
+//! - Taking back may also remove what another check inserts meanwhile, and that check cannot tell
+//!   whether the entry that it finds later is its own insertion or another's. So the id is kept in
+//!   the map, done or free, for a while even if its claim has ended: a caller that comes meanwhile
 //!   takes the lock, and under the lock one of them gets it.
-//! - A claim that completes and finds the id in the window, though it was not there when the claim began, knows that a check is on its way which
-//!   has inserted it. It keeps the id, as done, and the check learns that it did not come first.
+//! - A claim that completes and finds the id in the window, though it was not there when the claim
+//!   began, knows that a check which has inserted it is still under way. It keeps the id, as done,
+//!   and the check learns that it did not come first.
 //!
-//! What it takes that no check stalls for a whole window between its insertion and its look: ARCHITECTURE.md, "Claims".
+//! The protocol assumes that no check stalls for a whole window between its insertion and its look:
+//! ARCHITECTURE.md, "Claims".
 
 use super::map::{Begun, Ended, Known, Map, Request};
 use super::marks::Marks;
@@ -28,13 +32,13 @@ use std::ops::Deref;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A power of two.
+/// The number of shards, a power of two.
 #[cfg(not(modelled))]
 pub(super) const SHARDS: usize = 32;
 #[cfg(modelled)]
 pub(super) const SHARDS: usize = 1;
 
-/// What a plan computes with.
+/// The figures that a plan computes with.
 #[cfg(feature = "plan")]
 pub(crate) mod planned {
     use super::super::map::{MAX_IDS, bytes_for};
@@ -43,7 +47,7 @@ pub(crate) mod planned {
     /// The most ids in flight, if they are spread evenly.
     pub(crate) const IN_FLIGHT_MAX: usize = MAX_IDS * SHARDS;
 
-    /// What claims take with so many ids in flight.
+    /// Returns the memory that claims take with this many ids in flight.
     pub(crate) fn bytes(in_flight: usize) -> usize {
         size_of::<[Shard; SHARDS]>() + SHARDS * bytes_for(in_flight.div_ceil(SHARDS).min(MAX_IDS))
     }
@@ -52,11 +56,11 @@ pub(crate) mod planned {
 /// Ids in flight, and fingerprints of those that are done.
 pub(crate) struct Claims {
     pub(super) shards: Arc<Shards>,
-    /// Whether there was ever a claim.
+    /// True from the first claim on.
     used: Used,
 }
 
-/// All of them, which are at rest while the process forks: a child has claims of its own.
+/// All shards. They are at rest while the process forks: a child has claims of its own.
 pub(super) struct Shards([Shard; SHARDS]);
 
 impl Deref for Shards {
@@ -85,27 +89,29 @@ impl Held for MutexGuard<'_, Map> {
     }
 }
 
-/// Alone in its cache lines: every check reads it, and nobody writes to it after the first claim.
+/// A flag alone in its cache lines: every check reads it, and no thread writes to it after the
+/// first claim.
 #[repr(align(128))]
 struct Used(AtomicU64);
 
-/// Two cache lines, since some processors fetch lines in pairs.
+/// A shard, in two cache lines, since some processors fetch lines in pairs.
 #[repr(align(128))]
 pub(super) struct Shard {
     /// The number of entries that the map has; or more, while an attempt is under way. Above them,
     /// times [`FINGERPRINT`]: the number of fingerprints. Written under the lock.
     announced: AtomicU64,
     map: Mutex<Map>,
-    /// An entry has gone that somebody waits for.
+    /// Notified when an entry has gone that a thread waits for.
     gone: Condvar,
 }
 
-/// A fingerprint in the word of its shard; the lower half are entries of the map.
+/// One fingerprint in the shard's word; the lower half counts entries of the map.
 const FINGERPRINT: u64 = 1 << 32;
 
 impl Claims {
     pub(crate) fn new() -> Self {
-        // So that tokens grow from one process to the next, too: there are fewer claims than nanoseconds.
+        // So that tokens also grow from one process to the next: there are fewer claims than
+        // nanoseconds.
         let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let shard = |_| Shard { announced: AtomicU64::new(0), map: Mutex::new(Map::new(first)), gone: Condvar::new() };
         let shards = Arc::new(Shards(std::array::from_fn(shard)));
@@ -113,11 +119,13 @@ impl Claims {
         Claims { shards, used: Used(AtomicU64::new(0)) }
     }
 
-    /// Whether there was ever a claim. If not, whoever has asked the window has nothing to respect.
+    /// Returns true if there was ever a claim. If not, a check that has asked the window has
+    /// nothing to respect.
     #[inline(always)]
     pub(crate) fn are_used(&self) -> bool {
         complete_seq_cst();
-        // Sequentially consistent: as that of `announced`; the first claim sets it before.
+        // Sequentially consistent, like the load of `announced`; the first claim sets this flag
+        // before it announces.
         self.used.0.load(Ordering::SeqCst) != 0
     }
 
@@ -129,7 +137,8 @@ impl Claims {
     }
 
     pub(super) fn shard_of(id: Digest) -> usize {
-        // Neither the bits that a hash map takes from both ends, nor the uppermost, so that a batch does not sort its lines of the window.
+        // Neither the bits that a hash map takes from both ends, nor the uppermost ones, so that a
+        // batch that is sorted by shard is not sorted by the window's lines.
         (id.place >> 32) as usize & (SHARDS - 1)
     }
 
@@ -163,15 +172,17 @@ impl Claims {
         begun
     }
 
-    /// Whether somebody has the id, for a check that has not asked the window yet. It need not ask: but for this, every check of an id that is
-    /// claimed would have to take its insertion back. Who is claimed just after this look, `confirm` finds.
+    /// Returns true if another caller has the id, for a check that has not asked the window yet.
+    /// Such a check need not ask: without this look, every check of a claimed id would have to take
+    /// its insertion back. A claim that comes just after this look is found by `confirm`.
     #[inline(always)]
     pub(crate) fn has(&self, id: Digest, now: impl Fn() -> Timestamp) -> bool {
         let shard = self.shard(id);
         shard.may_hold_claims() && shard.lock().is_in_progress(id, now())
     }
 
-    /// What a check is to answer that has asked the window, which has inserted the id or knew it already.
+    /// Returns the answer of a check that has asked the window, which has inserted the id or knew
+    /// it already.
     #[inline(never)]
     pub(crate) fn confirm(
         &self,
@@ -205,7 +216,8 @@ impl Claims {
                 }
                 Outcome::InProgress
             }
-            // It is for those who have inserted it: the first of them has it. If it is gone, nobody knows of one.
+            // The id is for the checks that have inserted it: the first of them gets it. If it is
+            // gone from the window, no check is known to have it.
             Known::Free => match marks.insert(id) || inserted {
                 true => {
                     map.kept.keep_done(id, marks.until(), false);
@@ -223,14 +235,14 @@ impl Claims {
         answer
     }
 
-    /// Of many ids, by number: those whose shard may hold claims.
+    /// Returns the set of ids, by number, whose shard may hold claims.
     #[inline(always)]
     pub(super) fn may_be_claimed(&self, ids: impl Iterator<Item = (usize, Digest)>) -> u64 {
         ids.fold(0, |set, (i, id)| set | u64::from(self.shard(id).may_hold_claims()) << i)
     }
 
-    /// Of many ids, by number: those whose checks are to be confirmed, if some of them were
-    /// inserted.
+    /// Returns the set of ids, by number, whose checks are to be confirmed; `inserted` is the set
+    /// of those that were inserted.
     #[inline(always)]
     pub(super) fn to_be_confirmed(
         &self,
@@ -241,7 +253,8 @@ impl Claims {
         ids.fold(0, |set, (i, id)| set | u64::from(self.shard(id).concerns(inserted >> i & 1 != 0, marks)) << i)
     }
 
-    /// Whether an id is claimed, or rests, and for how much longer; for an attempt that cannot get it.
+    /// Returns the result of an attempt that cannot get the id: whether it is claimed, or rests,
+    /// and for how much longer.
     pub(crate) fn look(&self, request: &Request, marks: &impl Marks) -> Option<Begun> {
         let shard = self.shard(request.id);
         let mut map = shard.lock();
@@ -250,14 +263,14 @@ impl Claims {
         known
     }
 
-    /// Ends a claim: its id is done.
+    /// Completes a claim: its id is done.
     pub(crate) fn complete(&self, id: Digest, token: u64, marks: &impl Marks) -> Ended {
         let shard = self.shard(id);
         let mut map = shard.lock();
         let Some(with_fingerprint) = map.end(id, token) else {
             return Ended::Lost;
         };
-        // Before, so that a fingerprint is not kept for longer than its id.
+        // Read before the insertion, so that a fingerprint is not kept for longer than its id.
         let until = marks.until();
         let is_news = marks.insert(id);
         map.done(id, with_fingerprint, (is_news, until), marks);
@@ -265,7 +278,7 @@ impl Claims {
         Ended::Held
     }
 
-    /// Ends a claim as if it had never been.
+    /// Releases a claim, as if it had never been.
     pub(crate) fn release(&self, id: Digest, token: u64) -> Ended {
         let shard = self.shard(id);
         let mut map = shard.lock();
@@ -277,7 +290,7 @@ impl Claims {
         Ended::Held
     }
 
-    /// Lets a claim, or with `fails` the rest after it, last until then.
+    /// Extends a claim, or with `fails` the rest after it, to `until`.
     pub(crate) fn extend(&self, id: Digest, token: u64, until: Timestamp, fails: bool) -> Ended {
         let mut map = self.shard(id).lock();
         let ended = map.extend(id, token, until, fails);
@@ -285,24 +298,27 @@ impl Claims {
         ended
     }
 
-    /// Waits until an id is not in flight any more, or for so long.
+    /// Waits until an id is not in flight any more, but no longer than `longest`.
     pub(crate) fn wait(&self, id: Digest, now: Timestamp, longest: Duration) {
         let shard = self.shard(id);
         let mut map = shard.lock();
         if map.is_in_progress(id, now) {
             map.waiting += 1;
+            // No loop: after a spurious wake-up the caller only looks again.
             let (mut map, _) = shard.gone.wait_timeout(map, longest).unwrap_or_else(PoisonError::into_inner);
             map.waiting -= 1;
         }
     }
 
-    /// Forgets an id that nobody claims; `false` if somebody does, or if a check is about to accept it.
+    /// Forgets an id that nobody claims; returns `false` if it is claimed, or if a check is about
+    /// to accept it.
     pub(crate) fn forget(&self, id: Digest, marks: &impl Marks, now: Timestamp) -> bool {
         let shard = self.shard(id);
         let mut map = shard.lock();
         let known = map.known(id, now, || marks.now());
-        // If it is free and in the window, a check has inserted it that is on its way here. Others may have been told because of that that it is
-        // done; so it must not come after us, and be accepted.
+        // If the id is free and in the window, a check that is on its way here has inserted it.
+        // Because of that insertion, others may have been told that the id is done; so that check
+        // must not come after us and be accepted.
         if known == Known::InProgress || (known == Known::Free && marks.contains(id) && obeys(Rule::ForgetLater)) {
             return false;
         }
@@ -314,7 +330,7 @@ impl Claims {
         true
     }
 
-    /// Forgets which ids rest, or are done. What is claimed stays so.
+    /// Forgets the ids that rest, or are done. Claimed ids stay claimed.
     pub(crate) fn clear(&self) {
         for shard in self.shards.iter() {
             let mut map = shard.lock();
@@ -323,7 +339,7 @@ impl Claims {
         }
     }
 
-    /// Returns what there is now, by the clock of leases and by the window's time.
+    /// Returns the present counts, by the clock of leases and by the window's time.
     pub(crate) fn stats(&self, now: Timestamp, windows: Timestamp) -> ClaimStats {
         let mut sum = ClaimStats::default();
         for shard in self.shards.iter() {
@@ -341,14 +357,14 @@ impl Claims {
 }
 
 impl Shard {
-    /// Whether an id of it may be claimed.
+    /// Returns true if an id of the shard may be claimed.
     #[inline(always)]
     fn may_hold_claims(&self) -> bool {
         self.announced() as u32 != 0
     }
 
-    /// Returns true if a check that has asked the window has to look at it: an id of it may be
-    /// claimed, or have a fingerprint that is to be extended, since the window slides, or to be
+    /// Returns true if a check that has asked the window has to look at the shard: an id of it may
+    /// be claimed, or have a fingerprint that is to be extended, since the window slides, or to be
     /// removed, since the id was forgotten before its time and is accepted again.
     #[inline(always)]
     fn concerns(&self, inserted: bool, marks: &impl Marks) -> bool {
@@ -358,17 +374,20 @@ impl Shard {
 
     #[inline(always)]
     fn announced(&self) -> u64 {
-        // Sequentially consistent: partner of the fence in `after_announcing`. A claim that has looked too early to see our insertion is seen
-        // here; so is one that some check is about to take an insertion back for which we have found.
+        // Sequentially consistent: partner of the fence in `after_announcing`. This load sees a
+        // claim that has looked too early to see our insertion. It also sees a claim for which
+        // another check is about to take back the insertion that we found.
         self.announced.load(Ordering::SeqCst)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Map> {
-        // Nothing of ours panics under the lock; if a clock or an allocation does, the map is still one.
+        // Nothing of ours panics under the lock; if a clock or an allocation does, the map is still
+        // consistent.
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Attempts are about to look at the window, after [`after_announcing`](Self::after_announcing). Under the lock.
+    /// Announces attempts that are about to look at the window, after
+    /// [`after_announcing`](Self::after_announcing). Under the lock.
     #[inline(always)]
     pub(super) fn announce(&self, attempts: u64) {
         let announced = self.announced.load(Ordering::Relaxed);
@@ -378,27 +397,30 @@ impl Shard {
     #[inline(always)]
     pub(super) fn after_announcing() {
         if obeys(Rule::AnnounceInOrder) {
-            // Partner: a check's sequentially consistent insertion and look at `announced` after it. Either we see the insertion, or it
-            // comes after this fence, and then the check sees the announcement.
+            // Partner: a check's sequentially consistent insertion and its load of `announced`
+            // after it. If the insertion comes before this fence, we see it; if it comes after, the
+            // check sees the announcement.
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Announces the number of entries and fingerprints that there are now. Under the lock.
+    /// Publishes the number of entries and fingerprints that there are now. Under the lock.
     #[inline(always)]
     pub(super) fn publish(&self, map: &Map) {
         let announced = map.len() as u64 + map.fingerprints.len() as u64 * FINGERPRINT;
         if self.announced.load(Ordering::Relaxed) != announced {
-            // Release: partner of the look in `confirm`. Who sees an entry gone sees what became of its id.
+            // Release: partner of the load in `confirm`. A thread that sees that an entry is gone
+            // also sees what became of its id.
             self.announced.store(announced, Ordering::Release);
         }
     }
 
-    /// After an entry has gone.
+    /// Unlocks the shard after an entry has gone, and wakes waiting threads.
     #[inline(always)]
     pub(super) fn unlock(&self, map: MutexGuard<'_, Map>) {
         self.publish(&map);
         let waiting = map.waiting;
+        // Before the wake-up, so that woken threads find the lock free.
         drop(map);
         if waiting > 0 {
             self.gone.notify_all();

@@ -1,6 +1,6 @@
-//! What claims have counted.
+//! The counters of claims.
 
-/// What came of claims, and how many there are now.
+/// The counters of claims, and the number of claims that there are now.
 ///
 /// ```
 /// let dedup = hapax::Dedup::builder().build()?;
@@ -14,7 +14,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimStats {
-    /// Claims that somebody holds and whose lease has not expired.
+    /// Claims that are held and whose lease has not expired.
     pub live: u64,
     /// Attempts that got the claim.
     pub claimed: u64,
@@ -32,15 +32,15 @@ pub struct ClaimStats {
     pub released: u64,
     /// Claims that failed, so that their id rests for a while.
     pub failed: u64,
-    /// Leases that expired, so that somebody else took the id.
+    /// Leases that expired, so that another caller took the id.
     pub taken_over: u64,
-    /// Entries that expired and that nobody asked for again.
+    /// Entries that expired and that were not asked for again.
     pub expired: u64,
-    /// Calls of holders who had lost their lease.
+    /// Calls of holders that had lost their lease.
     pub lost: u64,
     /// Fingerprints of completed claims that are kept now.
     pub fingerprints: u64,
-    /// Fingerprints that had to go before their ids, for want of room: such an id is a duplicate
+    /// Fingerprints that were dropped before their ids, for want of room: such an id is a duplicate
     /// whatever the fingerprint.
     pub fingerprints_dropped: u64,
 }

@@ -1,4 +1,4 @@
-//! Where an engine's clock goes on after a restart. Pure.
+//! The point from which an engine's clock goes on after a restart. Pure.
 //!
 //! The wall clock says how late it is, and may be set: by people, by NTP, or because it was wrong
 //! when the machine was started. The time since the machine was started counts on whatever happens,
@@ -8,10 +8,10 @@
 use crate::Timestamp;
 use std::time::Duration;
 
-/// The time that the last engine has left behind.
+/// The times at which the last engine stopped writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
-    /// Its clock, when it wrote last …
+    /// The engine's clock at its last write …
     pub(crate) engine: Timestamp,
     /// … and the machine's then.
     pub(crate) machine: MachineTime,
@@ -22,9 +22,9 @@ pub(crate) struct Left {
 /// A machine's clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MachineTime {
-    /// Since the Unix epoch.
+    /// The time since the Unix epoch.
     pub(crate) wall_nanos: u64,
-    /// Since the machine was started, suspended or not; 0: nobody knows.
+    /// The time since the machine was started, suspended or not; 0 if unknown.
     pub(crate) boot_nanos: u64,
 }
 
@@ -39,21 +39,21 @@ impl From<super::Clocks> for MachineTime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockStep {
-    /// The wall clock was set forward by so much; or, with [`is_backward`](ClockStep::is_backward),
-    /// back.
+    /// The amount by which the wall clock was set forward; or, with
+    /// [`is_backward`](ClockStep::is_backward), back.
     pub by: Duration,
-    /// True if the wall clock was set back. If the machine was started again as well, by at least
-    /// so much.
+    /// True if the wall clock was set back. If the machine was also started again, it was set back
+    /// by at least this much.
     pub is_backward: bool,
 }
 
-/// The least step that is worth saying.
+/// The smallest step that is reported.
 const MIN_STEP: Duration = Duration::from_secs(1);
 
-/// The time at which an engine's clock starts, and whether the wall clock was set meanwhile by more
-/// than a tick or a second, whichever is more.
+/// Returns the time at which an engine's clock starts, and the step of the wall clock meanwhile, if
+/// it was more than a tick or a second, whichever is more.
 ///
-/// `latest` is the largest time that the journal has: it is no earlier.
+/// `latest` is the largest time that the journal has: the clock starts no earlier.
 pub(crate) fn go_on(
     left: Option<Left>,
     latest: Timestamp,
@@ -65,7 +65,7 @@ pub(crate) fn go_on(
     };
     let by_wall = i128::from(now.wall_nanos) - i128::from(machine.wall_nanos);
     let is_known = same_boot && machine.boot_nanos != 0 && now.boot_nanos >= machine.boot_nanos;
-    // What has passed at least, if nobody knows: nothing.
+    // The least that can have passed, if it is unknown: nothing.
     let elapsed = match is_known {
         true => i128::from(now.boot_nanos - machine.boot_nanos),
         false => by_wall.max(0),
@@ -106,15 +106,15 @@ mod tests {
     #[test]
     fn in_one_boot_a_wall_clock_that_is_set_changes_nothing_and_is_said() {
         let was = left(1_000, machine(1_000, 50), true);
-        // It was asleep for 700 s before it wrote, or NTP has set the clock: 10 s have passed.
+        // It was suspended for 700 s before it wrote, or NTP has set the clock: 10 s have passed.
         let (start, step) = go_on(was, secs(1_000), machine(1_710, 60), TICK);
         assert_eq!(start, secs(1_010));
         assert_eq!(step, Some(ClockStep { by: 700 * SECOND, is_backward: false }));
-        // An hour ahead at first, and right later.
+        // The clock was an hour ahead at first, and right later.
         let (start, step) = go_on(was, secs(1_000), machine(0, 60), TICK);
         assert_eq!(start, secs(1_010));
         assert_eq!(step, Some(ClockStep { by: 1_010 * SECOND, is_backward: true }));
-        // Asleep in between: that is time.
+        // The machine was suspended in between: that time counts.
         assert_eq!(go_on(was, secs(1_000), machine(1_700, 750), TICK), (secs(1_700), None));
     }
 
@@ -125,7 +125,7 @@ mod tests {
         let (start, step) = go_on(was, secs(5_000), machine(400, 3), TICK);
         assert_eq!(start, secs(5_000));
         assert_eq!(step, Some(ClockStep { by: 600 * SECOND, is_backward: true }));
-        // Nobody knows the time since then, or it has gone back: as if it were another boot.
+        // The time since then is unknown, or it has gone back: as if it were another boot.
         for (before, after) in [(0, 7), (50, 7)] {
             let was = left(5_000, machine(1_000, before), true);
             assert_eq!(go_on(was, secs(5_000), machine(1_600, after), TICK), (secs(5_600), None));

@@ -1,4 +1,5 @@
-//! The machine's clocks, and the way an engine counts time by them: for those who write it down.
+//! The machine's clocks, and the way in which an engine counts time by them: for the parts that
+//! write them down.
 
 use super::Timestamp;
 use crate::sync::{Ordering, StdAtomicU64};
@@ -8,24 +9,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The clocks of a machine at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clocks {
-    /// Of the engine.
+    /// The time of the engine.
     pub(crate) engine: Timestamp,
-    /// Since 1970.
+    /// The time since 1970.
     pub(crate) wall_nanos: u64,
-    /// Since the machine was started, suspended or not; 0 if nobody knows.
+    /// The time since the machine was started, suspended or not; 0 if unknown.
     pub(crate) boot_nanos: u64,
 }
 
-/// The way an engine counts time.
+/// The way in which an engine counts time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TimeBase {
-    /// The time that its clock shows beyond the wall clock.
+    /// The time that the engine's clock shows beyond the wall clock.
     pub(crate) offset_nanos: i64,
-    /// 0: undecided, or by the clock; 1: by events.
+    /// The source of time: 0 if undecided, or by the clock; 1 if by events.
     pub(crate) kind: u64,
 }
 
-/// The way an engine counts time, for those who write it down.
+/// The way in which an engine counts time, shared with the parts that write it down.
 #[derive(Debug, Default)]
 pub(crate) struct SharedTimeBase {
     offset_nanos: StdAtomicU64,
@@ -34,8 +35,8 @@ pub(crate) struct SharedTimeBase {
 
 impl SharedTimeBase {
     pub(crate) fn set(&self, base: TimeBase) {
-        // Relaxed: a file says how time was counted at about the time when it was begun; a run says
-        // when that has changed.
+        // Relaxed: a file records how time was counted at about the moment when it was begun; a run
+        // in the file records later changes.
         self.offset_nanos.store(base.offset_nanos as u64, Ordering::Relaxed);
         self.kind.store(base.kind, Ordering::Relaxed);
     }
@@ -50,12 +51,12 @@ impl SharedTimeBase {
 #[derive(Clone)]
 pub(crate) struct Machine {
     pub(crate) clocks: Arc<dyn Fn() -> Clocks + Send + Sync>,
-    /// The boot of the machine that this is; 0 if nobody knows.
+    /// The boot of the machine that this is; 0 if unknown.
     pub(crate) boot: u64,
 }
 
 impl Machine {
-    /// This one, with what an engine's clock shows.
+    /// Returns this machine, with the time that an engine's clock shows.
     pub(crate) fn this(engine: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Machine { clocks: Arc::new(move || Clocks { engine: engine(), ..system() }), boot: boot() }
     }
@@ -79,7 +80,7 @@ fn since_boot() -> u64 {
     0
 }
 
-/// A hash of what Linux calls this boot.
+/// Returns a hash of what Linux calls this boot.
 pub(crate) fn boot() -> u64 {
     let id = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     if id.is_empty() { 0 } else { xxhash_rust::xxh3::xxh3_64(&id).max(1) }

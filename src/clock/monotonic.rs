@@ -3,22 +3,23 @@
 use super::{Clock, Timestamp};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The default clock: monotonic time since it was made, or, as an engine has it, [since the Unix
+/// The default clock: monotonic time since it was made, or, in an engine, [since the Unix
 /// epoch](MonotonicClock::since_epoch).
 ///
 /// On Linux it reads `CLOCK_MONOTONIC_COARSE` (about 5 ns; [`Instant::now`] takes about 24 ns),
-/// which advances in steps of 1 to 10 ms, unless the window's tick is so short that these steps
-/// would matter: then, and elsewhere, [`Instant`].
+/// which advances in steps of 1 to 10 ms. If the window's tick is so short that these steps would
+/// matter, and on other systems, it reads [`Instant`].
 #[derive(Clone, Debug)]
 pub struct MonotonicClock {
-    /// The time that it shows at its origin.
+    /// The time that the clock shows at its origin.
     start: Timestamp,
     origin: Instant,
     coarse: Option<coarse::Coarse>,
 }
 
 impl MonotonicClock {
-    /// A clock for a window whose tick is `tick`: the cheapest one that is precise enough for it.
+    /// Returns a clock for a window whose tick is `tick`: the cheapest one that is precise enough
+    /// for it.
     pub fn for_tick(tick: Duration) -> Self {
         MonotonicClock {
             start: Timestamp::default(),
@@ -27,14 +28,15 @@ impl MonotonicClock {
         }
     }
 
-    /// The same, since the Unix epoch, as the system's clock has it now: for what outlives the
-    /// process. When that clock is set later on, this one is not.
+    /// Returns such a clock that shows the time since the Unix epoch, as the system's clock has it
+    /// now: for what outlives the process. When the system's clock is set later on, this one is
+    /// not.
     pub fn since_epoch(tick: Duration) -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         MonotonicClock { start: Timestamp::default() + since_epoch, ..Self::for_tick(tick) }
     }
 
-    /// The same clock, but it is this late now.
+    /// Returns the same clock, set so that it shows this time now.
     pub(crate) fn set(&mut self, now: Timestamp) {
         self.origin = Instant::now();
         self.coarse = self.coarse.as_ref().and_then(|_| coarse::Coarse::new());
@@ -57,12 +59,12 @@ impl Clock for MonotonicClock {
     }
 }
 
-// (Miri knows neither the clock's resolution nor what the coarse one is for.)
+// (Miri knows neither the clock's resolution nor the purpose of the coarse one.)
 #[cfg(all(target_os = "linux", not(miri)))]
 mod coarse {
     use std::time::Duration;
 
-    /// `CLOCK_MONOTONIC_COARSE` since it was made.
+    /// `CLOCK_MONOTONIC_COARSE` since the clock was made.
     #[derive(Clone, Debug)]
     pub(super) struct Coarse {
         origin: Duration,
@@ -107,7 +109,7 @@ mod coarse {
 mod coarse {
     use std::time::Duration;
 
-    /// No coarse clock is known for this system.
+    /// A coarse clock that does not exist: none is known for this system.
     #[derive(Clone, Debug)]
     pub(super) enum Coarse {}
 

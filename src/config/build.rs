@@ -1,4 +1,4 @@
-//! How an engine is built from its options.
+//! The building of an engine from its options.
 
 use super::Builder;
 use super::on_disk::OnDisk;
@@ -21,7 +21,7 @@ impl Builder {
     /// # Errors
     ///
     /// [`Error::InvalidOption`] names the option, its value and what would be valid;
-    /// [`Error::OutOfMemory`] says how much memory could not be had.
+    /// [`Error::OutOfMemory`] says how much memory was not available.
     pub fn build(mut self) -> Result<Dedup, Error> {
         let (ticks, policy) = self.validate()?;
         let clock = self.engine_clock(ticks);
@@ -67,7 +67,7 @@ impl Builder {
         clock
     }
 
-    /// Puts the engine together, which remembers nothing yet, with the digester of its ids.
+    /// Puts an engine together, which remembers nothing yet, with the digester of its ids.
     fn assemble(&self, policy: Policy, clock: EngineClock, key: DigestKey) -> Result<(Engine, Digester), Error> {
         let window = Window::with_growth(self.window, self.capacity, self.max_memory_bytes, self.growth_thread)?
             .refresh_on_duplicate(self.refresh_on_duplicate);

@@ -1,4 +1,4 @@
-//! What is on the disk when an engine is built: a journal, a snapshot, and how they come back.
+//! The files that exist when an engine is built: a journal, a snapshot, and how they come back.
 
 use super::Builder;
 use crate::Error;
@@ -9,14 +9,14 @@ use crate::engine_time::EngineClock;
 use crate::journal::{Opened, Resumed, Snapshot};
 use crate::rules::{Rule, obeys};
 
-/// A journal and a snapshot, open, of which nothing is remembered yet.
+/// An open journal and an open snapshot, of which nothing is remembered yet.
 pub(super) struct OnDisk {
     journal: Option<Opened>,
     snapshot: Option<Snapshot>,
 }
 
 impl OnDisk {
-    /// Opens what the options name.
+    /// Opens the files that the options name.
     pub(super) fn open(options: &mut Builder, clock: &EngineClock) -> Result<Self, Error> {
         let journal = match options.journal.take() {
             #[cfg(any(fuzzing, test))]
@@ -29,7 +29,7 @@ impl OnDisk {
         Ok(OnDisk { journal, snapshot })
     }
 
-    /// Returns the key of the digests in it, or the one that is wanted.
+    /// Returns the key of the digests in them, or the one that is wanted.
     pub(super) fn key(&self, mut wanted: WantedKey) -> Result<DigestKey, Error> {
         if let Some(snapshot) = &self.snapshot {
             wanted.bits = Some(snapshot.key(wanted)?.bits);
@@ -38,8 +38,7 @@ impl OnDisk {
         known.flatten().map_or_else(|| wanted.or_random(), Ok)
     }
 
-    /// Tells a new engine what is in it: first the snapshot, then the journal, then what time it
-    /// is.
+    /// Tells a new engine what is in them: first the snapshot, then the journal, then the time.
     pub(super) fn bring_back(self, engine: &mut Engine, key: DigestKey, options: &Builder) -> Result<(), Error> {
         if let Some(snapshot) = &self.snapshot {
             snapshot.fits(engine.window.tick().as_nanos() as u64)?;
@@ -58,7 +57,8 @@ impl OnDisk {
     }
 }
 
-/// Tells an engine what its journal has, which goes on there. Returns the time that it was.
+/// Replays the journal into an engine, which goes on with it. Returns the time at which it was
+/// written last.
 fn replay(
     journal: Opened,
     engine: &mut Engine,
@@ -67,9 +67,9 @@ fn replay(
 ) -> Result<Resumed, Error> {
     let horizon = options.history.map(|(horizon, ..)| horizon);
     let retention = crate::journal::sizing::retention(options.window, engine.window.tick(), horizon);
-    // What is read must not be lost while memory is made ready for it.
+    // Ids that are read must not be lost while memory is made ready for them.
     engine.window.grow_in_thread(false);
-    // Of an id that was accepted twice, since the window was shorter then, the last time counts.
+    // If an id was accepted twice, since the window was shorter then, the last time counts.
     engine.window.set_refresh_on_duplicate(obeys(Rule::LatestAcceptance));
     let journal = journal.replay(engine, key, retention, is_empty)?;
     engine.window.set_refresh_on_duplicate(options.refresh_on_duplicate);
@@ -79,7 +79,7 @@ fn replay(
     Ok(resumed)
 }
 
-/// Has time go on from what is known of it.
+/// Sets the engine's time to go on from what is known of it.
 fn go_on(engine: &mut Engine, machine: &Machine, resumed: Resumed) {
     let step = engine.go_on(resumed.into(), (machine.clocks)().into());
     let base = engine.time_base();

@@ -1,16 +1,16 @@
-//! The secret that digests are made with, and how it is chosen.
+//! The secret key of the digests, and how it is chosen.
 
 use super::Digester;
 use crate::{Error, random};
 use std::fmt;
 
-/// The kind of function, as files have it.
+/// The kind of digest function, as files record it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DigestKind {
-    /// For ids that anybody may choose.
+    /// The keyed function, for ids that anybody may choose.
     #[default]
     Keyed,
-    /// For ids that nobody chooses who would want them to collide.
+    /// The fast function, for ids from sources that have no interest in collisions.
     Trusted,
 }
 
@@ -23,7 +23,7 @@ pub struct DigestKey {
     pub bits: u128,
 }
 
-/// The key as the options have it.
+/// The key as the options give it.
 #[derive(Clone, Copy, Default)]
 pub struct WantedKey {
     /// The kind of function that it is for.
@@ -33,7 +33,7 @@ pub struct WantedKey {
 }
 
 impl DigestKey {
-    /// From three words; nothing, if there is no such kind.
+    /// Decodes a key from three words; `None` if there is no such kind.
     pub(crate) fn from_words([kind, low, high]: [u64; 3]) -> Option<Self> {
         let kind = match kind {
             1 => DigestKind::Keyed,
@@ -59,13 +59,14 @@ impl From<DigestKey> for Digester {
 }
 
 impl WantedKey {
-    /// The key that is wanted; a random one, if any would do.
+    /// Returns the key that is wanted; a random one, if any would do.
     pub fn or_random(self) -> Result<DigestKey, Error> {
         let bits = self.bits.map_or_else(random_bits, Ok)?;
         Ok(DigestKey { kind: self.kind, bits })
     }
 
-    /// Returns what is wrong with a key that is there already: what it is, and what is wanted.
+    /// Compares with a key that is there already. Returns what is wrong with that: what it is, and
+    /// what is wanted.
     pub(crate) fn differs(self, theirs: DigestKey) -> Option<[&'static str; 3]> {
         let name = |kind| match kind {
             DigestKind::Keyed => "keyed digests",
@@ -74,7 +75,7 @@ impl WantedKey {
         if self.kind != theirs.kind {
             return Some(["kind of digests", name(theirs.kind), name(self.kind)]);
         }
-        // Secret, as they are.
+        // Secret values, so neither is shown.
         let differs = self.bits.is_some_and(|bits| bits != theirs.bits);
         differs.then_some(["key", "another one", "that of the engine, and of the other files"])
     }

@@ -13,7 +13,7 @@
 //! R3 are four of its rounds, each under five keys of its own. All follow from 128 secret bits, by
 //! AES-128 in counter mode.
 //!
-//! # Why nobody can choose ids that collide
+//! # Resistance to chosen ids that collide
 //!
 //! Take the round keys and secrets to be random, which costs AES's own advantage as a block cipher,
 //! once for the key that they follow from and once for theirs. Blocks that differ by a secret are
@@ -27,17 +27,17 @@
 //!   (Keliher and Sui, IET Information Security 2007). If one of them is longer by a part, that
 //!   part's output is uniform: 2^-128. If all parts are equal, then the ends differ: never.
 //! - One of them has 80 or more: some block of one is not among the other's, since blocks are
-//!   counted, or only the ends differ. So a value of a random permutation is needed that nobody
-//!   has asked for: at most 2^-127. (This is LightMAC: Luykx, Preneel, Tischhauser and Yasuda, FSE
-//!   2016. Its bound does not grow with the length of ids.)
+//!   counted, or only the ends differ. So a value of a random permutation is needed that was
+//!   never asked for: at most 2^-127. (This is LightMAC: Luykx, Preneel, Tischhauser and Yasuda,
+//!   FSE 2016. Its bound does not grow with the length of ids.)
 //!
 //! So the digests of q ids, of s blocks of 16 bytes altogether, cannot be told from random numbers
 //! with an advantage above q² 2^-113 + 6 s² 2^-128, beside AES's own: below 2^-32 for 2^40 ids.
-//! This holds for ids that are chosen one after the other by somebody who sees every digest. The
-//! answers of an engine show less: what is fresh, and what the history guesses.
+//! This holds for ids that are chosen one after another by an attacker that sees every digest. The
+//! answers of an engine show less: which ids are fresh, and what the history guesses.
 //!
-//! It does not say how often digests collide in the bits that a tier keeps; the window's and
-//! the history's documentation does. Nor does it hold for whoever has the key.
+//! It does not say how often digests collide in the bits that a tier keeps; the window's and the
+//! history's documentation does. Nor does it hold against somebody who has the key.
 
 use super::aes::{Aes, Block, Hardware, Portable, expand};
 
@@ -47,23 +47,24 @@ const PARTS: usize = 4;
 /// The length from which on ids are hashed by counted blocks.
 const LONG: usize = 16 * PARTS + 16;
 
-/// The bytes of a counted block that are the id's.
+/// The number of a counted block's bytes that are the id's.
 const COUNTED: usize = 12;
 
-/// Of the last part: all but one of its bytes.
+/// The size of the last part: all but one of its bytes.
 const LAST: usize = 15;
 
 /// All round keys, which follow from the key.
 #[derive(Clone)]
 #[repr(align(64))]
 pub(super) struct Keys {
-    /// The ten last round keys of AES; the first one has a secret added, by what it is for.
+    /// The ten last round keys of AES; the first one has a secret added, which depends on its
+    /// purpose.
     rounds: [Block; 10],
-    /// For what ends a digest, and short ids.
+    /// The key for the end of a digest, and for short ids.
     ending: Block,
-    /// For 16 bytes.
+    /// The key for ids of 16 bytes.
     whole: Block,
-    /// For counted blocks.
+    /// The key for counted blocks.
     counted: Block,
     parts: [[Block; 5]; PARTS],
     hardware: Option<Hardware>,
@@ -93,8 +94,8 @@ impl Keys {
         self.digest_by(Portable, id)
     }
 
-    /// Inlined down to the switch on the length: where the type fixes it ([u8; 8], [u8; 16]), only
-    /// AES is left.
+    /// Returns the digest of an id. Inlined down to the switch on the length: where the type fixes
+    /// it ([u8; 8], [u8; 16]), only AES is left.
     #[inline(always)]
     fn digest_by(&self, aes: impl Aes, id: &[u8]) -> u128 {
         match id.len() {
@@ -108,7 +109,7 @@ impl Keys {
     #[inline(never)]
     fn digest_parts(&self, aes: impl Aes, id: &[u8]) -> u128 {
         debug_assert!((17..LONG).contains(&id.len()));
-        // As many parts as leave 15 bytes or fewer: what is read twice does no harm.
+        // As many parts as leave 15 bytes or fewer: bytes that are read twice do no harm.
         let parts = self.parts.iter().enumerate().take(id.len() / 16);
         let hashed = parts.fold(0, |sum, (i, keys)| sum ^ aes.four_rounds(u128_at(id, 16 * i), keys));
         aes.encrypt(hashed ^ ended(id, id.len()), &self.ending, &self.rounds)
@@ -119,7 +120,7 @@ impl Keys {
         debug_assert!(id.len() >= LONG);
         // As many blocks as leave 15 bytes or fewer, and four or more.
         let blocks = (id.len() - LAST).div_ceil(COUNTED);
-        // The counter has 32 bits: ids of more than 48 GiB, which nobody has, are not covered.
+        // The counter has 32 bits: ids of more than 48 GiB are not covered; they do not occur.
         let counted = |i: usize| {
             let block = u128_at(id, COUNTED * i) & ((1 << (8 * COUNTED)) - 1) | (i as u128) << (8 * COUNTED);
             aes.encrypt(block, &self.counted, &self.rounds)
@@ -143,7 +144,7 @@ impl Cipher {
     }
 }
 
-/// Up to 15 bytes, and how many they are.
+/// Returns up to 15 bytes and their number, as one block.
 #[inline(always)]
 fn padded(id: &[u8]) -> u128 {
     let len = id.len();
@@ -162,7 +163,7 @@ fn padded(id: &[u8]) -> u128 {
     bytes | (len as u128) << 120
 }
 
-/// The last 15 bytes of 16 or more, and a number that says how they belong to the rest.
+/// Returns the last 15 bytes of 16 or more, and a number that says how they belong to the rest.
 #[inline(always)]
 fn ended(id: &[u8], number: usize) -> u128 {
     debug_assert!(number <= 0xff);

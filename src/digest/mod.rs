@@ -1,4 +1,4 @@
-//! From an id's bytes to the 128 bits that the tiers work with.
+//! The way from an id's bytes to the 128 bits that the tiers work with.
 
 mod aes;
 mod key;
@@ -26,15 +26,15 @@ pub use key::{DigestKey, DigestKind, WantedKey};
 /// other tells it from its neighbours there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest {
-    /// Spread over the whole range: scaled to a number of lines or blocks.
+    /// The half that is spread over the whole range: scaled to a number of lines or blocks.
     pub(crate) place: u64,
-    /// Independent of `place`: the tag in the window, the bits in the history.
+    /// The half that is independent of `place`: the tag in the window, the bits in the history.
     pub(crate) mark: u64,
 }
 
 impl From<u128> for Digest {
-    /// A digest that was computed elsewhere. Its bits must be uniform, as those of a good hash
-    /// function are.
+    /// Takes a digest that was computed elsewhere. Its bits must be uniform, as those of a good
+    /// hash function are.
     fn from(bits: u128) -> Self {
         Digest { place: (bits >> 64) as u64, mark: bits as u64 }
     }
@@ -60,20 +60,21 @@ impl From<Digest> for u128 {
 ///
 /// # Guarantees
 ///
-/// Nobody who does not have the key can choose ids that collide, whatever their lengths, also not
-/// from the answers to earlier ones, nor if all digests were known: it is a universal hash, closed
-/// by AES-128. Up to 2^40 ids cannot be told from random numbers with an advantage above 2^-32,
-/// beside that of the best attack on AES-128 itself. (`src/digest/keyed.rs` has the argument.) No
-/// two ids of up to 15 bytes collide in all 128 bits, nor do two of 16. Ids of more than 48 GiB are
-/// not covered.
+/// Nobody without the key can choose ids that collide, whatever their lengths, not even from the
+/// answers to earlier ids, nor if all digests were known: it is a universal hash, closed by
+/// AES-128. Up to 2^40 ids cannot be told from random numbers with an advantage above 2^-32, beside
+/// that of the best attack on AES-128 itself. (`src/digest/keyed.rs` has the argument.) No two ids
+/// of up to 15 bytes collide in all 128 bits, nor do two of 16. Ids of more than 48 GiB are not
+/// covered.
 ///
-/// Without a processor's instructions for AES it is computed by tables, with the same result;
-/// then the time it takes may tell whoever runs on the same processor something about the key.
+/// Without a processor's instructions for AES it is computed by tables, with the same result; then
+/// the time it takes may tell another program on the same processor something about the key.
 ///
 /// # Cost
 ///
-/// About 2 ns for ids of up to 16 bytes, 5 ns for 36, 4 to 5 GB/s for those of 80 bytes and more,
-/// one after the other; alone, 12 ns. By tables it is some thirty times as much.
+/// A digest takes about 2 ns for ids of up to 16 bytes, 5 ns for 36, 4 to 5 GB/s for those of 80
+/// bytes and more, one after another; a single one, 12 ns. By tables it takes some thirty times as
+/// much.
 ///
 /// Ideas: keyed hashing against hash flooding, Aumasson and Bernstein, SipHash, 2012; hash, then
 /// encrypt, Carter and Wegman, 1981; LightMAC, Luykx and others, FSE 2016.
@@ -93,7 +94,7 @@ impl Digester {
         Ok(Self::new(WantedKey::default().or_random()?))
     }
 
-    /// Returns a digester with this key. Whoever knows it can construct ids that collide.
+    /// Returns a digester with this key. Anyone who knows it can construct ids that collide.
     pub fn with_key(key: [u8; 16]) -> Self {
         Self::new(DigestKey { kind: DigestKind::Keyed, bits: u128::from_le_bytes(key) })
     }
@@ -103,8 +104,8 @@ impl Digester {
         Self::new(DigestKey { kind: DigestKind::Keyed, bits: seed.into() })
     }
 
-    /// Returns a digester for ids that nobody chooses who would want them to collide: XXH3-128 with
-    /// a seed. See [`Builder::trusted_ids`](crate::Builder::trusted_ids).
+    /// Returns a digester for ids from sources that have no interest in collisions: XXH3-128 with a
+    /// seed. See [`Builder::trusted_ids`](crate::Builder::trusted_ids).
     pub fn trusted(seed: u64) -> Self {
         Self::new(DigestKey { kind: DigestKind::Trusted, bits: seed.into() })
     }
@@ -120,8 +121,8 @@ impl Digester {
     /// Returns a digester for the same ids in another namespace: one id in two scopes has two
     /// unrelated digests. It costs about a microsecond.
     pub fn scoped(&self, scope: &str) -> Self {
-        // An outsider who chooses scopes learns nothing either: what a scope's key follows from is
-        // as random as a digest, and is encrypted once more, under the key itself.
+        // An outsider who chooses scopes learns nothing either: a scope's key is derived from a
+        // value that is as random as a digest, and is encrypted once more, under the key itself.
         let bits = match self.key.kind {
             DigestKind::Keyed => keyed::Cipher::new(self.key.bits).encrypt(self.keys.digest(scope.as_bytes())),
             DigestKind::Trusted => {
@@ -141,13 +142,13 @@ impl Digester {
         }
     }
 
-    /// Not inlined: it is no faster for short ids.
+    /// Returns the digest of an id, not inlined: inlining makes it no faster for short ids.
     #[inline(never)]
     fn digest_trusted(&self, id: &[u8]) -> Digest {
         xxh3_128_with_seed(id, self.key.bits as u64).into()
     }
 
-    /// A digest of an id, given its own, together with what else there is to it.
+    /// Returns the digest of an id together with a fingerprint, given the id's own digest.
     pub(crate) fn digest_with(&self, id: Digest, fingerprint: &[u8]) -> Digest {
         let fingerprint = self.digest(fingerprint);
         let words = [id.place, id.mark, fingerprint.place, fingerprint.mark];

@@ -1,4 +1,4 @@
-//! The function itself: what it must be in every version, and on every processor.
+//! Tests of the function itself: what it must be in every version, and on every processor.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn bits(digest: Digest) -> u128 {
     digest.into()
 }
 
-/// An id of so many bytes.
+/// Returns an id of this many bytes.
 fn id(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 37 + len) as u8).collect()
 }
@@ -40,8 +40,9 @@ fn the_processor_and_plain_rust_agree_on_all_lengths() {
     }
 }
 
-/// Journals and snapshots have such digests: another function takes another version of their
-/// format. The values are those of another implementation, in Python over the AES of OpenSSL.
+/// Checks the values of digests. Journals and snapshots contain such digests: another function
+/// takes another version of their format. The values are those of another implementation, in Python
+/// over the AES of OpenSSL.
 #[test]
 fn it_is_the_same_in_every_version() {
     let digester = Digester::with_key(*b"sixteen bytes ok");

@@ -1,4 +1,4 @@
-//! Many ids at once: how the tiers decide a chunk together.
+//! Checks of many ids at once: how the tiers decide a chunk together.
 
 use super::{DUPLICATE, Engine, FRESH_BY_HISTORY, FRESH_BY_WINDOW, IN_PROGRESS};
 use crate::claims::Respected;
@@ -10,8 +10,8 @@ use crate::window::{CHUNK, Chunk, TableMemory, bits};
 use crate::{History, Timestamp, Verdict, hint};
 
 impl Engine {
-    /// Checks ids in order at the time of their event, if that can be right. Without ids, it is no
-    /// earlier than that from now on.
+    /// Checks ids in order at the time of their event, if that time can be right. Without ids, it
+    /// only sets the least time from now on.
     #[inline]
     pub(crate) fn check_events(
         &self,
@@ -28,7 +28,7 @@ impl Engine {
         }
     }
 
-    /// The same for events that have to be looked at.
+    /// Checks ids whose events' time has to be looked at.
     #[inline(never)]
     fn check_doubtful_batch(
         &self,
@@ -58,7 +58,7 @@ impl Engine {
     pub(crate) fn check_batch(&self, digests: impl Iterator<Item = Digest>, at: Reading, verdicts: &mut Vec<Verdict>) {
         verdicts.clear();
         verdicts.reserve(hint::room_for(&digests));
-        // Even if there is nothing to check, the caller has said what time it is.
+        // Even if there is nothing to check, the caller has told the time.
         self.window.advance(at);
         let mut counts = Counts::default();
         match &self.history {
@@ -71,7 +71,7 @@ impl Engine {
         self.counters.add(counts);
     }
 
-    /// The same without a history.
+    /// Checks ids in order, without a history.
     #[inline(always)]
     fn check_batch_without(
         &self,
@@ -94,8 +94,8 @@ impl Engine {
         );
     }
 
-    /// The same with a history. While one chunk is decided, the memory that the next one will need
-    /// is asked for: first the window's lines, then the history's blocks.
+    /// Checks ids in order, with a history. While one chunk is decided, the memory that the next
+    /// one will need is asked for: first the window's lines, then the history's blocks.
     #[inline]
     fn check_batch_with(
         &self,
@@ -135,7 +135,7 @@ impl Engine {
         }
     }
 
-    /// Decides a chunk that the history has looked at, and knows the ids of `known` from.
+    /// Decides a chunk that the history has looked at; `known` is the set of ids that it knows.
     /// `meanwhile` is called once for each id.
     #[inline(always)]
     fn check_staged(
@@ -163,7 +163,7 @@ impl Engine {
         counts.add(FRESH_BY_HISTORY, fresh.count_ones().into());
         counts.add(DUPLICATE, chunk.len() as u64 - u64::from((known | fresh | in_progress).count_ones()));
         mark_in_progress(verdicts, chunk.len(), in_progress, counts);
-        // Equal ids are known or not known together, so these do not overtake others.
+        // Equal ids are known or not known together, so none of them overtakes another.
         for i in bits(known) {
             let verdict = self.check_known(history, digests[i], at);
             verdicts[start + i] = verdict;
@@ -171,8 +171,8 @@ impl Engine {
         }
     }
 
-    /// The same, and the journal learns of it: a part at a time, so that the digests that are asked
-    /// for again are still in the cache.
+    /// Checks ids in order, and tells the journal: a part at a time, so that the digests that are
+    /// asked for again are still in the cache.
     #[inline(never)]
     fn check_batch_noting(
         &self,
@@ -235,7 +235,7 @@ fn extend(verdicts: &mut Vec<Verdict>, len: usize, set: u64, fresh: Verdict) {
     verdicts.extend((0..len).map(|i| if set >> i & 1 != 0 { fresh } else { DUPLICATE }));
 }
 
-/// Says of the last `len` verdicts which ids of them are claimed.
+/// Marks those of the last `len` verdicts whose ids are claimed.
 #[inline(always)]
 fn mark_in_progress(verdicts: &mut [Verdict], len: usize, set: u64, counts: &mut Counts) {
     let start = verdicts.len() - len;

@@ -1,4 +1,4 @@
-//! What callers do next: operations as automata, found out by running them.
+//! Operations as automata, found by running them: they tell what a caller does next.
 
 use super::scenario::Op;
 use super::subject::Subject;
@@ -7,7 +7,7 @@ use crate::window::parts::Tick;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// All that operations have been seen to do. A node is an operation and what it remembers.
+/// Everything that operations have been seen to do. A node is an operation and what it remembers.
 pub(crate) struct Automaton<'a> {
     subject: &'a dyn Subject,
     ops: Vec<Op>,
@@ -21,14 +21,14 @@ pub(crate) struct Node {
     pub(crate) tick: Option<Tick>,
     /// One of the histories that lead here.
     pub(crate) observed: Vec<u64>,
-    /// Where observations lead.
+    /// The nodes to which observations lead.
     edges: Vec<(u64, Edge)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Access(usize, Access),
-    /// It has returned, with one bit for each id that it has found fresh.
+    /// The operation has returned, with one bit for each id that it has found fresh.
     Done(u16),
     Panicked(String),
 }
@@ -44,7 +44,7 @@ impl<'a> Automaton<'a> {
         Automaton { subject, ops: Vec::new(), nodes: Vec::new(), known: HashMap::new() }
     }
 
-    /// The node where an operation begins.
+    /// Returns the node where an operation begins.
     pub(crate) fn start(&mut self, op: &Op) -> usize {
         let number = self.ops.iter().position(|known| known == op).unwrap_or_else(|| {
             self.ops.push(op.clone());
@@ -65,7 +65,7 @@ impl<'a> Automaton<'a> {
         self.nodes.len()
     }
 
-    /// What follows on an observation.
+    /// Returns the node and the effects that follow on an observation.
     pub(crate) fn follow(&mut self, node: usize, value: u64) -> (usize, &[Effect]) {
         let known = self.nodes[node].edges.iter().position(|(observed, _)| *observed == value);
         let edge = known.unwrap_or_else(|| {

@@ -1,8 +1,9 @@
-//! Forgetting, while others insert, relocate and refresh. F and G are the names that the brief's model gives these scenarios.
+//! Forgetting, while others insert, relocate and refresh. F and G are the names that the brief's
+//! model gives these scenarios.
 
 use super::scenario::*;
 
-/// Both lines are full; id 1 is the next to be displaced.
+/// Returns operations after which both lines are full, and id 1 is the next to be displaced.
 fn about_to_displace() -> Vec<Op> {
     vec![check(5, 1), check(6, 1), check(7, 1), check(1, 1), check(8, 1)]
 }
@@ -12,7 +13,7 @@ scenarios! {
         Scenario::new(vec![check(1, 1), check(6, 1)], vec![vec![check(2, 1)], vec![forget(1, 1), check(1, 1)]]);
     forgetting_while_checked: [long, short, refresh]
         Scenario::new(vec![check(1, 1)], vec![vec![forget(1, 1), contains(1, 1)], vec![check(1, 1)], vec![check(1, 2)]]);
-    /// At tick 0, which is: at whatever tick others have agreed on (`Common::agreed`).
+    /// At tick 0, which means: at the tick that others have agreed on (`Common::agreed`).
     forgetting_at_rest_while_checked: [long, short, refresh]
         Scenario::new(vec![check(1, 1)], vec![vec![forget(1, 0), contains(1, 0)], vec![check(1, 1)], vec![check(1, 2)]]);
     forgetting_at_rest_while_displaced: [long, short, refresh]
@@ -58,7 +59,8 @@ scenarios! {
             about_to_displace(),
             vec![vec![check(2, 1)], vec![forget(1, 1), check(1, 1)], vec![forget(8, 1), check(9, 1)]],
         );
-    /// G: what a chain moves is forgotten, and others of the chain are old enough to be dropped.
+    /// G: an id that a chain moves is forgotten, and others of the chain are old enough to be
+    /// dropped.
     g_a_chain_drops_while_it_is_forgotten: [long, short, refresh]
         Scenario::new(
             vec![
@@ -73,7 +75,8 @@ scenarios! {
             vec![vec![forget(1, 201), check(1, 200)], vec![check(16, 201)]],
         )
         .slots(3);
-    /// Found by random scenarios: the vacancy that forgetting inserts displaces the very copy that a refreshing check has found.
+    /// Found by random scenarios: the vacancy that forgetting inserts displaces the very copy that
+    /// a refreshing check has found.
     a_vacancy_displaces_what_is_forgotten_and_refreshed: [long, refresh]
         Scenario::new(
             vec![check(2, 1), check(15, 1), check(7, 2)],
@@ -109,7 +112,8 @@ scenarios! {
             vec![check(1, 1), check(6, 1), check(2, 1)],
             vec![vec![check(1, 2)], vec![forget_all(2), check(1, 2)]],
         );
-    /// Found by random scenarios: what is forgotten is moved into lines that were cleaned already, by vacancies, and refreshed.
+    /// Found by random scenarios: an id is forgotten, moved into lines that were cleaned already,
+    /// by vacancies, and refreshed.
     forgetting_all_moves_what_is_refreshed: [long, refresh]
         Scenario::new(
             vec![check(12, 1), check(15, 1), check(11, 1)],

@@ -1,12 +1,13 @@
-//! Random scenarios. `HAPAX_EXPLORE_SEED` repeats a run; `HAPAX_EXPLORE_SCENARIOS` or `HAPAX_EXPLORE_SECONDS` say how long it takes, and
-//! `HAPAX_EXPLORE_STATES` after how many states a scenario is cut off. (`scripts/explore` is a campaign.)
+//! Random scenarios. `HAPAX_EXPLORE_SEED` repeats a run; `HAPAX_EXPLORE_SCENARIOS` or
+//! `HAPAX_EXPLORE_SECONDS` set its length, and `HAPAX_EXPLORE_STATES` the number of states after
+//! which a scenario is cut off. (`scripts/explore` is a campaign.)
 
 use super::run::{explain, explore};
 use super::scenario::*;
 use super::search::Order;
 use std::time::{Duration, Instant};
 
-/// Scenarios with more states are cut off, and counted.
+/// The most states of a scenario: those with more are cut off, and counted.
 const STATES_MAX: u64 = 50_000;
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
@@ -30,12 +31,12 @@ impl Random {
     }
 }
 
-/// What the ids and times of a scenario are chosen from.
+/// The ids and times that a scenario is made of.
 struct Choices {
     random: Random,
     lines: u64,
     hot: Vec<u16>,
-    /// Ids that nobody else has.
+    /// The next id that no other operation has.
     next: u16,
     now: u64,
 }
@@ -60,17 +61,17 @@ impl Choices {
         }
         self.next += 1;
         let line = 10 * self.random.below(self.lines) + 100 * self.random.below(self.lines / 2);
-        // Beyond nine for each line tags meet, as of twins.
+        // Beyond nine ids for each line, tags coincide, like those of twins.
         Id((4 + u64::from(self.next) % 6 + line + if self.next > 5 { 2000 } else { 0 }) as u16)
     }
 
-    /// Clocks differ by up to a grace, and stamps may be rounded up.
+    /// Returns a tick. Clocks differ by up to a grace, and stamps may be rounded up.
     fn tick(&mut self) -> Tick {
         let now = self.now + self.random.below(3);
         Tick { now, stamp: now + u64::from(self.random.once_in(4)) }
     }
 
-    /// Mostly a little later; at times about a window, or much.
+    /// Lets time pass: mostly a little; at times about a window, or much.
     fn pass(&mut self) {
         self.now += match self.random.below(16) {
             0..8 => self.random.below(4),
@@ -115,7 +116,7 @@ fn random_scenario(seed: u64) -> Scenario {
         callers[caller as usize].push(choices.op(several_tables));
     }
     if several_tables {
-        // Only one caller looks after the tables.
+        // Only one caller manages the tables.
         let (caller, start) = (choices.random.below(callers.len() as u64) as usize, Op::Start(1));
         match choices.random.below(3) {
             0 => before.push(start),
@@ -130,7 +131,7 @@ fn random_scenario(seed: u64) -> Scenario {
     Scenario { slots, lap_bits, lines, spares, refresh, short_way, backward, ..Scenario::new(before, callers) }
 }
 
-/// Whatever is not needed for a violation left out.
+/// Returns the scenario with everything left out that the violation does not need.
 fn shrunk(scenario: Scenario, states_max: usize) -> Scenario {
     let fails = |scenario: &Scenario| explore(scenario, None, states_max, Order::DepthFirst).violation.is_some();
     let mut smallest = scenario;
@@ -143,7 +144,7 @@ fn shrunk(scenario: Scenario, states_max: usize) -> Scenario {
     }
 }
 
-/// A scenario with one thing less.
+/// Returns scenarios that have one thing less.
 fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     let mut all = Vec::new();
     for i in 0..scenario.before.len() {
@@ -193,8 +194,8 @@ fn random_scenarios_hold() {
     println!("HAPAX_EXPLORE_SEED={seed}");
     while scenarios < most && end.is_none_or(|end| Instant::now() < end) {
         let scenario = random_scenario(seed.wrapping_add(scenarios.wrapping_mul(0x2545_f491_4f6c_dd1d)));
-        // A table that is released while a caller still looks at it is cleared slot by slot here, which looks like a broken line. (The
-        // system takes whole pages.)
+        // A table that is released while a caller still looks at it is cleared slot by slot here,
+        // which looks like a broken line. (The system takes whole pages.)
         let retires = scenario.callers.iter().flatten().any(|op| matches!(op, Op::Retire));
         let scenario = if retires { scenario.breaks() } else { scenario };
         let report = explore(&scenario, None, states_max, Order::DepthFirst);

@@ -1,4 +1,4 @@
-//! Several tables: one is started, or retired, while others insert, forget and look.
+//! Scenarios of several tables: one is started, or retired, while others insert, forget and look.
 
 use super::scenario::*;
 use Op::{Retire, Revive, Start};
@@ -88,8 +88,8 @@ scenarios! {
     a_copy_is_made_in_a_table_that_forgetting_has_not_seen: [refresh]
         Scenario::new(vec![check(1, 1)], vec![vec![forget(1, 10), check(1, 10)], vec![Start(1), check(1, 10)]])
             .spares(&[2]);
-    /// And it alone: the other table is gone when the id is checked, so that nothing in there, which such a caller may have
-    /// written just as late, looks young.
+    /// And alone: the other table is gone when the id is checked, so that nothing in it, which such
+    /// a caller may have written just as late, looks young.
     a_caller_stalls_until_its_table_is_used_again_and_ticks_have_wrapped: [long]
         Scenario::new(
             vec![],

@@ -1,4 +1,4 @@
-//! What a search tells the monitors, and when.
+//! The events that a search reports to the monitors, and when.
 
 use super::machine;
 use super::monitor::{Monitor, Pending};
@@ -9,7 +9,7 @@ use super::subject::Subject;
 use crate::window::parts::{Slot, TICK_SHIFT, Tick};
 
 impl Search<'_> {
-    /// An operation has ended.
+    /// Reports that an operation has ended.
     pub(super) fn end(&mut self, state: &mut State, caller: usize, fresh: u16) -> Stepped {
         let mut place = self.place(state, caller);
         let op = self.automaton.op(place.node).clone();
@@ -45,7 +45,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// When all have finished: are the ids there that must be, and no others?
+    /// Checks, when all callers have finished, that the ids are there that must be, and no others.
     pub(super) fn look_around(&mut self, state: &State) -> Stepped {
         let tick = Tick { now: self.scenario.end, stamp: self.scenario.end };
         for i in 0..self.ids.len() {
@@ -67,7 +67,7 @@ impl Search<'_> {
         with(self.subject)
     }
 
-    /// An entry that must be kept was lost.
+    /// Reports that an entry that must be kept was lost.
     pub(super) fn lose(&mut self, state: &mut State, first_word: usize, entry: u64) {
         let Some(i) = self.ids.iter().position(|id| self.subject.is_of(*id, first_word, Slot(entry))) else { return };
         let pending = self.pending(state, self.ids[i]);
@@ -76,7 +76,8 @@ impl Search<'_> {
         self.set_monitor(state, i, monitor);
     }
 
-    /// A caller goes on at another tick: since it was overtaken, having done nothing, or since a table was started.
+    /// Reports that a caller goes on at another tick: it was overtaken and had done nothing, or a
+    /// table was started.
     pub(super) fn go_on(&mut self, state: &mut State, caller: usize) {
         let op = self.automaton.op(self.place(state, caller).node);
         let did_nothing = matches!(op, Op::Check(..) | Op::CheckLate(..)) && self.scenario.spares.is_empty();
@@ -95,12 +96,12 @@ impl Search<'_> {
         }
     }
 
-    /// The operations under way that have to do with an id.
+    /// Returns the operations under way that concern an id.
     fn pending(&self, state: &State, id: Id) -> Vec<Pending> {
         let mut all = Vec::new();
         for caller in 0..self.starts.len() {
             let place = self.place(state, caller);
-            // Before it has agreed on a tick it does nothing.
+            // Before it has agreed on a tick it has no effect.
             if let Some(tick) = self.automaton.node(place.node).tick.filter(|_| place.began) {
                 let several_tables = !self.scenario.spares.is_empty();
                 let op = self.automaton.op(place.node);

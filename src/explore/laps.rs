@@ -1,18 +1,19 @@
-//! What a caller that stalls until a lap has wrapped can do at worst: with one lap bit and two slots, three insertions later; with two
-//! bits, seven; in a window, with six bits and eight slots, 505.
+//! The worst that a caller can do that stalls until a lap has wrapped: with one lap bit and two
+//! slots, three insertions later; with two bits, seven; in a window, with six bits and eight slots,
+//! 505.
 
 use super::run::{STATES_MAX, explain, explore};
 use super::scenario::*;
 use super::search::Order;
 use crate::rules::Rule;
 
-/// Insertions after which the head of the ring looks as it did before.
+/// Returns the number of insertions after which the head of the ring looks as it did before.
 fn wrap(lap_bits: u32) -> u16 {
     ((1 << lap_bits) - 1) * 2 + 1
 }
 
-/// Two check id 1; one of them after so many other insertions that its own one makes `insertions`. What is inserted is forgotten, so that
-/// nothing moves.
+/// Returns a scenario in which two callers check id 1; one of them after so many other insertions
+/// that its own one makes `insertions`. The inserted ids are forgotten, so that nothing moves.
 fn two_callers(lap_bits: u32, insertions: u16) -> Scenario {
     let mut others: Vec<Op> = (2..=insertions).flat_map(|id| [check(id, 1), forget(id, 1)]).collect();
     others.push(check(1, 1));
@@ -34,7 +35,7 @@ fn both_of_two_callers_win_only_if_one_stalls_until_the_lap_has_wrapped() {
     }
 }
 
-/// The one who stalls breaks the line, and the others find it broken.
+/// Returns a scenario in which the stalled caller breaks the line, and the others find it broken.
 fn a_line_that_breaks(lap_bits: u32, insertions: u16) -> Scenario {
     let others = (2..=insertions).flat_map(|id| [check(id, 1), forget(id, 1)]).chain([check(9, 1)]).collect();
     Scenario::new(vec![], vec![vec![check(1, 1)], others]).lap_bits(lap_bits).breaks()

@@ -1,4 +1,4 @@
-//! One line, and lines that are each other's alternate.
+//! Scenarios of one line, and of lines that are each other's alternate.
 
 use super::scenario::*;
 
@@ -94,13 +94,15 @@ scenarios! {
             vec![vec![check(14, 105), check(15, 105)], vec![check(111, 105)]],
         )
         .lines(4);
-    /// D2: a caller that is a grace behind still finds what a flag protects, when others find that the carrier need not be kept.
+    /// D2: a caller that is a grace behind still finds an entry that a flag protects, when others
+    /// find that the carrier need not be kept.
     a_flag_counts_a_grace_longer_than_its_carrier: [long, short, refresh]
         Scenario::new(
             vec![check(1, 3), check_late(5, 1), check_late(2, 1)],
             vec![vec![check(3, 103), check(4, 103)], vec![check(1, 102)]],
         );
-    /// D3: what is lost is counted by whoever must keep it, not only by whoever finds it live.
+    /// D3: a lost entry is counted by every caller that must keep it, not only by those that find
+    /// it live.
     what_is_lost_is_counted_while_others_may_find_it_live: [long, short, refresh]
         Scenario::new(
             vec![check(1, 1), check(2, 1), check(3, 1), check(11, 100)],
@@ -140,7 +142,8 @@ scenarios! {
             vec![check(1, 1), check(6, 1), check(2, 1)],
             vec![vec![check(1, 50)], vec![check(1, 51)], vec![check(3, 50)]],
         );
-    /// Found by random scenarios: it comes home when it is refreshed, while somebody looks for it where it was.
+    /// Found by random scenarios: an entry comes home when it is refreshed, while another caller
+    /// looks for it in its old place.
     looking_for_what_comes_home: [long, refresh]
         Scenario::new(
             vec![check(1, 1), check(6, 1), check(7, 1)],

@@ -1,15 +1,19 @@
-//! Explicit-state exploration of the protocols: every interleaving of small scenarios, on the window's own code.
+//! Explicit-state exploration of the protocols: every interleaving of small scenarios, on the
+//! window's own code.
 //!
-//! `RUSTFLAGS='--cfg modelled --cfg explore' cargo test --release --lib explore` runs it. Where loom runs executions, and cuts them
-//! off after a few preemptions, this visits *states*, each once, so it can afford all interleavings. It is sequentially consistent:
-//! what the orderings allow beyond that is loom's to find.
+//! `RUSTFLAGS='--cfg modelled --cfg explore' cargo test --release --lib explore` runs it. Where
+//! loom runs executions, and cuts them off after a few preemptions, this visits *states*, each
+//! once, so it can afford all interleavings. It is sequentially consistent: loom has to find what
+//! the memory orderings allow beyond that.
 //!
-//! Under `--cfg explore` an [`AtomicU64`] is the number of a word, and each access to it is a step. A caller is suspended before an
-//! access by leaving its operation altogether, and resumed by running the operation again from its beginning, with what its accesses
-//! observed before; so an operation must depend on nothing but its arguments and what it reads. What it does next is therefore a
-//! function of what it has observed, and each such history is run once ([`automaton`]). States are made of words, of how far
-//! each caller is, and of what the answers so far allow ([`monitor`]); [`search`] visits them all. [`scenario`] says what a scenario
-//! is, the other files are scenarios.
+//! Under `--cfg explore` an [`AtomicU64`] is the number of a word, and each access to it is a step.
+//! A caller is suspended before an access by leaving its operation altogether. It is resumed by
+//! running the operation again from its beginning, with the values that its accesses observed
+//! before. So an operation must depend on nothing but its arguments and the values that it reads.
+//! Its next step is therefore a function of its observations, and each such history is run once
+//! ([`automaton`]). A state consists of the words, of how far each caller is, and of what the
+//! answers so far allow ([`monitor`]); [`search`] visits all states. [`scenario`] defines
+//! scenarios, the other files contain them.
 
 #[cfg(test)]
 mod automaton;
@@ -51,7 +55,7 @@ use std::cell::RefCell;
 #[derive(Debug)]
 pub(crate) struct AtomicU64(usize);
 
-/// What an operation does to a word.
+/// An operation's access to a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Load,
@@ -62,7 +66,7 @@ pub(crate) enum Access {
     FetchMax(u64),
 }
 
-/// What happened in an operation that no word tells.
+/// An event in an operation that no word shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// An entry was lost that must be kept: its line's first word, and its slot's content.
@@ -74,7 +78,8 @@ pub(crate) enum Effect {
 /// Leaves an operation before its next access.
 pub(crate) struct Suspended;
 
-/// The word was another one. Which one, nobody asks: or it would be part of what a caller remembers.
+/// The word had another value. The value is not given: it would become part of what a caller
+/// remembers.
 #[derive(Debug)]
 pub(crate) struct Failed;
 
@@ -82,22 +87,23 @@ pub(crate) struct Failed;
 #[derive(Default)]
 pub(crate) struct Machine {
     pub(crate) words: Vec<u64>,
-    /// `None`: accesses take place.
+    /// The operation under replay; `None`: accesses take place.
     pub(crate) replay: Option<Replay>,
 }
 
-/// An operation run with what its accesses observed.
+/// A run of an operation with the values that its accesses observed.
 #[derive(Default)]
 pub(crate) struct Replay {
     observed: Vec<u64>,
     at: usize,
-    /// What it may remember of all that: two histories with one memory have one future.
+    /// The part of its observations that it may remember: two histories with one memory have one
+    /// future.
     pub(crate) memory: Vec<u64>,
-    /// Its next access.
+    /// The next access.
     pub(crate) next: Option<(usize, Access)>,
     /// The tick that it has agreed on with others.
     pub(crate) tick: Option<Tick>,
-    /// What happened after the last access that was observed.
+    /// The effects after the last access that was observed.
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -110,7 +116,7 @@ pub(crate) fn machine<R>(with: impl FnOnce(&mut Machine) -> R) -> R {
 }
 
 impl Access {
-    /// Whether it leaves a word as it is.
+    /// Returns the word's value after this access.
     pub(crate) fn result(self, word: u64) -> u64 {
         match self {
             Access::Load => word,
@@ -135,14 +141,14 @@ impl Replay {
         Replay { observed: observed.to_vec(), ..Replay::default() }
     }
 
-    /// What the next access observes; `None`: nobody has made it yet.
+    /// Returns the value that the next access observes; `None` if the access was not made yet.
     fn observe(&mut self, word: usize, access: Access) -> Option<u64> {
         let Some(&value) = self.observed.get(self.at) else {
             self.next = Some((word, access));
             return None;
         };
         self.at += 1;
-        // More than whether it has succeeded a compare-and-swap does not tell (`Failed`).
+        // A compare-and-swap reveals no more than whether it has succeeded (`Failed`).
         self.memory.push(match access {
             Access::CompareExchange(old, _) => u64::from(old == value),
             _ => value,
@@ -166,7 +172,7 @@ impl AtomicU64 {
         })
     }
 
-    /// Its number.
+    /// Returns the word's number.
     pub(crate) fn word(&self) -> usize {
         self.0
     }
@@ -180,7 +186,7 @@ impl AtomicU64 {
                 Some(before)
             }
         });
-        // Without the panic hook.
+        // `resume_unwind` does not call the panic hook.
         observed.unwrap_or_else(|| std::panic::resume_unwind(Box::new(Suspended)))
     }
 
@@ -213,12 +219,12 @@ impl AtomicU64 {
     }
 }
 
-/// Nothing to order: steps come one after the other.
+/// Does nothing: there is nothing to order, since steps come one after another.
 pub(crate) fn fence(_order: Ordering) {}
 
 pub(crate) fn spin_loop() {}
 
-/// Of its last `accesses` loads the operation remembers nothing but this.
+/// Declares that the operation remembers nothing but this of its last `accesses` loads.
 pub(crate) fn remember(accesses: usize, what: [u64; 2]) {
     machine(|machine| {
         if let Some(Replay { memory, .. }) = &mut machine.replay {
@@ -228,7 +234,7 @@ pub(crate) fn remember(accesses: usize, what: [u64; 2]) {
     });
 }
 
-/// Of a call the operation remembers nothing but what it returned.
+/// Declares that the operation remembers nothing of a call but what it returned.
 pub(crate) fn sum_up<R>(call: impl FnOnce() -> R, what: impl FnOnce(&R) -> u64) -> R {
     let length = |machine: &mut Machine| machine.replay.as_ref().map_or(0, |replay| replay.memory.len());
     let before = machine(length);
@@ -238,10 +244,10 @@ pub(crate) fn sum_up<R>(call: impl FnOnce() -> R, what: impl FnOnce(&R) -> u64) 
     returned
 }
 
-/// Marks what is no observation.
+/// A mark for a memory that is no observation.
 const SUM: u64 = 0x5eed_5eed_5eed_5eed;
 
-/// Something has happened with the last access.
+/// Notes an effect of the last access.
 pub(crate) fn happened(effect: Effect) {
     machine(|machine| match &mut machine.replay {
         Some(replay) if replay.at == replay.observed.len() => replay.effects.push(effect),
@@ -249,7 +255,7 @@ pub(crate) fn happened(effect: Effect) {
     });
 }
 
-/// The operation goes on at this tick.
+/// Notes that the operation goes on at this tick.
 pub(crate) fn agreed(tick: Tick) {
     machine(|machine| {
         if let Some(replay) = &mut machine.replay {

@@ -1,29 +1,32 @@
-//! What answers are allowed, judged at each completion.
+//! The monitors: they judge at each completion whether the answers are allowed.
 //!
-//! Ids are independent. For each, the monitor keeps every state in which an id can be, given all that was answered so far:
-//! absent, or accepted at a tick, and which operations under way have taken effect already. An operation takes effect at one moment
-//! between its begin and its end. (A forgetting at one or several, since it cleans several lines.) If no state is left, the answers
-//! are not those of a window.
+//! Ids are independent. For each, the monitor keeps every state in which the id can be, given all
+//! answers so far: absent, or accepted at a tick, and which operations under way have taken effect
+//! already. An operation takes effect at one moment between its begin and its end. (A forgetting at
+//! one or several, since it cleans several lines.) If no state is left, the answers are not those
+//! of a window.
 //!
-//! Of an entry that must be kept and was lost, and counted, the id may be found or not from then on, until it is accepted again.
+//! If an entry that must be kept was lost, and the loss counted, the id may be found or not from
+//! then on, until it is accepted again.
 
 use crate::window::parts::Tick;
 
 /// An operation under way, as far as one id is concerned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
-    /// Its bit in [`State::done`].
+    /// The operation's bit in [`State::done`].
     pub(crate) bit: u16,
-    /// The bits of those of the same caller that come first.
+    /// The bits of the same caller's operations that come first.
     pub(crate) after: u16,
     pub(crate) act: Act,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// `again`: when it has accepted the id, it may do so once more, in a table that was started meanwhile; and if what it accepted
-    /// was forgotten, and accepted by another, it may find that. (The others that found the id known before it was forgotten were
-    /// right all the same: somebody has it in hand.)
+    /// A check. `again`: when it has accepted the id, it may do so once more, in a table that was
+    /// started meanwhile; and if the id that it accepted was forgotten, and accepted by another
+    /// caller, it may find that. (The other callers that found the id known before it was forgotten
+    /// were right all the same: a caller is handling it.)
     Check {
         tick: Tick,
         refresh: bool,
@@ -35,17 +38,18 @@ pub(crate) enum Act {
     Forget,
 }
 
-/// In which an id may be.
+/// A state in which an id may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct State {
-    /// The tick from which on it is remembered.
+    /// The tick from which on the id is remembered.
     stamp: Option<u64>,
-    /// It may have been lost.
+    /// True if the id may have been lost.
     lost: bool,
-    /// Operations under way that have taken effect, and which of them have found or will find the id fresh.
+    /// The operations under way that have taken effect, and (in `fresh`) those of them that have
+    /// found or will find the id fresh.
     done: u16,
     fresh: u16,
-    /// Those of the fresh that were forgotten since.
+    /// The operations of `fresh` whose id was forgotten since.
     forgotten: u16,
 }
 
@@ -58,7 +62,8 @@ impl Monitor {
         Monitor(vec![State { stamp: None, lost: false, done: 0, fresh: 0, forgotten: 0 }])
     }
 
-    /// An operation of `pending` has ended: those of its bits that are in `fresh` found the id fresh. False: it cannot have.
+    /// Notes that an operation of `pending` has ended: those of its bits that are in `fresh` found
+    /// the id fresh. Returns false if that cannot be.
     pub(crate) fn ended(&mut self, bits: u16, fresh: u16, pending: &[Pending], window_ticks: u64) -> bool {
         self.close(pending, window_ticks);
         self.0.retain(|state| state.done & bits == bits && state.fresh & bits == fresh);
@@ -71,19 +76,20 @@ impl Monitor {
         !self.0.is_empty()
     }
 
-    /// An operation goes on at another tick than that in `pending`, and may have taken effect at this one.
+    /// Notes that an operation goes on at another tick than that in `pending`, and may have taken
+    /// effect at this one.
     pub(crate) fn goes_on(&mut self, pending: &[Pending], window_ticks: u64) {
         self.close(pending, window_ticks);
         self.tidy();
     }
 
-    /// An operation has not taken effect so far.
+    /// Notes that an operation has not taken effect so far.
     pub(crate) fn starts_over(&mut self, bits: u16) {
         self.0.retain(|state| state.done & bits == 0);
         self.tidy();
     }
 
-    /// An entry with this tick, modulo 2^10, was lost.
+    /// Notes that an entry with this tick, modulo 2^10, was lost.
     pub(crate) fn lost(&mut self, tick: u64, pending: &[Pending], window_ticks: u64) {
         self.close(pending, window_ticks);
         for state in &mut self.0 {
@@ -123,14 +129,15 @@ impl Monitor {
 }
 
 impl State {
-    /// The states after an operation has taken effect once more.
+    /// Returns the states after an operation has taken effect once more.
     fn again(self, operation: &Pending, window_ticks: u64) -> [Option<State>; 2] {
         match operation.act {
             Act::Forget => [Some(self.forget()), None],
             Act::Check { tick, again: true, .. } if self.fresh & operation.bit != 0 => {
                 let forgotten = self.forgotten & !operation.bit;
                 let accepted = State { stamp: Some(tick.stamp), lost: false, forgotten, ..self };
-                // What it accepted was forgotten, and another was faster to accept it again.
+                // The id that it accepted was forgotten, and another caller was faster to accept it
+                // again.
                 let found = State { fresh: self.fresh & !operation.bit, forgotten, ..self };
                 let was_forgotten = self.forgotten != forgotten;
                 let finds = was_forgotten && self.stamp.is_some_and(|stamp| tick.now < stamp + window_ticks);
@@ -144,7 +151,8 @@ impl State {
         State { stamp: None, lost: false, forgotten: self.fresh, ..self }
     }
 
-    /// The states after an operation has taken effect: where it finds the id, and where it does not.
+    /// Returns the states after an operation has taken effect: where it finds the id, and where it
+    /// does not.
     fn after(self, operation: &Pending, window_ticks: u64) -> [Option<State>; 2] {
         let done = self.done | operation.bit;
         let (found, fresh) = (State { done, ..self }, State { done, fresh: self.fresh | operation.bit, ..self });

@@ -1,7 +1,8 @@
-//! Every rule that sequential consistency can tell from its absence has a scenario that fails without it.
+//! The mutants: every rule whose absence shows under sequential consistency has a scenario that
+//! fails without it.
 //!
-//! Left to loom, since only weak orderings tell: `Acquire`, `NewestInOrder`. `Repair` is in `laps`; `ClearFirst` and `ClearOnce` are the
-//! history's.
+//! Left to loom, since only weak orderings show them: `Acquire`, `NewestInOrder`. `Repair` is in
+//! `laps`; `ClearFirst` and `ClearOnce` are the history's.
 
 use super::run::explore;
 use super::search::Order;

@@ -1,4 +1,4 @@
-//! Runs scenarios, and says what went wrong.
+//! Runs of scenarios, and reports of what went wrong.
 
 use super::Access;
 use super::scenario::Scenario;
@@ -7,13 +7,13 @@ use super::subject::subject;
 use crate::rules::{Rule, leave_out, read_backward};
 use crate::window::parts::{Slot, TICK_SHIFT};
 
-/// More states than any scenario has that is a test.
+/// The most states that a search visits: more than any scenario has that is a test.
 pub(super) const STATES_MAX: usize = 4_000_000;
 
-/// For looking for the shortest way to a violation: states are kept.
+/// The most states of a search for the shortest way to a violation, which keeps its states.
 const STATES_KEPT_MAX: usize = 300_000;
 
-/// Explores a scenario, with a rule left out or without.
+/// Explores a scenario, with one rule left out or with all.
 pub(super) fn explore(scenario: &Scenario, without: Option<Rule>, states_max: usize, order: Order) -> Report {
     leave_out(without);
     read_backward(scenario.backward);
@@ -27,7 +27,7 @@ pub(super) fn explore(scenario: &Scenario, without: Option<Rule>, states_max: us
     report
 }
 
-/// The shortest violation that there is, step by step, if it is short enough.
+/// Returns the shortest violation that there is, step by step, if it is short enough.
 pub(super) fn explain(scenario: &Scenario, without: Option<Rule>) -> String {
     let shortest = explore(scenario, without, STATES_KEPT_MAX, Order::BreadthFirst).violation;
     let any = || explore(scenario, without, STATES_MAX, Order::DepthFirst).violation;
@@ -44,7 +44,7 @@ pub(super) fn explain(scenario: &Scenario, without: Option<Rule>) -> String {
     format!("{}\n{scenario:#?}\n{steps}", violation.what)
 }
 
-/// Explores a scenario to its end, where every answer must be right.
+/// Explores a scenario to its end, and checks that every answer is right.
 pub(super) fn holds(name: &str, scenario: &Scenario) {
     let report = explore(scenario, None, STATES_MAX, Order::DepthFirst);
     let Scenario { refresh, short_way, backward, .. } = scenario;
@@ -58,7 +58,7 @@ pub(super) fn holds(name: &str, scenario: &Scenario) {
 }
 
 impl Search<'_> {
-    /// Step by step, how a schedule goes.
+    /// Returns an account of a schedule, step by step.
     pub(crate) fn tell(&mut self, schedule: &[u8]) -> String {
         loop {
             self.mistaken = false;

@@ -1,11 +1,12 @@
-//! What a scenario is: what was done before, and what callers do at the same time.
+//! Scenarios: the operations that were done before, and those that callers do at the same time.
 
 use super::monitor::{Act, Pending};
 pub(crate) use crate::window::parts::Tick;
 
-/// An id, by a number that says where it lives: `1000 s + 100 v + 10 l + n` has line l as its home. With two lines, the other one is
-/// its alternate. With four, lines 0 and 1 are each other's alternates, and 2 and 3; for ids with v = 1, 0 and 3, and 1 and 2.
-/// Ids have one tag in common only if they have one n, v and s, and s is not 0.
+/// An id, by a number that encodes its place: `1000 s + 100 v + 10 l + n` has line l as its home.
+/// With two lines, the other one is its alternate. With four, lines 0 and 1 are each other's
+/// alternates, and 2 and 3; for ids with v = 1, 0 and 3, and 1 and 2. Two ids have a tag in common
+/// only if they have the same n, v and s, and s is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id(pub(crate) u16);
 
@@ -14,33 +15,34 @@ impl Id {
         usize::from(self.0 / 10 % 10)
     }
 
-    /// The half of a digest that the tag is made of.
+    /// Returns the half of a digest that the tag is made of.
     pub(crate) fn mark(self) -> u64 {
         let line_matters = self.0 < 1000;
         let number = u64::from(if line_matters { self.0 % 100 } else { 100 + self.0 / 1000 * 10 + self.0 % 10 });
-        // Different in the bits that batches look at, too.
+        // The numbers also differ in the bits that batches look at.
         u64::from(self.0 / 100 % 10) << 63 | number << 54 | number << 18
     }
 }
 
-/// What a caller does.
+/// An operation of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Check(Id, Tick),
-    /// By a caller that has agreed on the tick before anything else was done, and stalled since.
+    /// A check by a caller that has agreed on the tick before anything else was done, and stalled
+    /// since.
     CheckLate(Id, Tick),
-    /// In one batch.
+    /// Checks in one batch.
     Batch(Vec<Id>, Tick),
     Contains(Id, Tick),
     Forget(Id, Tick),
     ForgetAll(Tick),
-    /// Uses a line, and sweeps it if it is due.
+    /// A use of a line, which is swept if it is due.
     Sweep(usize, Tick),
-    /// Makes the table in a berth the newest.
+    /// The start of the table in a berth as the newest one.
     Start(usize),
-    /// Retires tables that have expired.
+    /// The retirement of expired tables.
     Retire,
-    /// Makes a table that was retired ready to be started again.
+    /// The preparation of a retired table to be started again.
     Revive(usize),
 }
 
@@ -52,7 +54,7 @@ pub(crate) fn check(id: u16, now: u64) -> Op {
     Op::Check(Id(id), at(now))
 }
 
-/// At a time that is not on a tick's edge: entries are stamped a tick later.
+/// Returns a check at a time that is not on a tick's edge: entries are stamped a tick later.
 pub(crate) fn check_within(id: u16, now: u64) -> Op {
     Op::Check(Id(id), Tick { now, stamp: now + 1 })
 }
@@ -82,7 +84,7 @@ pub(crate) fn sweep(line: usize, now: u64) -> Op {
 }
 
 impl Op {
-    /// The ids that the answer is about, in order.
+    /// Returns the ids that the answer is about, in order.
     pub(crate) fn ids(&self) -> &[Id] {
         match self {
             Op::Check(id, _) | Op::CheckLate(id, _) | Op::Contains(id, _) | Op::Forget(id, _) => {
@@ -101,7 +103,8 @@ impl Op {
         }
     }
 
-    /// What it does with one id, at the tick that it has agreed on. Its bits are `shift` up.
+    /// Returns the operation's effects on one id, at the tick that it has agreed on. Its bits are
+    /// `shift` up.
     pub(crate) fn on(&self, id: Id, tick: Tick, (refresh, again): (bool, bool), shift: usize) -> Vec<Pending> {
         let act = match self {
             Op::Check(..) | Op::CheckLate(..) | Op::Batch(..) => Act::Check { tick, refresh, again },
@@ -123,34 +126,34 @@ impl Op {
     }
 }
 
-/// Callers on lines of a few slots.
+/// A scenario: callers on lines of a few slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) slots: usize,
     pub(crate) lap_bits: u32,
-    /// Lines of the first table.
+    /// The number of the first table's lines.
     pub(crate) lines: usize,
-    /// Lines of other tables that may be started: those of berths 1, 2, ….
+    /// The numbers of lines of other tables that may be started: those of berths 1, 2, ….
     pub(crate) spares: Vec<usize>,
     pub(crate) refresh: bool,
-    /// In which order looks read the slots.
+    /// True if looks read the slots backward.
     pub(crate) backward: bool,
-    /// Whether checks try the short way of `batch` first.
+    /// True if checks try the short way of `batch` first.
     pub(crate) short_way: bool,
-    /// Whether lines may have to be repaired.
+    /// True if lines may have to be repaired.
     pub(crate) breaks: bool,
-    /// Done before, by one caller.
+    /// The operations that are done before, by one caller.
     pub(crate) before: Vec<Op>,
-    /// Done at one time, each by a caller of its own.
+    /// The operations that are done at the same time, each list by a caller of its own.
     pub(crate) callers: Vec<Vec<Op>>,
-    /// When all are done it is this late, and is looked which ids are there.
+    /// The time when all callers are done; it is then checked which ids are there.
     pub(crate) end: u64,
 }
 
 pub(crate) const WINDOW_TICKS: u64 = 100;
 
 impl Scenario {
-    /// Two lines of two slots.
+    /// Returns a scenario on two lines of two slots.
     pub(crate) fn new(before: Vec<Op>, callers: Vec<Vec<Op>>) -> Self {
         let ops = before.iter().chain(callers.iter().flatten());
         let end = ops.map(|op| op.tick().now).max().unwrap_or(0);
@@ -177,7 +180,7 @@ impl Scenario {
         Scenario { spares: spares.to_vec(), ..self }
     }
 
-    /// Eight slots, and all of the window's code.
+    /// Uses eight slots, and all of the window's code.
     pub(crate) fn whole(self) -> Self {
         Scenario { slots: 8, lap_bits: 6, ..self }
     }
@@ -190,12 +193,12 @@ impl Scenario {
         Scenario { lap_bits, ..self }
     }
 
-    /// Lines may have to be repaired.
+    /// Allows that lines have to be repaired.
     pub(crate) fn breaks(self) -> Self {
         Scenario { breaks: true, ..self }
     }
 
-    /// All ids in it.
+    /// Returns all ids in the scenario.
     pub(crate) fn ids(&self) -> Vec<Id> {
         let ops = self.before.iter().chain(self.callers.iter().flatten());
         let mut ids: Vec<Id> = ops.flat_map(Op::ids).copied().collect();
@@ -205,7 +208,7 @@ impl Scenario {
     }
 }
 
-/// A test for each scenario, under its name; `ALL` has all of them, for mutants.
+/// Defines a test for each scenario, under its name; `ALL` has all of them, for mutants.
 macro_rules! scenarios {
     ($($(#[$meta:meta])* $name:ident: [$($variant:ident),*] $scenario:expr;)*) => {
         pub(super) const ALL: &[(&str, fn() -> Vec<Scenario>)] = &[$((stringify!($name), || {
@@ -222,8 +225,9 @@ macro_rules! scenarios {
 }
 pub(super) use scenarios;
 
-/// A scenario, with looks forward and backward, in some of these ways: checks by the long way; by the short way first; by the long
-/// way, refreshing; by the short way first, refreshing.
+/// Returns variants of a scenario, with looks forward and backward, in some of these ways: checks
+/// by the long way; by the short way first; by the long way, refreshing; by the short way first,
+/// refreshing.
 pub(super) fn variants(scenario: Scenario, ways: &[&str]) -> Vec<Scenario> {
     let mut variants = Vec::new();
     for way in ways {

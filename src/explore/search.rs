@@ -1,15 +1,19 @@
-//! Visits all states of a scenario.
+//! The search that visits all states of a scenario.
 //!
-//! A state is the words, how far each caller is, and what the monitors know. Callers' histories only grow, so no state comes back,
-//! and a search that ends has shown that every caller returns under every schedule, however unfair. One that runs on and on, alone
-//! or while others go on, is reported.
+//! A state consists of the words, how far each caller is, and what the monitors know. Callers'
+//! histories only grow, so no state comes back, and a search that ends has shown that every caller
+//! returns under every schedule, however unfair. A caller that runs on and on, alone or while
+//! others go on, is reported.
 //!
-//! **Loads that commute.** A caller's load of a word that nobody changes any more takes place at once, without looking at what
-//! others might do first: whatever they do, it observes the same, and they do not notice. Which contents are final is
-//! guessed (all of them), and where a guess proves wrong, the search starts over without it. If it ends without that, no execution
-//! was missed: take the first one that differs by more than the places of such loads; something in it must have changed a word that
-//! the search took for final, but up to there the search has visited the same, and would have noticed. Operations begin with
-//! their first step that is not of this kind, and so take less time than they might: the monitors are all the stricter.
+//! **Loads that commute.** A caller's load of a word that no caller changes any more takes place at
+//! once, without exploring what others might do first: whatever they do, it observes the same, and
+//! they do not notice it. The search guesses which contents are final (all of them); where a guess
+//! proves wrong, it starts over without that guess. If it ends without a wrong guess, no execution
+//! was missed. For suppose that some were: take the first one that differs by more than the places
+//! of such loads. Some step in it must have changed a word that the search took for final, but up
+//! to there the search has visited the same states, and would have noticed. Operations begin with
+//! their first step that is not of this kind, and so take less time than they might: the monitors
+//! are all the stricter.
 
 use super::automaton::{Automaton, Next};
 use super::monitor::Monitor;
@@ -20,18 +24,18 @@ use super::{Access, Effect, machine};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::BuildHasherDefault;
 
-/// More accesses than any operation needs: whoever makes so many spins.
+/// The most accesses of an operation, more than any needs: a caller that makes this many spins.
 const ACCESSES_MAX: usize = 1500;
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) states: usize,
-    /// Histories of operations that were run.
+    /// The number of operations' histories that were run.
     pub(crate) histories: usize,
-    /// How often a line was repaired, over all states.
+    /// The number of times that a line was repaired, over all states.
     pub(crate) repairs: u64,
-    /// Whether some states were not visited, because there were too many.
+    /// True if some states were not visited, because there were too many.
     pub(crate) capped: bool,
     pub(crate) violation: Option<Violation>,
 }
@@ -39,16 +43,16 @@ pub(crate) struct Report {
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
     pub(crate) what: String,
-    /// Whose steps led there.
+    /// The callers whose steps led there, in order.
     pub(crate) schedule: Vec<u8>,
 }
 
-/// In which order states are visited.
+/// The order in which states are visited.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// With little memory.
+    /// Depth first, which takes little memory.
     DepthFirst,
-    /// The first violation is one with the fewest steps.
+    /// Breadth first: the first violation is one with the fewest steps.
     BreadthFirst,
 }
 
@@ -56,30 +60,30 @@ pub(crate) struct Search<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) subject: &'a dyn Subject,
     pub(super) automaton: Automaton<'a>,
-    /// Where each caller's operations begin.
+    /// The nodes where each caller's operations begin.
     pub(super) starts: Vec<Vec<usize>>,
     pub(super) ids: Vec<Id>,
     pub(super) monitors: Vec<Monitor>,
     pub(super) known_monitors: HashMap<Monitor, u64>,
-    /// All words as they are at first, and where those that change are in a state.
+    /// All words with their first values, and the places in a state of those that change.
     pub(super) words: Vec<u64>,
     pub(super) places: Vec<Option<usize>>,
-    /// How many change.
+    /// The number of words that change.
     pub(super) changing_words: usize,
     pub(super) first: State,
-    /// Contents that are not final, and those that were taken for final.
+    /// The contents that are not final, and (in `trusted`) those that were taken for final.
     pub(super) changing: HashSet<(usize, u64)>,
     pub(super) trusted: HashSet<(usize, u64)>,
-    /// A content was taken for final and is not.
+    /// True if a content was taken for final and is not.
     pub(super) mistaken: bool,
     pub(super) repairs: u64,
 }
 
-/// How a step may end the search.
+/// The result of a step, which may end the search.
 pub(super) type Stepped = Result<(), String>;
 
 impl<'a> Search<'a> {
-    /// Does what was done before.
+    /// Creates a search, and does the operations that come before.
     pub(crate) fn new(scenario: &'a Scenario, subject: &'a dyn Subject) -> Result<Self, String> {
         let ids = scenario.ids();
         let mut automaton = Automaton::new(subject);
@@ -106,7 +110,7 @@ impl<'a> Search<'a> {
         let mut state = State(search.words.clone());
         state.0.push(0);
         state.0.extend(search.ids.iter().map(|_| fresh));
-        // The one caller before.
+        // They are done by a single caller.
         for op in &scenario.before {
             let starts = std::mem::replace(&mut search.starts, vec![vec![search.automaton.start(op)]]);
             let first = Place { node: search.starts[0][0], op: 0, began: false };
@@ -125,7 +129,7 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    /// Takes for constant what does not change in some random executions.
+    /// Takes words for constant that do not change in some random executions.
     fn find_changing_words(&mut self) {
         const EXECUTIONS: usize = 30;
         self.changing.clear();
@@ -153,14 +157,14 @@ impl<'a> Search<'a> {
         changing.into_iter().for_each(|word| self.add_changing(word));
     }
 
-    /// From now on, states have one more word.
+    /// Adds a word to all states from now on.
     fn add_changing(&mut self, word: usize) {
         self.places[word] = Some(self.changing_words);
         self.first.0.insert(self.changing_words, self.words[word]);
         self.changing_words += 1;
     }
 
-    /// Visits states, but not more than so many.
+    /// Visits states, but no more than `states_max`.
     pub(crate) fn run(&mut self, states_max: usize, order: Order) -> Report {
         loop {
             let (states, capped, violation) = self.visit(states_max, order);
@@ -217,7 +221,7 @@ impl<'a> Search<'a> {
         (seen.len(), false, None)
     }
 
-    /// The next access of a caller that has not finished.
+    /// Returns the next access of a caller that has not finished.
     pub(super) fn next(&self, state: &State, caller: usize) -> Option<(usize, Access)> {
         let place = self.place(state, caller);
         if place.op == self.starts[caller].len() {
@@ -229,7 +233,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes all steps that commute with whatever others do.
+    /// Takes all steps that commute with the steps of others.
     fn settle(&mut self, state: &mut State, schedule: &mut Vec<u8>) -> Stepped {
         let mut caller = 0;
         while caller < self.starts.len() && !self.mistaken {
@@ -244,8 +248,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Whether a caller's next step is a load of what nobody will change. (But not if it were the whole operation, which might
-    /// well happen later.)
+    /// Returns true if a caller's next step is a load of a content that no caller will change. (But
+    /// not if it were the whole operation, which might well happen later.)
     fn is_quiet(&mut self, state: &State, caller: usize) -> bool {
         let Some((word, Access::Load)) = self.next(state, caller) else { return false };
         let content = (word, self.value(state, word));
@@ -261,7 +265,7 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Makes a caller's next access, and judges.
+    /// Makes a caller's next access, and judges its effects.
     pub(super) fn step(&mut self, state: &mut State, caller: usize, quiet: bool) -> Stepped {
         let mut place = self.place(state, caller);
         let (word, access) = self.next(state, caller).expect("it has not finished");

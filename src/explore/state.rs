@@ -1,18 +1,18 @@
-//! States of a search, and how they were reached.
+//! The states of a search, and the ways in which they were reached.
 
 use std::hash::Hasher;
 
-/// The words that change; for each caller where it is; for each id its monitor.
+/// A state: the words that change; for each caller its place; for each id its monitor.
 #[derive(Clone)]
 pub(super) struct State(pub(super) Vec<u64>);
 
-/// Where a caller is.
+/// The place of a caller.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) node: usize,
-    /// Which of its operations; all of them if it has finished.
+    /// The number of its current operation; the number of all if it has finished.
     pub(super) op: usize,
-    /// Whether the operation has begun.
+    /// True if the operation has begun.
     pub(super) began: bool,
 }
 
@@ -27,7 +27,8 @@ impl Place {
 }
 
 impl State {
-    /// Two states with one fingerprint are one: by chance, with probability 2^-128 for each pair.
+    /// Returns the state's fingerprint. Two states with one fingerprint count as one: by chance,
+    /// with probability 2^-128 for each pair.
     pub(super) fn fingerprint(&self) -> u128 {
         let (mut a, mut b) = (0x243f_6a88_85a3_08d3_u64, 0x1319_8a2e_0370_7344_u64);
         for &word in &self.0 {
@@ -40,7 +41,7 @@ impl State {
     }
 }
 
-/// Fingerprints are random enough.
+/// A hasher that passes fingerprints through: they are random enough.
 #[derive(Default)]
 pub(super) struct Fingerprint(u64);
 
@@ -58,10 +59,10 @@ impl Hasher for Fingerprint {
     }
 }
 
-/// How states were reached.
+/// The ways in which states were reached.
 #[derive(Default)]
 pub(super) struct Paths {
-    /// From where, and with which of the steps.
+    /// The state that each was reached from, and the end of its steps.
     all: Vec<(Option<u32>, u32)>,
     steps: Vec<u8>,
 }
@@ -73,7 +74,7 @@ impl Paths {
         self.all.len() as u32 - 1
     }
 
-    /// All steps to a state, and some more.
+    /// Returns all steps to a state, and some more.
     pub(super) fn schedule(&self, path: u32, more: &[u8]) -> Vec<u8> {
         let mut parts = vec![more];
         let mut path = Some(path);

@@ -7,22 +7,22 @@ use crate::window::parts::{
 };
 use crate::{Digest, Outcome, Timestamp, Window};
 
-/// What is explored.
+/// The code under exploration.
 pub(super) trait Subject {
-    /// Does something; one bit for each id that was not known.
+    /// Does an operation; returns one bit for each id that was not known.
     fn run(&self, op: &Op) -> u16;
 
-    /// Whether all lines are states of a ring.
+    /// Returns true if all lines are states of a ring.
     fn is_sound(&self) -> bool;
 
-    /// Whether an entry is, or was, that of an id, given the first word of its line.
+    /// Returns true if an entry is, or was, that of an id, given the first word of its line.
     fn is_of(&self, id: Id, first_word: usize, entry: Slot) -> bool;
 
-    /// Which slot a word is: table, line and slot.
+    /// Returns the position of a word: table, line and slot.
     fn position(&self, word: usize) -> Option<(usize, usize, usize)>;
 }
 
-/// The subject of a scenario, in new memory.
+/// Returns the subject of a scenario, in new memory.
 pub(super) fn subject(scenario: &Scenario) -> Box<dyn Subject> {
     machine(|machine| machine.words.clear());
     match (scenario.slots, scenario.lap_bits) {
@@ -37,7 +37,7 @@ pub(super) fn subject(scenario: &Scenario) -> Box<dyn Subject> {
     }
 }
 
-/// A digest that has the id's line as its home in a table of so many lines.
+/// Returns a digest that has the id's line as its home in a table of this many lines.
 fn digest(id: Id, lines: usize) -> Digest {
     let place = ((id.line() as u128) << 64).div_ceil(lines as u128) as u64;
     Digest { place, mark: id.mark() }
@@ -46,7 +46,7 @@ fn digest(id: Id, lines: usize) -> Digest {
 /// Tables whose lines have few slots.
 struct Small<const SLOTS: usize, const LAP_BITS: u32> {
     tables: Tables<SLOTS, LAP_BITS>,
-    /// How many of them there may be, and the lines of the first.
+    /// The number of tables that there may be, and (in `lines`) the lines of the first.
     berths: usize,
     lines: usize,
     refresh: bool,
@@ -70,7 +70,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Small<SLOTS, LAP_BITS> {
         self.tables.common.agree(tick)
     }
 
-    /// As [`Window::check`] does.
+    /// Checks an id as [`Window::check`] does.
     fn check(&self, id: Id, tick: Tick) -> Outcome {
         let (tables, refresh, digest) = (&self.tables, self.refresh, self.digest(id));
         let mut mine = None;
@@ -89,14 +89,14 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Small<SLOTS, LAP_BITS> {
         tables.check(digest, refresh, || self.agree(tick), mine)
     }
 
-    /// A check that goes on with a tick from before.
+    /// Checks an id with a tick from before.
     fn check_late(&self, id: Id, tick: Tick) -> Outcome {
         let late = std::cell::Cell::new(true);
         let agree = || if late.replace(false) { tick } else { self.agree(tick) };
         self.tables.check(self.digest(id), self.refresh, agree, None)
     }
 
-    /// In the one table that there is.
+    /// Checks a batch in the one table that there is.
     fn check_batch(&self, ids: &[Id], tick: Tick) -> u16 {
         let roster = self.tables.roster();
         let memory = self.tables.memory(roster.newest());
@@ -203,14 +203,15 @@ impl Subject for Whole {
     }
 }
 
-/// The first table is in berth 0, those that may be started are in the berths after it.
+/// Prepares the tables: the first one is in berth 0, those that may be started are in the berths
+/// after it.
 fn prepare<const SLOTS: usize, const LAP_BITS: u32>(tables: &Tables<SLOTS, LAP_BITS>, scenario: &Scenario) {
     for (i, lines) in scenario.spares.iter().enumerate() {
         tables.prepare(i + 1, *lines).expect("there is memory for a few lines");
     }
 }
 
-/// What whoever looks after the tables does.
+/// Does what a caller does that manages the tables.
 fn look_after<const SLOTS: usize, const LAP_BITS: u32>(tables: &Tables<SLOTS, LAP_BITS>, op: &Op) {
     match op {
         Op::Start(berth) => drop(tables.start(*berth)),

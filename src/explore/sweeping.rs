@@ -1,4 +1,5 @@
-//! Sweeps, while others insert: after a window's first use at tick 1 its lines are due at tick 481, and what is 512 ticks old goes.
+//! Scenarios of sweeps while others insert: after a window's first use at tick 1 its lines are due
+//! at tick 481, and entries that are 512 ticks old go.
 
 use super::scenario::*;
 
@@ -15,7 +16,8 @@ scenarios! {
         );
     a_sweep_is_beaten_by_one_for_a_time_long_past: [long, short]
         Scenario::new(vec![], vec![vec![check(2, 1)], vec![check(1, 1000), check(1, 1001)]]);
-    /// What is younger than 512 ticks stays; nothing else tells live entries from dead ones later.
+    /// An entry that is younger than 512 ticks stays; nothing else tells live entries from dead
+    /// ones later.
     a_sweep_leaves_what_is_young: [long, short, refresh]
         Scenario::new(
             vec![check(1, 90), check(6, 450), check(2, 450)],

@@ -1,19 +1,20 @@
-//! Which bits of a block stand for an id. Pure.
+//! The bits of a block that stand for an id. Pure.
 //!
-//! A block is one cache line: two generations of four words. An id has the same pattern in both: a few bits in each of two or
-//! four words.
+//! A block is one cache line: two generations of four words. An id has the same pattern in both: a
+//! few bits in each of two or four words.
 
 use crate::digest::Digest;
 
 /// Words that a generation has in a block.
 pub(crate) const WORDS: usize = 4;
 
-/// How many bits stand for an id.
+/// The number of bits that stand for an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Words that have bits of the id: 2 or 4. Each is one atomic operation when the id is inserted.
+    /// The number of words that have bits of the id: 2 or 4. Each is one atomic operation when the
+    /// id is inserted.
     pub(crate) words: usize,
-    /// Bits in each of these words, drawn with replacement: 1 to 8.
+    /// The number of bits in each of these words, drawn with replacement: 1 to 8.
     pub(crate) bits: u32,
 }
 
@@ -22,17 +23,18 @@ pub(crate) struct Shape {
 pub(crate) struct Pattern {
     /// The bits in each word that has some. The first `len` of them count.
     bits: [u64; WORDS],
-    /// Which words these are.
+    /// The numbers of these words.
     words: [u8; WORDS],
     len: u8,
 }
 
 impl Pattern {
-    /// The pattern of a digest.
+    /// Returns the pattern of a digest.
     #[inline(always)]
     pub(crate) fn of(digest: Digest, shape: Shape) -> Self {
-        // Block numbers are made of the high bits of `place`; its low bits, and all of `mark`, are free. Each word gets a mix
-        // of both, the best of which is in the high bits of the product.
+        // Block numbers are made of the high bits of `place`; its low bits, and all of `mark`, are
+        // free. Each word gets a mix of both; the best bits of the mix are the high bits of the
+        // product.
         let base = (digest.mark ^ digest.place.rotate_left(32)).wrapping_add(digest.place);
         let random = |i: usize| base.wrapping_mul(ODD[i]) ^ digest.mark.rotate_left(23 * i as u32);
         if shape.words == WORDS {
@@ -45,13 +47,13 @@ impl Pattern {
         }
     }
 
-    /// The words that have bits of the pattern, and these bits.
+    /// Returns the words that have bits of the pattern, with these bits.
     #[inline(always)]
     pub(crate) fn words(&self) -> impl Iterator<Item = (usize, u64)> {
         self.words.iter().map(|word| usize::from(*word)).zip(self.bits).take(usize::from(self.len))
     }
 
-    /// Whether a generation, given its words, has all bits of the pattern.
+    /// Returns true if a generation, given its words, has all bits of the pattern.
     #[inline(always)]
     pub(crate) fn is_in(&self, generation: impl Fn(usize) -> u64) -> bool {
         self.words().fold(0, |missing, (i, bits)| missing | (bits & !generation(i))) == 0
@@ -61,14 +63,14 @@ impl Pattern {
 /// Odd constants without pattern: the fractional parts of the golden ratio and of square roots.
 const ODD: [u64; WORDS] = [0x9e37_79b9_7f4a_7c15, 0xbb67_ae85_84ca_a73b, 0x3c6e_f372_fe94_f82b, 0xa54f_f53a_5f1d_36f1];
 
-/// One of the six pairs of words, by the low bits (the patterns are made of high ones).
+/// Returns one of the six pairs of words, by the low bits (the patterns are made of high ones).
 #[inline(always)]
 fn pair(mark: u64) -> (u8, u8) {
     const PAIRS: [(u8, u8); 6] = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
     PAIRS[(((mark & 0xffff_ffff) * 6) >> 32) as usize]
 }
 
-/// `n` bits of a word, 1 to 8, drawn with replacement.
+/// Returns `n` bits of a word, 1 to 8, drawn with replacement.
 #[inline(always)]
 fn bits(random: u64, n: u32) -> u64 {
     #[inline(always)]

@@ -1,30 +1,32 @@
-//! Reads a history as it is, while others insert, and brings it back.
+//! Reads a history as it is, while others insert, and restores it.
 //!
-//! Bits are only ever set, but for those of a generation that has expired. So what was inserted before the reading began is read.
+//! Bits are only ever set, except those of a generation that has expired. So every insertion from
+//! before the beginning of the read is read.
 
 use super::History;
 use crate::sync::Ordering;
 
 impl History {
-    /// What another one must be like to take this one's words.
+    /// Returns the dimensions that another history must have to take this one's words.
     pub(crate) fn geometry(&self) -> [u64; 4] {
         [self.blocks.len() as u64, self.horizon_ticks, self.shape.words as u64, u64::from(self.shape.bits)]
     }
 
-    /// All its words: first those that say which generation is the current one.
+    /// Returns all words: first those that say which generation is the current one.
     pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
-        // Relaxed: as everywhere, bits are compared with bits only.
+        // Relaxed: as everywhere in the history, bits are compared with bits only.
         let turns = self.turns.iter().map(|turn| self.settled(turn.load(Ordering::Relaxed)));
         let bits = self.blocks.iter().flat_map(|block| block.0.iter().flatten());
         turns.chain(bits.map(|word| word.load(Ordering::Relaxed)))
     }
 
-    /// How many [`words`](Self::words) there are.
+    /// Returns the number of [`words`](Self::words).
     pub(crate) fn words_len(&self) -> usize {
         self.turns.len() + self.blocks.len() * 2 * super::block::WORDS
     }
 
-    /// Takes over words; those beyond its own are ignored. Nobody else may know it yet.
+    /// Takes over words; those beyond its own are ignored. No other thread may know the history
+    /// yet.
     pub(crate) fn restore(&self, words: impl Iterator<Item = u64>) {
         let bits = self.blocks.iter().flat_map(|block| block.0.iter().flatten());
         self.turns.iter().chain(bits).zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));

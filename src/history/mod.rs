@@ -1,6 +1,7 @@
-//! Tier 2: what was seen within the horizon, as a guess.
+//! Tier 2: ids that were seen within the horizon, as a guess.
 //!
-//! [`block`] is which bits stand for an id, [`sizing`] how many there must be, [`rotating`] how they are forgotten.
+//! [`block`] decides which bits stand for an id, [`sizing`] how many there must be, [`rotating`]
+//! how they are forgotten.
 
 mod block;
 mod dump;

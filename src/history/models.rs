@@ -1,7 +1,8 @@
-//! The turning of the history's generations, under loom and shuttle: an id that was inserted is found for a horizon.
+//! Models of the turning of the history's generations, under loom and shuttle: an id that was
+//! inserted is found for a horizon.
 //!
-//! The code is the history's own, with one block. Whoever stalls anywhere, for however long, does
-//! no harm.
+//! The code is the history's own, with one block. A thread that stalls anywhere, for however long,
+//! does no harm.
 
 use super::History;
 use super::block::Shape;
@@ -14,7 +15,7 @@ use crate::{Outcome, Timestamp};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// A tick is one of `rotating.rs`.
+/// The horizon in ticks of `rotating.rs`.
 const HORIZON_TICKS: u64 = 256;
 
 type Id = u64;
@@ -24,12 +25,12 @@ type Id = u64;
 enum Op {
     Insert(Id, u64),
     Check(Id, u64),
-    /// Whether the id is there.
+    /// A look whether the id is there.
     Look(Id),
 }
 use Op::{Check, Insert, Look};
 
-/// First one thread calls, then several at once.
+/// The calls of a run: first one thread calls, then several at once.
 struct Scenario {
     first: &'static [Op],
     threads: &'static [&'static [Op]],
@@ -39,7 +40,7 @@ const fn scenario(first: &'static [Op], threads: &'static [&'static [Op]]) -> Sc
     Scenario { first, threads }
 }
 
-/// Each is a test of its own, so that they share the machine's cores.
+/// Makes each scenario a test of its own, so that they share the machine's cores.
 macro_rules! scenarios {
     ($($(#[$only:meta])? $name:ident: $scenario:expr;)*) => {
         const SCENARIOS: &[(&str, Scenario)] = &[$($(#[$only])? (stringify!($name), $scenario)),*];
@@ -55,7 +56,7 @@ macro_rules! scenarios {
 }
 
 // A generation lasts for 256 ticks: the one that is current from 300 on until 555, the next until
-// 811 if somebody comes at 556.
+// 811 if a thread comes at 556.
 scenarios! {
     the_first_ids: scenario(&[], &[&[Insert(2, 1000), Look(2)], &[Insert(3, 1000), Look(3)]]);
     a_check_and_a_check: scenario(&[], &[&[Check(1, 1), Look(1)], &[Check(1, 1), Look(1)]]);
@@ -108,15 +109,17 @@ scenarios! {
 
 struct World {
     history: History,
-    /// No part of the model: nobody waits for it, and it orders nothing.
+    /// The record of all calls. It is no part of the model: no thread waits for it, and it orders
+    /// nothing.
     calls: Mutex<Vec<Call>>,
 }
 
 struct Call {
     op: Op,
-    /// The calls that were over before this one began, as far as it can know: a set, by number.
+    /// The calls that were over before this one began, as far as its caller can know: a set, by
+    /// number.
     before: u64,
-    /// When an id was inserted, if it was.
+    /// The id that was inserted and its tick, if one was.
     inserted: Option<(Id, u64)>,
     is_over: bool,
 }
@@ -133,7 +136,7 @@ fn run(scenario: &'static Scenario) {
     model::run_at_once(scenario.threads.iter().map(thread).collect());
 }
 
-/// One block.
+/// Returns a history of one block.
 fn history() -> History {
     let size = Size { shape: Shape { words: 2, bits: 4 }, blocks: 1 };
     History::of_size(Duration::from_nanos(HORIZON_TICKS * TICK_NANOS), size).unwrap()
@@ -145,7 +148,8 @@ fn digest(id: Id) -> Digest {
 }
 
 impl World {
-    /// Makes calls, one after the other. `known` are those that the caller knows to be over; with these that it has made.
+    /// Makes calls, one after another. `known` are those that the caller knows to be over; returns
+    /// them with those that it has made.
     fn call_all(&self, ops: &[Op], known: u64) -> u64 {
         ops.iter().fold(known, |known, op| known | self.call(*op, known))
     }
@@ -185,7 +189,7 @@ impl World {
         *call = Call { inserted, is_over: true, ..*call };
     }
 
-    /// An id was not found.
+    /// Judges an id that was not found.
     fn judge(&self, number: usize, id: Id) {
         let calls = self.calls();
         let latest = latest(&calls);
@@ -203,7 +207,7 @@ impl World {
     }
 }
 
-/// The latest tick that a call has begun with.
+/// Returns the latest tick that a call has begun with.
 fn latest(calls: &[Call]) -> u64 {
     calls.iter().filter_map(|call| call.op.tick()).max().unwrap_or(0)
 }
@@ -217,7 +221,8 @@ impl Op {
     }
 }
 
-/// Or a model might find what is not there, and miss nothing.
+/// Checks that an absent id is not found for the sake of others: otherwise a model might find what
+/// is not there, and miss nothing.
 #[test]
 fn no_id_is_found_for_the_sake_of_others() {
     for absent in 1..=6 {

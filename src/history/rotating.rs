@@ -1,15 +1,16 @@
-//! A Bloom filter of two generations: ids go into the current one, both are asked, the other one is cleared before it becomes
-//! current.
+//! A Bloom filter of two generations: ids go into the current one, both are asked, the other one is
+//! cleared before it becomes current.
 //!
-//! Each shard of blocks turns by itself, when it is used and its current generation is a horizon old. One caller clears the
-//! shard's old generation; the others go on with the current one until that is done, so nobody waits, and bits are only ever
-//! cleared where nobody sets any but a caller who has stalled for a horizon.
+//! Each shard of blocks turns by itself, when it is used and its current generation is a horizon
+//! old. One caller clears the shard's old generation; the others go on with the current one until
+//! that is done, so nobody waits. Bits are only ever cleared where no caller sets any, except one
+//! that has stalled for a horizon.
 //!
-//! A generation takes what comes within less than a horizon, so never more than the ids that it was
-//! made for. What it takes must be remembered for a horizon, and is, because it is cleared only
-//! when the next generation has begun later and is over, too. Whoever inserts into it while the
-//! other one is being cleared is later than that: it first says in the shard's word that the next
-//! generation begins after it ([`Turn::put_off`]).
+//! A generation takes ids for less than a horizon, so never more than the ids that it was made for.
+//! These must be remembered for a horizon, and are: the generation is cleared only when the next
+//! one, which began later, is over, too. A caller that inserts into it while the other one is being
+//! cleared comes later than that: it first says in the shard's word that the next generation begins
+//! after it ([`Turn::put_off`]).
 
 use super::block::{Pattern, Shape, WORDS};
 use super::sizing::Size;
@@ -21,7 +22,7 @@ use crate::window::{CHUNK, scale};
 use crate::{Error, Outcome, Timestamp};
 use std::time::Duration;
 
-/// The history alone: has this digest, possibly, been seen within the horizon?
+/// The history alone. It answers whether a digest has, possibly, been seen within the horizon.
 ///
 /// ```
 /// use hapax::{Digester, History, Outcome, Timestamp};
@@ -37,50 +38,55 @@ use std::time::Duration;
 ///
 /// # Guarantees
 ///
-/// - `Fresh` is certain: a digest inserted at t is found at every t' - t <= horizon, also while others insert and while
-///   generations turn, however long a caller stalls anywhere.
+/// - `Fresh` is certain: a digest inserted at t is found at every t' - t <= horizon, also while
+///   others insert and while generations turn, however long a caller stalls anywhere.
 /// - `Duplicate` is a guess: wrong with at most the configured rate as long as no more than `ids`
 ///   digests are inserted within any horizon, however unevenly. With more, the horizon is kept and
 ///   the rate rises; see [`HistoryStats::false_positive_rate`]. (The horizon is rounded up to a
-///   multiple of 4 ns. Time is the largest that was given. What other threads insert while one
-///   makes a new generation ready, a few microseconds for each 64 KiB, goes into the one before.)
-/// - A digest may be remembered for two horizons; after traffic has paused, for one horizon from when it resumed.
-/// - Two threads that check one new digest at the same moment may both be told `Fresh`. (In an engine the window has decided
-///   between them before.)
+///   multiple of 4 ns. Time is the largest that was given. Digests that other threads insert while
+///   one makes a new generation ready, a few microseconds for each 64 KiB, go into the generation
+///   before.)
+/// - A digest may be remembered for two horizons; after traffic has paused, for one horizon from
+///   when it resumed.
+/// - Two threads that check one new digest at the same moment may both be told `Fresh`. (In an
+///   engine the window has decided between them before.)
 ///
 /// # Cost
 ///
-/// Memory, all allocated by [`new`](History::new), in bytes for each of `ids`: 1.6 at a rate of 10 %, 3.1 at 1 %, 5.0 at 1e-3,
-/// 7.0 at 1e-4, 10.0 at 1e-5, 13.8 at 1e-6. A check reads one cache line; an insertion sets bits with two atomic operations, at
-/// 1e-4 and below with four. No locks, no allocation, no thread.
+/// Memory, all allocated by [`new`](History::new), in bytes for each of `ids`: 1.6 at a rate of 10
+/// %, 3.1 at 1 %, 5.0 at 1e-3, 7.0 at 1e-4, 10.0 at 1e-5, 13.8 at 1e-6. A check reads one cache
+/// line; an insertion sets bits with two atomic operations, at 1e-4 and below with four. No locks,
+/// no allocation, no thread.
 ///
-/// Idea: blocked Bloom filters (Putze, Sanders and Singler, 2007); two buffers in turn as in the double-buffering Bloom
-/// filters of Chang, Feng and Li (2004), here side by side in one cache line.
+/// Idea: blocked Bloom filters (Putze, Sanders and Singler, 2007); two buffers in turn as in the
+/// double-buffering Bloom filters of Chang, Feng and Li (2004), here side by side in one cache
+/// line.
 pub struct History {
     pub(super) blocks: Lines<Block>,
-    /// For each shard: when its current generation began, and which one that is.
+    /// The state of each shard: when its current generation began, and which one that is.
     pub(super) turns: Box<[AtomicU64]>,
     pub(super) shape: Shape,
-    /// The time for which a generation is added to, and what is in it is found at least.
+    /// The time for which a generation takes insertions, and for which each is found at least.
     pub(super) horizon_ticks: u64,
 }
 
-/// What a [`History`] holds.
+/// The contents of a [`History`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HistoryStats {
-    /// The probability that a check of a new digest answers `Duplicate` now, measured on a sample of the filter's blocks.
+    /// The probability that a check of a new digest answers `Duplicate` now, measured on a sample
+    /// of the filter's blocks.
     pub false_positive_rate: f64,
-    /// Memory, in bytes.
+    /// The memory, in bytes.
     pub bytes: usize,
 }
 
-/// What a look for a digest has shown.
+/// The result of a look for a digest.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Look {
     index: usize,
     pattern: Pattern,
-    /// Whether it may have been seen.
+    /// True if the digest may have been seen.
     pub(crate) seen: bool,
 }
 
@@ -89,19 +95,21 @@ pub(crate) struct Look {
 #[derive(Default)]
 pub(super) struct Block(pub(super) [[AtomicU64; WORDS]; 2]);
 
-// SAFETY: an array of atomics and nothing else: all-zero bytes are a value, there is nothing to drop, and it is Sync.
+// SAFETY: an array of atomics and nothing else: all-zero bytes are a value, there is nothing to
+// drop, and it is Sync.
 unsafe impl Zeroed for Block {}
 
 const _: () = assert!(cfg!(modelled) || size_of::<Block>() == LINE_BYTES);
 
-/// Blocks in a shard: 64 KiB of them.
+/// The number of blocks in a shard: 64 KiB of them.
 const SHARD_BLOCKS: usize = 1024;
 
-/// Nanoseconds a tick: any time fits into a shard's word.
+/// Nanoseconds per tick: any time fits into a shard's word.
 pub(super) const TICK_NANOS: u64 = 4;
 
-/// A shard's state: when its current generation began, whether somebody is clearing the other one,
-/// and which one is current. While the other one is being cleared: when that will have begun.
+/// The state of a shard: when its current generation began, whether a thread is clearing the other
+/// one, and which one is current. While the other one is being cleared: when that one will have
+/// begun.
 ///
 /// ```text
 /// 63         2          1         0
@@ -129,37 +137,38 @@ impl Turn {
         self.0 & 2 != 0
     }
 
-    /// The other generation is being cleared, and will have begun at this tick.
+    /// Returns the state in which the other generation is being cleared, and will have begun at
+    /// this tick.
     fn clearing(self, begins: u64) -> Self {
         Turn(begins << 2 | 2 | self.0 & 1)
     }
 
-    /// That generation has been cleared, and is the current one.
+    /// Returns the state in which that generation has been cleared, and is the current one.
     fn cleared(self) -> Self {
         Turn::new(self.began(), 1 - self.current())
     }
 
-    /// The next generation begins after this tick, at which somebody still inserts into the one
-    /// before; `None` if it does anyway.
+    /// Returns the state in which the next generation begins after this tick, at which a caller
+    /// still inserts into the one before; `None` if it does anyway.
     fn put_off(self, now: u64) -> Option<Self> {
         (now >= self.began()).then(|| self.clearing(now + 1))
     }
 
-    /// Returns true if the current generation takes what comes at this tick.
+    /// Returns true if the current generation takes insertions at this tick.
     fn takes(self, now: u64, horizon_ticks: u64) -> bool {
-        // As long as it was once: a little longer.
+        // Without the rule a generation lasts a little longer than a horizon, as it did once.
         let longer = if obeys(Rule::OneHorizon) { 0 } else { horizon_ticks / 64 };
         !self.is_clearing() && now < self.began() + horizon_ticks + longer
     }
 }
 
 impl History {
-    /// A history of `horizon` for up to `ids` digests within any horizon.
+    /// Returns a history of `horizon` for up to `ids` digests within any horizon.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] for a horizon outside 1 ms to 100 years, a rate outside (0, 1), or `ids` of 0;
-    /// [`Error::OutOfMemory`] if the memory cannot be had.
+    /// [`Error::InvalidOption`] for a horizon outside 1 ms to 100 years, a rate outside (0, 1), or
+    /// `ids` of 0; [`Error::OutOfMemory`] if the memory is not available.
     pub fn new(horizon: Duration, false_positive_rate: f64, ids: usize) -> Result<Self, Error> {
         const HORIZON_MIN: Duration = Duration::from_millis(1);
         const HORIZON_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -177,7 +186,7 @@ impl History {
         Self::of_size(horizon, Size::of(false_positive_rate, ids))
     }
 
-    /// A history of these dimensions.
+    /// Returns a history of these dimensions.
     pub(crate) fn of_size(horizon: Duration, size: Size) -> Result<Self, Error> {
         let shards = size.blocks.div_ceil(SHARD_BLOCKS);
         Ok(History {
@@ -188,14 +197,15 @@ impl History {
         })
     }
 
-    /// Whether the digest may have been seen within the horizon; if not, it is from now on.
+    /// Checks whether the digest may have been seen within the horizon; if not, it has been from
+    /// now on.
     #[inline]
     pub fn check(&self, digest: Digest, at: Timestamp) -> Outcome {
         self.check_at_tick(digest, self.tick(at))
     }
 
-    /// Checks many digests at one time, which is faster than one by one: `outcomes` is cleared and then holds one outcome for
-    /// each digest, in order.
+    /// Checks many digests at one time, which is faster than one by one: `outcomes` is cleared and
+    /// then holds one outcome for each digest, in order.
     pub fn check_batch(&self, digests: &[Digest], at: Timestamp, outcomes: &mut Vec<Outcome>) {
         outcomes.clear();
         outcomes.reserve(digests.len());
@@ -211,7 +221,7 @@ impl History {
         }));
     }
 
-    /// Whether the digest may have been seen within the horizon. `false` is certain.
+    /// Returns true if the digest may have been seen within the horizon. `false` is certain.
     #[inline]
     pub fn contains(&self, digest: Digest) -> bool {
         self.look(digest).seen
@@ -239,13 +249,13 @@ impl History {
         let index = scale(digest.place, self.blocks.len());
         let pattern = Pattern::of(digest, self.shape);
         let block = &self.blocks[index];
-        // Relaxed: bits are only compared with bits. Whoever learned of an insertion by other means than these words has
-        // synchronized with it there.
+        // Relaxed: bits are only compared with bits. A thread that learned of an insertion by other
+        // means than these words has synchronized with it there.
         let is_in = |generation: usize| pattern.is_in(|word| block.0[generation][word].load(Ordering::Relaxed));
         Look { index, pattern, seen: is_in(0) | is_in(1) }
     }
 
-    /// Remembers a digest that was looked for, the time being given as a [`tick`](Self::tick).
+    /// Remembers a digest that was looked for; the time is given as a [`tick`](Self::tick).
     #[inline(always)]
     pub(crate) fn insert_looked(&self, look: &Look, now: u64) {
         let current = self.current(look.index / SHARD_BLOCKS, now);
@@ -262,14 +272,15 @@ impl History {
         prefetch(&self.blocks[scale(digest.place, self.blocks.len())]);
     }
 
-    /// Forgets every digest that was inserted before the call. What is inserted meanwhile may be forgotten, too.
+    /// Forgets every digest that was inserted before the call. Digests that are inserted meanwhile
+    /// may be forgotten, too.
     pub fn clear(&self) {
         for word in self.blocks.iter().flat_map(|block| block.0.as_flattened()) {
             word.store(0, Ordering::Relaxed);
         }
     }
 
-    /// What the history holds. Reads up to 4,096 of its blocks.
+    /// Returns the history's contents and rates. Reads up to 4,096 of its blocks.
     pub fn stats(&self) -> HistoryStats {
         const SAMPLE: usize = 4096;
         let step = self.blocks.len().div_ceil(SAMPLE);
@@ -281,7 +292,7 @@ impl History {
         }
     }
 
-    /// The probability that a block has the bits of an id that is not in it.
+    /// Returns the probability that a block has the bits of an id that is not in it.
     fn rate_of(&self, block: &Block) -> f64 {
         let absent = |words: &[AtomicU64; WORDS]| {
             // For each word: the probability that some bits drawn at random are all set.
@@ -301,22 +312,22 @@ impl History {
         1.0 - absent(&block.0[0]) * absent(&block.0[1])
     }
 
-    /// The generation into which a shard's insertions go now.
+    /// Returns the generation into which a shard's insertions go now.
     #[inline(always)]
     fn current(&self, shard: usize, now: u64) -> usize {
-        // Acquire: partner of the release in `clear_other`. Whoever sees that a generation is
-        // current, sees it cleared.
+        // Acquire: partner of the release in `clear_other`. A thread that sees that a generation is
+        // current also sees it cleared.
         let turn = Turn(self.turns[shard].load(Ordering::Acquire));
         if turn.takes(now, self.horizon_ticks) { turn.current() } else { self.turn(shard, turn, now) }
     }
 
-    /// The same when the current generation is over: makes the other one the current one, unless
-    /// another caller does.
+    /// Returns the same when the current generation is over: makes the other one the current one,
+    /// unless another caller does.
     #[cold]
     fn turn(&self, shard: usize, mut seen: Turn, now: u64) -> usize {
         let word = &self.turns[shard];
-        // Whoever fails here was overtaken by somebody who has got further, so all of them together
-        // get on.
+        // A thread whose exchange fails here was overtaken by one that has got further, so all of
+        // them together make progress.
         while !seen.takes(now, self.horizon_ticks) {
             let next = match seen.is_clearing() {
                 false => Some(seen.clearing(now)),
@@ -326,12 +337,12 @@ impl History {
             let Some(next) = next else {
                 return seen.current();
             };
-            // Acquire, also of the load if it fails: as in `current`; and so that clearings happen
-            // one after the other. (This only goes on with what the release below has published, so
-            // whoever reads it has seen that.)
+            // Acquire, also for the load if it fails: as in `current`; and so that clearings happen
+            // one after another. (The loop only goes on with values that the release below has
+            // published, so a thread that reads one has seen that.)
             match word.compare_exchange(seen.0, next.0, Ordering::Acquire, Ordering::Relaxed) {
-                // It is cleared when what begins there is over, so no earlier than a horizon after
-                // `now`.
+                // This generation is cleared when the one that begins there is over, so no earlier
+                // than a horizon after `now`.
                 Ok(_) if seen.is_clearing() => return seen.current(),
                 Ok(_) => return self.clear_other(shard, seen, next),
                 Err(_) if !obeys(Rule::ClearOnce) => return self.clear_other(shard, seen, next),
@@ -341,47 +352,47 @@ impl History {
         seen.current()
     }
 
-    /// Clears a shard's old generation and makes it the current one. `before` is what the caller
-    /// has changed to `clearing`.
+    /// Clears a shard's old generation and makes it the current one. `before` is the state that the
+    /// caller has changed to `clearing`.
     fn clear_other(&self, shard: usize, before: Turn, clearing: Turn) -> usize {
         let (word, other) = (&self.turns[shard], 1 - before.current());
         if !obeys(Rule::ClearFirst) {
             word.store(clearing.cleared().0, Ordering::Release);
         }
         if before != Turn::UNUSED {
-            // Nobody sets bits there, but a caller that has stalled since it was current: for more
-            // than a horizon.
+            // No thread sets bits there, except one that has stalled since the generation was
+            // current: for more than a horizon.
             let end = ((shard + 1) * SHARD_BLOCKS).min(self.blocks.len());
             for block in &self.blocks[shard * SHARD_BLOCKS..end] {
                 block.0[other].iter().for_each(|word| word.store(0, Ordering::Relaxed));
             }
         }
         let mut clearing = clearing;
-        // Release: partner of the acquire in `current`. It fails only if somebody has put off when
-        // the generation begins.
+        // Release: partner of the acquire in `current`. It fails only if another caller has put off
+        // when the generation begins.
         while clearing.is_clearing() {
             match word.compare_exchange(clearing.0, clearing.cleared().0, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => break,
-                // Relaxed: no earlier than what the exchange has failed with.
+                // Relaxed: no earlier than the value with which the exchange has failed.
                 Err(_) => clearing = Turn(word.load(Ordering::Relaxed)),
             }
         }
         other
     }
 
-    /// A time in ticks, counted from 1 (0 is for `UNUSED`).
+    /// Returns a time in ticks, counted from 1 (0 is for `UNUSED`).
     #[inline(always)]
     pub(crate) fn tick(&self, at: Timestamp) -> u64 {
         (at.as_nanos() / TICK_NANOS).max(1)
     }
 
-    /// The word of a shard as it is to be kept for another process: whoever is clearing will never
-    /// be done with it there.
+    /// Returns the word of a shard as it is to be stored for another process: a thread that is
+    /// clearing here will never finish there.
     pub(super) fn settled(&self, turn: u64) -> u64 {
         let turn = Turn(turn);
         match turn.is_clearing() {
             false => turn.0,
-            // It ends where the next one would have begun: after all that is in it.
+            // The generation ends where the next one would have begun: after all that is in it.
             true => Turn::new(turn.began().saturating_sub(self.horizon_ticks), turn.current()).0,
         }
     }

@@ -1,7 +1,8 @@
-//! How many blocks a false-positive rate takes. Pure.
+//! The number of blocks that a false-positive rate takes. Pure.
 //!
-//! Ids fall on blocks unevenly, and the full ones dominate the rate, so it is the mean over a Poisson distribution of loads,
-//! not the rate of the mean load (Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007).
+//! Ids fall on blocks unevenly, and the full ones dominate the rate, so it is the mean over a
+//! Poisson distribution of loads, not the rate of the mean load (Putze, Sanders and Singler,
+//! Cache-, Hash- and Space-Efficient Bloom Filters, 2007).
 
 use super::block::{Shape, WORDS};
 use crate::memory::LINE_BYTES;
@@ -10,13 +11,15 @@ use std::sync::OnceLock;
 /// Bits in a word.
 const BITS: usize = 64;
 
-/// The largest mean number of ids a block: twice what a rate of 0.99 allows.
+/// The largest mean number of ids per block: twice what a rate of 0.99 allows.
 const LOAD_MAX: usize = 512;
 
-/// More ids than ever fall on a block: LOAD_MAX and twelve deviations.
+/// The most ids that are considered per block, more than ever fall on one: LOAD_MAX and twelve
+/// deviations.
 const IDS_MAX: usize = 1024;
 
-/// From this rate down, bits in all four words save a tenth of the memory; above it, they only cost time.
+/// The rate from which down bits in all four words save a tenth of the memory; above it, they only
+/// cost time.
 const WORDS_4_RATE: f64 = 1e-4;
 
 /// A history's dimensions.
@@ -26,7 +29,8 @@ pub(crate) struct Size {
     pub(crate) blocks: usize,
 }
 
-/// How many ids a block may hold on average at some false-positive rate, however many blocks there are.
+/// The number of ids that a block may hold on average at some false-positive rate, however many
+/// blocks there are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Density {
     shape: Shape,
@@ -34,7 +38,8 @@ pub(crate) struct Density {
 }
 
 impl Density {
-    /// The largest at which two generations have a false-positive rate of at most `rate` together. Takes some milliseconds.
+    /// Returns the largest load at which two generations have a false-positive rate of at most
+    /// `rate` together. Takes some milliseconds.
     pub(crate) fn of(rate: f64) -> Self {
         // 1 - (1 - f)^2 = rate, without cancellation for small rates.
         let per_generation = rate / (1.0 + (1.0 - rate).sqrt());
@@ -45,19 +50,20 @@ impl Density {
         Density { shape, load }
     }
 
-    /// The smallest size for so many ids in each generation.
+    /// Returns the smallest size for this many ids in each generation.
     pub(crate) fn size(self, ids: usize) -> Size {
         Size { shape: self.shape, blocks: (ids as f64 / self.load).ceil() as usize }
     }
 }
 
 impl Size {
-    /// The smallest size at which two generations of `ids` ids each have a false-positive rate of at most `rate` together.
+    /// Returns the smallest size at which two generations of `ids` ids each have a false-positive
+    /// rate of at most `rate` together.
     pub(crate) fn of(rate: f64, ids: usize) -> Self {
         Density::of(rate).size(ids)
     }
 
-    /// The false-positive rate of one generation that holds so many ids.
+    /// Returns the false-positive rate of one generation that holds this many ids.
     #[cfg(feature = "plan")]
     pub(crate) fn rate_with(&self, ids: f64) -> f64 {
         let load = ids / self.blocks as f64;
@@ -68,9 +74,10 @@ impl Size {
     }
 }
 
-/// The least rate that a history of this many bytes can be made with, for `ids` a horizon; 1 if there is no room for so many.
+/// Returns the least rate that a history of this many bytes can be made with, for `ids` per
+/// horizon; 1 if there is no room for so many.
 pub fn rate_in(bytes: u64, ids: usize) -> f64 {
-    // Beside each 1024 blocks there is a word; one block less makes up for what is rounded.
+    // For each 1024 blocks there is one more word; one block less makes up for what is rounded.
     let blocks = (bytes as f64 / (LINE_BYTES as f64 + 8.0 / 1024.0)).floor() - 1.0;
     let load = ids as f64 / blocks;
     if !(blocks >= 1.0 && load <= LOAD_MAX as f64) {
@@ -87,11 +94,11 @@ pub fn rate_in(bytes: u64, ids: usize) -> f64 {
     }
 }
 
-/// The mean number of ids a block at which one generation has this false-positive rate.
+/// Returns the mean number of ids per block at which one generation has this false-positive rate.
 fn load_at(shape: Shape, rate: f64) -> f64 {
     let full = known_full_words(shape.bits);
     let (mut low, mut high) = (0.0, LOAD_MAX as f64);
-    // Down to 2^-40 of the range: less than an id in a history of 10^12.
+    // The bisection goes down to 2^-40 of the range: less than an id in a history of 10^12.
     for _ in 0..40 {
         let middle = (low + high) / 2.0;
         if rate_at(shape, middle, full) < rate { low = middle } else { high = middle }
@@ -99,21 +106,22 @@ fn load_at(shape: Shape, rate: f64) -> f64 {
     low
 }
 
-/// The false-positive rate of one generation with `load` ids a block on average.
+/// Returns the false-positive rate of one generation with `load` ids per block on average.
 fn rate_at(shape: Shape, load: f64, full: &[f64]) -> f64 {
     if shape.words == WORDS {
         // All ids of a block have bits in all of its words.
         let rates = full.iter().map(|full| full.powi(WORDS as i32));
         return poisson(load).iter().zip(rates).map(|(p, rate)| p * rate).sum();
     }
-    // An id has bits in one of six pairs of words. Of the ids that matter to a pair, some are of the same pair and have bits
-    // in both words; those of two other pairs have bits in the one word, those of two more in the other.
+    // An id has bits in one of six pairs of words. Of the ids that matter to a pair, some are of
+    // the same pair and have bits in both words; those of two other pairs have bits in the one
+    // word, those of two more in the other.
     let (same, other) = (poisson(load / 6.0), poisson(load / 3.0));
     let one_word = |both: usize| -> f64 { other.iter().zip(&full[both..]).map(|(p, full)| p * full).sum() };
     same.iter().enumerate().map(|(both, p)| p * one_word(both).powi(2)).sum()
 }
 
-/// The probabilities of 0, 1, 2, … where `mean` are expected, as far as they matter.
+/// Returns the probabilities of 0, 1, 2, … where `mean` are expected, as far as they matter.
 fn poisson(mean: f64) -> Vec<f64> {
     let end = (mean + 12.0 * mean.sqrt() + 24.0) as usize;
     let next = |p: &f64, n: usize| p * mean / n as f64;
@@ -124,13 +132,14 @@ fn poisson(mean: f64) -> Vec<f64> {
     probabilities
 }
 
-/// [`full_words`], computed once: it takes milliseconds.
+/// Returns [`full_words`], computed once: it takes milliseconds.
 fn known_full_words(bits: u32) -> &'static [f64] {
     static KNOWN: [OnceLock<Vec<f64>>; 8] = [const { OnceLock::new() }; 8];
     KNOWN[bits as usize - 1].get_or_init(|| full_words(bits))
 }
 
-/// For every number of ids with bits in a word: the probability that `bits` bits drawn at random are all set there.
+/// Returns, for every number of ids with bits in a word, the probability that `bits` bits drawn at
+/// random are all set there.
 fn full_words(bits: u32) -> Vec<f64> {
     // The distribution of the number of set bits.
     let mut set = [0.0; BITS + 1];
@@ -169,7 +178,7 @@ mod tests {
             let history = History::new(Duration::from_secs(1), rate, ids).unwrap();
             let taken = history.stats().bytes;
             assert!(taken <= bytes + size_of::<History>(), "{bits_an_id} bits: {taken} of {bytes} bytes at {rate}");
-            // Between the two numbers of words there is a step.
+            // From one number of words to the other there is a step.
             assert!(taken as f64 > 0.9 * bytes as f64, "{bits_an_id} bits: {taken} of {bytes} bytes at {rate}");
         }
         assert_eq!(rate_in(0, ids), 1.0);
@@ -201,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_word_fills_as_it_must() {
-        // One bit an id: 1 - (63/64)^n, exactly.
+        // One bit per id: 1 - (63/64)^n, exactly.
         let full = full_words(1);
         for n in [0, 1, 2, 10, 100, IDS_MAX] {
             let exact = 1.0 - (63.0 / 64.0_f64).powi(n as i32);

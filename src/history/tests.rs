@@ -1,4 +1,4 @@
-//! What the history says of itself, and that all ways to ask it agree.
+//! Tests of the history's own figures, and of the agreement of all ways to ask it.
 
 use super::History;
 use crate::{Digester, Outcome, Timestamp};

@@ -1,4 +1,4 @@
-//! Appending what belongs together: ids, and how far their sources have come.
+//! Appending events as one: ids, and how far their sources have come.
 
 use super::JournalError;
 use super::options::MAX_PENDING_BYTES;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const SOURCES_MAX: usize = 65_536;
 const SOURCE_BYTES_MAX: usize = 1 << 10;
 const POSITION_BYTES_MAX: usize = 64 << 10;
-/// Of all sources and positions: each file begins with them.
+/// The limit for all sources and positions together: each file begins with them.
 const POSITIONS_BYTES_MAX: usize = 32 << 20;
 
 /// The latest position of each source.
@@ -36,7 +36,7 @@ impl Positions {
         self.bytes += more;
     }
 
-    /// Those of a payload: all, or none if they are too many.
+    /// Sets the positions of a payload: all, or none if they are too many.
     pub(super) fn set_all(&mut self, payload: &Payload) -> Result<(), JournalError> {
         let (count, more) = payload
             .positions()
@@ -78,8 +78,8 @@ pub struct Appending<'e> {
 }
 
 impl Appending<'_> {
-    /// Appends ids that were checked, with their verdicts, now. Of those only what is to be
-    /// remembered is appended.
+    /// Appends ids that were checked now, with their verdicts. Only the ids among them that are to
+    /// be remembered are appended.
     pub fn accepted(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>) {
         self.ids(checked, self.engine.stamp(self.engine.now()));
     }
@@ -91,8 +91,8 @@ impl Appending<'_> {
         self.ids(checked, self.engine.window.stamp_at(at.into()));
     }
 
-    /// Says how far a source has come, in whatever way it counts: an offset of a partition, of a
-    /// file. The latest one that is said counts; [`positions`](Dedup::positions) returns it.
+    /// Records how far a source has come, in whatever way it counts: an offset of a partition, of a
+    /// file. The latest position of a source counts; [`positions`](Dedup::positions) returns it.
     pub fn position(&mut self, source: impl AsRef<[u8]>, position: impl AsRef<[u8]>) {
         let (source, position) = (source.as_ref(), position.as_ref());
         let fits = too_large("bytes of the source of a position", source.len(), SOURCE_BYTES_MAX)
@@ -104,7 +104,7 @@ impl Appending<'_> {
         }
     }
 
-    /// Says that stream time has come to here, although no id says so: a restart goes on from
+    /// Records that stream time has come to here, although no id says so: a restart goes on from
     /// there. A time that a [check](Dedup::check_at) would refuse changes nothing.
     pub fn time(&mut self, at: Timestamp) {
         if let Ok(at) = self.engine.event_time(at)
@@ -114,7 +114,7 @@ impl Appending<'_> {
         }
     }
 
-    /// The window's time of what was checked at a time.
+    /// Returns the window's time of ids that were checked at a time.
     fn taken(&self, at: Timestamp) -> Timestamp {
         self.engine.stream_time.taken(at, self.engine.window.latest())
     }
@@ -126,14 +126,15 @@ impl Appending<'_> {
         let mut ids = extended.map(|(id, _)| id.0).peekable();
         let mut part = Vec::new();
         while ids.peek().is_some() && self.has_room() {
-            // Apart, since the caller's iterator may panic, and a run must be whole.
+            // In a buffer of its own, since the caller's iterator may panic, and a run must be
+            // whole.
             part.clear();
             part.extend(ids.by_ref().take(PART));
             self.payload.push(Kind::Accepted, at, part.iter().copied());
         }
     }
 
-    /// Returns true if there is room for more; that there is none is told in the end.
+    /// Returns true if there is room for more; a lack of room is reported at the end.
     fn has_room(&mut self) -> bool {
         if let Err(error) = too_large("bytes appended as one", self.payload.bytes().len(), MAX_PENDING_BYTES) {
             self.refuse(error);
@@ -156,8 +157,8 @@ impl Dedup {
     /// Appends ids, positions of their sources, and times, as one: after a crash all of it is
     /// there, or nothing.
     ///
-    /// For consumers that keep how far they have come beside what they have seen, and
-    /// [`deferred`](crate::JournalOptions::deferred):
+    /// For consumers that store how far they have come together with the ids that they have seen,
+    /// and [`deferred`](crate::JournalOptions::deferred):
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-append-{}", std::process::id()));
@@ -186,19 +187,19 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// Then nothing of it was appended. [`JournalError::NotConfigured`] without a journal;
+    /// On an error nothing of it was appended. [`JournalError::NotConfigured`] without a journal;
     /// [`JournalError::TooLarge`] beyond 64 MiB for all of it, 65,536 sources, 1 KiB for the name
     /// of one, 64 KiB for a position, and 32 MiB for all positions; and, when the journal has
-    /// failed, why.
+    /// failed, the reason.
     ///
     /// # Cost
     ///
-    /// Copies what is appended once. Waits while 64 MiB wait to be written.
+    /// Copies the appended events once. Waits while 64 MiB wait to be written.
     pub fn append(&self, fill: impl FnOnce(&mut Appending<'_>)) -> Result<(), JournalError> {
         let journal = self.journal()?;
         let mut appending = Appending { engine: &self.engine, payload: Payload::default(), refused: None };
         fill(&mut appending);
-        // What the last of it was may have been too much.
+        // The last thing that was appended may have been too much.
         appending.has_room();
         match appending.refused {
             Some(refused) => Err(refused),
@@ -220,11 +221,11 @@ impl Dedup {
         }
     }
 
-    /// Appends ids whose checks have said that they are to be handled, now that they were: with
-    /// [`deferred`](crate::JournalOptions::deferred), what is not appended is fresh after a crash.
-    /// `checked` are ids with their verdicts, at the time that was given to their checks; or, if
-    /// events may come late, at the largest that any check had been given by then, which is what an
-    /// engine counts a late one from. What was refused is not appended.
+    /// Appends ids whose checks have said that they are to be handled, after they were handled:
+    /// with [`deferred`](crate::JournalOptions::deferred), an id that is not appended is fresh
+    /// after a crash. `checked` are ids with their verdicts, at the time that was given to their
+    /// checks; or, if events may come late, at the largest that any check had been given by then,
+    /// since an engine counts a late one from that. Refused ids are not appended.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-deferred-{}", std::process::id()));
@@ -250,7 +251,7 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// Why the journal has failed, if it has; see [`flush`](Dedup::flush).
+    /// The reason why the journal has failed, if it has; see [`flush`](Dedup::flush).
     pub fn append_batch_prepared_at<I>(&self, checked: I, at: Timestamp) -> Result<(), JournalError>
     where
         I: IntoIterator<Item = (Prepared, Verdict)>,
@@ -263,7 +264,7 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// As for that.
+    /// As for [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
     pub fn append_batch_prepared<I>(&self, checked: I) -> Result<(), JournalError>
     where
         I: IntoIterator<Item = (Prepared, Verdict)>,
@@ -271,7 +272,7 @@ impl Dedup {
         self.append_parts(checked, |appending, part| appending.accepted(part))
     }
 
-    /// A part at a time, so that what waits to be written stays within its limit.
+    /// Appends a part at a time, so that the data that waits to be written stays within its limit.
     fn append_parts<I>(
         &self,
         checked: I,
@@ -285,7 +286,7 @@ impl Dedup {
             return Ok(());
         }
         let mut checked = checked.into_iter().peekable();
-        // Also for no ids at all: that the journal has failed is said at once.
+        // Also for no ids at all: a failure of the journal is reported at once.
         loop {
             let appended = self.append(|appending| fill(appending, &mut checked.by_ref().take(PART)));
             if appended.is_err() && !obeys(Rule::FailureEndsAppend) {

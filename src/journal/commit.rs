@@ -1,5 +1,6 @@
 //! Group commit: callers append to a payload in memory, a thread writes and syncs what has come
-//! together, and wakes those who wait for it. Or, for simulations, whoever flushes does that.
+//! together, and wakes the callers that wait for it. Or, for simulations, the caller that flushes
+//! does that.
 
 use super::error::JournalError;
 use super::options::{JournalOptions, MAX_PENDING_BYTES};
@@ -17,7 +18,7 @@ use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How much has been appended: a number of ids since the engine was built.
+/// The amount that has been appended: a number of ids since the engine was built.
 ///
 /// ```no_run
 /// # fn acknowledge() {}
@@ -35,26 +36,26 @@ use std::time::{Duration, Instant};
 pub struct Position(pub(super) u64);
 
 impl Position {
-    /// As a number.
+    /// Returns the position as a number.
     pub fn as_u64(self) -> u64 {
         self.0
     }
 }
 
-/// What callers and the thread share.
+/// The state that callers and the thread share.
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Locked before `state`, by who writes.
+    /// The writer. Locked before `state`, by the thread that writes.
     writer: Mutex<Writer>,
-    /// There is something for the thread to do.
+    /// Notified when there is something for the thread to do.
     work: Condvar,
-    /// Something has become durable, or will not.
+    /// Notified when something has become durable, or never will.
     done: Condvar,
     commit_interval: Duration,
     commit_bytes: usize,
-    /// The limit of what may wait to be written.
+    /// The most bytes that may wait to be written.
     pending_bytes_max: usize,
-    /// There is no thread: who flushes, writes.
+    /// True if there is no thread: the caller that flushes writes.
     is_inline: bool,
     /// The process that may write. In a child of it nothing here is to be locked: the lock may be
     /// held by a thread that the child does not have.
@@ -62,7 +63,7 @@ pub(super) struct Shared {
     directory: PathBuf,
 }
 
-/// How things stand.
+/// The present figures of a journal.
 pub(super) struct Status {
     pub(super) appended: Position,
     pub(super) durable: Position,
@@ -75,7 +76,7 @@ pub(super) struct Status {
 
 impl Shared {
     pub(super) fn new(options: &JournalOptions, writer: Writer, is_inline: bool, origin: Origin) -> Self {
-        // So that what has waited fits when all files have expired.
+        // Half the budget, so that the data that has waited fits when all files have expired.
         let half_the_budget = options.max_disk_bytes.map_or(u64::MAX, |bytes| (bytes / 2).max(1 << 16));
         let pending_bytes_max = usize::try_from(half_the_budget).unwrap_or(usize::MAX).min(MAX_PENDING_BYTES);
         Shared {
@@ -110,7 +111,7 @@ impl Shared {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // No state is left half changed where something could panic.
+        // Nothing that could panic leaves a state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,7 +119,8 @@ impl Shared {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends ids to what is to be written. If the thread is too far behind, waits for it.
+    /// Appends ids to the data that is to be written. If the thread is too far behind, waits for
+    /// it.
     #[inline]
     pub(super) fn append(&self, kind: Kind, at: Stamp, ids: impl IntoIterator<Item = Digest>) {
         let mut ids = ids.into_iter().peekable();
@@ -135,8 +137,8 @@ impl Shared {
         self.append_by(Timestamp::default(), |payload| payload.push_time_base(base));
     }
 
-    /// Whoever asks is told of a failure. What comes after it is kept as far as there is room; what
-    /// is not, is counted.
+    /// Reports a failure to the caller. Data that comes after the failure is kept as far as there
+    /// is room; data that is not kept is counted.
     #[inline]
     fn append_by(&self, at: Timestamp, push: impl FnOnce(&mut Payload)) {
         if !self.origin.is_here() {
@@ -184,7 +186,7 @@ impl Shared {
         }
     }
 
-    /// It is this time, at least: files may have expired.
+    /// Notes that it is this time, at least: files may have expired.
     #[inline(always)]
     fn advance(&self, state: &mut State, at: Timestamp) {
         state.latest = state.latest.max(at);
@@ -214,7 +216,7 @@ impl Shared {
         state
     }
 
-    /// Returns when everything is durable that was appended before the call.
+    /// Returns when everything that was appended before the call is durable.
     pub(super) fn flush(&self) -> Result<(), JournalError> {
         let target = self.want();
         let mut state = self.lock();
@@ -229,7 +231,7 @@ impl Shared {
         }
     }
 
-    /// Returns `Ok` if what is durable can be found again: its directory and the newest file have
+    /// Returns `Ok` if the durable data can be found again: its directory and the newest file have
     /// their names.
     pub(super) fn verify(&self) -> Result<(), JournalError> {
         loop {
@@ -238,7 +240,7 @@ impl Shared {
                 return Ok(());
             };
             let mut state = self.lock();
-            // Unless it goes on in another file, and this one has expired.
+            // Unless the journal goes on in another file, and this one has expired.
             if state.is_watched(&watch) {
                 let wall_nanos = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
                 state.fail(error.clone(), wall_nanos, None);
@@ -248,7 +250,7 @@ impl Shared {
         }
     }
 
-    /// Asks for everything so far to be made durable. How far that is.
+    /// Asks for everything so far to be made durable. Returns how far that is.
     pub(super) fn want(&self) -> Position {
         let mut state = self.lock();
         if state.appended > state.durable && state.wanted < state.appended {
@@ -276,7 +278,7 @@ impl Shared {
         }
     }
 
-    /// The thread is to write what there is, and end.
+    /// Tells the thread to write what there is, and end.
     pub(super) fn close(&self) {
         self.lock().is_closing = true;
         self.work.notify_one();
@@ -285,12 +287,13 @@ impl Shared {
         }
     }
 
-    /// After the thread has ended: says on the disk that this is all, if it is, and gives the
-    /// directory up.
+    /// Finishes after the thread has ended: records on the disk that this is all, if it is, and
+    /// gives the directory up.
     pub(super) fn finish(&self) {
         let mut writer = self.lock_writer();
         let is_all_there = self.lock().is_all_there();
-        // If that cannot be said, the next one takes it for a crash, and loses nothing by that.
+        // If that cannot be recorded, the next engine takes it for a crash, and loses nothing by
+        // that.
         let _ = writer.finish(is_all_there);
     }
 
@@ -310,13 +313,14 @@ impl Shared {
         }
     }
 
-    /// Writes what waits to be written, if it makes sense to try.
+    /// Writes the data that waits to be written, if it makes sense to try.
     pub(super) fn step(&self) {
         let mut writer = self.lock_writer();
         self.commit(&mut writer, &mut Payload::default());
     }
 
-    /// Waits until there is something to write, and company for it. `false`: that was all.
+    /// Waits until there is something to write, and company for it. Returns `false` if that was
+    /// all.
     fn next(&self) -> bool {
         let mut state = self.lock();
         while !state.may_commit() {
@@ -336,7 +340,7 @@ impl Shared {
         }
     }
 
-    /// Takes what there is, and makes it durable, if it makes sense to try.
+    /// Takes the waiting data, and makes it durable, if it makes sense to try.
     fn commit(&self, writer: &mut Writer, payload: &mut Payload) {
         let mut state = self.lock();
         if !state.may_commit() {
@@ -369,14 +373,14 @@ impl Shared {
         wakers.into_values().for_each(Waker::wake);
     }
 
-    /// Nothing is durable from now on.
+    /// Fails: nothing becomes durable from now on.
     pub(super) fn fail(&self, error: JournalError, wall_nanos: u64) {
         let mut state = self.lock();
         state.fail(error, wall_nanos, None);
         self.wake(state);
     }
 
-    /// Writes what has waited since a failure; how much that was.
+    /// Writes the data that has waited since a failure; returns how much that was.
     pub(super) fn commit_late(&self, writer: &mut Writer) -> Result<u64, JournalError> {
         let mut payload = Payload::default();
         let mut state = self.lock();
@@ -394,11 +398,11 @@ impl Shared {
         Ok(payload.events())
     }
 
-    /// It can be written again: what was dropped until now, and lost.
+    /// Goes on, since it can be written again; returns what was dropped until now, and lost.
     pub(super) fn go_on(&self) -> (u64, Lost) {
         let mut state = self.lock();
         let gone = state.go_on();
-        // What has come while it was written.
+        // Data has come while the rest was written.
         self.work.notify_one();
         self.wake(state);
         gone

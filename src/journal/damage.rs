@@ -1,4 +1,4 @@
-//! What is wrong with a journal's files, as it is told.
+//! The damage to a journal's files, as it is reported.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,16 +6,16 @@ use std::path::PathBuf;
 /// The number of ids that are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// These, as the numbers in what is left say.
+    /// Exactly this many, as the numbers in the remaining blocks say.
     Exactly(u64),
-    /// At most these: what could not be read may have been less.
+    /// At most this many: the part that could not be read may have held less.
     AtMost(u64),
-    /// At least these: how much there was in what is gone, nothing says.
+    /// At least this many: nothing says how much there was in the missing part.
     AtLeast(u64),
 }
 
 impl Loss {
-    /// As a number.
+    /// Returns the number.
     pub fn ids(self) -> u64 {
         match self {
             Loss::Exactly(ids) | Loss::AtMost(ids) | Loss::AtLeast(ids) => ids,
@@ -53,21 +53,21 @@ impl fmt::Display for Loss {
     }
 }
 
-/// Something that is wrong with a journal's files, other than what a crash leaves.
+/// A defect of a journal's files, other than what a crash leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Defect {
-    /// The file; one that is missing has the name that it should have.
+    /// The file; a missing one has the name that it should have.
     pub path: PathBuf,
-    /// From where on.
+    /// The offset at which the defect begins.
     pub offset: u64,
     /// A description of the defect.
     pub what: &'static str,
     /// True if a whole file is missing there.
     pub file_is_missing: bool,
-    /// Blocks that are lost by it.
+    /// The number of blocks that are lost by the defect.
     pub blocks_lost: u64,
-    /// Ids that are lost by it.
+    /// The number of ids that are lost by the defect.
     pub ids_lost: Loss,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for Defect {
     }
 }
 
-/// The sum of what is wrong.
+/// The sum of all defects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sum {
     pub(super) files: u64,

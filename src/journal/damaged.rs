@@ -1,5 +1,5 @@
-//! Journals that somebody has damaged: every id that is lost is reported, nothing is invented, what
-//! is whole is kept, and the next open finds no new damage. `HAPAX_DAMAGED` says how many,
+//! Tests with damaged journals: every id that is lost is reported, nothing is invented, whole
+//! blocks are kept, and the next open finds no new damage. `HAPAX_DAMAGED` sets how many,
 //! `HAPAX_DAMAGED_SEED` which; see `scripts/damage`.
 
 use super::damage::Loss;
@@ -15,17 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A journal, and what was accepted into it.
+/// A journal, and the ids that were accepted into it.
 struct Written {
     disk: Simulated,
     accepted: u64,
-    /// The last engine said that this was all.
+    /// True if the last engine recorded that this was all.
     is_clean: bool,
-    /// Nothing has expired.
+    /// True if nothing has expired.
     is_whole: bool,
 }
 
-/// A random journal, of some sessions that ended in some way.
+/// Returns a random journal, of some sessions that ended in some way.
 fn written(random: &mut u64) -> Written {
     let disk = Simulated::new();
     let is_whole = below(random, 4) > 0;
@@ -57,8 +57,8 @@ fn written(random: &mut u64) -> Written {
     Written { disk, accepted: next, is_clean, is_whole }
 }
 
-/// The files that may be damaged, and how much of each: after a crash the end of the last one is
-/// anybody's guess anyway.
+/// Returns the files that may be damaged, and how many bytes of each: after a crash the end of the
+/// last one is unknown anyway.
 fn targets(written: &Written) -> Vec<(PathBuf, u64)> {
     let disk = written.disk.copy();
     let listing = list(&disk, directory()).unwrap();
@@ -79,7 +79,7 @@ fn targets(written: &Written) -> Vec<(PathBuf, u64)> {
     targets
 }
 
-/// Damages it in some way; how, in words. Whether the mark is not what it was.
+/// Damages the journal in some way. Returns a description, and whether the mark is not what it was.
 fn damage(written: &Written, random: &mut u64) -> (String, bool) {
     let disk = &written.disk;
     let (mut how, mut mark) = (String::new(), false);
@@ -147,7 +147,7 @@ struct Tally {
     broken_off: u64,
 }
 
-/// Returns what is there of a journal when it is opened, and opened again: nothing of it has
+/// Returns the ids that are there when a journal is opened, and opened again: nothing of it has
 /// expired.
 fn truth(disk: &Simulated) -> BTreeSet<u64> {
     let disk = disk.copy();
@@ -169,7 +169,7 @@ fn campaign(seed: u64, tally: &mut Tally) {
             && (listing.keys.is_none() || !has_mark)
     });
     if nothing_left {
-        // No mark and no block, and perhaps no header: there is nobody left to say what there was.
+        // No mark and no block, and perhaps no header: nothing is left that says what there was.
         tally.nothing_left += 1;
         return;
     }
@@ -226,7 +226,7 @@ fn keep(written: &Written, truth: &BTreeSet<u64>, what: &str, mark_is_damaged: b
     }
     tally.lost += lost;
     tally.kept += 1;
-    // It goes on, and the next one finds nothing wrong.
+    // The journal goes on, and the next open finds nothing wrong.
     let (shared, ..) = go_on(&disk, rules(Duration::from_secs(9), Duration::MAX), Damage::Refuse)
         .unwrap_or_else(|error| panic!("{what}: {error}, {recovery:#?}"));
     shared.append(Kind::Accepted, second(1_000), [id(written.accepted)]);
@@ -242,7 +242,7 @@ fn keep(written: &Written, truth: &BTreeSet<u64>, what: &str, mark_is_damaged: b
     }
 }
 
-/// The salvage is broken off at each of its calls.
+/// Breaks off the salvage at each of its calls.
 fn broken_off(written: &Written, what: &str, random: &mut u64, tally: &mut Tally) {
     let disk = written.disk.copy();
     let Ok((found, _, expected)) = open(&disk, Damage::Keep) else { return };
@@ -264,7 +264,7 @@ fn broken_off(written: &Written, what: &str, random: &mut u64, tally: &mut Tally
             (ids.into_iter().collect(), expected.iter().copied().collect());
         match written.is_whole {
             true => assert_eq!(ids, expected, "{what}"),
-            // What has expired may be deleted by now.
+            // Expired files may be deleted by now.
             false => assert!(ids.is_subset(&expected), "{what}"),
         }
         if let Err(error) = open(&disk, Damage::Refuse) {
@@ -292,10 +292,10 @@ fn every_id_that_damage_has_lost_is_reported() {
     assert!(tally.refused > journals / 2 && tally.broken_off > journals / 2, "{tally:?}");
 }
 
-/// Journals that were once mended into what the next open took for damaged.
+/// Checks journals that were once mended in such a way that the next open took them for damaged.
 #[test]
 fn what_was_once_answered_wrong_is_right() {
     // The header of a file is destroyed, a later one is whole, and the one after that is deleted:
-    // what stood in for the last blocks came into the first of the three.
+    // the stand-in for the last blocks came into the first of the three.
     campaign(82_577_457_353, &mut Tally::default());
 }

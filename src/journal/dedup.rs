@@ -6,7 +6,8 @@ use super::{Journal, JournalError};
 use crate::Dedup;
 
 impl Dedup {
-    /// Returns when everything that was accepted before the call, by any thread, is durable: it is a duplicate after a crash, too.
+    /// Returns when everything that was accepted before the call, by any thread, is durable: it is
+    /// a duplicate after a crash, too.
     ///
     /// A consumer's loop: take a batch, claim, work, complete, flush, acknowledge.
     ///
@@ -29,21 +30,22 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// Why nothing becomes durable any more: a full disk, an I/O error, a sync that failed, a
-    /// directory that is gone. Every later call gets the same, since what a disk has after an error
-    /// nobody knows, until [`reopen_journal`](Dedup::reopen_journal) has succeeded or the engine is
-    /// built again. (Over its budget of the disk it goes on by itself, when files have expired.)
-    /// [`JournalError::NotConfigured`] without a journal; [`JournalError::Forked`] in a child of
-    /// the process that has it, at once.
+    /// The reason why nothing becomes durable any more: a full disk, an I/O error, a sync that
+    /// failed, a directory that is gone. Every later call gets the same error, since nobody knows
+    /// what a disk has after an error, until [`reopen_journal`](Dedup::reopen_journal) has
+    /// succeeded or the engine is built again. (Over its budget of the disk the journal goes on by
+    /// itself, when files have expired.) [`JournalError::NotConfigured`] without a journal;
+    /// [`JournalError::Forked`] in a child of the process that has it, at once.
     ///
     /// # Cost
     ///
-    /// One write and one sync, shared by all who wait at that time.
+    /// A flush takes one write and one sync, shared by all callers that wait at that time.
     pub fn flush(&self) -> Result<(), JournalError> {
         self.journal()?.shared.flush()
     }
 
-    /// The same for tasks that must not block: asks for it now, and is ready when [`flush`](Dedup::flush) would return.
+    /// Requests a flush for tasks that must not block: asks for it now, and the future is ready
+    /// when [`flush`](Dedup::flush) would return.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-async-{}", std::process::id()));
@@ -81,7 +83,7 @@ impl Dedup {
         }
     }
 
-    /// Up to where what was accepted is durable.
+    /// Returns the position up to which accepted ids are durable.
     ///
     /// # Errors
     ///
@@ -91,13 +93,14 @@ impl Dedup {
         status.failed.map_or(Ok(status.durable), Err)
     }
 
-    /// Up to where ids were accepted: what is durable when [`durable_up_to`](Dedup::durable_up_to) is this or more includes
-    /// everything that was accepted before the call.
+    /// Returns the position up to which ids were accepted: when
+    /// [`durable_up_to`](Dedup::durable_up_to) is this or more, everything that was accepted before
+    /// the call is durable.
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotConfigured`] without a journal; and why the journal has failed, if it
-    /// has: some of what was accepted since may never become durable.
+    /// [`JournalError::NotConfigured`] without a journal; and the reason why the journal has
+    /// failed, if it has: ids that were accepted since may never become durable.
     pub fn appended_up_to(&self) -> Result<Position, JournalError> {
         let status = self.journal()?.shared.status();
         status.failed.map_or(Ok(status.appended), Err)

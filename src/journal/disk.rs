@@ -1,5 +1,5 @@
-//! Everything that the journal does to a disk, so that tests can put another one there: one in
-//! memory, any call to which fails.
+//! The interface of the journal to a disk, so that tests can put another one there: one in memory,
+//! any call to which fails.
 
 use super::options::JournalOptions;
 use super::trust::{Writers, has_one_name};
@@ -8,65 +8,64 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The disk that a journal needs. An error ends what was being done: nothing is tried twice.
+/// The disk that a journal needs. An error ends the operation: nothing is tried twice.
 pub(crate) trait Disk: Send + Sync + 'static {
-    /// Makes a directory, and those above it, which are there for good then. One that is there is
-    /// no error.
+    /// Creates a directory, and those above it, durably. An existing one is no error.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
-    /// Keeps others out of a directory, by a file in it that says who does.
+    /// Keeps others out of a directory, by a file in it that names the holder.
     fn lock(&self, path: &Path, holder: &str) -> Result<Box<dyn Held>, NotLocked>;
-    /// The files of a directory, in any order.
+    /// Returns the files of a directory, in any order.
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
-    /// A file, for reading.
+    /// Opens a file, for reading.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// A file, for truncating and appending.
+    /// Opens a file, for truncating and appending.
     fn open_to_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// A new file, empty. One that is there is an error.
+    /// Creates a new file, empty. An existing one is an error.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Makes the names of a directory's files durable.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
-    /// Gives a file another name, at once; what had that is replaced.
+    /// Renames a file, atomically; a file of the new name is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Gives a file a second name, which nothing must have.
+    /// Gives a file a second name, which no file may have.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Tells whether a path still is what it was.
+    /// Returns the identity of a path, which tells whether it is still the same file.
     fn identity(&self, path: &Path) -> io::Result<Identity>;
 }
 
-/// A file that is open.
+/// An open file.
 pub(crate) trait DiskFile: Send {
     fn size(&mut self) -> io::Result<u64>;
-    /// Returns the number of bytes that were read; nothing at the end.
+    /// Reads bytes from an offset. Returns the number of bytes that were read; 0 at the end.
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<usize>;
-    /// Appends; how much of it.
+    /// Appends bytes. Returns how many of them were written.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
-    /// Makes what was written durable.
+    /// Makes written data durable.
     fn sync(&mut self) -> io::Result<()>;
-    /// Cuts it off; what is written from now on comes there.
+    /// Cuts the file off; later writes continue there.
     fn truncate(&mut self, bytes: u64) -> io::Result<()>;
     fn identity(&mut self) -> io::Result<Identity>;
 }
 
-/// A directory is ours until this is dropped.
+/// The lock of a directory, which is ours until this is dropped.
 pub(crate) trait Held: Send + Sync {
-    /// Of the file that says so.
+    /// Returns the identity of the lock file.
     fn identity(&self) -> io::Result<Identity>;
 }
 
-/// Why a directory is not ours.
+/// The reason why a directory is not ours.
 #[derive(Debug)]
 pub(crate) enum NotLocked {
-    /// It is in use. Has what the one who has it says of itself, if anything.
+    /// The directory is in use. Has what its holder says of itself, if anything.
     InUse(String),
     Io(io::Error),
 }
 
-/// Device and number of a file, where there is such a thing.
+/// The device and number of a file, where there is such a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(pub(crate) u64, pub(crate) u64);
 
-/// Appends all of it.
+/// Appends all bytes.
 pub(super) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
@@ -93,13 +92,13 @@ pub(super) fn read_full(file: &mut dyn DiskFile, offset: u64, bytes: &mut [u8]) 
     Ok(done)
 }
 
-/// The longest that a lock says of whoever has it.
+/// The most bytes that a lock file may say of its holder.
 const HOLDER_BYTES_MAX: u64 = 256;
 
-/// So often it is tried to take a lock that is deleted meanwhile.
+/// The number of attempts to take a lock that is deleted meanwhile.
 const TRIES_MAX: u32 = 8;
 
-/// The true one.
+/// The real disk.
 pub(super) struct System {
     file_mode: u32,
     origin: Origin,
@@ -112,12 +111,12 @@ impl System {
         Ok(System { file_mode, origin: Origin::here()?, writers: Writers::Mode(file_mode) })
     }
 
-    /// For looking at what there is, whosever that is.
+    /// Returns a disk for inspection: for looking at files, whoever owns them.
     pub(super) fn to_look_at() -> io::Result<Self> {
         Ok(System { writers: Writers::Anybody, ..Self::new(&JournalOptions::new())? })
     }
 
-    /// The file that a lock is on, if that has its name still.
+    /// Returns the file that the lock is on, if that still has its name.
     fn take_lock(&self, path: &Path) -> Result<Option<File>, NotLocked> {
         let options = private(self.file_mode).read(true).create(true).truncate(false).clone();
         let mut lock = self.writers.open(&options, path).map_err(NotLocked::Io)?;
@@ -142,7 +141,7 @@ impl Disk for System {
         let missing: Vec<_> = path.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
-        // Whoever may read may also enter.
+        // A user who may read may also enter.
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, self.file_mode | (self.file_mode & 0o444) >> 2);
         builder.create(path)?;
@@ -154,7 +153,7 @@ impl Disk for System {
     }
 
     fn lock(&self, path: &Path, holder: &str) -> Result<Box<dyn Held>, NotLocked> {
-        // Somebody may delete it between two steps of ours; hardly ever twice.
+        // Another process may delete the file between two steps of ours; hardly ever twice.
         let taken = (0..TRIES_MAX).find_map(|_| self.take_lock(path).transpose());
         let deleted = || NotLocked::Io(io::Error::other("it is deleted or replaced again and again"));
         let mut lock = taken.unwrap_or_else(|| Err(deleted()))?;
@@ -183,7 +182,7 @@ impl Disk for System {
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        // Elsewhere a directory cannot be opened, and need not be.
+        // On other systems a directory cannot be opened, and need not be.
         if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
     }
 
@@ -201,7 +200,7 @@ impl Disk for System {
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
         let metadata = fs::symlink_metadata(path)?;
-        // The directory may be named by a link; what is in it is none.
+        // The directory may be named by a link; its files may not be links.
         let followed = metadata.is_symlink().then(|| fs::metadata(path)).transpose()?;
         Ok(identity(&followed.filter(fs::Metadata::is_dir).unwrap_or(metadata)))
     }
@@ -241,7 +240,7 @@ fn identity(metadata: &fs::Metadata) -> Identity {
     Identity(metadata.dev(), metadata.ino())
 }
 
-/// Elsewhere that it is there must do.
+/// Returns a fixed identity: on other systems it must be enough that the file is there.
 #[cfg(not(unix))]
 fn identity(_: &fs::Metadata) -> Identity {
     Identity(0, 0)
@@ -256,7 +255,7 @@ impl Held for Lock {
     }
 }
 
-/// How files are opened for writing that others must not read.
+/// Returns the options for opening files for writing that others must not read.
 pub(super) fn private(file_mode: u32) -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);

@@ -1,4 +1,4 @@
-//! Why a journal cannot be opened, or does not go on.
+//! Errors of opening or writing a journal.
 
 use super::damage::Loss;
 use super::trust::Wrong;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// Why a journal or a snapshot cannot be opened, read or written.
+/// An error of opening, reading or writing a journal or a snapshot.
 ///
 /// ```
 /// let dedup = hapax::Dedup::builder().build()?;
@@ -14,8 +14,8 @@ use std::{fmt, io};
 /// # Ok::<(), hapax::Error>(())
 /// ```
 ///
-/// After an error while writing nothing is acknowledged as durable any more: everybody who waits
-/// and every later [`flush`](crate::Dedup::flush) gets that error, until
+/// After an error while writing nothing is acknowledged as durable any more: all waiting callers
+/// and every later [`flush`](crate::Dedup::flush) get that error, until
 /// [`reopen_journal`](crate::Dedup::reopen_journal) has succeeded, or the engine is built again. A
 /// journal that is over its budget goes on by itself when files have expired.
 #[derive(Clone, Debug)]
@@ -23,15 +23,15 @@ use std::{fmt, io};
 pub enum JournalError {
     /// The engine has no journal.
     NotConfigured,
-    /// Another engine has it open.
+    /// Another engine has the journal open.
     InUse {
         /// The journal's directory.
         path: PathBuf,
-        /// What that one has said of itself.
+        /// The holder's description of itself.
         holder: String,
     },
     /// This process is a child that was forked when the engine was built already: the journal is
-    /// its parent's. Checks go on in memory, the child's own; nothing of them is durable, and the
+    /// its parent's. Checks go on in the child's own memory; nothing of them is durable, and the
     /// parent does not know of it. Build the engine after the fork.
     Forked {
         /// The journal's directory.
@@ -41,14 +41,14 @@ pub enum JournalError {
     },
     /// A file cannot be read, written, …
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// To which file or directory.
+        /// The file or directory.
         path: PathBuf,
         /// The system's error.
         source: Arc<io::Error>,
     },
-    /// A file is none of ours, or of another engine. Nothing was changed.
+    /// A file does not belong to a journal, or belongs to another engine. Nothing was changed.
     NotOurs {
         /// The file.
         path: PathBuf,
@@ -77,33 +77,33 @@ pub enum JournalError {
     OverBudget {
         /// The journal's directory.
         path: PathBuf,
-        /// What it would take.
+        /// The number of bytes that it would take.
         bytes: u64,
-        /// What it may.
+        /// The number of bytes that it may take.
         max_disk_bytes: u64,
     },
-    /// The directory, its lock, or the file that is being written, was deleted or replaced: what is
-    /// written there is lost, or another process may have come.
+    /// The directory, its lock, or the file that is being written, was deleted or replaced: data
+    /// that is written there is lost, or another process may have come.
     /// [`reopen_journal`](crate::Dedup::reopen_journal) begins again.
     Gone {
-        /// The path of the one that was.
+        /// The path of the original.
         path: PathBuf,
     },
     /// Files are damaged or missing, in a way that no crash leaves. Nothing was changed.
     Damaged {
-        /// The first file that is.
+        /// The first damaged file.
         path: PathBuf,
         /// A description of the defect.
         what: &'static str,
-        /// From where on.
+        /// The offset at which the defect begins.
         offset: u64,
         /// The number of defects in all; [`inspect`](crate::inspect) lists them.
         defects: usize,
-        /// Files that are missing.
+        /// The number of files that are missing.
         files_lost: u64,
-        /// Blocks that are lost.
+        /// The number of blocks that are lost.
         blocks_lost: u64,
-        /// Ids that are lost.
+        /// The number of ids that are lost.
         ids_lost: Loss,
     },
     /// The events to be appended are too large; nothing of them was appended.
@@ -118,7 +118,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// For `map_err`.
+    /// Returns a conversion of an I/O error, for `map_err`.
     pub(super) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| match Wrong::of(&source) {

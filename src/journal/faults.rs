@@ -1,5 +1,5 @@
-//! Everything that can go wrong with the disk: each call fails in turn, the process dies or the
-//! power is cut at each, files are cut off and flipped everywhere, and deleted.
+//! Tests of everything that can go wrong with the disk: each call fails in turn, the process dies
+//! or the power is cut at each, files are cut off and flipped everywhere, and deleted.
 
 use super::commit::Shared;
 use super::error::JournalError;
@@ -59,12 +59,12 @@ pub(super) fn rules(segment_length: Duration, retention: Duration) -> Rules {
 }
 
 fn reopening(damage: Damage) -> Reopening {
-    // (Nothing is over, as these tests count what is there.)
+    // (Nothing expires, as these tests count what is there.)
     let retention = std::time::Duration::MAX;
     Reopening { damage, sync: SyncMode::Disk, key: KEY, boot: 4, wall_nanos: 5, retention, is_empty: true }
 }
 
-/// Opens what there is; the ids in it.
+/// Opens the journal that there is. Returns the ids in it, too.
 pub(super) fn open(disk: &Simulated, damage: Damage) -> Result<(Found, Recovered, Vec<u64>), JournalError> {
     let found = Found::open(Arc::new(disk.of_this_boot()), directory(), &machine())?;
     let mut ids = Vec::new();
@@ -75,7 +75,7 @@ pub(super) fn open(disk: &Simulated, damage: Damage) -> Result<(Found, Recovered
     Ok((found, recovered, ids))
 }
 
-/// Goes on with it.
+/// Opens the journal and goes on with it.
 pub(super) fn go_on(
     disk: &Simulated,
     rules: Rules,
@@ -93,7 +93,8 @@ pub(super) fn stop(shared: &Shared) {
     shared.finish();
 }
 
-/// What was acknowledged on a disk, and the error after which nothing was.
+/// Appends all ids. Returns those that were acknowledged on a disk, and the error after which none
+/// were.
 fn append_all(disk: &Simulated) -> (Vec<u64>, Option<JournalError>) {
     let opened = go_on(disk, rules(Duration::from_secs(4), RETENTION), Damage::Refuse);
     let (shared, ..) = match opened {
@@ -115,10 +116,10 @@ fn append_all(disk: &Simulated) -> (Vec<u64>, Option<JournalError>) {
     (acknowledged, failed)
 }
 
-/// Every id that was acknowledged and has not expired when the last was is there, and none that was
-/// not accepted.
+/// Checks that every acknowledged id is there that had not expired when the last was, and none that
+/// was not accepted.
 fn verify(ids: &[u64], acknowledged: &[u64], what: &str) {
-    // The one that failed may be there, and files may have expired by its time.
+    // The id that failed may be there, and files may have expired by its time.
     let latest = acknowledged.last().map_or(0, |last| last + 1);
     for n in acknowledged.iter().filter(|n| **n + RETENTION.as_secs() >= latest) {
         assert!(ids.contains(n), "{what}: {n} was acknowledged and is gone");

@@ -1,4 +1,4 @@
-//! Waiting for what is durable without blocking.
+//! The future that waits until data is durable.
 
 use super::commit::{Position, Shared};
 use super::error::JournalError;
@@ -13,13 +13,13 @@ impl Shared {
     }
 }
 
-/// Is ready when everything is durable that was accepted before
+/// A future that is ready when everything is durable that was accepted before
 /// [`flush_async`](crate::Dedup::flush_async) was called. Needs no particular executor.
 #[must_use = "nothing is known to be durable before this is ready"]
 pub struct Flush {
     pub(super) journal: Result<Arc<Shared>, JournalError>,
     pub(super) target: Position,
-    /// Under which number it waits.
+    /// The number under which it waits.
     pub(super) waker: Option<u64>,
 }
 

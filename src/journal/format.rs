@@ -1,4 +1,4 @@
-//! What is on the disk, byte for byte. Pure: bytes in, bytes out. All numbers are little-endian.
+//! The format on the disk, byte for byte. Pure: bytes in, bytes out. All numbers are little-endian.
 //!
 //! ```text
 //! segment   header, block, block, …
@@ -16,18 +16,18 @@
 //!           | number 8 | ids 8 | first 8 | ids before the first 8 | checksum 8
 //! ```
 //!
-//! A block is what is written and synced at once. Its checksum covers its header and payload under
-//! the journal's salt, so that nothing that another journal has left on the disk passes for a
-//! block; all files of a journal have the same salt, so that blocks can be told from other bytes
-//! also if their file's header is gone. Blocks are numbered without gaps through all segments, and
-//! each says how many ids were accepted before it in the journal's life: so what is missing is
-//! known, and how much. A block that stands for others, which are known to be lost, says how many
+//! A block is written and synced as one. Its checksum covers its header and payload under the
+//! journal's salt, so that data that another journal has left on the disk never passes for a block.
+//! All files of a journal have the same salt, so that blocks can be told from other bytes even if
+//! their file's header is gone. Blocks are numbered without gaps through all segments, and each
+//! records how many ids were accepted before it in the journal's life: so it is known what is
+//! missing, and how much. A block that stands for others, which are known to be lost, says how many
 //! numbers before its own it stands for; its own payload is empty then, and its ids include theirs.
 //!
-//! The mark is a small file that is replaced as a whole. It says which file was begun last, which
-//! is there from then on, and that all before it is complete; or, after a clean stop, up to which
-//! block everything is. So a file that is missing at the end, or a tail, is told from what a crash
-//! leaves.
+//! The mark is a small file that is replaced as a whole. It names the file that was begun last,
+//! which is there from then on, and says that all before it is complete; or, after a clean stop, up
+//! to which block everything is. So a file that is missing at the end, or a tail, is told from what
+//! a crash leaves.
 
 use crate::Timestamp;
 use crate::clock::{Clocks, TimeBase};
@@ -43,30 +43,30 @@ pub(super) const MARK_BYTES: usize = 96;
 const MAGIC: [u8; 8] = *b"HAPAXJNL";
 const MARK_MAGIC: [u8; 8] = *b"HAPAXMRK";
 pub(super) const BLOCK_MAGIC: [u8; 4] = *b"hxbk";
-/// Reads as another number on a machine that writes the other way round.
+/// A word that reads as another number on a machine of the other byte order.
 const BYTE_ORDER: u32 = 0x0102_0304;
 pub(super) const VERSION: u32 = 3;
 
-/// What a segment begins with.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Of the digests: secret, therefore the files are private.
+    /// The key of the digests: secret, therefore the files are private.
     pub(super) key: DigestKey,
-    /// Of the checksums: random, one for all of a journal.
+    /// The salt of the checksums: random, one for all of a journal.
     pub(super) salt: u64,
-    /// Of its first block.
+    /// The number of its first block.
     pub(super) number: u64,
-    /// In nanoseconds of the Unix epoch; for people.
+    /// The time of creation in nanoseconds since the Unix epoch; for people.
     pub(super) created: u64,
-    /// Ids accepted before it.
+    /// The number of ids that were accepted before it.
     pub(super) ids: u64,
-    /// The boot of the machine that it was begun in: a hash; 0 is unknown.
+    /// A hash of the boot of the machine in which it was begun; 0 is unknown.
     pub(super) boot: u64,
-    /// The way time was counted then.
+    /// The way in which time was counted then.
     pub(super) time: TimeBase,
 }
 
-/// Why something is no header of ours: what is wrong, what it is, what it should be.
+/// The reason why something is no header of ours: what is wrong, its value, the expected value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NotOurs {
     pub(super) what: &'static str,
@@ -79,7 +79,7 @@ impl Header {
         self.encode_as(MAGIC)
     }
 
-    /// The header of another kind of file.
+    /// Encodes the header of another kind of file.
     pub(super) fn encode_as(&self, magic: [u8; 8]) -> [u8; HEADER_BYTES] {
         let time = [self.time.offset_nanos as u64, self.time.kind];
         let [kind, low, high] = self.key.words();
@@ -99,7 +99,7 @@ impl Header {
     }
 }
 
-/// The point that a journal has come to for certain.
+/// The point that a journal has reached for certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) key: DigestKey,
@@ -108,7 +108,7 @@ pub(super) struct Mark {
     /// was begun with it.
     pub(super) is_clean: bool,
     pub(super) number: u64,
-    /// Ids accepted before it.
+    /// The number of ids that were accepted before it.
     pub(super) ids: u64,
     /// The oldest block that was kept then.
     pub(super) first: u64,
@@ -137,11 +137,11 @@ fn digest_key(words: [u64; 3]) -> Result<DigestKey, NotOurs> {
     })
 }
 
-/// No journal comes to this number, nor to so many ids, in a thousand years: so what is added to
-/// them has no end to reach.
+/// The bound of numbers. No journal reaches this block number, nor this many ids, in a thousand
+/// years: so sums with them cannot overflow.
 pub(super) const REACH: u64 = 1 << 62;
 
-/// Checks numbers that a file says, of which somebody else may have made the checksum.
+/// Checks numbers from a file, whose checksum somebody else may have made.
 fn within_reach<const N: usize>(numbers: [u64; N]) -> Result<(), NotOurs> {
     match numbers.into_iter().find(|&number| number >= REACH) {
         None => Ok(()),
@@ -149,7 +149,7 @@ fn within_reach<const N: usize>(numbers: [u64; N]) -> Result<(), NotOurs> {
     }
 }
 
-/// Words between what says whose they are and a checksum.
+/// Seals words: between the magic bytes of their kind and a checksum.
 fn seal<const WORDS: usize, const BYTES: usize>(magic: [u8; 8], words: [u64; WORDS]) -> [u8; BYTES] {
     const { assert!(BYTES == 16 + 8 * WORDS + 8) };
     let mut bytes = [0; BYTES];
@@ -187,28 +187,28 @@ fn unseal<const WORDS: usize>(bytes: &[u8], magic: [u8; 8]) -> Result<[u64; WORD
     Ok(std::array::from_fn(|i| u64_at(bytes, 16 + 8 * i)))
 }
 
-/// The header that a block begins with.
+/// The header of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BlockHeader {
     pub(super) payload_bytes: u32,
     pub(super) number: u64,
     /// The number of blocks before its own that it stands for, which are known to be lost.
     pub(super) skipped: u64,
-    /// Ids accepted before it, in the journal's life.
+    /// The number of ids that were accepted before it, in the journal's life.
     pub(super) ids: u64,
     /// The oldest block that is still kept.
     pub(super) first: u64,
-    /// Ids accepted before that.
+    /// The number of ids that were accepted before that.
     pub(super) first_ids: u64,
     /// The largest time in it.
     pub(super) latest: Timestamp,
-    /// When it was written.
+    /// The time when it was written.
     pub(super) clocks: Clocks,
     pub(super) checksum: u64,
 }
 
 impl BlockHeader {
-    /// Of a payload, which is shorter than 4 GiB.
+    /// Seals the header for a payload, which is shorter than 4 GiB.
     pub(super) fn seal(self, payload: &[u8], salt: u64) -> Self {
         let header = BlockHeader { payload_bytes: payload.len() as u32, checksum: 0, ..self };
         BlockHeader { checksum: header.expected(payload, salt), ..header }
@@ -226,7 +226,8 @@ impl BlockHeader {
         bytes
     }
 
-    /// If it is one; whether its payload belongs to it, [`holds`](Self::holds) says.
+    /// Decodes a header, if it is one; [`holds`](Self::holds) says whether its payload belongs to
+    /// it.
     pub(super) fn decode(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Option<Self> {
         let [number, skipped, ids, first, first_ids, latest, engine, wall_nanos, boot_nanos, checksum] =
             std::array::from_fn(|i| u64_at(bytes, 8 + 8 * i));
@@ -234,7 +235,7 @@ impl BlockHeader {
         let latest = Timestamp::from_nanos(latest);
         let payload_bytes = u32_at(bytes, 4);
         let header = BlockHeader { payload_bytes, number, skipped, ids, first, first_ids, latest, clocks, checksum };
-        // Whoever stands for others has nothing of its own, and those have numbers.
+        // A block that stands for others has no payload of its own, and the others have numbers.
         let may_skip = skipped == 0 || (skipped <= number && payload_bytes == 0);
         let is_possible = may_skip && within_reach([number, ids, first, first_ids]).is_ok();
         (bytes[..4] == BLOCK_MAGIC && is_possible).then_some(header)
@@ -254,7 +255,7 @@ impl BlockHeader {
         self.payload_bytes == 0
     }
 
-    /// The first number that it is or stands for.
+    /// Returns the first number that it is or stands for.
     pub(super) fn start(&self) -> u64 {
         self.number.saturating_sub(self.skipped)
     }
@@ -287,7 +288,7 @@ mod tests {
         time: TimeBase { offset_nanos: -7, kind: 1 },
     };
     const MARK: Mark = Mark { key: KEY, salt: 2, is_clean: true, number: 3, ids: 4, first: 5, first_ids: 6 };
-    /// Miri sees some bits only.
+    /// The step between tested bits: Miri tests only some.
     const EVERY: usize = if cfg!(miri) { 61 } else { 1 };
 
     #[test]

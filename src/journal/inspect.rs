@@ -1,4 +1,4 @@
-//! What is in a journal, for people and tests.
+//! The inspection of a journal, for people and tests.
 
 use super::damage::Defect;
 use super::disk::System;
@@ -13,32 +13,32 @@ use crate::Timestamp;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What is in a journal's directory.
+/// The contents of a journal's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
     /// Its files, in order.
     pub segments: Vec<SegmentInfo>,
     /// The damage that no crash leaves: an engine refuses to open it, unless it is told to
-    /// [keep](crate::Damage::Keep) what is whole.
+    /// [keep](crate::Damage::Keep) the blocks that are whole.
     pub damage: Vec<Defect>,
-    /// Ids that were lost by damage that is known, and stood in for.
+    /// The number of ids that were lost by known damage, for which there are stand-ins.
     pub ids_lost_before: u64,
 }
 
-/// What is in one file.
+/// The contents of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SegmentInfo {
     /// The file.
     pub path: PathBuf,
-    /// When it was begun, since the Unix epoch; 0 if its header is destroyed.
+    /// The time when it was begun, since the Unix epoch; 0 if its header is destroyed.
     pub created: Duration,
     /// The number of its first block.
     pub first_block: u64,
-    /// How many bytes are valid.
+    /// The number of valid bytes.
     pub bytes: u64,
-    /// How many blocks are.
+    /// The number of valid blocks.
     pub blocks: u64,
     /// Its runs of ids.
     pub runs: Vec<RunInfo>,
@@ -50,16 +50,17 @@ pub struct SegmentInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunInfo {
-    /// When, by the engine's clock.
+    /// The time, by the engine's clock.
     pub at: Timestamp,
-    /// What: `accepted`, `forgotten`, `cleared`, `position`, `time`, `time base` or `fingerprinted`
-    /// (accepted, with a fingerprint).
+    /// The event: `accepted`, `forgotten`, `cleared`, `position`, `time`, `time base` or
+    /// `fingerprinted` (accepted, with a fingerprint).
     pub what: &'static str,
-    /// How many.
+    /// The number of ids.
     pub ids: u64,
 }
 
-/// Reads a journal without changing it; also while an engine has it open, up to where that has written.
+/// Reads a journal without changing it; also while an engine has it open, up to where the engine
+/// has written.
 ///
 /// ```
 /// # let directory = std::env::temp_dir().join(format!("hapax-doc-inspect-{}", std::process::id()));
@@ -77,7 +78,7 @@ pub struct RunInfo {
 ///
 /// # Errors
 ///
-/// [`JournalError::NotOurs`] and [`JournalError::Io`]. What is damaged or torn is no error.
+/// [`JournalError::NotOurs`] and [`JournalError::Io`]. Damaged or torn data is no error.
 pub fn inspect(directory: impl AsRef<Path>) -> Result<Inspection, JournalError> {
     let directory = directory.as_ref();
     let disk = System::to_look_at().map_err(JournalError::io("watch for forks of", directory))?;

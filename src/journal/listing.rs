@@ -1,5 +1,5 @@
-//! The files of a journal's directory, by what their headers say, or, where those are destroyed,
-//! their names.
+//! The files of a journal's directory, by their headers, or, where those are destroyed, by their
+//! names.
 
 use super::disk::{Disk, read_full};
 use super::error::JournalError;
@@ -9,26 +9,26 @@ use super::writer::{is_segment, number_of};
 use crate::digest::DigestKey;
 use std::path::{Path, PathBuf};
 
-/// A file that is called as ours are.
+/// A file that is named as ours are.
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
     pub(super) path: PathBuf,
-    /// Of its first block.
+    /// The number of its first block.
     pub(super) number: u64,
     pub(super) size: u64,
-    /// Or why it cannot be read.
+    /// The header, or the reason why it cannot be read.
     pub(super) header: Result<Header, &'static str>,
 }
 
-/// All of them.
+/// All files of a directory.
 #[derive(Clone, Debug)]
 pub(super) struct Listing {
-    /// By number.
+    /// The files, by number.
     pub(super) files: Vec<Listed>,
     /// The files that were created and never written, as a crash leaves them.
     pub(super) leftovers: Vec<PathBuf>,
     pub(super) mark: mark::Found,
-    /// Of the digests, and of the checksums, if there is anything of ours.
+    /// The key of the digests and the salt of the checksums, if there is a file of ours.
     pub(super) keys: Option<Keys>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn list(disk: &dyn Disk, directory: &Path) -> Result<Listing, Journal
     if let (mark::Found::Damaged(wrong), None) = (&mark, keys)
         && wrong.what != "length"
     {
-        // Of another version, perhaps: nothing else here is ours, either.
+        // Perhaps of another version: then nothing else here is ours, either.
         return Err(not_ours(&directory.join(mark::NAME), wrong));
     }
     let mut listing = Listing { files: Vec::new(), leftovers: Vec::new(), mark, keys };
@@ -101,7 +101,7 @@ impl Listing {
         let wrong = match header {
             Ok(header) => {
                 if let Some(named) = number_of(&path).filter(|&named| named != header.number) {
-                    // The file that is to have this name one day would take its place.
+                    // The file that is to have this name one day would replace it.
                     let (got, expected) = (header.number.to_string(), format!("{named}, as its name says"));
                     return Err(JournalError::NotOurs { path, what: "number of the first block", got, expected });
                 }
@@ -111,7 +111,7 @@ impl Listing {
             Err(wrong) => wrong,
         };
         let Some(number) = number_of(&path) else {
-            // As a crash leaves it, or nobody's.
+            // As a crash leaves it, or not ours.
             return if size == 0 {
                 self.leftovers.push(path);
                 Ok(())
@@ -124,14 +124,14 @@ impl Listing {
                 let is_marked = mark.number > number || (mark.number == number && !mark.is_clean);
                 (is_marked, !is_marked)
             }
-            // Whether it ever had anything nobody can say, unless others were begun after it.
+            // It is unknown whether it ever had any blocks, unless others were begun after it.
             _ => (newest.is_some_and(|newest| number < newest), false),
         };
         let has_header_only = size <= HEADER_BYTES as u64;
         match (is_marked, self.keys) {
             // Blocks are written to a file only when the mark names it.
             (false, _) if has_header_only && (is_beyond || self.may_be_the_first()) => self.leftovers.push(path),
-            // Also beyond the mark: a crash may have brought back what was removed.
+            // Also beyond the mark: a crash may have brought back a file that was removed.
             (_, Some(_)) => {
                 self.files.push(Listed { path, number, size, header: Err("the header is destroyed") });
             }
@@ -165,7 +165,7 @@ fn same_journal(path: &Path, header: &Header, keys: &mut Option<Keys>) -> Result
     Err(JournalError::NotOurs {
         path: path.into(),
         what: if keys.key == theirs.key { "salt" } else { "key" },
-        // Secret, as it is.
+        // Secret, like the expected one.
         got: "another one".into(),
         expected: "that of the engine, and of the other files".into(),
     })

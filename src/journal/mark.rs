@@ -10,12 +10,12 @@ use std::path::Path;
 pub(super) const NAME: &str = "mark";
 const NEW: &str = "mark.new";
 
-/// Writes it beside the old one, and lets it take its place when it is on the disk.
+/// Writes the mark beside the old one, and lets it replace that when it is on the disk.
 pub(super) fn write(disk: &dyn Disk, directory: &Path, mark: &Mark, sync: SyncMode) -> Result<(), JournalError> {
     let (path, new) = (directory.join(NAME), directory.join(NEW));
     let mut file = match disk.create(&new) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            // Somebody has died with it.
+            // A process has died with it.
             disk.remove(&new).map_err(JournalError::io("delete", &new))?;
             disk.create(&new)
         }
@@ -47,7 +47,7 @@ pub(super) fn read(disk: &dyn Disk, directory: &Path) -> Result<Found, JournalEr
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Missing),
         opened => opened.map_err(JournalError::io("open", &path))?,
     };
-    // One more: it is as long as it should be.
+    // One byte more, to see that the mark is no longer than it should be.
     let mut bytes = [0; MARK_BYTES + 1];
     let read = read_full(file.as_mut(), 0, &mut bytes).map_err(JournalError::io("read", &path))?;
     let decoded = match bytes.first_chunk() {

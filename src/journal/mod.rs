@@ -1,13 +1,12 @@
-//! The window's own durability: a log of what was accepted, in files that each cover a slice of
-//! time.
+//! The window's own durability: a log of accepted ids, in files that each cover a slice of time.
 //!
 //! In the order of the data: [`append`] and [`commit`] gather what callers append ([`payload`]) and
-//! make it durable in groups, through [`writer`] and [`disk`]; [`format`] is what is on the disk,
-//! with a [`mark`] that says how far it has come. [`recovery`] reads it again: [`listing`] finds
-//! the files, [`scan`] their blocks, [`survey`] all that there is, [`verdict`] what is missing of
-//! it, [`replay`] what of it an engine is told, and [`salvage`] keeps what is whole. [`reopen`]
-//! goes on after a failure. [`trust`] says which files are used at all. [`snapshot`] is all of the
-//! memory in one file. [`dedup`] is what users see.
+//! make it durable in groups, through [`writer`] and [`disk`]; [`format`] is the format on the
+//! disk, with a [`mark`] that says how far it has come. [`recovery`] reads it again: [`listing`]
+//! finds the files, [`scan`] their blocks, [`survey`] everything that there is, [`verdict`] what is
+//! missing, [`replay`] what an engine is told, and [`salvage`] keeps the blocks that are whole.
+//! [`reopen`] goes on after a failure. [`trust`] says which files are used at all. [`snapshot`] is
+//! all of the memory in one file. [`dedup`] is what users see.
 
 mod append;
 mod commit;
@@ -78,7 +77,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A journal that is open.
+/// An open journal.
 pub(crate) struct Journal {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -90,7 +89,7 @@ pub(crate) struct Journal {
     latest_event: StdAtomicU64,
 }
 
-/// The disk and the clocks that a journal is kept on.
+/// The disk and the clocks of a journal.
 pub(crate) struct Surroundings {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) machine: Machine,
@@ -131,18 +130,19 @@ impl Opened {
         Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline, origin })
     }
 
-    /// Returns the machine that it is written on.
+    /// Returns the machine that the journal is written on.
     pub(crate) fn machine(&self) -> Machine {
         self.machine.clone()
     }
 
-    /// Returns the key that its digests were made with, if it has any, and if it is what is wanted.
+    /// Returns the key that its digests were made with, if it has any, and if it is the one that is
+    /// wanted.
     pub(crate) fn key(&self, wanted: WantedKey) -> Result<Option<DigestKey>, Error> {
         Ok(self.found.key(wanted)?)
     }
 
-    /// Tells an engine what the journal has, and goes on from there.
-    /// `is_empty`: it remembers nothing yet.
+    /// Replays the journal into an engine, and goes on from there. `is_empty`: the engine remembers
+    /// nothing yet.
     pub(crate) fn replay(
         self,
         engine: &Engine,
@@ -213,13 +213,13 @@ impl Opened {
 }
 
 impl Journal {
-    /// Whether it is to learn of what checks accept.
+    /// Returns true if the journal is to learn of ids that checks accept.
     #[inline(always)]
     pub(crate) fn notes_checks(&self) -> bool {
         !self.deferred
     }
 
-    /// An event has come.
+    /// Notes that an event has come.
     #[inline(always)]
     pub(crate) fn note_event(&self, at: Timestamp) {
         // Relaxed: a maximum, which orders nothing but itself.
@@ -228,18 +228,18 @@ impl Journal {
         }
     }
 
-    /// The latest event, by the window's time.
+    /// Returns the latest event, by the window's time.
     pub(crate) fn latest_event(&self) -> Timestamp {
         Timestamp::from_nanos(self.latest_event.load(Ordering::Relaxed))
     }
 
-    /// Ids were accepted; from now on `flush` is about them, too.
+    /// Appends ids that were accepted; from now on `flush` is about them, too.
     #[inline]
     pub(crate) fn accepted(&self, at: Stamp, ids: impl IntoIterator<Item = Digest>) {
         self.shared.append(Kind::Accepted, at, ids);
     }
 
-    /// The same of an id with its fingerprint.
+    /// Appends an id that was accepted with a fingerprint.
     pub(crate) fn fingerprinted(&self, at: Stamp, id: Digest, digest: Digest) {
         self.shared.append(Kind::Fingerprinted, at, [id, digest]);
     }
@@ -252,12 +252,12 @@ impl Journal {
         self.shared.append_event(Kind::Cleared, at);
     }
 
-    /// Returns the time that it was when it was written last.
+    /// Returns the time of the last write.
     pub(crate) fn resumed(&self) -> Resumed {
         self.resumed
     }
 
-    /// The clock went on from what was recovered, and time is counted like this.
+    /// Notes that the clock went on from what was recovered, and that time is counted in this way.
     pub(crate) fn goes_on(&mut self, step: Option<ClockStep>, base: TimeBase) {
         self.recovery.clock_step = step;
         if base != self.time_base() {
@@ -265,18 +265,18 @@ impl Journal {
         }
     }
 
-    /// Returns the way time is counted.
+    /// Returns the way in which time is counted.
     pub(crate) fn time_base(&self) -> TimeBase {
         self.time.get()
     }
 
-    /// From now on time is counted like this.
+    /// Sets the way in which time is counted from now on.
     pub(crate) fn set_time_base(&self, base: TimeBase) {
         self.time.set(base);
         self.shared.append_time_base(base);
     }
 
-    /// Writes what waits to be written, without a thread.
+    /// Writes the data that waits to be written, without a thread.
     #[cfg(test)]
     pub(crate) fn step(&self) {
         self.shared.step();
@@ -286,14 +286,14 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         if self.shared.must_be_here().is_err() {
-            // Neither the thread nor the directory is this process's, and a lock may never be
-            // given back. (A handle of a thread that is not there must not be let go of, either.)
+            // Neither the thread nor the directory is this process's, and a lock may never be given
+            // back. (A handle of a thread that does not exist must not be dropped, either.)
             std::mem::forget(self.thread.take());
             return;
         }
         self.shared.close();
         if let Some(thread) = self.thread.take() {
-            // If it has panicked, nobody is left to be told.
+            // If the thread has panicked, there is nobody left to tell.
             let _ = thread.join();
         }
         self.shared.finish();

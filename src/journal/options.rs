@@ -1,9 +1,9 @@
-//! How a journal is kept.
+//! The options of a journal.
 
 use crate::Error;
 use std::time::Duration;
 
-/// How a [journal](crate::Builder::journal) is kept.
+/// The options of a [journal](crate::Builder::journal).
 ///
 /// ```
 /// use hapax::{JournalOptions, SyncMode};
@@ -24,15 +24,16 @@ pub struct JournalOptions {
     pub(super) damage: Damage,
 }
 
-/// When what was written counts as durable.
+/// The moment from which written data counts as durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncMode {
-    /// When the disk says that it has it (`fdatasync`): it survives the loss of power.
+    /// Durability by the disk, when it reports that it has the data (`fdatasync`): the data
+    /// survives the loss of power.
     #[default]
     Disk,
-    /// When the system has it: it survives the end of the process, but not of the system. (When the
-    /// power fails, files may be left as no crash of a process leaves them: that is
-    /// [damage](JournalOptions::damage).)
+    /// Durability by the system, when it has the data: the data survives the end of the process,
+    /// but not of the system. (When the power fails, files may be left as no crash of a process
+    /// leaves them: that is [damage](JournalOptions::damage).)
     System,
 }
 
@@ -44,7 +45,7 @@ pub enum Damage {
     #[default]
     Refuse,
     /// Every block that is whole is kept; damaged files are moved aside, under their name with
-    /// `.damaged` behind it. What is lost, [`Recovery`](crate::Recovery) says.
+    /// `.damaged` behind it. [`Recovery`](crate::Recovery) says what is lost.
     Keep,
 }
 
@@ -63,58 +64,61 @@ impl Default for JournalOptions {
     }
 }
 
-/// With how many bytes it is written without waiting, unless it is said otherwise.
+/// The number of waiting bytes that are written without delay, unless the options set another.
 pub(crate) const COMMIT_BYTES: usize = 1 << 20;
 
-/// What may wait to be written; more, and those who append wait.
+/// The most bytes that may wait to be written; with more, callers that append wait.
 pub(super) const MAX_PENDING_BYTES: usize = 64 << 20;
 
 impl JournalOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How long what was accepted waits for company at most before it is written and synced, if nobody asks for it by
-    /// [`flush`](crate::Dedup::flush). Default: 5 ms.
+    /// Sets how long accepted ids wait for company at most before they are written and synced, if
+    /// nobody asks for it by [`flush`](crate::Dedup::flush). Default: 5 ms.
     #[must_use]
     pub fn commit_interval(self, commit_interval: Duration) -> Self {
         JournalOptions { commit_interval, ..self }
     }
 
-    /// With how many bytes, at 16 an id, it is written without waiting: up to 64 MiB. Default: 1 MiB.
+    /// Sets the number of waiting bytes, at 16 per id, that are written without delay: up to 64
+    /// MiB. Default: 1 MiB.
     #[must_use]
     pub fn commit_bytes(self, commit_bytes: usize) -> Self {
         JournalOptions { commit_bytes, ..self }
     }
 
-    /// When what was written counts as durable. Default: when the disk has it.
+    /// Sets when written data counts as durable. Default: when the disk has it.
     #[must_use]
     pub fn sync(self, sync: SyncMode) -> Self {
         JournalOptions { sync, ..self }
     }
 
-    /// How much time a file covers, and so in which portions what has expired is deleted. Default: a 16th of what is remembered.
+    /// Sets how much time a file covers, and so in which portions expired data is deleted. Default:
+    /// a 16th of the time that is remembered.
     #[must_use]
     pub fn segment_length(self, segment_length: Duration) -> Self {
         JournalOptions { segment_length: Some(segment_length), ..self }
     }
 
-    /// Limits how much of the disk it may take. With more the journal fails,
-    /// as it does when the disk is full, and goes on when files have expired. Default: no limit.
+    /// Limits how much of the disk the journal may take. Beyond the limit the journal fails, as it
+    /// does when the disk is full, and goes on when files have expired. Default: no limit.
     #[must_use]
     pub fn max_disk_bytes(self, max_disk_bytes: u64) -> Self {
         JournalOptions { max_disk_bytes: Some(max_disk_bytes), ..self }
     }
 
-    /// The permissions of its files, on Unix; its directory gets the same, and whoever may read may
-    /// enter. They hold the key of the digests, with which one can construct ids that collide.
-    /// Default: 0o600, the user alone.
+    /// Sets the permissions of the journal's files, on Unix; its directory gets the same, and a
+    /// user who may read may enter. The files hold the key of the digests, with which one can
+    /// construct ids that collide. Default: 0o600, the user alone.
     ///
-    /// Whom it lets write is trusted with the directory, too. With 0o660 that may be writable by
-    /// its group, as volumes of a container often are, and files may be those of another user of
-    /// it; with 0o666 nobody's owner and mode are looked at, for file systems that do not keep
-    /// them. Better is a directory of its own within the volume: one that is not there yet is made.
+    /// Users whom it lets write are trusted with the directory, too. With 0o660 the directory may
+    /// be writable by its group, as volumes of a container often are, and files may belong to
+    /// another user of the group; with 0o666 owner and mode are not looked at, for file systems
+    /// that do not store them. A directory of its own within the volume is better: if it does not
+    /// exist yet, it is created.
     ///
     /// ```
     /// use hapax::JournalOptions;
@@ -127,15 +131,17 @@ impl JournalOptions {
         JournalOptions { file_mode, ..self }
     }
 
-    /// Whether what is accepted by a check is kept back until [`append_batch_prepared_at`](crate::Dedup::append_batch_prepared_at) says that it
-    /// was dealt with, too: for pipelines that check early and work later, and want what was not worked on to be fresh after a crash.
-    /// (Completed claims are appended in any case.) Default: what is accepted is appended at once.
+    /// Sets whether ids that a check accepts are held back until
+    /// [`append_batch_prepared_at`](crate::Dedup::append_batch_prepared_at) says that they were
+    /// handled, too: for pipelines that check early and work later, and want ids that were not
+    /// worked on to be fresh after a crash. (Completed claims are appended in any case.) Default:
+    /// accepted ids are appended at once.
     #[must_use]
     pub fn deferred(self, deferred: bool) -> Self {
         JournalOptions { deferred, ..self }
     }
 
-    /// Says what is done about damage, other than the torn end that a crash leaves. Default:
+    /// Sets the answer to damage, other than the torn end that a crash leaves. Default:
     /// [`build`](crate::Builder::build) refuses.
     #[must_use]
     pub fn damage(self, damage: Damage) -> Self {

@@ -1,4 +1,4 @@
-//! What a block says: runs of ids to which the same happened, and what happened without ids. Pure.
+//! The payload of a block: runs of ids to which the same happened, and events without ids. Pure.
 
 use super::format::{ID_BYTES, RUN_HEADER_BYTES, put, u32_at, u64_at};
 use crate::Timestamp;
@@ -10,13 +10,13 @@ use crate::digest::Digest;
 pub(super) enum Kind {
     Accepted = 0,
     Forgotten = 1,
-    /// All ids were. The run has none.
+    /// All ids were forgotten. The run has none.
     Cleared = 2,
-    /// The position that a source of events has come to.
+    /// The position that a source of events has reached.
     Position = 3,
     /// Stream time has come to here.
     Time = 4,
-    /// From now on time is counted like this.
+    /// The way in which time is counted from now on.
     TimeBase = 5,
     /// Ids were accepted, each with a fingerprint.
     Fingerprinted = 6,
@@ -49,7 +49,7 @@ impl Kind {
     }
 }
 
-/// Ids to which the same happened at the same time, or something else that happened.
+/// A run: ids to which the same happened at the same time, or another event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run<'p> {
     pub(super) kind: Kind,
@@ -58,12 +58,12 @@ pub(super) struct Run<'p> {
 }
 
 impl<'p> Run<'p> {
-    /// Of a run that has ids.
+    /// Returns the ids of a run that has some.
     pub(super) fn ids(&self) -> impl Iterator<Item = Digest> + use<'p> {
         self.id_bytes().chunks_exact(ID_BYTES).map(|id| Digest { place: u64_at(id, 0), mark: u64_at(id, 8) })
     }
 
-    /// Of a run that has ids with fingerprints: each id, and its digest together with its
+    /// Returns the ids of a run with fingerprints, each with its digest together with its
     /// fingerprint.
     pub(super) fn fingerprinted(&self) -> impl Iterator<Item = (Digest, Digest)> + use<'p> {
         let body = if self.kind == Kind::Fingerprinted { self.body } else { &[] };
@@ -71,7 +71,7 @@ impl<'p> Run<'p> {
         body.chunks_exact(2 * ID_BYTES).map(move |pair| (digest(pair, 0), digest(pair, ID_BYTES)))
     }
 
-    /// Returns the number of ids that it has.
+    /// Returns the number of its ids.
     pub(super) fn len(&self) -> u64 {
         match self.kind {
             Kind::Fingerprinted => (self.body.len() / (2 * ID_BYTES)) as u64,
@@ -79,7 +79,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Returns the number of ids that it says were accepted.
+    /// Returns the number of ids that it records as accepted.
     pub(super) fn accepted(&self) -> u64 {
         if matches!(self.kind, Kind::Accepted | Kind::Fingerprinted) { self.len() } else { 0 }
     }
@@ -88,13 +88,13 @@ impl<'p> Run<'p> {
         if matches!(self.kind, Kind::Accepted | Kind::Forgotten) { self.body } else { &[] }
     }
 
-    /// Of a run that has one: how time is counted from then on.
+    /// Returns the way in which time is counted from then on, for a run that says so.
     pub(super) fn time_base(&self) -> Option<TimeBase> {
         let is_one = self.kind == Kind::TimeBase;
         is_one.then(|| TimeBase { offset_nanos: u64_at(self.body, 0) as i64, kind: u64_at(self.body, 8) })
     }
 
-    /// Of a run that has one: a source, and how far it has come.
+    /// Returns a source, and how far it has come, for a run that says so.
     pub(super) fn position(&self) -> Option<(&'p [u8], &'p [u8])> {
         if self.kind != Kind::Position {
             return None;
@@ -104,7 +104,7 @@ impl<'p> Run<'p> {
     }
 }
 
-/// The runs of a payload; `None` for what is none, after which there are no more.
+/// Returns the runs of a payload; `None` for bytes that are no run, after which there are no more.
 pub(super) fn runs(mut payload: &[u8]) -> impl Iterator<Item = Option<Run<'_>>> {
     std::iter::from_fn(move || {
         if payload.is_empty() {
@@ -128,11 +128,11 @@ fn take_run<'p>(payload: &mut &'p [u8]) -> Option<Run<'p>> {
     (kind != Kind::Position || run.position().is_some()).then_some(run)
 }
 
-/// A payload that is being made: runs that are alike become one.
+/// A payload under construction: runs that are alike become one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Payload {
     bytes: Vec<u8>,
-    /// The beginning of the last run, if that is one of ids, and what it is.
+    /// The beginning of the last run, if that has ids, and its kind.
     last: Option<Last>,
     latest: Timestamp,
     /// The number of events: ids, and runs without ids.
@@ -142,8 +142,8 @@ pub(super) struct Payload {
     has_positions: bool,
 }
 
-/// Ids that a window stamps alike are one run, at the latest time of any of them: so a window with
-/// a finer tick forgets none of them early.
+/// The last run. Ids that a window stamps alike are one run, at the latest time of any of them: so
+/// a window with a finer tick forgets none of them early.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     start: usize,
@@ -152,7 +152,7 @@ struct Last {
 }
 
 impl Payload {
-    /// Adds ids that were accepted or forgotten. No ids are no run.
+    /// Adds ids that were accepted or forgotten. Without ids, no run is added.
     pub(super) fn push(&mut self, kind: Kind, at: Stamp, ids: impl IntoIterator<Item = Digest>) {
         let mut ids = ids.into_iter().peekable();
         if ids.peek().is_none() {
@@ -190,13 +190,13 @@ impl Payload {
         };
     }
 
-    /// Adds what happened without ids: all were forgotten, or time went on.
+    /// Adds an event without ids: all were forgotten, or time went on.
     pub(super) fn push_event(&mut self, kind: Kind, at: Timestamp) {
         self.begin(kind, at.into());
         self.events += 1;
     }
 
-    /// Adds how far a source has come. (Lengths are checked by then.)
+    /// Adds how far a source has come. (The lengths were checked before.)
     pub(super) fn push_position(&mut self, source: &[u8], position: &[u8]) {
         let start = self.begin(Kind::Position, Timestamp::default().into());
         let count = (4 + source.len() + position.len()) as u32;
@@ -208,7 +208,7 @@ impl Payload {
         self.has_positions = true;
     }
 
-    /// Adds how time is counted from now on.
+    /// Adds the way in which time is counted from now on.
     pub(super) fn push_time_base(&mut self, base: TimeBase) {
         let start = self.begin(Kind::TimeBase, Timestamp::default().into());
         put(&mut self.bytes, start + 16, &16_u32.to_le_bytes());
@@ -217,7 +217,7 @@ impl Payload {
         self.events += 1;
     }
 
-    /// Adds another one, as a whole.
+    /// Adds another payload, as a whole.
     pub(super) fn append(&mut self, other: &Payload) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
@@ -262,13 +262,13 @@ impl Payload {
         self.events
     }
 
-    /// The positions in it, in order.
+    /// Returns the positions in it, in order.
     pub(super) fn positions(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let bytes: &[u8] = if self.has_positions { &self.bytes } else { &[] };
         runs(bytes).flatten().filter_map(|run| run.position())
     }
 
-    /// Empties it, and gives memory back beyond so many bytes.
+    /// Empties it, and gives back memory beyond `keep_bytes`.
     pub(super) fn reset(&mut self, keep_bytes: usize) {
         self.clear();
         self.bytes.shrink_to(keep_bytes);

@@ -1,4 +1,5 @@
-//! Opens a journal's directory, reads what is valid of its files, and makes it ready to go on.
+//! Recovery: opens a journal's directory, reads the valid parts of its files, and makes it ready to
+//! go on.
 
 use super::append::Positions;
 use super::damage::{Defect, Loss, Sum};
@@ -21,38 +22,38 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What was found when a journal was opened.
+/// The findings when a journal was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// Files that were read.
+    /// The number of files that were read.
     pub segments: u64,
-    /// Blocks, each of which was written at once.
+    /// The number of blocks, each of which was written as one.
     pub blocks: u64,
-    /// Ids that were accepted.
+    /// The number of ids that were accepted.
     pub ids: u64,
-    /// Bytes of all that.
+    /// The number of bytes of all that.
     pub bytes: u64,
     /// The end of the last file, if that was no block, as a crash leaves it.
     pub torn: Vec<Torn>,
     /// The damage that is now known, and accepted; see [`Damage::Keep`].
     pub damage: Vec<Defect>,
-    /// Files of [`damage`](Recovery::damage) that were missing.
+    /// The number of files of [`damage`](Recovery::damage) that were missing.
     pub files_lost: u64,
-    /// Blocks that are lost by it.
+    /// The number of blocks that are lost by it.
     pub blocks_lost: u64,
-    /// Ids that are lost by it.
+    /// The number of ids that are lost by it.
     pub ids_lost: Loss,
-    /// Ids that are lost by damage that was found when it was opened before.
+    /// The number of ids that are lost by damage that was found when the journal was opened before.
     pub ids_lost_before: u64,
-    /// Damaged files, under the names that they have now.
+    /// The damaged files, under the names that they have now.
     pub moved_aside: Vec<PathBuf>,
     /// The step by which the wall clock was set since the last engine wrote, if that is more than a
-    /// second and more than a tick of the window: people, NTP, a battery. Time goes on by what has
-    /// really passed, as far as that can be known. Only with the default clock, and not where time
-    /// comes with events.
+    /// second and more than a tick of the window: people, NTP, a battery. Time goes on by the time
+    /// that has really passed, as far as that can be known. Only with the default clock, and not
+    /// where time comes with events.
     pub clock_step: Option<ClockStep>,
-    /// How long it took.
+    /// The time that recovery took.
     pub took: Duration,
 }
 
@@ -62,15 +63,15 @@ pub struct Recovery {
 pub struct Torn {
     /// The file.
     pub path: PathBuf,
-    /// From where on.
+    /// The offset at which it begins.
     pub offset: u64,
-    /// How many bytes that is.
+    /// The number of its bytes.
     pub bytes: u64,
-    /// The number of ids that it may have been, at most.
+    /// The most ids that it can have held.
     pub ids_at_most: u64,
-    /// What is wrong there.
+    /// A description of the defect there.
     pub reason: &'static str,
-    /// Whether it was cut off: it is, if nothing comes after it.
+    /// True if it was cut off: it is, if nothing comes after it.
     pub truncated: bool,
 }
 
@@ -82,18 +83,18 @@ pub(super) struct Found {
     pub(super) lock: Box<dyn Held>,
 }
 
-/// The time that it was when the journal was written last.
+/// The time at which the journal was written last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resumed {
-    /// The way it was counted.
+    /// The way in which time was counted.
     pub(crate) base: TimeBase,
-    /// At the last block; `None` if there is none.
+    /// The clocks at the last block; `None` if there is none.
     pub(crate) clocks: Option<Clocks>,
-    /// True if the machine runs since then.
+    /// True if the machine has been running since then.
     pub(crate) is_same_boot: bool,
 }
 
-/// What is left to go on with.
+/// The state in which a recovered journal goes on.
 pub(super) struct Recovered {
     pub(super) recovery: Recovery,
     pub(super) start: Start,
@@ -110,7 +111,7 @@ impl Found {
         Ok(Found { disk, directory: directory.into(), listing, lock })
     }
 
-    /// Returns the key of the digests in it, if there are any, and if it is what is wanted.
+    /// Returns the key of the digests in it, if there are any, and if it is the one that is wanted.
     pub(super) fn key(&self, wanted: WantedKey) -> Result<Option<DigestKey>, JournalError> {
         let Some(Keys { key, .. }) = self.listing.keys else { return Ok(None) };
         let Some([what, got, expected]) = wanted.differs(key) else { return Ok(Some(key)) };
@@ -118,8 +119,9 @@ impl Found {
         Err(JournalError::NotOurs { path, what, got: got.into(), expected: expected.into() })
     }
 
-    /// Reads what is valid of each file, in order, twice: first to know what there is, then, and
-    /// not if damage is refused, to tell what is of use. Then what a crash has left is cleaned up.
+    /// Reads the valid parts of each file, in order, twice: first to know what there is, then,
+    /// unless damage is refused, to tell the engine what it needs. Then the remains of a crash are
+    /// cleaned up.
     pub(super) fn replay(&self, rules: &Reopening, mut each: impl FnMut(Told<'_>)) -> Result<Recovered, JournalError> {
         let began = Instant::now();
         let disk = &*self.disk;
@@ -180,7 +182,8 @@ impl Found {
         }
     }
 
-    /// Cleans up what a crash has left at the end, and what is left to go on with.
+    /// Cleans up what a crash has left at the end. Returns the point from which the journal goes
+    /// on.
     fn tidy(&self, verdict: &Verdict, Keys { key, salt }: Keys, rules: &Reopening) -> Result<Start, JournalError> {
         let disk = &*self.disk;
         let Verdict { number, ids, first, first_ids, .. } = *verdict;
@@ -189,7 +192,7 @@ impl Found {
         let mark = Mark { key, salt, is_clean: true, number, ids, first, first_ids };
         let has_nothing = |file: &&Judged| file.blocks == 0;
         let empty: Vec<_> = verdict.files.iter().filter(has_nothing).collect();
-        // First, since where the mark says that all is well half a block is damage.
+        // First, since half a block is damage where the mark says that all is complete.
         if let (Some(torn), Some(last)) = (verdict.torn(), verdict.files.last())
             && last.blocks == 0
             && !last.is_damaged
@@ -197,8 +200,8 @@ impl Found {
             truncate(disk, &torn, rules.sync)?;
         }
         if !verdict.defects.is_empty() || (!empty.is_empty() && !is_clean) {
-            // Nobody looks for an empty file that is about to be deleted, nor for what is known to
-            // be lost.
+            // After this, no open looks for an empty file that is about to be deleted, nor for
+            // blocks that are known to be lost.
             mark::write(disk, &self.directory, &mark, rules.sync)?;
             is_clean = true;
         }
@@ -225,7 +228,7 @@ impl Found {
     }
 }
 
-/// The way it is opened again.
+/// The rules for opening a journal again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reopening {
     pub(super) damage: Damage,
@@ -233,16 +236,16 @@ pub(super) struct Reopening {
     pub(super) key: DigestKey,
     pub(super) boot: u64,
     pub(super) wall_nanos: u64,
-    /// The age, before the latest, from which on all is over.
+    /// The age, before the latest time, from which on everything has expired.
     pub(super) retention: Duration,
     /// True if the engine remembers nothing yet.
     pub(super) is_empty: bool,
 }
 
-/// A piece of a journal that an engine is told.
+/// A part of a journal that an engine is told.
 pub(super) enum Told<'r> {
     Run(&'r Run<'r>),
-    /// It is this time, at least.
+    /// The present is this time, at least.
     Time(Timestamp),
 }
 

@@ -12,28 +12,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The fate of what was accepted while a journal had failed.
+/// The fate of ids that were accepted while a journal had failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reopened {
-    /// When it failed, since the Unix epoch; `None` if it had not.
+    /// The time of the failure, since the Unix epoch; `None` if there was none.
     pub failed_at: Option<Duration>,
-    /// Ids, and other things that were appended, that had waited, and are durable now.
+    /// The number of ids, and of other appended events, that had waited, and are durable now.
     pub written_late: u64,
-    /// Such that were not kept, since too much waited: they are not durable, and will not be.
+    /// The number of those that were not kept, since too much waited: they are not durable, and
+    /// will not be.
     pub dropped: u64,
-    /// Files that were durable and are gone, with their directory.
+    /// The number of files that were durable and are gone, with their directory.
     pub files_lost: u64,
-    /// Ids that were accepted in them.
+    /// The number of ids that were accepted in them.
     pub ids_lost: u64,
 }
 
 impl Dedup {
-    /// Goes on with a journal that has failed, when what was wrong is mended: writes what was
-    /// accepted meanwhile, up to 64 MiB of it, and says what was not kept. A directory that was
-    /// deleted is made again. What is in doubt after the failure is cut off and written again.
+    /// Goes on with a journal that has failed, when the cause is mended: writes the ids that were
+    /// accepted meanwhile, up to 64 MiB of them, and reports what was not kept. A directory that
+    /// was deleted is created again. Data that is in doubt after the failure is cut off and written
+    /// again.
     ///
-    /// Without a failure it does nothing but look whether the directory still is what it was.
+    /// Without a failure it only checks that the directory still is the one that it was.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-reopen-{}", std::process::id()));
@@ -58,8 +60,8 @@ impl Dedup {
     ///
     /// [`JournalError::InUse`] or [`JournalError::NotOurs`] if the lock was gone, and another
     /// process has, or had, the directory meanwhile. [`JournalError::Forked`] in a child of the
-    /// process that has the journal. Else why it cannot go on; then it is as it was, and can be
-    /// tried again. [`JournalError::NotConfigured`] without a journal.
+    /// process that has the journal. Otherwise the reason why it cannot go on; then it is as it
+    /// was, and can be tried again. [`JournalError::NotConfigured`] without a journal.
     pub fn reopen_journal(&self) -> Result<Reopened, JournalError> {
         self.journal()?.shared.reopen()
     }
@@ -94,7 +96,7 @@ impl Shared {
     }
 }
 
-/// The loss of something that was durable.
+/// The loss of durable data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lost {
     pub(super) files: u64,
@@ -102,8 +104,7 @@ pub(super) struct Lost {
 }
 
 impl Writer {
-    /// Makes it fit to be written again after something has failed. What is gone of what was
-    /// durable.
+    /// Makes the writer fit to write again after a failure. Returns the durable data that is gone.
     pub(super) fn reopen(&mut self) -> Result<Lost, JournalError> {
         let lost = self.find_directory()?;
         if let Some(current) = self.current.take() {
@@ -118,15 +119,16 @@ impl Writer {
         }
         self.watch = Arc::new(Watch { file: None, ..Watch::clone(&self.watch) });
         if !self.is_marked {
-            // Whoever opens a directory that was made again would miss its mark.
+            // Otherwise the next process that opens a directory that was created again would miss
+            // its mark.
             self.write_mark(true)?;
         }
         self.is_broken = false;
         Ok(lost)
     }
 
-    /// Cuts off what may have been written and is not known to be durable: it is written again,
-    /// elsewhere.
+    /// Cuts off bytes that may have been written and are not known to be durable: they are written
+    /// again, elsewhere.
     fn cut(&self, segment: &Segment) -> Result<(), JournalError> {
         let path = &segment.path;
         let mut file = self.disk.open_to_append(path).map_err(JournalError::io("open", path))?;
@@ -137,8 +139,8 @@ impl Writer {
         }
     }
 
-    /// Makes and locks the directory again if it is not what it was, and looks which files are
-    /// still there.
+    /// Creates and locks the directory again if it is not the one that it was, and looks which
+    /// files are still there.
     fn find_directory(&mut self) -> Result<Lost, JournalError> {
         let directory = self.rules.directory.clone();
         self.disk.create_directory(&directory).map_err(JournalError::io("create", &directory))?;
@@ -182,8 +184,8 @@ impl Writer {
         Ok(lost)
     }
 
-    /// Looks for files of another process, which has come while the lock was not there: what it has
-    /// written would be overwritten.
+    /// Checks that there are no files of another process, which came while the lock was gone: its
+    /// data would be overwritten.
     fn nobody_else_has_written(&self) -> Result<(), JournalError> {
         let directory = &self.rules.directory;
         let paths = self.disk.list(directory).map_err(JournalError::io("read", directory))?;
@@ -191,7 +193,7 @@ impl Writer {
         for path in paths.into_iter().filter(|path| is_segment(path) && !is_known(path)) {
             let mut file = self.disk.open(&path).map_err(JournalError::io("open", &path))?;
             let size = file.size().map_err(JournalError::io("read", &path))?;
-            // One of ours that could not be begun has no more than a header.
+            // A file of ours that could not be begun has no more than a header.
             if size > HEADER_BYTES as u64 || number_of(&path) != Some(self.number) {
                 return Err(JournalError::NotOurs {
                     path,

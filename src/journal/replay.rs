@@ -1,25 +1,25 @@
-//! The part of a journal that an engine need be told: what came after everything was forgotten for
-//! the last time, and is not over by the time that the journal ends with. Pure.
+//! The part of a journal that an engine must be told: the events after everything was forgotten for
+//! the last time that have not expired by the time with which the journal ends. Pure.
 //!
-//! So opening costs what the files' length justifies, whoever wrote them: a run of a few bytes
-//! that clears the memory counts once, and one that lets time go on costs nothing by itself.
+//! So opening costs no more than the files' length justifies, whoever wrote them: a run of a few
+//! bytes that clears the memory counts once, and one that lets time go on costs nothing by itself.
 
 use super::payload::{Kind, Run};
 use crate::Timestamp;
 use std::time::Duration;
 
-/// Of all runs, in order.
+/// The useful part of all runs, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Useful {
     runs: u64,
-    /// The number of the last run that forgets everything, and 1; 0: there is none.
+    /// The number of the last run that forgets everything, plus 1; 0 if there is none.
     cleared: u64,
-    /// The latest time of any.
+    /// The latest time of any run.
     latest: Timestamp,
 }
 
 impl Useful {
-    /// Learns of the next run.
+    /// Notes the next run.
     pub(super) fn note(&mut self, run: &Run<'_>) {
         self.runs += 1;
         if run.kind == Kind::Cleared {
@@ -29,29 +29,29 @@ impl Useful {
     }
 }
 
-/// The way a run is treated.
+/// The treatment of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing.
+    /// The run is skipped.
     Pass,
-    /// First it is this time, if any; then the engine is told of the run.
+    /// First the time is set to this, if there is one; then the engine is told of the run.
     Tell(Option<Timestamp>),
 }
 
-/// The runs once more, in the same order.
+/// The second pass over the runs, in the same order.
 pub(super) struct Replay {
     useful: Useful,
-    /// The age, before the latest, from which on all is over.
+    /// The age, before the latest time, from which on everything has expired.
     retention: Duration,
     /// True if the engine remembers nothing yet.
     is_empty: bool,
     next: u64,
-    /// The time that it is, and of which the engine was not told.
+    /// The present, if the engine was not told of it yet.
     time: Option<Timestamp>,
 }
 
 impl Replay {
-    /// `is_empty`: the engine remembers nothing yet.
+    /// Creates a second pass; `is_empty`: the engine remembers nothing yet.
     pub(super) fn new(useful: Useful, retention: Duration, is_empty: bool) -> Self {
         Replay { useful, retention, is_empty, next: 0, time: None }
     }
@@ -76,12 +76,12 @@ impl Replay {
         }
     }
 
-    /// The time that it is in the end, if the engine was not told of it.
+    /// Returns the time at the end, if the engine was not told of it.
     pub(super) fn end(self) -> Option<Timestamp> {
         self.time.max(Some(self.useful.latest)).filter(|time| *time > Timestamp::default())
     }
 
-    /// Returns true if nobody's clock finds anything of it live at the end.
+    /// Returns true if nothing of the run is live at the end, by any clock.
     fn is_over(&self, run: &Run<'_>) -> bool {
         let until = run.at.time.as_nanos().saturating_add(run.at.lag_nanos);
         let until = until.saturating_add(u64::try_from(self.retention.as_nanos()).unwrap_or(u64::MAX));
@@ -102,7 +102,7 @@ mod tests {
         Digest { place: n, mark: n }
     }
 
-    /// Decides what is done with the runs of a payload.
+    /// Decides about the runs of a payload.
     fn steps(payload: &Payload, is_empty: bool) -> (Vec<Step>, Option<Timestamp>) {
         let mut useful = Useful::default();
         runs(payload.bytes()).flatten().for_each(|run| useful.note(&run));
@@ -127,7 +127,7 @@ mod tests {
         for is_empty in [true, false] {
             let (steps, _) = steps(&payload, is_empty);
             let told: Vec<_> = (0..steps.len()).filter(|i| steps[*i] != Step::Pass).collect();
-            // The last one, if there is anything to forget, and what came after it.
+            // The last clearing, if there is anything to forget, and the run after it.
             let expected: &[usize] = if is_empty { &[40_000] } else { &[39_999, 40_000] };
             assert_eq!(told, expected);
         }

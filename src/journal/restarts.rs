@@ -1,4 +1,4 @@
-//! Engines on a simulated disk: what outlives them, in virtual time, without a thread.
+//! Tests of engines on a simulated disk: what outlives them, in virtual time, without a thread.
 
 use super::faults::directory;
 use super::simulated::{Simulated, below};
@@ -8,7 +8,7 @@ use crate::{Builder, Clock, Dedup, JournalError, ManualClock, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An engine whose journal is on this disk.
+/// Returns a builder of an engine whose journal is on this disk.
 fn builder(disk: &Simulated, clock: &ManualClock, options: JournalOptions) -> Builder {
     let of_machine = clock.clone();
     let clocks = move || Clocks { engine: of_machine.now(), wall_nanos: of_machine.now().as_nanos(), boot_nanos: 1 };
@@ -65,7 +65,7 @@ fn how_time_was_counted_and_what_time_it_was_is_known_after_a_restart() {
         let clocks = known.clocks.unwrap();
         assert_eq!((clocks.engine, clocks.wall_nanos), (now, now.as_nanos()));
     }
-    // A later file says it in its header.
+    // A later file records it in its header.
     let dedup = open();
     clock.advance(Duration::from_secs(1));
     dedup.check_at("c", clock.now());
@@ -100,7 +100,7 @@ fn what_was_dropped_while_it_had_failed_is_counted_and_never_durable() {
     assert_eq!(known, 100_000 - dropped);
 }
 
-/// Accepts a new id, and notes when in stream time.
+/// Accepts a new id, and notes its time in stream time.
 fn accept(dedup: &Dedup, clock: &ManualClock, events: bool, random: &mut u64, accepted: &mut Vec<(u32, Timestamp)>) {
     let steps = [Duration::from_secs(7), Duration::from_secs(61), Duration::from_millis(3), Duration::from_secs(1_800)];
     clock.advance(steps[below(random, 4) as usize] * below(random, 9) as u32);
@@ -117,8 +117,8 @@ fn accept(dedup: &Dedup, clock: &ManualClock, events: bool, random: &mut u64, ac
     accepted.push((id, if events { at.max(latest) } else { clock.now() }));
 }
 
-/// Another window over the same journal forgets nothing early, and remembers nothing for much
-/// longer.
+/// Checks that another window over the same journal forgets nothing early, and remembers nothing
+/// for much longer.
 fn another_window(seed: u64) {
     let mut random = seed;
     let (disk, clock) = (Simulated::new(), clock());
@@ -142,7 +142,7 @@ fn another_window(seed: u64) {
     for _ in 0..20 {
         for (id, accepted_at) in &accepted {
             let age = at.since(*accepted_at);
-            // What the first window had forgotten may be gone from the disk.
+            // An id that the first window had forgotten may be gone from the disk.
             let was_known = latest.since(*accepted_at) < first;
             let is_known = dedup.engine.window.contains(dedup.digest(id.to_be_bytes()).0, at);
             let what = format!("seed {seed}: {first:?}, then {second:?}, events {events}: {id} after {age:?}");

@@ -1,6 +1,6 @@
-//! Keeps what is whole of damaged files: writes it to new ones, moves the damaged ones aside, and
-//! lets the new ones take their place. Whenever it is broken off, every block that was whole is
-//! still in a file that the next one reads.
+//! Salvage: keeps the whole blocks of damaged files. It writes them to new files, moves the damaged
+//! ones aside, and lets the new ones take their place. Whenever it is broken off, every block that
+//! was whole is still in a file that the next open reads.
 
 use super::disk::{Disk, DiskFile, read_full, write_all};
 use super::error::JournalError;
@@ -13,7 +13,7 @@ use super::writer::{Segment, name};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Mends all that the verdict finds damaged. Where the damaged files are now.
+/// Mends everything that the verdict finds damaged. Returns the paths of the damaged files now.
 pub(super) fn salvage(
     disk: &dyn Disk,
     directory: &Path,
@@ -40,8 +40,8 @@ struct Mender<'d> {
 }
 
 impl Mender<'_> {
-    /// (One that has nothing to be kept gets a header, by which it is known whose the directory is,
-    /// until the mark says so.)
+    /// Mends a file. (A file of which nothing is kept gets a header, which shows whose directory it
+    /// is, until the mark says so.)
     fn mend(&self, file: &Judged) -> Result<PathBuf, JournalError> {
         let path = &file.path;
         let Keys { key, salt } = self.keys;
@@ -56,7 +56,7 @@ impl Mender<'_> {
         Ok(aside)
     }
 
-    /// A file in the place of one that is missing.
+    /// Writes a file in the place of a missing one.
     fn stand_in(&self, missing: &Missing) -> Result<(), JournalError> {
         let Keys { key, salt } = self.keys;
         let Segment { path, first: number, first_ids: ids, .. } = segment_of(self.directory, missing);
@@ -77,7 +77,7 @@ impl Mender<'_> {
         let new = with_suffix(path, "new");
         let mut file = match self.disk.create(&new) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                // Somebody has died with it. It has nothing that is nowhere else.
+                // A process has died with it. It holds nothing that is not elsewhere, too.
                 self.disk.remove(&new).map_err(JournalError::io("delete", &new))?;
                 self.disk.create(&new)
             }
@@ -96,7 +96,7 @@ impl Mender<'_> {
         write_all(to, bytes).map_err(JournalError::io("write", path))
     }
 
-    /// Copies what is to be kept of a file.
+    /// Copies the parts of a file that are to be kept.
     fn copy(&self, file: &Judged, to: &mut dyn DiskFile) -> Result<(), JournalError> {
         let path = &file.path;
         let mut from = self.disk.open(path).map_err(JournalError::io("open", path))?;
@@ -135,7 +135,7 @@ impl Mender<'_> {
     fn set_aside(&self, path: &Path) -> Result<PathBuf, JournalError> {
         let aside = self.free_name(path)?;
         if self.disk.identity(&aside).is_ok() {
-            // It has been given that name before.
+            // It was given that name before.
             return Ok(aside);
         }
         if self.disk.link(path, &aside).is_err() {
@@ -150,7 +150,7 @@ impl Mender<'_> {
         Ok(aside)
     }
 
-    /// A name that nothing has, or this very file.
+    /// Returns a name that no file has, or this very file.
     fn free_name(&self, path: &Path) -> Result<PathBuf, JournalError> {
         let look = |path: &Path| match self.disk.identity(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -160,7 +160,7 @@ impl Mender<'_> {
         let mut aside = with_suffix(path, "damaged");
         for n in 1_u32.. {
             match look(&aside)? {
-                // (Where files have no identity, one that is there is another one.)
+                // (Where files have no identity, an existing file counts as another one.)
                 Some(there) if Some(there) != this || cfg!(not(unix)) => {
                     aside = with_suffix(path, &format!("damaged.{n}"));
                 }
@@ -185,7 +185,7 @@ impl Mender<'_> {
     }
 }
 
-/// Returns the file that stands for one that is missing.
+/// Returns the file that stands for a missing one.
 pub(super) fn segment_of(directory: &Path, Missing { block, first_ids }: &Missing) -> Segment {
     Segment {
         path: directory.join(name(block.start())),
@@ -203,7 +203,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 impl Judged {
-    /// Returns the number of bytes that the file has and that are kept of it.
+    /// Returns the number of the file's bytes that are kept.
     pub(super) fn kept_bytes(&self) -> u64 {
         let bytes = self.parts.iter().map(|part| match part {
             Part::Bytes { bytes, .. } => *bytes,

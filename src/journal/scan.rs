@@ -1,4 +1,4 @@
-//! Finds the blocks of a file, also behind bytes that are none.
+//! The search for the blocks of a file, also behind bytes that are none.
 
 use super::disk::{DiskFile, read_full};
 use super::format::{BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, HEADER_BYTES};
@@ -9,15 +9,15 @@ use std::io;
 pub(super) enum Item<'p> {
     /// A block that is whole.
     Block { offset: u64, header: BlockHeader, payload: &'p [u8] },
-    /// Bytes that are none, up to the next block or the end.
+    /// Bytes that are no block, up to the next block or the end.
     Bad { offset: u64, bytes: u64, reason: &'static str },
 }
 
 /// The number of bytes that are read of a file at a time, at least.
 const CHUNK: usize = 1 << 20;
 
-/// For each byte of a file so many are looked at, at most, of what claims to be a block and is
-/// none: by accident that is hardly ever found, but somebody may have written it.
+/// The most bytes of would-be blocks that are read for each byte of a file: by accident there is
+/// hardly ever a would-be block, but somebody may have written them.
 const WORK_MAX: u64 = 8;
 
 /// A file through a buffer.
@@ -29,7 +29,7 @@ struct Reader<'f> {
 }
 
 impl Reader<'_> {
-    /// Bytes that are there: from an offset on, so many.
+    /// Returns bytes from an offset on: as many of them as are there, up to `length`.
     fn slice(&mut self, offset: u64, length: usize) -> io::Result<&[u8]> {
         let is_here = offset >= self.offset && offset + length as u64 <= self.offset + self.bytes.len() as u64;
         if !is_here {
@@ -46,7 +46,7 @@ impl Reader<'_> {
         Ok(&self.bytes[start..start + length])
     }
 
-    /// The block at an offset, or why there is none.
+    /// Returns the block at an offset, or the reason why there is none.
     fn block(&mut self, offset: u64, salt: u64) -> io::Result<Result<(BlockHeader, &[u8]), &'static str>> {
         let Some(left) = (self.size - offset).checked_sub(BLOCK_HEADER_BYTES as u64) else {
             return Ok(Err("the header of a block is cut off"));
@@ -68,7 +68,7 @@ impl Reader<'_> {
         Ok(Ok((header, payload)))
     }
 
-    /// Returns the number of bytes that must be looked at to know what is at an offset.
+    /// Returns the number of bytes that must be read to know what is at an offset.
     fn claimed(&mut self, offset: u64) -> io::Result<u64> {
         let left = self.size - offset;
         if left < BLOCK_HEADER_BYTES as u64 {
@@ -79,7 +79,7 @@ impl Reader<'_> {
         Ok(if payload_bytes > left { 0 } else { BLOCK_HEADER_BYTES as u64 + payload_bytes })
     }
 
-    /// Returns the offset at which the next block may begin, from an offset on.
+    /// Returns the offset, from this one on, at which the next block may begin.
     fn next_magic(&mut self, mut offset: u64) -> io::Result<u64> {
         const MAGIC: usize = BLOCK_MAGIC.len();
         while offset + MAGIC as u64 <= self.size {
@@ -94,12 +94,12 @@ impl Reader<'_> {
     }
 }
 
-/// Goes through a file after its header. How long the file is.
+/// Goes through a file after its header. Returns the length of the file.
 pub(super) fn scan(file: &mut dyn DiskFile, salt: u64, each: &mut dyn FnMut(Item<'_>)) -> io::Result<u64> {
     scan_counting(file, salt, &mut 0, each)
 }
 
-/// The same; counts the bytes of what only claims to be a block.
+/// Does the same; counts the bytes that only claim to be a block.
 fn scan_counting(
     file: &mut dyn DiskFile,
     salt: u64,
@@ -145,7 +145,7 @@ mod tests {
 
     const SALT: u64 = 99;
 
-    /// A file that counts what is read of it.
+    /// A file that counts how much of it is read.
     struct Counting {
         bytes: Vec<u8>,
         read: u64,
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Scans a file; the numbers of its blocks, and how many bytes were read and hashed.
+    /// Scans a file. Returns the numbers of its blocks, and how many bytes were read and hashed.
     fn scanned(bytes: Vec<u8>) -> (Vec<u64>, u64, u64) {
         let mut file = Counting { bytes, read: 0 };
         let (mut numbers, mut work) = (Vec::new(), 0);
@@ -201,7 +201,7 @@ mod tests {
         [&header.encode()[..], payload.bytes()].concat()
     }
 
-    /// Bytes each of whose blocks claims all of the rest, and is none.
+    /// Returns bytes in which each block claims all of the rest, and is none.
     fn claiming(size: usize) -> Vec<u8> {
         let mut bytes = vec![0; size];
         for at in (0..size - BLOCK_HEADER_BYTES).step_by(BLOCK_HEADER_BYTES) {

@@ -1,5 +1,5 @@
-//! A disk in memory: with what is synced and what is not, crashes, little room, calls that fail,
-//! and damage.
+//! A disk in memory, with synced and unsynced data, crashes, little room, calls that fail, and
+//! damage.
 
 mod calls;
 
@@ -27,7 +27,7 @@ pub(crate) enum Call {
     Identity,
 }
 
-/// The fault that happens to a call.
+/// The fault of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// An error of the system, by number.
@@ -40,12 +40,12 @@ pub(crate) enum Fault {
     Dead,
 }
 
-/// The call that goes wrong.
+/// A call that is to go wrong.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
-    /// Of this kind; or of any, but those that change nothing.
+    /// The kind of the call; any kind that changes something, if there is none.
     call: Option<Call>,
-    /// So many come before it.
+    /// The number of such calls that come before it.
     after: u64,
     fault: Fault,
 }
@@ -54,17 +54,17 @@ struct Planned {
 #[derive(Clone, Default)]
 pub(crate) struct Simulated {
     world: Arc<Mutex<World>>,
-    /// Of which boot it is, for one that must not be used after another.
+    /// The boot that it belongs to, for a disk that must not be used after another boot.
     boot: Option<u64>,
 }
 
 #[derive(Default)]
 struct World {
     files: BTreeMap<u64, Contents>,
-    /// By path, as everybody sees it.
+    /// The files by path, as everybody sees them.
     entries: BTreeMap<PathBuf, u64>,
     directories: BTreeMap<PathBuf, u64>,
-    /// The files that are on the disk of each directory, and what has happened since.
+    /// The files of each directory that are on the disk; `changes` are those since.
     synced: BTreeMap<PathBuf, u64>,
     changes: Vec<Change>,
     next: u64,
@@ -73,9 +73,9 @@ struct World {
     planned: Vec<Planned>,
     is_dead: bool,
     calls: u64,
-    /// By whom, by file.
+    /// The holders of locks, by file.
     locked: BTreeMap<u64, u64>,
-    /// The number of times that it was started again.
+    /// The number of times that the machine was started again.
     boots: u64,
 }
 
@@ -85,7 +85,7 @@ struct Contents {
     synced: Vec<u8>,
 }
 
-/// To what is in a directory.
+/// A change of a directory's contents.
 #[derive(Clone)]
 enum Change {
     Put(PathBuf, u64),
@@ -116,7 +116,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("/"))
 }
 
-/// A number below another one (SplitMix64).
+/// Returns a number below another one (SplitMix64).
 pub(crate) fn below(state: &mut u64, end: u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -129,7 +129,7 @@ impl Simulated {
         Self::default()
     }
 
-    /// Another disk with the same on it.
+    /// Returns another disk with the same contents.
     pub(crate) fn copy(&self) -> Self {
         let world = self.world();
         let (files, entries, directories) = (world.files.clone(), world.entries.clone(), world.directories.clone());
@@ -138,13 +138,13 @@ impl Simulated {
         Simulated { world: Arc::new(Mutex::new(copy)), boot: None }
     }
 
-    /// The same disk as a process has it: after a crash it is none any more.
+    /// Returns the same disk as a process has it: after a crash it cannot be used any more.
     pub(crate) fn of_this_boot(&self) -> Self {
         let boot = Some(self.world().boots);
         Simulated { boot, ..self.clone() }
     }
 
-    /// A call begins; what goes wrong with it, if anything.
+    /// Begins a call. Returns its fault, if it has one.
     fn enter(&self, call: Call) -> io::Result<(MutexGuard<'_, World>, Option<Fault>)> {
         let mut world = self.world();
         if self.boot.is_some_and(|boot| boot != world.boots) {
@@ -158,7 +158,7 @@ impl Simulated {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the number of bytes that it has room for from now on; `None` is enough.
+    /// Sets the number of bytes that it has room for from now on; `None` is unlimited.
     pub(crate) fn set_capacity(&self, bytes: Option<u64>) {
         self.world().capacity = bytes;
     }
@@ -167,13 +167,13 @@ impl Simulated {
         self.world().used()
     }
 
-    /// A call goes wrong: of this kind, or of any that may change something, when so many have come
-    /// before it.
+    /// Plans a fault: for a call of this kind, or of any that may change something, after this
+    /// many.
     pub(crate) fn plan(&self, call: Option<Call>, after: u64, fault: Fault) {
         self.world().planned.push(Planned { call, after, fault });
     }
 
-    /// No call goes wrong any more, but for want of room.
+    /// Cancels all faults, except for lack of room.
     pub(crate) fn heal(&self) {
         let mut world = self.world();
         world.planned.clear();
@@ -185,8 +185,8 @@ impl Simulated {
         self.world().calls
     }
 
-    /// The power is cut: of what was not synced a beginning is left of each file and directory.
-    /// Whatever was open or locked is not any more (those who have it must not use it).
+    /// Cuts the power: of the data that was not synced, a beginning is left of each file and
+    /// directory. Everything that was open or locked is not any more (its holders must not use it).
     pub(crate) fn crash(&self, seed: u64) {
         let mut random = seed;
         let mut world = self.world();
@@ -204,7 +204,7 @@ impl Simulated {
         world.restart(entries);
     }
 
-    /// The process is killed, and nothing else: what was written is there.
+    /// Kills the process, and nothing else: written data is there.
     pub(crate) fn kill(&self) {
         let mut world = self.world();
         let entries = world.entries.clone();
@@ -216,7 +216,7 @@ impl Simulated {
         world.entries.get(path).map(|file| world.files[file].bytes.clone())
     }
 
-    /// Puts something there, synced.
+    /// Puts a file there, synced.
     pub(crate) fn put(&self, path: &Path, bytes: Vec<u8>) {
         let mut world = self.world();
         let file = world.new_file(bytes.clone());
@@ -225,7 +225,7 @@ impl Simulated {
         world.synced.insert(path.into(), file);
     }
 
-    /// All files, by path.
+    /// Returns all files, by path.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.world().entries.keys().cloned().collect()
     }
@@ -254,14 +254,14 @@ impl Simulated {
         }
     }
 
-    /// Somebody deletes a file.
+    /// Deletes a file, as somebody else would.
     pub(crate) fn delete(&self, path: &Path) {
         let mut world = self.world();
         world.entries.remove(path);
         world.synced.remove(path);
     }
 
-    /// Somebody deletes a directory, with what is in it.
+    /// Deletes a directory with its files, as somebody else would.
     pub(crate) fn delete_directory(&self, path: &Path) {
         let mut world = self.world();
         world.directories.remove(path);
@@ -270,7 +270,7 @@ impl Simulated {
         world.changes.retain(|change| change.directory() != path);
     }
 
-    /// And makes another one in its place.
+    /// Deletes a directory, and creates another one in its place.
     pub(crate) fn replace_directory(&self, path: &Path) {
         self.delete_directory(path);
         let mut world = self.world();
@@ -282,7 +282,7 @@ impl Simulated {
 impl Contents {
     fn crash(&mut self, random: &mut u64) {
         if !self.bytes.starts_with(&self.synced) {
-            // It was cut off; that may have reached the disk, or not.
+            // The file was cut off; that may have reached the disk, or not.
             if below(random, 2) == 0 {
                 self.bytes = std::mem::take(&mut self.synced);
             }
@@ -291,7 +291,7 @@ impl Contents {
             let written = self.synced.len() + below(random, unsynced + 1) as usize;
             let length = written + below(random, (self.bytes.len() - written) as u64 + 1) as usize;
             match below(random, 4) {
-                // Its length has reached the disk, and what is there has not.
+                // Its length has reached the disk, and its contents have not.
                 0 => {
                     self.bytes.truncate(length);
                     self.bytes[written..].fill(0);
@@ -316,8 +316,8 @@ impl World {
         self.drop_unused();
     }
 
-    /// Drops what no name leads to any more: it takes no room. (Who has it open finds it gone only
-    /// after a restart.)
+    /// Drops files to which no name leads any more: they take no room. (A process that has one open
+    /// finds it gone only after a restart.)
     fn drop_unused(&mut self) {
         let used: BTreeSet<u64> = self.entries.values().chain(self.synced.values()).copied().collect();
         self.files.retain(|file, _| used.contains(file));
@@ -339,7 +339,7 @@ impl World {
         used.iter().filter_map(|file| self.files.get(file)).map(|file| file.bytes.len() as u64).sum()
     }
 
-    /// A call begins; what goes wrong with it, if anything.
+    /// Begins a call. Returns its fault, if it has one.
     fn call(&mut self, call: Call) -> io::Result<Option<Fault>> {
         let changes = !matches!(call, Call::List | Call::Open | Call::Read | Call::Identity);
         self.calls += u64::from(changes);

@@ -1,4 +1,4 @@
-//! For how long a journal keeps what it is told, and how much that is. Pure.
+//! The time for which a journal keeps its data, and the amount of the data. Pure.
 
 #[cfg(feature = "plan")]
 pub(crate) use super::options::COMMIT_BYTES;
@@ -6,25 +6,26 @@ pub(crate) use super::options::COMMIT_BYTES;
 pub(crate) use planned::{Flow, Kept};
 use std::time::Duration;
 
-/// How much younger than the youngest everything is that still matters: until nobody's clock finds anything of it live.
+/// Returns the age, relative to the youngest data, up to which data still matters: beyond it
+/// nothing is live, by any clock.
 pub(crate) fn retention(window: Duration, tick: Duration, horizon: Option<Duration>) -> Duration {
     let window = window + 8 * tick;
     horizon.map_or(window, |horizon| window.max(horizon))
 }
 
-/// How much time a file covers, unless it is said otherwise.
+/// Returns the time that a file covers, unless the options set another.
 pub(crate) fn segment_length(retention: Duration) -> Duration {
     (retention / 16).max(Duration::from_nanos(1))
 }
 
-/// What a plan computes with.
+/// The figures that a plan computes with.
 #[cfg(feature = "plan")]
 mod planned {
     use crate::journal::format::{BLOCK_HEADER_BYTES, ID_BYTES, RUN_HEADER_BYTES};
     use crate::journal::writer::MAX_SEGMENT_BYTES;
     use std::time::Duration;
 
-    /// What is appended in a second, on average.
+    /// The data that is appended in a second, on average.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub(crate) struct Flow {
         pub(crate) blocks: f64,
@@ -32,8 +33,8 @@ mod planned {
     }
 
     impl Flow {
-        /// Of so many ids a second, in blocks that are written when their first id is as old as this, or when they are
-        /// as large as that.
+        /// Returns the flow of this many ids per second, in blocks that are written when their
+        /// first id is as old as `commit_interval`, or when they have `commit_bytes`.
         pub(crate) fn of(ids: f64, commit_interval: Duration, commit_bytes: usize, tick: Duration) -> Self {
             let interval = commit_interval.as_secs_f64();
             let by_age = 1.0 / (1.0 / ids + interval);
@@ -45,26 +46,27 @@ mod planned {
         }
     }
 
-    /// What lies on the disk.
+    /// The data on the disk.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub(crate) struct Kept {
-        /// Files, on average.
+        /// The number of files, on average.
         pub(crate) segments: f64,
-        /// On average over the time it takes to fill a file.
+        /// The number of bytes, on average over the time it takes to fill a file.
         pub(crate) bytes: f64,
-        /// Just before a file is deleted.
+        /// The number of bytes just before a file is deleted.
         pub(crate) bytes_max: f64,
     }
 
     impl Kept {
-        /// At so many bytes a second, in files that cover this much time, each kept until its youngest id is so old.
+        /// Returns the data at this many bytes per second, in files that cover `segment_length`
+        /// each and are kept until their youngest id is `retention` old.
         pub(crate) fn of(bytes_per_second: f64, segment_length: Duration, retention: Duration, tick: Duration) -> Self {
-            // Times in the journal are whole ticks, so a file is as many of them.
+            // Times in the journal are whole ticks, so a file covers a whole number of them.
             let ticks = (segment_length.as_secs_f64() / tick.as_secs_f64()).ceil();
             let segment = (ticks * tick.as_secs_f64()).min(MAX_SEGMENT_BYTES as f64 / bytes_per_second);
             let retention = retention.as_secs_f64();
-            // The oldest file has between none and all of its time beyond what is remembered, and the newest is not
-            // full.
+            // The oldest file has between none and all of its time beyond the time that is
+            // remembered, and the newest is not full.
             Kept {
                 segments: retention / segment + 1.0,
                 bytes: bytes_per_second * (retention + segment / 2.0),

@@ -1,4 +1,4 @@
-//! The memory tiers in one file: written while checks go on, read by the next engine.
+//! Snapshots: the memory tiers in one file, written while checks go on, read by the next engine.
 //!
 //! ```text
 //! file      header as that of a segment, with a magic of its own, then blocks as in a segment
@@ -27,14 +27,14 @@ use crate::{Dedup, random};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// What a snapshot begins with, rather than a segment of a journal.
+/// The first bytes of a snapshot, in contrast to a segment of a journal.
 const MAGIC: [u8; 8] = *b"HAPAXSNP";
 const SECTION_BYTES: usize = 24;
-/// A block is written when it has so much.
+/// The size from which on a block is written.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Words in a section.
+/// The most words in a section.
 const WORDS_MAX: usize = 1 << 16;
-/// Words of a fingerprint.
+/// The number of words of a fingerprint.
 const FINGERPRINT_WORDS: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +58,9 @@ impl Kind {
 }
 
 impl Dedup {
-    /// Writes what the engine remembers into a file, which [`restore`](crate::Builder::restore) reads: for a restart that is clean and fast. An older
-    /// file is replaced when the new one is on the disk, at once. How many ids it has.
+    /// Writes the engine's memory into a file, which [`restore`](crate::Builder::restore) reads:
+    /// for a restart that is clean and fast. An older file is replaced when the new one is on the
+    /// disk, atomically. Returns the number of ids in the file.
     ///
     /// ```
     /// # let path = std::env::temp_dir().join(format!("hapax-doc-snapshot-{}", std::process::id()));
@@ -79,19 +80,20 @@ impl Dedup {
     /// # Guarantees
     ///
     /// - Every id that was accepted before the call is in it, unless it had to go early, and with
-    ///   it its [fingerprint](crate::ClaimOptions::fingerprint); of what is accepted meanwhile,
-    ///   some. Checks do not wait.
-    /// - What is claimed is not in it.
+    ///   it its [fingerprint](crate::ClaimOptions::fingerprint); of the ids that are accepted
+    ///   meanwhile, some are. Checks do not wait.
+    /// - Ids that are only claimed are not in it.
     /// - The file is private to the user, and has checksums: it is read as a whole or refused.
     ///
     /// # Errors
     ///
     /// [`JournalError::Io`]; then an older file is as it was. [`JournalError::Forked`] for a file
-    /// in the journal's directory, in a child of the process that has that.
+    /// in the journal's directory, in a child of the process that has that journal.
     ///
     /// # Cost
     ///
-    /// About 17 bytes an id, and a read of the window's whole memory; the history as it is.
+    /// The file has about 17 bytes per id, and the history as it is. Writing it reads the window's
+    /// whole memory once.
     pub fn snapshot(&self, path: impl AsRef<Path>) -> Result<u64, JournalError> {
         let path = path.as_ref();
         if let Some(journal) = &self.engine.journal {
@@ -104,14 +106,15 @@ impl Dedup {
             Ok(ids)
         });
         if written.is_err() {
-            // What is left of it helps nobody; that it cannot be deleted is not what went wrong.
+            // The rest of the file is of no use; that it cannot be deleted is not the error to
+            // report.
             let _ = fs::remove_file(&temporary);
         }
         written
     }
 }
 
-/// Where a file is written before it takes its place.
+/// Returns the path at which a file is written before it is renamed to its own.
 fn sibling(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.{:x}.new", std::process::id(), random::any()));

@@ -1,4 +1,5 @@
-//! What waits to be written, how far it is durable, and what has failed. No I/O.
+//! The state of a journal: what waits to be written, how far it is durable, and what has failed. No
+//! I/O.
 
 use super::append::Positions;
 use super::commit::Position;
@@ -16,36 +17,36 @@ pub(super) struct State {
     pub(super) pending: Payload,
     pub(super) appended: Position,
     pub(super) durable: Position,
-    /// Up to where somebody waits.
+    /// The position up to which a caller waits.
     pub(super) wanted: Position,
     pub(super) is_closing: bool,
     pub(super) failed: Option<Failed>,
-    /// Not kept since the failure, and ever.
+    /// The number of events that were not kept since the failure; `dropped_ever` counts all.
     dropped: u64,
     pub(super) dropped_ever: u64,
-    /// The number of times that it went on.
+    /// The number of times that the journal went on.
     pub(super) reopened: u64,
-    /// Of what was durable, since the failure.
+    /// The durable data that was lost since the failure.
     lost: Lost,
     /// The latest time that was appended, or was to be.
     pub(super) latest: Timestamp,
-    /// Of futures that wait, by number.
+    /// The wakers of futures that wait, by number.
     pub(super) wakers: HashMap<u64, Waker>,
     pub(super) next_waker: u64,
     pub(super) written: Written,
-    /// As appended.
+    /// The positions as appended.
     pub(super) positions: Positions,
     /// The place where it is written.
     watch: Arc<Watch>,
     disk: Arc<dyn Disk>,
 }
 
-/// Why nothing becomes durable.
+/// A failure, after which nothing becomes durable.
 pub(super) struct Failed {
     pub(super) error: JournalError,
-    /// When, since 1970.
+    /// The time of the failure, since 1970.
     pub(super) wall_nanos: u64,
-    /// It is worth another try when it is later than this.
+    /// The time after which another try makes sense.
     heals_after: Option<Timestamp>,
 }
 
@@ -86,7 +87,7 @@ impl State {
         }
     }
 
-    /// Returns the outcome for whoever waits for a position.
+    /// Returns the outcome for a caller that waits for a position.
     pub(super) fn outcome(&self, target: Position) -> Poll<Result<(), JournalError>> {
         match &self.failed {
             Some(_) if self.may_heal() && !self.is_closing => Poll::Pending,
@@ -100,7 +101,7 @@ impl State {
         !self.pending.bytes().is_empty() && (self.failed.is_none() || self.may_heal())
     }
 
-    /// Returns true if files have expired since it has failed for want of room.
+    /// Returns true if files have expired since a failure for lack of room.
     pub(super) fn may_heal(&self) -> bool {
         let heals_after = self.failed.as_ref().and_then(|failed| failed.heals_after);
         heals_after.is_some_and(|time| self.latest > time) && !self.pending.bytes().is_empty()
@@ -110,19 +111,20 @@ impl State {
         self.failed.is_none() && self.pending.bytes().is_empty()
     }
 
-    /// Takes what is pending into an empty payload, and says up to where it goes.
+    /// Takes the pending data into an empty payload. Returns the position up to which it goes.
     pub(super) fn take(&mut self, payload: &mut Payload) -> Position {
         std::mem::swap(&mut self.pending, payload);
         self.appended
     }
 
-    /// Puts what could not be written before what was appended since.
+    /// Puts data that could not be written before the data that was appended since.
     pub(super) fn put_back(&mut self, payload: &mut Payload) {
         payload.append(&self.pending);
         std::mem::swap(&mut self.pending, payload);
     }
 
-    /// The writer has tried; up to where everything is durable now, if that went well.
+    /// Notes that the writer has tried. `durable` is the position up to which everything is durable
+    /// now, if that went well.
     pub(super) fn written(&mut self, writer: &Writer, durable: Option<Position>) {
         self.watch = writer.watch();
         self.written = Written::of(writer, self.written.commits + 1);
@@ -130,19 +132,19 @@ impl State {
     }
 
     pub(super) fn fail(&mut self, error: JournalError, wall_nanos: u64, heals_after: Option<Timestamp>) {
-        // Since when, the first of them says.
+        // The first failure says since when.
         let wall_nanos = self.failed.as_ref().map_or(wall_nanos, |failed| failed.wall_nanos);
         self.failed = Some(Failed { error, wall_nanos, heals_after });
     }
 
-    /// Notes that what has failed has gone well now.
+    /// Notes that an operation that had failed has succeeded now.
     pub(super) fn healed(&mut self) {
         if self.failed.is_some() {
             self.go_on();
         }
     }
 
-    /// There is no failure any more: what was dropped since it was there, and lost.
+    /// Ends the failure. Returns what was dropped since it began, and lost.
     pub(super) fn go_on(&mut self) -> (u64, Lost) {
         self.failed = None;
         self.reopened += 1;
@@ -158,7 +160,7 @@ impl State {
         self.lost = Lost { files: self.lost.files + lost.files, ids: self.lost.ids + lost.ids };
     }
 
-    /// Returns what must still be there, and the disk to look at.
+    /// Returns the files that must still be there, and the disk to look at.
     pub(super) fn watched(&self) -> (Arc<dyn Disk>, Arc<Watch>) {
         (Arc::clone(&self.disk), Arc::clone(&self.watch))
     }

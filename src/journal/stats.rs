@@ -1,9 +1,9 @@
-//! How a journal is doing.
+//! The statistics of a journal.
 
 use super::commit::Position;
 use super::{Journal, JournalError, Recovery};
 
-/// How a journal is doing.
+/// The state and the counters of a journal.
 ///
 /// ```
 /// # let directory = std::env::temp_dir().join(format!("hapax-doc-stats-{}", std::process::id()));
@@ -22,34 +22,34 @@ use super::{Journal, JournalError, Recovery};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct JournalStats {
-    /// Up to where ids were appended.
+    /// The position up to which ids were appended.
     pub appended: Position,
-    /// Up to where they are durable.
+    /// The position up to which they are durable.
     pub durable: Position,
-    /// What waits to be written.
+    /// The number of bytes that wait to be written.
     pub pending_bytes: usize,
-    /// What all files take.
+    /// The number of bytes that all files take.
     pub disk_bytes: u64,
-    /// How many files there are.
+    /// The number of files.
     pub segments: u64,
-    /// How often something was made durable.
+    /// The number of times that data was made durable.
     pub commits: u64,
-    /// Ids, and other things that were to be appended, that were not kept while the journal had
-    /// failed: they are not durable, and will not be.
+    /// The number of ids, and of other events to be appended, that were not kept while the journal
+    /// had failed: they are not durable, and will not be.
     pub dropped: u64,
     /// The number of times that it went on after a failure: by itself, or
     /// [reopened](crate::Dedup::reopen_journal).
     pub reopened: u64,
     /// The reason why nothing becomes durable any more, if that is so. In a
-    /// [child](crate::JournalError::Forked) of the process that has the journal it is known of
-    /// nothing else but [`recovery`](JournalStats::recovery).
+    /// [child](crate::JournalError::Forked) of the process that has the journal nothing else is
+    /// known but [`recovery`](JournalStats::recovery).
     pub failed: Option<JournalError>,
-    /// What was found when it was opened.
+    /// The findings when it was opened.
     pub recovery: Recovery,
 }
 
 impl JournalStats {
-    /// Of a journal that is another process's.
+    /// Returns the statistics of a journal that belongs to another process.
     fn unknown() -> Self {
         JournalStats {
             appended: Position::default(),
@@ -87,7 +87,8 @@ impl Journal {
     }
 }
 
-/// Two are equal if nothing has happened in between; errors are compared by what they say.
+/// Compares statistics: two are equal if nothing has happened in between; errors are compared by
+/// their messages.
 impl PartialEq for JournalStats {
     fn eq(&self, other: &Self) -> bool {
         let key = |stats: &JournalStats| {

@@ -1,5 +1,5 @@
-//! Reads all of a journal, changes nothing, and says what there is: which stretches of which files
-//! are blocks. What is missing, [`verdict`](super::verdict) says.
+//! The survey of a journal: reads all of it, changes nothing, and finds which stretches of which
+//! files are blocks. [`verdict`](super::verdict) finds what is missing.
 
 use super::append::Positions;
 use super::disk::Disk;
@@ -11,7 +11,7 @@ use super::scan::{Item, scan};
 use crate::Timestamp;
 use crate::clock::TimeBase;
 
-/// The pieces that a file has, one after the other.
+/// A piece of a file; a file is a sequence of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Blocks(Stretch),
@@ -26,15 +26,15 @@ pub(super) struct Stretch {
     pub(super) blocks: u64,
     pub(super) first: BlockHeader,
     pub(super) last: BlockHeader,
-    /// Ids accepted until its end, in the journal's life.
+    /// The number of ids that were accepted until its end, in the journal's life.
     pub(super) end_ids: u64,
     pub(super) latest: Timestamp,
-    /// Ids that it knows to be lost.
+    /// The number of ids that it knows to be lost.
     pub(super) lost_before: u64,
 }
 
 impl Stretch {
-    /// Of the block after it.
+    /// Returns the number of the block after it.
     pub(super) fn end(&self) -> u64 {
         self.last.number + 1
     }
@@ -63,15 +63,15 @@ impl Surveyed {
     }
 }
 
-/// All that there is.
+/// The contents of all files.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Survey {
-    /// By number; those that have expired, too.
+    /// The files, by number, also those that have expired.
     pub(super) files: Vec<Surveyed>,
     pub(super) blocks: u64,
     pub(super) ids: u64,
     pub(super) positions: Positions,
-    /// The way time was counted last, and in which boot.
+    /// The way in which time was counted last, and (in `boot`) in which boot.
     pub(super) time: TimeBase,
     pub(super) boot: u64,
 }
@@ -82,7 +82,7 @@ impl Survey {
     }
 }
 
-/// Reads it; `each` gets every run of every block, in order, with the place of its file.
+/// Reads all files; `each` gets every run of every block, in order, with the place of its file.
 pub(super) fn survey(
     disk: &dyn Disk,
     listing: &Listing,
@@ -112,7 +112,7 @@ pub(super) fn survey(
     Ok(survey)
 }
 
-/// Goes through all runs again, as they were when it was surveyed.
+/// Goes through all runs again, as they were when the journal was surveyed.
 pub(super) fn again(disk: &dyn Disk, listing: &Listing, mut each: impl FnMut(&Run<'_>)) -> Result<(), JournalError> {
     let mut next = 0;
     (0..listing.files.len()).try_for_each(|i| {
@@ -153,17 +153,17 @@ fn in_file(
     scanned.map_err(JournalError::io("read", path)).map(|_| ())
 }
 
-/// Returns what is wrong with the number of a block in a file that begins with `first`, if that is.
+/// Returns the defect of a block's number in a file that begins with `first`, if it has one.
 fn misplaced(header: &BlockHeader, first: u64, next: u64) -> Option<&'static str> {
     if header.start() < next {
         return Some("a block has a number that was there before");
     }
-    // (What stands for blocks that are lost may be in a file that was begun later.)
+    // (A block that stands for lost ones may be in a file that was begun later.)
     (!header.is_stand_in() && header.number < first).then_some("a block has a number from before its file")
 }
 
 impl Survey {
-    /// Learns what a block says; how many ids it has accepted.
+    /// Takes the contents of a block. Returns how many ids it has accepted.
     fn take(&mut self, payload: &[u8], each: &mut impl FnMut(&Run<'_>)) -> u64 {
         let mut accepted = 0;
         for run in runs(payload).flatten() {

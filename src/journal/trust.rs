@@ -1,8 +1,8 @@
-//! Files and directories that are trusted: those that nobody could have put there but this
+//! The files and directories that are trusted: those that nobody could have put there but this
 //! process's user, or root; and, if the mode of the files says so, the group, or everybody.
 //!
-//! Links are not followed, and nothing that is no file is waited for or changed. What is above the
-//! directory is not looked at: whoever can rename that can put another one in its place.
+//! Links are not followed, and nothing that is not a file is waited for or changed. The directories
+//! above are not looked at: a user who can rename one of them can put another one in its place.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
@@ -32,7 +32,7 @@ impl From<Wrong> for io::Error {
 }
 
 impl Wrong {
-    /// Returns what is wrong, if that is why something failed.
+    /// Returns the fault that is the reason of an error, if there is one.
     pub(super) fn of(error: &io::Error) -> Option<&Wrong> {
         error.get_ref()?.downcast_ref()
     }
@@ -43,28 +43,28 @@ impl Wrong {
     }
 }
 
-/// Users who may write to what is trusted, beside this process's user and root.
+/// The users who may write to trusted files, besides this process's user and root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writers {
     /// Those whom a mode of files lets write.
     Mode(u32),
-    /// Anybody: it is only looked at.
+    /// Anybody: the files are only inspected.
     Anybody,
 }
 
 impl Writers {
-    /// Opens a file without following links, or waiting for whoever has the other end of a pipe.
+    /// Opens a file without following links, or waiting for the other end of a pipe.
     pub(super) fn open(self, options: &OpenOptions, path: &Path) -> io::Result<File> {
         let mut options = options.clone();
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        // (A link that is not followed is an error of many names.)
+        // (A link that is not followed is reported by several different errors.)
         let file = options.open(path).map_err(|error| not_a_file(path).map_or(error, io::Error::from))?;
         self.judge_file(&file.metadata()?)?;
         Ok(file)
     }
 
-    /// Looks at a file that is open.
+    /// Judges an open file.
     pub(super) fn judge_file(self, metadata: &fs::Metadata) -> io::Result<()> {
         if !metadata.is_file() {
             return Err(Wrong::kind(kind_of(metadata.file_type()), "a file").into());
@@ -73,7 +73,7 @@ impl Writers {
         Ok(self.judge(metadata, of_group)?)
     }
 
-    /// Looks at the directory of a journal.
+    /// Judges the directory of a journal.
     pub(super) fn judge_directory(self, path: &Path) -> io::Result<()> {
         let metadata = fs::metadata(path)?;
         if !metadata.is_dir() {
@@ -82,11 +82,11 @@ impl Writers {
         Ok(self.judge(&metadata, false)?)
     }
 
-    /// `of_group`: it may be anybody's of the group.
+    /// Judges metadata; `of_group`: any member of the group may be the owner.
     #[cfg(unix)]
     fn judge(self, metadata: &fs::Metadata, of_group: bool) -> Result<(), Wrong> {
         use std::os::unix::fs::MetadataExt;
-        // SAFETY: it takes nothing and cannot fail.
+        // SAFETY: the call takes nothing and cannot fail.
         let us = unsafe { libc::geteuid() };
         judge((metadata.uid(), metadata.mode()), us, self, of_group)
     }
@@ -97,7 +97,7 @@ impl Writers {
     }
 }
 
-/// Decides about what has an owner and a mode. Pure.
+/// Judges an owner and a mode. Pure.
 #[cfg(unix)]
 fn judge((owner, mode): (u32, u32), us: u32, writers: Writers, of_group: bool) -> Result<(), Wrong> {
     let Writers::Mode(may) = writers else { return Ok(()) };
@@ -125,7 +125,7 @@ fn judge((owner, mode): (u32, u32), us: u32, writers: Writers, of_group: bool) -
     Ok(())
 }
 
-/// Returns what is wrong with a path that is there and no file.
+/// Returns the fault of a path that exists and is not a file.
 fn not_a_file(path: &Path) -> Option<Wrong> {
     let metadata = fs::symlink_metadata(path).ok().filter(|metadata| !metadata.is_file())?;
     Some(Wrong::kind(kind_of(metadata.file_type()), "a file"))
@@ -189,7 +189,7 @@ mod tests {
             assert_eq!(accepted, expected, "{looks:?}");
             assert!(judge(looks, US, Writers::Anybody, false).is_ok());
         }
-        // Of the group may be what is in a directory that the group may write to.
+        // In a directory that the group may write to, files may belong to members of the group.
         assert!(judge((1_001, 0o660), US, Writers::Mode(0o660), true).is_ok());
         let wrong = judge((US, 0o2775), US, Writers::Mode(0o600), false).unwrap_err();
         assert_eq!(wrong.got, "2775, with which its group may write");

@@ -1,8 +1,8 @@
-//! What is missing of a journal, or damaged, and what is to be kept of each file. Pure: it computes
-//! from what was [surveyed](super::survey).
+//! The verdict: what is missing of a journal, or damaged, and what is to be kept of each file.
+//! Pure: it is computed from the [survey](super::survey).
 //!
-//! Who can have left what: a crash leaves the end of the last file torn, or a file that the mark
-//! does not name, in which nothing was acknowledged. Everything else was done by others.
+//! The possible causes: a crash leaves the end of the last file torn, or a file that the mark does
+//! not name, in which nothing was acknowledged. Everything else was done by others.
 
 use super::damage::{Defect, Loss};
 use super::format::{BlockHeader, HEADER_BYTES, Header, ID_BYTES, Mark};
@@ -12,58 +12,58 @@ use super::writer::name;
 use crate::Timestamp;
 use std::path::{Path, PathBuf};
 
-/// A stretch of a file that is to be kept, or what stands for blocks that are lost.
+/// A stretch of a file that is to be kept, or a stand-in for lost blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Bytes { offset: u64, bytes: u64 },
     StandIn(BlockHeader),
 }
 
-/// A file that is missing.
+/// A missing file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missing {
     /// The header of the block that stands for its blocks.
     pub(super) block: BlockHeader,
-    /// Accepted before it.
+    /// The number of ids that were accepted before it.
     pub(super) first_ids: u64,
 }
 
-/// A file, and what is to become of it.
+/// A file, with the verdict on it.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
     pub(super) path: PathBuf,
     pub(super) number: u64,
-    /// The first block that is kept of it, or stood in for.
+    /// The first block of it that is kept, or has a stand-in.
     pub(super) start: u64,
-    /// True if it has anything that no crash leaves.
+    /// True if it has any defect that no crash leaves.
     pub(super) is_damaged: bool,
     pub(super) header: Option<Header>,
     pub(super) parts: Vec<Part>,
     pub(super) blocks: u64,
-    /// The number of bytes of it that are valid.
+    /// The number of its valid bytes.
     pub(super) bytes: u64,
     pub(super) latest: Timestamp,
-    /// Accepted before it.
+    /// The number of ids that were accepted before it.
     pub(super) first_ids: u64,
 }
 
-/// All of it.
+/// The verdict on all files.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
     pub(super) files: Vec<Judged>,
-    /// Files that have expired, and were about to be deleted.
+    /// The files that have expired, and were about to be deleted.
     pub(super) expired: Vec<PathBuf>,
-    /// The files to be made in the place of those that are missing.
+    /// The files to be written in the place of missing ones.
     pub(super) stand_ins: Vec<Missing>,
     pub(super) defects: Vec<Defect>,
     /// The end of the last file, as a crash leaves it.
     pub(super) torn: Option<Bad>,
-    /// Of the next block, and ids accepted before it.
+    /// The number of the next block; `ids` were accepted before it.
     pub(super) number: u64,
     pub(super) ids: u64,
     pub(super) first: u64,
     pub(super) first_ids: u64,
-    /// Ids that are lost and were known to be.
+    /// The number of ids that are lost and were known to be.
     pub(super) ids_lost_before: u64,
 }
 
@@ -73,7 +73,7 @@ struct Judge<'s> {
     /// The last block so far.
     last: Option<BlockHeader>,
     latest: Timestamp,
-    /// The defect that what is missing next belongs to.
+    /// The defect to which the next gap belongs.
     open: Option<usize>,
 }
 
@@ -105,7 +105,7 @@ impl Judge<'_> {
         if let (Ok(header), None) = (listed.header, file.stretches().next())
             && header.number > self.verdict.number
         {
-            // It has no blocks to say so, but was begun after them.
+            // This file has no blocks, but was begun after the missing ones.
             let loss = Loss::Exactly(header.ids.saturating_sub(self.verdict.ids));
             self.gap(self.verdict.number, header.number, loss, header.ids, None);
             (self.verdict.number, self.verdict.ids) = (header.number, header.ids);
@@ -125,7 +125,7 @@ impl Judge<'_> {
         self.open = None;
         if let Err(what) = listed.header {
             let was_cut = is_last && listed.size < HEADER_BYTES as u64 && !is_clean(mark);
-            // How much was behind it nothing says.
+            // Nothing says how much followed it.
             self.defect(0, what, if was_cut { Loss::AtLeast(0) } else { Loss::default() });
         }
         for (i, piece) in file.pieces.iter().enumerate() {
@@ -148,7 +148,7 @@ impl Judge<'_> {
         self.verdict.files.last_mut()
     }
 
-    /// Something is wrong with the file at hand.
+    /// Records a defect of the file at hand.
     fn defect(&mut self, offset: u64, what: &'static str, ids_lost: Loss) {
         let Some(file) = self.verdict.files.last_mut() else { return };
         file.is_damaged = true;
@@ -161,7 +161,7 @@ impl Judge<'_> {
         let (from, to) = (self.verdict.number, stretch.first.start());
         if to > from {
             let ids = stretch.first.ids.saturating_sub(self.verdict.ids);
-            // Of what is behind a block that stands for others, some was known.
+            // Of the ids in the gap before a stand-in, some may have been known to be lost.
             let loss = if stretch.first.is_stand_in() { Loss::AtMost(ids) } else { Loss::Exactly(ids) };
             self.gap(from, to, loss, stretch.first.ids, Some(stretch));
         } else if stretch.first.is_stand_in() {
@@ -185,8 +185,8 @@ impl Judge<'_> {
         }
     }
 
-    /// These blocks are missing. What stands for them comes into the file that they were in, if
-    /// that is still there.
+    /// Records that these blocks are missing. Their stand-in goes into the file that they were in,
+    /// if that is still there.
     fn gap(&mut self, from: u64, to: u64, loss: Loss, ids: u64, next: Option<&Stretch>) {
         let neighbour = self.last.or(next.map(|next| next.first)).unwrap_or_default();
         let (latest, clocks) = (self.latest.max(neighbour.latest), neighbour.clocks);
@@ -194,13 +194,13 @@ impl Judge<'_> {
         let (number, skipped) = (to - 1, to - 1 - from);
         let block = BlockHeader { number, skipped, ids, first, first_ids, latest, clocks, ..BlockHeader::default() };
         let files = self.verdict.files.len();
-        // A file that has no blocks, and is not the last, had some.
+        // A file without blocks that is not the last must have had some.
         let had_more = |file: &Judged| file.is_damaged || file.parts.is_empty();
         let is_in = |file: &Judged| file.number <= from || !file.parts.is_empty();
         let here = match next {
-            // At the end of all, it may be of the last file, of one after it, or, if that was begun
-            // after what is missing, of the one before.
-            // What is missing comes after every block that is there.
+            // A gap at the end of all may be in the last file, in one after it, or, if the last was
+            // begun after the missing blocks, in the one before. The missing blocks come after
+            // every block that is there.
             None => (0..files).rev().take(2).find(|&i| {
                 let file = &self.verdict.files[i];
                 let is_last = self.verdict.files[i + 1..].iter().all(|later| later.parts.is_empty());
@@ -229,7 +229,7 @@ impl Judge<'_> {
         match of_it.filter(|_| !is_at_hand || self.open.is_some()) {
             Some(known) => {
                 let defect = &mut self.verdict.defects[known];
-                // What is exact now was only bounded before.
+                // The loss is exact now, and was only bounded before.
                 let bounded = matches!(defect.ids_lost, Loss::AtMost(_)) && defect.blocks_lost == 0;
                 defect.ids_lost = if bounded { ids_lost } else { defect.ids_lost.and(ids_lost) };
                 defect.blocks_lost += blocks_lost;
@@ -250,7 +250,7 @@ impl Judge<'_> {
         file.latest = file.latest.max(block.latest);
     }
 
-    /// After the last file: is that all?
+    /// Decides, after the last file, whether it was the last one.
     fn end(&mut self, mark: &mark::Found, survey: &Survey) {
         let found = match mark {
             mark::Found::Here(mark) => return self.end_at(mark, survey),
@@ -284,8 +284,8 @@ impl Judge<'_> {
             self.verdict.defects.push(Defect { path, offset, what, file_is_missing, blocks_lost, ids_lost });
         }
         if self.verdict.defects.len() > before {
-            // Which block is the oldest that is kept the last block says; another one may have said
-            // otherwise.
+            // The last block says which block is the oldest that is kept; a missing one may have
+            // said otherwise.
             let exact = self.verdict.defects[..before].iter_mut().filter(|defect| defect.file_is_missing);
             exact.for_each(|defect| defect.ids_lost = defect.ids_lost.and(Loss::AtMost(0)));
         }
@@ -297,8 +297,8 @@ fn is_clean(mark: &mark::Found) -> bool {
 }
 
 /// Returns true if a crash may have torn the end of this file, if it is the last. (Also after a
-/// clean stop: what was begun after that and is empty is removed when the journal is opened, and
-/// another crash may bring it back.)
+/// clean stop: a file that was begun after that and is empty is removed when the journal is opened,
+/// and another crash may bring it back.)
 fn may_be_torn(mark: &mark::Found, number: u64) -> bool {
     match mark {
         mark::Found::Here(mark) => mark.number <= number,

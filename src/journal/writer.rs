@@ -1,5 +1,5 @@
-//! Writes blocks, one after the other, into files that each cover a slice of time, and deletes
-//! those that have expired.
+//! The writer: writes blocks, one after another, into files that each cover a slice of time, and
+//! deletes files that have expired.
 
 use super::append::Positions;
 use super::disk::{Disk, DiskFile, Held, Identity, NotLocked, write_all};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A file is not continued beyond this, however little time it covers.
+/// The size beyond which a file is not continued, however little time it covers.
 pub(super) const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 
 /// A file that is complete.
@@ -28,12 +28,12 @@ pub(super) struct Segment {
     pub(super) bytes: u64,
     /// The largest time in it.
     pub(super) latest: Timestamp,
-    /// Its first block, and the ids accepted before that.
+    /// The number of its first block; `first_ids` were accepted before that.
     pub(super) first: u64,
     pub(super) first_ids: u64,
 }
 
-/// How the writer was told to write.
+/// The options of the writer.
 #[derive(Clone)]
 pub(super) struct Rules {
     pub(super) directory: PathBuf,
@@ -41,22 +41,22 @@ pub(super) struct Rules {
     pub(super) salt: u64,
     pub(super) sync: SyncMode,
     pub(super) max_disk_bytes: Option<u64>,
-    /// How much time a file covers.
+    /// The time that a file covers.
     pub(super) segment_length: Duration,
-    /// How much younger than the youngest everything is that still matters.
+    /// The age, relative to the youngest data, up to which data still matters.
     pub(super) retention: Duration,
     pub(super) machine: Machine,
     pub(super) time: Arc<SharedTimeBase>,
 }
 
-/// The state that there is, and the point where it goes on.
+/// The existing state, and the point from which the writer goes on.
 #[derive(Default)]
 pub(super) struct Start {
-    /// Complete files, oldest first.
+    /// The complete files, oldest first.
     pub(super) old: Vec<Segment>,
-    /// Of the next block.
+    /// The number of the next block.
     pub(super) number: u64,
-    /// Accepted before it.
+    /// The number of ids that were accepted before it.
     pub(super) ids: u64,
     pub(super) positions: Positions,
     /// True if the mark says that this is all.
@@ -66,22 +66,22 @@ pub(super) struct Start {
 pub(super) struct Writer {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) rules: Rules,
-    /// Those that are complete, oldest first.
+    /// The complete files, oldest first.
     pub(super) old: VecDeque<Segment>,
-    /// Those of which nothing matters any more.
+    /// The files of which nothing matters any more.
     pub(super) expired: Vec<Segment>,
     pub(super) current: Option<Current>,
-    /// Of the next block.
+    /// The number of the next block.
     pub(super) number: u64,
-    /// Accepted before it, ever.
+    /// The number of ids that were ever accepted before it.
     pub(super) ids: u64,
     pub(super) latest: Timestamp,
-    /// As written.
+    /// The positions as written.
     pub(super) positions: Positions,
     pub(super) is_clean: bool,
-    /// The directory has a mark; one that was made again has none yet.
+    /// True if the directory has a mark; one that was created again has none yet.
     pub(super) is_marked: bool,
-    /// True if nobody knows what its last write has left.
+    /// True if it is unknown what the last write has left.
     pub(super) is_broken: bool,
     pub(super) lock: Option<Box<dyn Held>>,
     pub(super) watch: Arc<Watch>,
@@ -95,8 +95,8 @@ pub(super) struct Current {
     pub(super) began: Timestamp,
 }
 
-/// The directory and the file that must still be there for what is written to be found again, and
-/// the lock, for it to be this process's alone.
+/// The directory and the file that must still be there so that written data can be found again, and
+/// the lock, so that they are this process's alone.
 #[derive(Clone)]
 pub(super) struct Watch {
     pub(super) directory: (PathBuf, Identity),
@@ -105,7 +105,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Of a directory without a file that is being written.
+    /// Returns the watch of a directory without a file that is being written.
     pub(super) fn of(lock: &dyn Held, directory: (PathBuf, Identity)) -> Result<Self, JournalError> {
         let path = directory.0.join(LOCK);
         let identity = lock.identity().map_err(JournalError::io("look at", &path))?;
@@ -162,17 +162,17 @@ impl Writer {
         })
     }
 
-    /// Makes a payload durable, as one block. It is this time, at least.
+    /// Makes a payload durable, as one block. It is at least `time` by now.
     pub(super) fn commit(&mut self, payload: &Payload, time: Timestamp) -> Result<(), JournalError> {
         self.latest = self.latest.max(payload.latest()).max(time);
-        // What could not be deleted before. Nothing is written meanwhile, and so nothing is in
-        // doubt.
+        // Files that could not be deleted before. Nothing is written meanwhile, and so nothing is
+        // in doubt.
         self.delete_expired()?;
         if self.current.as_ref().is_some_and(|current| self.is_over(current, payload)) {
             self.old.extend(self.current.take().map(|current| current.segment));
         }
         self.expire();
-        // Files expire: what was said of positions is said again in each.
+        // Files expire, so positions are repeated in each.
         let mut with_positions = Payload::default();
         if self.current.is_none() {
             self.positions.iter().for_each(|(source, position)| with_positions.push_position(source, position));
@@ -190,10 +190,10 @@ impl Writer {
         self.is_broken = false;
         self.number += 1;
         self.ids += payload.accepted();
-        // The block that says that they are not needed is durable. If it fails, the next commit
-        // says so.
+        // The block that says that they are not needed is durable. If deleting fails, the next
+        // commit reports it.
         let _ = self.delete_expired();
-        // They were within the limits when they were appended.
+        // The positions were within the limits when they were appended.
         self.positions.set_all(payload)
     }
 
@@ -227,20 +227,20 @@ impl Writer {
         if self.rules.sync == SyncMode::Disk {
             current.file.sync().map_err(JournalError::io("sync", path))?;
         }
-        // What is written to a file that has no name any more is written to nowhere.
+        // Data that is written to a file without a name would be lost.
         self.watch.verify(&*self.disk)?;
         current.segment.bytes += (header.len() + payload.len()) as u64;
         current.segment.latest = self.latest;
         Ok(())
     }
 
-    /// Starts a new file. It is there for good, and the mark says so, before anything is written to
-    /// it that counts.
+    /// Starts a new file. It is durable, and the mark names it, before anything that counts is
+    /// written to it.
     fn begin(&mut self) -> Result<Current, JournalError> {
         let path = self.rules.directory.join(name(self.number));
         let mut file = match self.disk.create(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                // We have tried before, and written nothing to it that counts.
+                // A file that we began before, without writing anything to it that counts.
                 self.discard(&path)?;
                 self.disk.create(&path)
             }
@@ -264,8 +264,8 @@ impl Writer {
         Ok(Current { file, segment, identity, began: self.latest })
     }
 
-    /// Deletes a file that has nothing yet but, perhaps, a header. First the mark must not say any
-    /// more that it is there.
+    /// Deletes a file that has nothing yet but, perhaps, a header. First the mark must stop naming
+    /// it.
     pub(super) fn discard(&mut self, path: &Path) -> Result<(), JournalError> {
         self.write_mark(true)?;
         self.disk.remove(path).map_err(JournalError::io("delete", path))
@@ -273,8 +273,8 @@ impl Writer {
 
     pub(super) fn write_mark(&mut self, is_clean: bool) -> Result<(), JournalError> {
         let Rules { key, salt, sync, ref directory, .. } = self.rules;
-        // Files that have expired are needed until the block is durable that says so: what they say
-        // of positions is only there.
+        // Expired files are needed until the block is durable that says that they expired: until
+        // then their positions are only there.
         let needed = self.expired.first().map(|oldest| (oldest.first, oldest.first_ids));
         let (first, first_ids) = needed.unwrap_or_else(|| self.oldest());
         let mark = Mark { key, salt, is_clean, number: self.number, ids: self.ids, first, first_ids };
@@ -283,7 +283,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The oldest block that is kept, and the ids accepted before it.
+    /// Returns the oldest block that is kept, and the number of ids that were accepted before it.
     fn oldest(&self) -> (u64, u64) {
         let current = self.current.as_ref().map(|current| &current.segment);
         let oldest = self.old.front().or(current);
@@ -322,14 +322,14 @@ impl Writer {
         }
     }
 
-    /// After which time some file has expired.
+    /// Returns the time after which some file has expired.
     pub(super) fn next_expiry(&self) -> Option<Timestamp> {
         let of = |segment: &Segment| segment.latest + self.rules.retention;
         let of_current = |current: &Current| of(&current.segment).max(current.began + self.rules.segment_length);
         self.old.front().map(of).or(self.current.as_ref().map(of_current))
     }
 
-    /// It is done: says so on the disk, if all is there, and gives up the directory.
+    /// Finishes: records on the disk that all is there, if it is, and gives up the directory.
     pub(super) fn finish(&mut self, is_all_there: bool) -> Result<(), JournalError> {
         let marked = match is_all_there && !self.is_clean && !self.is_broken {
             true => self.write_mark(true),
@@ -356,7 +356,7 @@ impl Writer {
         (self.rules.machine.clocks)().wall_nanos
     }
 
-    /// What all files take.
+    /// Returns the number of bytes that all files take.
     pub(super) fn bytes(&self) -> u64 {
         self.segments().map(|segment| segment.bytes).sum()
     }
@@ -370,7 +370,7 @@ impl Writer {
     }
 }
 
-/// The file in a directory that is locked.
+/// The name of the file that is locked in a directory.
 pub(super) const LOCK: &str = "lock";
 
 /// Keeps others out of a directory.
@@ -387,19 +387,19 @@ pub(super) fn lock(disk: &dyn Disk, directory: &Path, machine: &Machine) -> Resu
     })
 }
 
-/// The name of the file that begins with a block.
+/// Returns the name of the file that begins with a block.
 pub(super) fn name(number: u64) -> String {
     format!("{number:020}.{EXTENSION}")
 }
 
 const EXTENSION: &str = "hapax";
 
-/// Whether a file is called as ours are.
+/// Returns true if a file is named as ours are.
 pub(super) fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
-/// The number in a file's name, if we have named it.
+/// Returns the number in a file's name, if we have named it.
 pub(super) fn number_of(path: &Path) -> Option<u64> {
     let number = path.file_stem()?.to_str()?.parse().ok().filter(|&number| number < REACH)?;
     (path.file_name()?.to_str()? == name(number)).then_some(number)

@@ -1,4 +1,4 @@
-//! The memory that can be had without the system killing somebody.
+//! The memory that is available without the system killing a process.
 
 #[cfg(target_os = "linux")]
 use super::cgroups;
@@ -7,8 +7,8 @@ use std::path::Path;
 
 /// Returns the free and reclaimable bytes, within the limits of this process's control groups.
 ///
-/// Linux promises more memory than there is, and kills when the promise is called in; an engine
-/// that cannot be had should be an error instead.
+/// Linux promises more memory than there is, and kills when the promise is called in; an engine for
+/// which there is no memory should be an error instead.
 pub fn available_bytes() -> Option<usize> {
     #[cfg(target_os = "linux")]
     {

@@ -1,7 +1,7 @@
 //! The memory that the control groups of this process leave it: versions 1 and 2, its own group and
 //! all above it.
 //!
-//! Pure: whoever calls says how a file is read. The kernel's documents: cgroup-v1/memory.rst,
+//! Pure: the caller says how a file is read. The kernel's documents: cgroup-v1/memory.rst,
 //! cgroup-v2.rst, proc_pid_mountinfo(5).
 
 use std::path::{Component, Path, PathBuf};
@@ -23,15 +23,14 @@ pub(super) fn headroom_bytes(read: impl Fn(&Path) -> Option<String>) -> Option<u
     [Version::One, Version::Two].into_iter().filter_map(headroom).min()
 }
 
-/// The kind of control groups. In a hybrid system there are both, and one of them has the
-/// memory's.
+/// The version of control groups. A hybrid system has both, and one of them controls the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,
     Two,
 }
 
-/// The place where a hierarchy of groups is mounted, and from which group on.
+/// The place where a hierarchy of groups is mounted, and the group that is mounted there.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     root: String,
@@ -39,7 +38,7 @@ struct Mount {
 }
 
 impl Mount {
-    /// A line of /proc/self/mountinfo, if it is the memory's hierarchy of this version.
+    /// Parses a line of /proc/self/mountinfo, if it is the memory's hierarchy of this version.
     fn parse(line: &str, version: Version) -> Option<Self> {
         // 35 31 0:32 /root /point rw,relatime shared:1 - cgroup source rw,memory
         let (here, there) = line.split_once(" - ")?;
@@ -54,9 +53,9 @@ impl Mount {
         is_memory.then(|| Mount { root, point: point.into() })
     }
 
-    /// The directory of a group of this path. A group that is not below the mount (it was mounted
-    /// in another namespace, or the process was moved out of its own) cannot be seen; what can is
-    /// then the mount's own group, a container's.
+    /// Returns the directory of a group of this path. A group that is not below the mount (it was
+    /// mounted in another namespace, or the process was moved out of its own) cannot be seen; then
+    /// the mount's own group is used, a container's.
     fn directory(&self, path: &str) -> PathBuf {
         let below = Path::new(path).strip_prefix(&self.root).unwrap_or(Path::new(""));
         match below.components().all(|part| matches!(part, Component::Normal(_))) {
@@ -67,7 +66,7 @@ impl Mount {
 }
 
 impl Version {
-    /// The path of this process's group, in the text of /proc/self/cgroup.
+    /// Returns the path of this process's group, from the text of /proc/self/cgroup.
     fn group(self, groups: &str) -> Option<&str> {
         // 4:memory:/docker/1f2e  or  0::/system.slice/a.service
         groups.lines().find_map(|line| {
@@ -89,15 +88,15 @@ impl Version {
         Mount { root: "/".to_owned(), point: point.into() }
     }
 
-    /// The least that a group leaves, from this one up to the mount. (A group that is gone has no
-    /// files; those above it do.)
+    /// Returns the least that a group leaves, from this one up to the mount. (A group that is gone
+    /// has no files; those above it do.)
     fn headroom_below(self, mount: &Mount, path: &str, read: &impl Fn(&Path) -> Option<String>) -> Option<usize> {
         let directory = mount.directory(path);
         let mut least = None;
         for group in directory.ancestors().take_while(|group| group.starts_with(&mount.point)) {
             let file = |name: &str| read(&group.join(name));
-            // Without hierarchy, which only version 1 knows, those below are not limited by this
-            // group.
+            // Without hierarchy, which only version 1 knows, groups below are not limited by this
+            // one.
             let is_own = group == directory;
             let counts = is_own || self == Version::Two || file("memory.use_hierarchy").as_deref() != Some("0\n");
             let headroom = if counts { self.headroom_of(file) } else { None };
@@ -106,7 +105,7 @@ impl Version {
         least
     }
 
-    /// Returns what one group leaves: its limit, minus what is used and cannot be taken back at
+    /// Returns what one group leaves: its limit, minus the used memory that cannot be taken back at
     /// once.
     fn headroom_of(self, file: impl Fn(&str) -> Option<String>) -> Option<usize> {
         // "max" is no number: no limit.
@@ -115,19 +114,20 @@ impl Version {
         let stat = |key: &str| stat.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<usize>().ok());
         let (limit, used, cache) = match self {
             Version::One => {
-                // The second is that of the groups above as well, which a container may not see.
+                // The second limit includes those of the groups above, which a container may not
+                // see.
                 let limits = [number("memory.limit_in_bytes"), stat("hierarchical_memory_limit ")];
                 let limit = limits.into_iter().flatten().filter(|&limit| limit < NO_LIMIT).min();
                 (limit?, number("memory.usage_in_bytes")?, stat("total_inactive_file "))
             }
             Version::Two => {
-                // Above `high` nobody is killed, but whoever allocates is held up until it is below
-                // again.
+                // Above `high` nothing is killed, but a thread that allocates is held up until it
+                // is below again.
                 let limit = [number("memory.max"), number("memory.high")].into_iter().flatten().min();
                 (limit?, number("memory.current")?, stat("inactive_file "))
             }
         };
-        // File pages that nobody has used lately are given up before anybody is killed.
+        // File pages that were not used lately are given up before anything is killed.
         Some(limit.saturating_sub(used.saturating_sub(cache.unwrap_or(0))))
     }
 }
@@ -135,7 +135,7 @@ impl Version {
 /// The value of version 1 for no limit: the largest number of whole pages in 63 bits.
 const NO_LIMIT: usize = usize::MAX >> 1 & !0xffff;
 
-/// A path as mountinfo has it: a space, a tab, a newline and a backslash are three octal digits.
+/// Decodes a path of mountinfo: a space, a tab, a newline and a backslash are three octal digits.
 fn unescaped(field: &str) -> String {
     let mut parts = field.split('\\');
     let mut path = parts.next().unwrap_or("").to_owned();

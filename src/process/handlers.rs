@@ -6,14 +6,14 @@ use std::cell::RefCell;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// Everything that forks of this process have to do with.
+/// Everything that concerns forks of this process.
 struct Registry {
     rests: Vec<Weak<dyn Rest>>,
-    /// Files that a child closes.
+    /// The files that a child closes.
     files: Vec<RawFd>,
 }
 
-/// Locked during each fork: nothing is registered then, and no file of it is closed.
+/// The registry. Locked during each fork: nothing is registered then, and no file in it is closed.
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { rests: Vec::new(), files: Vec::new() });
 
 fn registry() -> MutexGuard<'static, Registry> {
@@ -25,7 +25,7 @@ fn registry() -> MutexGuard<'static, Registry> {
 struct AtRest {
     guards: Vec<Box<dyn Held>>,
     _rests: Vec<Arc<dyn Rest>>,
-    /// The last to be unlocked.
+    /// The registry, which is unlocked last.
     registry: MutexGuard<'static, Registry>,
 }
 
@@ -33,12 +33,12 @@ thread_local! {
     static AT_REST: RefCell<Option<AtRest>> = const { RefCell::new(None) };
 }
 
-/// Has the handlers called, from now on.
+/// Installs the handlers.
 pub(super) fn install() -> std::io::Result<()> {
     static INSTALLED: OnceLock<i32> = OnceLock::new();
     let install = || {
         if cfg!(miri) {
-            // Which knows neither forks nor this call.
+            // Miri knows neither forks nor this call.
             return 0;
         }
         // SAFETY: the handlers have the signature that is asked for, do not unwind (a panic aborts
@@ -51,10 +51,10 @@ pub(super) fn install() -> std::io::Result<()> {
     }
 }
 
-/// Something is at rest while the process forks, as long as it lives.
+/// Registers state that is at rest while the process forks, for as long as it lives.
 pub(crate) fn at_rest_in_forks<R: Rest>(rest: &Arc<R>) {
-    // Without memory for it a child may find a lock that nobody gives back; that is no reason to do
-    // without an engine.
+    // Without memory for the handlers a child may find a lock that nobody releases; that is no
+    // reason not to build an engine.
     let _ = install();
     let weak: Weak<R> = Arc::downgrade(rest);
     let mut registry = registry();
@@ -81,9 +81,9 @@ extern "C" fn before() {
         rests.iter().filter(|rest| rest.rank() == rank).for_each(|rest| rest.hold(&mut guards));
     }
     // SAFETY: only the lifetime changes. The guards borrow from what `rests` keep alive, which is
-    // dropped after them (in the order of the fields), and nobody else gets at them.
+    // dropped after them (in the order of the fields), and no other code has access to them.
     let guards = unsafe { std::mem::transmute::<Vec<Box<dyn Held + '_>>, Vec<Box<dyn Held>>>(guards) };
-    // (In a thread that is ending there is no place to keep them: it forks as if there were none.)
+    // (In a thread that is ending there is no place to store them: it forks as if there were none.)
     let _ = AT_REST.try_with(|at_rest| at_rest.replace(Some(AtRest { guards, _rests: rests, registry })));
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The window's own time only grows; sweeps, tables and the history rely on it. Events are mapped
 //! to it by an offset, which is chosen when the first of them comes and when an operator resets
-//! stream time. [`policy`] decides, here is what threads share.
+//! stream time. [`policy`] decides; this file has the state that threads share.
 //!
 //! | offset | calls without a time go by |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | `DECLARED`: the builder says that times come with events | the latest time |
 //! | a number | the latest time |
 //!
-//! Whoever is about to read the clock says so before, and looks again after that. So the first
-//! event either sees that it must be no earlier than the clock, or is seen, and then what the clock
-//! said is not used.
+//! A caller that is about to read the clock says so before, and looks again after that. So the
+//! first event either sees that it must be no earlier than the clock, or is seen, and then the
+//! clock's reading is not used.
 
 mod policy;
 
@@ -28,33 +28,33 @@ use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::{Refusal, Timestamp};
 use std::sync::{Arc, PoisonError};
 
-/// Offsets that are none.
+/// The values of the offset that are none.
 const UNUSED: i64 = i64::MIN;
 const CLOCK: i64 = i64::MIN + 1;
 const DECLARED: i64 = i64::MIN + 2;
 
-/// The knowledge that an engine has of its events' time.
+/// The state of an engine's events' time.
 pub(crate) struct StreamTime {
-    /// Events from here on are not taken without a further look: those from `limit` on, or whose
-    /// time the window could not have. 0 if there is no offset yet, or each event has to be
-    /// compared with the latest.
+    /// The time from which on events are not accepted without a further look: those from `limit`
+    /// on, or those whose time the window could not have. 0 if there is no offset yet, or if each
+    /// event has to be compared with the latest.
     plain: AtomicU64,
-    /// Events from here on are ahead of the wall clock, as it was read last, or beyond the end. 0
-    /// until there is an offset.
+    /// The time from which on events are ahead of the wall clock, as it was read last, or beyond
+    /// the end. 0 until there is an offset.
     limit: AtomicU64,
-    /// By how much the window's time is ahead of that of events, as an `i64`, or one of the
+    /// The amount by which the window's time is ahead of that of events, as an `i64`, or one of the
     /// constants.
     offset: AtomicU64,
-    /// The latest event that was taken, if the policy compares with it.
+    /// The latest event that was accepted, if the policy compares with it.
     latest: Option<Box<Latest>>,
     policy: Policy,
-    /// For decisions that are rare.
+    /// The state for rare decisions.
     rare: Arc<RareLock>,
     resets: AtomicU64,
 }
 
-/// The latest event, by the window's time, and 1; 0: there was none. Alone in its cache lines, as
-/// each later event writes to it.
+/// The latest event, by the window's time, plus 1; 0 if there was none. Alone in its cache lines,
+/// as each later event writes to it.
 #[repr(align(128))]
 struct Latest(AtomicU64);
 
@@ -73,12 +73,12 @@ impl Latest {
     }
 }
 
-/// At rest while the process forks.
+/// A lock that is at rest while the process forks.
 struct RareLock(Mutex<Rare>);
 
 impl RareLock {
     fn lock(&self) -> MutexGuard<'_, Rare> {
-        // Nothing of ours panics under the lock; if a clock does, what is there is still whole.
+        // Nothing of ours panics under the lock; if a clock does, the state is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -96,26 +96,26 @@ impl Rest for RareLock {
 impl Held for MutexGuard<'_, Rare> {}
 
 struct Rare {
-    /// If there are jumps to agree on.
+    /// The agreement on jumps, if the policy has them.
     agreement: Option<Box<Agreement>>,
     resumed: Option<Resumed>,
 }
 
 /// The surroundings that a decision may have to ask.
 pub(crate) trait Around {
-    /// The wall clock, for events' skew.
+    /// Returns the wall clock's time, for events' skew.
     fn wall(&self) -> u64;
-    /// The engine's clock, by the window's time.
+    /// Returns the engine's clock, by the window's time.
     fn clock(&self) -> u64;
-    /// The window's latest time, if anybody was there.
+    /// Returns the window's latest time, if there was any call.
     fn latest(&self) -> Option<u64>;
-    /// Nanoseconds a tick.
+    /// Returns the nanoseconds per tick.
     fn tick(&self) -> u64;
-    /// The offset will be this one; no event was taken with it yet.
+    /// Announces that the offset will be this one; no event was accepted with it yet.
     fn moved(&self, offset: i64);
 }
 
-/// Why stream time cannot be set to a time.
+/// The reason why stream time cannot be set to a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoReset {
     /// Events of that time would be refused.
@@ -140,21 +140,22 @@ impl StreamTime {
         }
     }
 
-    /// The window's time of an event, in the common case: it is not ahead of what was looked up
-    /// before, and has to be compared with nothing.
+    /// Returns the window's time of an event, in the common case: the event is not ahead of the
+    /// limit that was looked up before, and has to be compared with nothing.
     #[inline(always)]
     pub(crate) fn admit(&self, at: Timestamp) -> Option<Timestamp> {
-        // Acquire: partner of the release in `set_limit`. Who sees a limit sees an offset.
+        // Acquire: partner of the release in `set_limit`. A thread that sees a limit sees an
+        // offset.
         if at.as_nanos() >= self.plain.load(Ordering::Acquire) {
             return None;
         }
-        // Of two offsets, while stream time is reset, either will do; and both are far from
+        // While stream time is reset, either of two offsets will do; and both are far from
         // overflowing.
         let internally = at.as_nanos() as i64 + self.offset.load(Ordering::Relaxed) as i64;
         Some(Timestamp::of_nanos(internally.max(0) as u64))
     }
 
-    /// Events up to here are not ahead, from now on.
+    /// Sets the limit: events up to here are not ahead, from now on.
     fn set_limit(&self, limit: u64, offset: i64) {
         let plain = if self.latest.is_some() { 0 } else { limit.min(END - offset.max(0) as u64) };
         // Release: partner of the acquire in `admit` and in `decide`.
@@ -162,7 +163,8 @@ impl StreamTime {
         self.plain.store(plain, Ordering::Release);
     }
 
-    /// The same in all cases. `id`: whose event it is, of a batch the first; none for a watermark.
+    /// Returns the window's time of an event in all cases. `id` is that of the event, of a batch
+    /// the first; none for a watermark.
     #[inline(never)]
     pub(crate) fn decide(
         &self,
@@ -183,8 +185,8 @@ impl StreamTime {
                 return Err(Refusal::Ahead);
             }
             if let Some(offset) = self.offset() {
-                // Of two that have read the wall clock either may be the last: they differ by less
-                // than anybody could say.
+                // Of two threads that have read the wall clock either may be the last: the
+                // difference is too small to matter.
                 self.set_limit(limit, offset);
                 if self.latest.is_none() {
                     return internal(at, offset).map(Timestamp::from_nanos).ok_or(Refusal::Ahead);
@@ -194,8 +196,8 @@ impl StreamTime {
         self.decide_alone(at, id(), around)
     }
 
-    /// Compares an event that is not ahead of the limit with the latest one; none if that does not
-    /// decide.
+    /// Compares an event that is not ahead of the limit with the latest one; returns `None` if that
+    /// does not decide.
     #[inline(always)]
     fn compare(&self, at: u64, limit: u64) -> Option<Result<Timestamp, Refusal>> {
         let latest = self.latest.as_ref().filter(|_| at < limit)?;
@@ -268,7 +270,7 @@ impl StreamTime {
         }
     }
 
-    /// Lets calls without a time go by the latest, while somebody looks up what the present is;
+    /// Lets calls without a time go by the latest, while the present is being looked up. Returns
     /// what they went by before. Under the lock.
     fn hold(&self) -> i64 {
         loop {
@@ -276,8 +278,8 @@ impl StreamTime {
             if !matches!(seen, UNUSED | CLOCK) {
                 return seen;
             }
-            // Acquire: partner of the release in `note_clock`. Release: whoever has read the clock
-            // and looks again after this drops what it said.
+            // Acquire: partner of the release in `note_clock`. Release: a thread that has read the
+            // clock and looks again after this drops its reading.
             let held = self.offset.compare_exchange(seen as u64, DECLARED as u64, Ordering::AcqRel, Ordering::Relaxed);
             if held.is_ok() {
                 return seen;
@@ -285,9 +287,9 @@ impl StreamTime {
         }
     }
 
-    /// From now on this is the offset. Under the lock.
+    /// Sets the offset. Under the lock.
     fn settle(&self, offset: i64, around: &impl Around) {
-        // First, so that nothing is written before that with it.
+        // First, so that nothing is written with the new offset before it is announced.
         around.moved(offset);
         self.offset.store(offset as u64, Ordering::Release);
     }
@@ -297,7 +299,7 @@ impl StreamTime {
         Before { latest: around.latest(), clock, resumed, tick: around.tick() }
     }
 
-    /// Makes a time that events may have the present; the offset that does.
+    /// Makes `to`, which events may have, the present. Returns the offset that does.
     pub(crate) fn reset(&self, to: Timestamp, around: &impl Around) -> Result<i64, NoReset> {
         let mut rare = self.rare();
         let limit = self.policy.limit(|| around.wall());
@@ -308,7 +310,7 @@ impl StreamTime {
         let clock = (seen == CLOCK).then(|| around.clock());
         let latest = self.latest.as_ref().and_then(|latest| latest.get());
         let now = around.latest().max(clock).max(latest).unwrap_or(0);
-        // With less than a month to go on for, what comes next would soon be refused.
+        // With less than a month left, events would soon be refused.
         if now >= END - (1 << 51) {
             self.offset.store(seen as u64, Ordering::Release);
             return Err(NoReset::Over);
@@ -320,23 +322,23 @@ impl StreamTime {
             latest.raise(now);
         }
         self.set_limit(limit, offset);
-        // Relaxed: it counts.
+        // Relaxed: a counter.
         self.resets.fetch_add(1, Ordering::Relaxed);
         Ok(offset)
     }
 
-    /// A journal or a snapshot has told of another engine's time. Before anybody else knows this
-    /// one.
+    /// Takes over another engine's time from a journal or a snapshot. Called before any other
+    /// thread knows this one.
     pub(crate) fn resume(&self, resumed: Resumed) {
         self.rare().resumed = Some(resumed);
         if resumed == Resumed::Clock {
-            // Not if the builder says that times come with events.
+            // This has no effect if the builder says that times come with events.
             self.note_clock();
         }
     }
 
-    /// By how much the window's time is ahead of the events', if it goes by them, or will with the
-    /// next event.
+    /// Returns the amount by which the window's time is ahead of the events', if the engine goes by
+    /// them, or will with the next event.
     pub(crate) fn base(&self) -> Option<i64> {
         let resumed = || match self.rare().resumed {
             Some(Resumed::Events { offset, .. }) if !self.is_by_clock() => Some(offset),
@@ -345,16 +347,17 @@ impl StreamTime {
         self.offset().or_else(resumed)
     }
 
-    /// Returns true if calls without a time go by the clock, and that was said.
+    /// Returns true if calls without a time go by the clock, and that was noted.
     #[inline(always)]
     pub(crate) fn is_by_clock(&self) -> bool {
-        // Acquire: partner of the release in `settle`: who sees an offset sees what led to it.
+        // Acquire: partner of the release in `settle`: a thread that sees an offset sees what led
+        // to it.
         self.offset.load(Ordering::Acquire) as i64 == CLOCK
     }
 
-    /// Says that the clock is about to be read; false if time comes with events.
+    /// Notes that the clock is about to be read; returns false if time comes with events.
     pub(crate) fn note_clock(&self) -> bool {
-        // Release: the first event sees that, or we see it.
+        // Release: the first event sees this, or we see the event.
         let noted = self.offset.compare_exchange(UNUSED as u64, CLOCK as u64, Ordering::AcqRel, Ordering::Acquire);
         noted.is_ok() || self.is_by_clock()
     }
@@ -368,20 +371,20 @@ impl StreamTime {
         offset_of(self.offset.load(Ordering::Acquire) as i64)
     }
 
-    /// A time of the window, as callers say it.
+    /// Returns a time of the window as callers express it.
     pub(crate) fn external(&self, internally: Timestamp) -> Timestamp {
         let offset = self.base().unwrap_or(0);
         Timestamp::from_nanos(external(internally.as_nanos(), offset))
     }
 
-    /// The window's time of an event that was taken before; whatever it is, it is no later than the
-    /// latest.
+    /// Returns the window's time of an event that was accepted before; whatever it is, it is no
+    /// later than the latest.
     pub(crate) fn taken(&self, at: Timestamp, latest: Timestamp) -> Timestamp {
         let at = self.offset().and_then(|offset| internal(at.as_nanos(), offset));
         at.map_or(latest, |at| Timestamp::from_nanos(at).min(latest))
     }
 
-    /// Memory beside itself.
+    /// Returns the memory that it has beside itself.
     pub(crate) fn bytes(&self) -> usize {
         let agreement = self.rare().agreement.as_ref().map_or(0, |agreement| agreement.bytes());
         self.latest.as_ref().map_or(0, |_| size_of::<Latest>()) + agreement

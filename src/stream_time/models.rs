@@ -1,5 +1,5 @@
-//! The first event beside calls that go by the clock, under loom and shuttle: none of them leaves
-//! the window's time behind the event's.
+//! Models of the first event beside calls that go by the clock, under loom and shuttle: no call
+//! leaves the window's time behind the event's.
 
 use super::*;
 use crate::sync::model;
@@ -20,7 +20,7 @@ impl World {
         World { time: StreamTime::new(policy, false), clock: AtomicU64::new(1_000), latest: AtomicU64::new(0) }
     }
 
-    /// As `Engine::now` and a check after it do; the reading, if there was one.
+    /// Calls as `Engine::now` and a check after it do. Returns the reading, if there was one.
     fn call(&self) -> Option<u64> {
         if !self.time.is_by_clock() && !self.time.note_clock() {
             return None;
@@ -33,7 +33,7 @@ impl World {
         Some(reading)
     }
 
-    /// As `Engine::check_event` does.
+    /// Handles an event as `Engine::check_event` does.
     fn event(&self, at: u64) -> u64 {
         let at = Timestamp::from_nanos(at);
         let taken = self.time.admit(at).map_or_else(|| self.time.decide(at, || None, self), Ok);
@@ -72,7 +72,7 @@ fn the_first_event_is_no_earlier_than_any_call_by_the_clock() {
             Box::new(move || drop((caller.call(), caller.call()))),
             Box::new(move || drop(sender.event(FIRST))),
         ]);
-        // Whatever they did: the next event is as much later as it says.
+        // Whatever the calls did: the next event is later by as much as it says.
         let latest = world.latest.load(Ordering::Acquire);
         let next = world.event(FIRST + 1);
         assert!(next > latest, "the window is at {latest}, the event at {next}");
@@ -104,7 +104,7 @@ fn a_reset_beside_an_event_leaves_time_as_far_as_that_event() {
             Box::new(move || drop(operator.time.reset(Timestamp::from_nanos(100), &*operator))),
             Box::new(move || drop(sender.event(501))),
         ]);
-        // By the old offset it was one ahead, by the new one 401: nothing else.
+        // By the old offset the event is one ahead, by the new one 401: nothing else is possible.
         let latest = world.latest.load(Ordering::Acquire);
         assert!([501, 901, 902].contains(&latest), "{latest}");
         assert!(world.event(100 + 402) >= latest);

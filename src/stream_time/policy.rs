@@ -1,10 +1,10 @@
-//! Which events are taken, and what they mean for the window's time. Pure: numbers in, decisions
-//! out.
+//! The policy: which events are accepted, and what they mean for the window's time. Pure: numbers
+//! in, decisions out.
 
 use crate::digest::Digest;
 
-/// From here on no time is taken, neither a caller's nor the window's: its ticks, of a nanosecond
-/// at least, end here.
+/// The end of time, a caller's or the window's: no time from here on is accepted. The window's
+/// ticks, of a nanosecond at least, end here.
 pub(crate) const END: u64 = 1 << 62;
 
 /// The rule for which events are refused. In nanoseconds.
@@ -30,12 +30,12 @@ pub(crate) enum Bound {
 pub(super) enum Order {
     Near,
     Late,
-    /// So far ahead that others must agree.
+    /// The event is so far ahead that others must agree.
     Jump,
 }
 
 impl Policy {
-    /// The first time that is too far ahead, by the wall clock.
+    /// Returns the first time that is too far ahead, by the wall clock.
     pub(super) fn limit(&self, wall: impl FnOnce() -> u64) -> u64 {
         match self.bound {
             Bound::Wall { max_skew } => wall().saturating_add(max_skew).saturating_add(1).min(END),
@@ -67,15 +67,15 @@ impl Policy {
 /// Events that were refused because they are ahead, as witnesses that the stream has gone on.
 #[derive(Debug)]
 pub(super) struct Agreement {
-    /// Different ids, in the order in which they came; of each the last time.
+    /// The different ids in the order in which they came, each with its last time.
     heard: Vec<(Digest, u64)>,
     within: u64,
     enough: usize,
 }
 
 impl Agreement {
-    /// With memory for as many as it will ever remember: four times as many as are enough, so that
-    /// others between them do no harm.
+    /// Creates an agreement, with memory for as many events as it will ever remember: four times as
+    /// many as are enough, so that others between them do no harm.
     pub(super) fn new(policy: &Policy) -> Option<Self> {
         let Bound::Jump { max: within, agreeing: enough } = policy.bound else {
             return None;
@@ -87,14 +87,14 @@ impl Agreement {
         size_of::<Self>() + self.heard.capacity() * size_of::<(Digest, u64)>()
     }
 
-    /// Hears one more; true if enough of them agree with it. Then all are forgotten.
+    /// Notes one more event; returns true if enough of them agree with it. Then all are forgotten.
     pub(super) fn hear(&mut self, id: Digest, at: u64) -> bool {
         self.heard.retain(|(other, _)| *other != id);
         if self.heard.len() == 4 * self.enough {
             self.heard.remove(0);
         }
         self.heard.push((id, at));
-        // Any two of those in one of these spans are within that of each other.
+        // Any two events in one of these spans are within the bound of each other.
         let half = self.within / 2;
         let spans = [
             (at.saturating_sub(self.within), at),
@@ -119,58 +119,58 @@ impl Agreement {
 /// The time of an engine before its first event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Before {
-    /// The window's latest time, if anybody was there.
+    /// The window's latest time, if there was any call.
     pub(super) latest: Option<u64>,
     /// The clock, if calls without a time went by it.
     pub(super) clock: Option<u64>,
     /// The time that a journal or a snapshot has told.
     pub(super) resumed: Option<Resumed>,
-    /// Nanoseconds a tick.
+    /// Nanoseconds per tick.
     pub(super) tick: u64,
 }
 
 /// The time of the engine whose memory this one has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resumed {
-    /// It went by its clock.
+    /// The engine went by its clock.
     Clock,
-    /// It went by its events' time: by how much the window's was ahead of that, and where that
-    /// ended, from where the clock goes on.
+    /// The engine went by its events' time: `offset` is the amount by which the window's was ahead
+    /// of that, and `latest` is where that ended, from where the clock goes on.
     Events { offset: i64, latest: u64 },
 }
 
 impl Before {
-    /// By how much the window's time is ahead of the events', when the first of them is at this
-    /// time.
+    /// Returns the amount by which the window's time is ahead of the events', when the first of
+    /// them is at this time.
     ///
     /// The window's time only grows. So that an event from 2020 is not five years late in a window
     /// that has already been in 2026, its time is taken for the window's present.
     ///
-    /// At most [`END`], as the window's time is.
+    /// It is at most [`END`], as the window's time is.
     pub(super) fn offset(&self, first: u64) -> i64 {
         if let Some(Resumed::Events { offset, latest }) = self.resumed {
-            // What has passed by the clock since has passed.
+            // The time that has passed by the clock since then has passed for the window, too.
             let since = self.clock.map_or(0, |clock| difference(clock.max(latest), latest));
             return offset.saturating_add(since).min(END as i64);
         }
         let present_is_known = self.clock.is_some() || self.resumed == Some(Resumed::Clock);
         match self.latest.max(self.clock) {
             // Time has stood still at its origin, waiting for this event. In whole ticks, so that
-            // it makes no difference for what follows.
+            // it makes no difference for later events.
             Some(now) if now < self.tick && self.clock.is_none() => -difference(first - first % self.tick, 0),
             Some(now) if present_is_known => difference(now, first).max(0),
-            // Nobody was there; or somebody of whom nobody knows how he counted.
+            // There was no call; or one whose way of counting time is unknown.
             _ => 0,
         }
     }
 }
 
-/// Both below 2^63.
+/// Returns the difference of two times below 2^63.
 pub(super) fn difference(one: u64, other: u64) -> i64 {
     one as i64 - other as i64
 }
 
-/// The window's time of an event; none if that is beyond the end.
+/// Returns the window's time of an event; none if that is beyond the end.
 #[inline(always)]
 pub(super) fn internal(at: u64, offset: i64) -> Option<u64> {
     // An event from before the window's time began counts as of its beginning.
@@ -178,13 +178,13 @@ pub(super) fn internal(at: u64, offset: i64) -> Option<u64> {
     (at < END).then_some(at)
 }
 
-/// The same for comparisons: negative before the window's time began.
+/// Returns the same for comparisons: negative before the window's time began.
 #[inline(always)]
 pub(super) fn signed(at: u64, offset: i64) -> i64 {
     at.cast_signed().saturating_add(offset)
 }
 
-/// The time of an event, as its caller would say it.
+/// Returns the time of an event as its caller would express it.
 pub(super) fn external(internal: u64, offset: i64) -> u64 {
     internal.checked_add_signed(-offset).unwrap_or(if offset > 0 { 0 } else { END })
 }

@@ -14,7 +14,7 @@ fn jumping(max: u64, agreeing: usize) -> Policy {
 #[test]
 fn the_wall_bounds_the_future_and_2116_does() {
     let policy = Policy { bound: Bound::Wall { max_skew: 60 }, allowed_lateness: None };
-    // An event that is ahead by the skew is taken, one nanosecond more is not.
+    // An event that is ahead by the skew is accepted, one nanosecond more is refused.
     assert_eq!(policy.limit(|| 1_000), 1_061);
     assert_eq!(policy.limit(|| END - 10), END);
     assert_eq!(policy.limit(|| u64::MAX), END);
@@ -41,11 +41,11 @@ fn different_ids_of_about_one_time_make_a_jump() {
     assert_eq!(hear_all(&[(1, 500), (2, 505), (3, 510)]), [false, false, true]);
     // One id is one witness, however often it comes.
     assert_eq!(hear_all(&[(1, 500), (1, 501), (1, 502), (2, 503), (3, 504)]), [false, false, false, false, true]);
-    // What is farther apart does not agree.
+    // Events that are farther apart do not agree.
     assert_eq!(hear_all(&[(1, 500), (2, 511), (3, 522), (4, 533)]), [false; 4]);
     // Others between them do no harm.
     assert_eq!(hear_all(&[(1, 500), (9, 9_000), (2, 501), (8, 70_000), (3, 502)]), [false, false, false, false, true]);
-    // What has led to a jump is not heard again.
+    // Events that have led to a jump are not counted again.
     assert_eq!(hear_all(&[(1, 500), (2, 500), (3, 500), (4, 500)]), [false, false, true, false]);
 }
 
@@ -68,7 +68,7 @@ fn the_first_event_is_the_windows_present() {
     // Time stood still at its origin: whole ticks.
     let waiting = Before { latest: Some(0), ..unused };
     assert_eq!((offset(waiting, 2_025), offset(waiting, 5)), (-2_020, 0));
-    // A journal has told, and nothing has happened since; or the clock has gone on by 9.
+    // A journal has told its time, and nothing has happened since; or the clock has gone on by 9.
     let events = Resumed::Events { offset: 3, latest: 100 };
     let resumed = Before { latest: Some(100), resumed: Some(events), ..unused };
     assert_eq!(offset(resumed, 50), 3);
@@ -104,8 +104,8 @@ proptest! {
         prop_assert_eq!(external(mapped, offset), if mapped == 0 { offset.unsigned_abs() } else { at });
     }
 
-    /// Whatever comes, a jump needs as many different ids as were asked for, within its bound of
-    /// each other.
+    /// Checks that, whatever comes, a jump needs as many different ids as were asked for, within
+    /// its bound of each other.
     #[test]
     fn nothing_jumps_without_witnesses(
         events in prop::collection::vec((0..6_u64, 0..60_u64), 0..60), within in 0..20_u64, enough in 1..5_usize,
@@ -124,8 +124,8 @@ proptest! {
         }
     }
 
-    /// A stream that has gone on is taken after as many events as were asked for, in any order,
-    /// even with others between them.
+    /// Checks that a stream that has gone on is accepted after as many events as were asked for, in
+    /// any order, even with others between them.
     #[test]
     fn enough_that_agree_are_taken(
         times in prop::collection::vec(0..=100_u64, 32..40), junk in prop::collection::vec(1_000..90_000_u64, 40),

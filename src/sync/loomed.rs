@@ -1,20 +1,22 @@
-//! loom's atomics, so accessed that loom sees which executions there are.
+//! loom's atomics, accessed in such a way that loom finds all executions.
 //!
-//! loom 0.7 remembers one last access of an object, and looks whether the next write races with that one. So a thread's own load hides
-//! all loads of others from its next write: of two threads that load a word and then compare-and-swap it, which is what our
-//! protocols consist of, it tries one order only (tokio-rs/loom, issues 166 and 392; `model.rs` has a test that shows it). Therefore
-//! each word has a *mark* for each thread, which the thread's loads of the word touch, and the others' writes. Marks are touched
-//! Relaxed, and by operations that read the latest value: they order nothing, and have no values to choose from.
+//! loom 0.7 remembers one last access of an object, and checks whether the next write races with
+//! that one. So a thread's own load hides all loads of other threads from its next write. Our
+//! protocols consist of threads that load a word and then compare-and-swap it; of two such threads
+//! loom tries only one order (tokio-rs/loom, issues 166 and 392; `model.rs` has a test that shows
+//! it). Therefore each word has a *mark* for each thread, which is touched by the thread's loads of
+//! the word, and by the other threads' writes. Marks are touched Relaxed, and by operations that
+//! read the latest value: they order nothing, and have no values to choose from.
 
 use super::Ordering;
 use loom::sync::atomic::{AtomicU64 as Word, AtomicUsize as Mark};
 use std::cell::Cell;
 
-/// As many threads as a model has at once.
+/// The most threads that a model runs at once.
 const THREADS_MAX: usize = 3;
 
 thread_local! {
-    /// How many threads there are: of loom's, that is, which all run on one.
+    /// The number of threads: of loom's threads, that is, which all run on one.
     static THREADS: Cell<usize> = const { Cell::new(1) };
 }
 
@@ -45,8 +47,9 @@ impl AtomicU64 {
         self.word.load(order)
     }
 
-    /// By an operation that also reads: loom would let a thread that has stored and added to a word read what another had added before,
-    /// which no order of modifications allows.
+    /// Stores by an operation that also reads: otherwise loom would let a thread that has stored
+    /// and added to a word read what another had added before, which no order of modifications
+    /// allows.
     pub(crate) fn store(&self, value: u64, order: Ordering) {
         self.touch_others();
         self.word.swap(value, order);
@@ -83,7 +86,7 @@ impl AtomicU64 {
         self.word.fetch_and(value, order)
     }
 
-    /// Before a write.
+    /// Touches the marks of other threads, before a write.
     fn touch_others(&self) {
         if THREADS.get() > 1 {
             let me = ME.with(Cell::get);
@@ -96,7 +99,7 @@ impl AtomicU64 {
     }
 }
 
-/// A model begins, with one thread.
+/// Begins a model, with one thread.
 #[cfg(test)]
 pub(crate) fn begin() {
     THREADS.set(1);

@@ -1,4 +1,5 @@
-//! Runs a model: in every execution that there is (loom), or by many schedules drawn at random (shuttle).
+//! Runs of a model: in every execution that there is (loom), or by many schedules drawn at random
+//! (shuttle).
 
 #[cfg(loom)]
 pub(crate) use super::loomed::run_at_once;
@@ -9,14 +10,16 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 
-/// Runs a model, with looks that read forward and backward. Panics if it does. The number of its executions.
+/// Runs a model, with looks that read forward and backward. Panics if the model does. Returns the
+/// number of its executions.
 pub(crate) fn explore(model: impl Fn() + Send + Sync + Clone + 'static) -> u64 {
     [false, true].map(|backward| explore_in_order(backward, 1, model.clone())).iter().sum()
 }
 
-/// Whether a model panics without a rule: after how many executions.
+/// Checks whether a model panics without a rule; returns the number of executions after which it
+/// does.
 pub(crate) fn rejects(rule: Rule, model: impl Fn() + Send + Sync + Clone + 'static) -> Option<u64> {
-    /// How many times as many schedules may have to be drawn as a sound model gets.
+    /// The factors by which more schedules may be drawn than for a sound model.
     const MORE: [u64; 3] = [1, 4, 16];
     let executions = Arc::new(StdAtomicU64::new(0));
     rules::leave_out(Some(rule));
@@ -46,7 +49,7 @@ fn explore_in_order(backward: bool, more: u64, model: impl Fn() + Send + Sync + 
     executions.load(Ordering::Relaxed)
 }
 
-/// Does not say why it panics, if it does.
+/// Does the work without printing the reason if it panics.
 fn quietly<T>(work: impl FnOnce() -> T) -> T {
     thread_local! {
         static QUIET: Cell<bool> = const { Cell::new(false) };
@@ -66,7 +69,7 @@ fn quietly<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A number that is set for campaigns.
+/// Returns a number that campaigns set in the environment, or the usual one.
 pub(crate) fn setting(name: &str, usual: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")),
@@ -77,7 +80,7 @@ pub(crate) fn setting(name: &str, usual: u64) -> u64 {
 #[cfg(loom)]
 pub(crate) const CHECKER: &str = "loom";
 
-/// Every execution with at most three preemptions.
+/// Runs every execution with at most three preemptions.
 #[cfg(loom)]
 fn run(_more: u64, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -103,7 +106,8 @@ pub(crate) fn run_at_once(threads: Vec<Box<dyn FnOnce() + Send>>) {
     others.into_iter().for_each(|other| other.join().unwrap());
 }
 
-/// Schedules of a model: half of them drawn at random at each step, half by PCT (Burckhardt et al., ASPLOS 2010) at depth 3.
+/// The number of a model's schedules: half of them drawn at random at each step, half by PCT
+/// (Burckhardt et al., ASPLOS 2010) at depth 3.
 #[cfg(shuttle)]
 pub(crate) const SCHEDULES: u64 = 30_000;
 
@@ -125,7 +129,8 @@ fn run(more: u64, model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(PctScheduler::new_from_seed(seed(), DEPTH, part), config()).run(model);
 }
 
-/// The seed of all schedules, which each test prints: `HAPAX_SHUTTLE_SEED`, or one drawn for this process.
+/// Returns the seed of all schedules, which each test prints: `HAPAX_SHUTTLE_SEED`, or one drawn
+/// for this process.
 #[cfg(shuttle)]
 pub(crate) fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
@@ -134,7 +139,7 @@ pub(crate) fn seed() -> u64 {
     *DRAWN.get_or_init(|| setting("HAPAX_SHUTTLE_SEED", RandomState::new().hash_one(0_u64)))
 }
 
-/// Explores a model, and says how far.
+/// Explores a model, and prints how many executions it took.
 pub(crate) fn check(name: &str, model: impl Fn() + Send + Sync + Clone + 'static) {
     let executions = explore(model);
     #[cfg(loom)]
@@ -153,7 +158,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Mutex;
 
-    /// Two loads of one thread, and what another loads before it raises the word.
+    /// Two loads of one thread, and what another thread loads before it raises the word.
     type Outcome = [u64; 3];
 
     fn outcomes() -> BTreeSet<Outcome> {

@@ -1,19 +1,20 @@
-//! What the reference knows of one id: the states that it may be in, given all answers so far.
+//! The reference's knowledge of one id: the states that it may be in, given all answers so far.
 //!
-//! Answers near an edge (an id may be remembered for two ticks longer, a crash may have lost what
-//! was not flushed) leave more than one; each answer that follows rules some of them out. An answer
-//! that rules out all of them is wrong.
+//! Answers near an edge (an id may be remembered for two ticks longer, a crash may have lost ids
+//! that were not flushed) leave more than one state; each answer that follows rules some of them
+//! out. An answer that rules out all of them is wrong.
 
-/// The time of a call: what ages are measured with, and what is noted of what is accepted now.
+/// The time of a call: the time to which ages refer, and the time that is noted of ids that are
+/// accepted now.
 ///
-/// Two clocks, since no single one decides: an id must be a duplicate while less than a window has
-/// *really* passed, and may be one for as long as the *engine's* time, which may stand still (a
-/// machine that sleeps), has not passed it.
+/// It has two clocks, since no single one decides: an id must be a duplicate while less than a
+/// window has *really* passed, and may be one for as long as the *engine's* time, which may stand
+/// still (a machine that sleeps), has not passed it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Moment {
-    /// The time at most that has really come.
+    /// The upper bound of the real time.
     pub(super) real: u64,
-    /// The time at least that the engine knows of.
+    /// The lower bound of the time that the engine knows.
     pub(super) engine: u64,
     /// The time of the first clock, at the earliest, of an acceptance now …
     pub(super) earliest: u64,
@@ -50,11 +51,12 @@ pub(super) struct Done {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) done: Option<Done>,
-    /// Until when the history knows it for certain; if never, it is a coincidence if it says so.
+    /// The time until which the history knows it for certain; if there is none, a "maybe" of the
+    /// history is a coincidence.
     history: Option<u64>,
 }
 
-/// An answer, as far as it can be foretold.
+/// An answer, as far as it can be predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Fresh,
@@ -66,14 +68,14 @@ pub(super) enum Answer {
 }
 
 impl State {
-    /// The state after it was accepted, by a check or the end of a claim.
+    /// Returns the state after it was accepted, by a check or the end of a claim.
     pub(super) fn accepted(self, now: Moment, rules: &Rules, fingerprint: Option<u8>) -> Self {
         let Moment { earliest, latest, .. } = now;
         let history = rules.horizon.map(|horizon| earliest + horizon).max(self.history);
         State { done: Some(Done { earliest, latest, keep: rules.window, fingerprint }), history }
     }
 
-    /// The state after a duplicate that lets the window slide.
+    /// Returns the state after a duplicate that lets the window slide.
     fn refreshed(self, now: Moment, rules: &Rules) -> Self {
         let fingerprint = self.done.and_then(|done| done.fingerprint);
         State { history: self.history, ..self.accepted(now, &Rules { horizon: None, ..*rules }, fingerprint) }
@@ -87,47 +89,47 @@ impl State {
         State { done: None, ..self }
     }
 
-    /// Another engine goes on with what this one has left. Of ids that came within one of its ticks
-    /// the journal has the latest time.
+    /// Returns the state after another engine goes on with this one's memory. Of ids that came
+    /// within one of its ticks the journal has the latest time.
     pub(super) fn restarted(self, rules: &Rules, before: &Rules) -> Self {
         let merged = if rules.tick < before.tick { before.tick } else { 0 };
         let restarted = |done: Done| Done { keep: done.keep.min(rules.window), latest: done.latest + merged, ..done };
         let done = self.done.map(restarted);
         let history = rules.horizon.and(done.map(|done| done.earliest + rules.horizon.unwrap_or(0)));
-        // (That of another horizon may be gone.)
+        // (The history may be lost if the horizon is another one.)
         State { done, history: history.filter(|_| done.is_some()) }
     }
 
-    /// Time was found to be uncertain by so much.
+    /// Returns the state after time was found to be uncertain by this much.
     pub(super) fn blurred(self, by: u64) -> Self {
         let blur = |done: Done| Done { earliest: done.earliest.saturating_sub(by), latest: done.latest + by, ..done };
         State { done: self.done.map(blur), ..self }
     }
 
-    /// The time that it counts from, while nobody knew any, is known now: at least and at most so
-    /// much later.
+    /// Returns the state after the beginning of its time, which was unknown, is known: at least and
+    /// at most this much later.
     pub(super) fn moved(self, (least, most): (u64, u64)) -> Self {
         let moved = |done: Done| Done { earliest: done.earliest + least, latest: done.latest + most, ..done };
         State { done: self.done.map(moved), history: self.history.map(|until| until + least) }
     }
 
-    /// The state if its fingerprint is not known any more.
+    /// Returns the state if its fingerprint is not known any more.
     pub(super) fn without_fingerprint(self) -> Self {
         State { done: self.done.map(|done| Done { fingerprint: None, ..done }), ..self }
     }
 
-    /// The state if a fingerprint that it was done with before is taken for its own.
+    /// Returns the state if an earlier fingerprint is taken for its own.
     pub(super) fn with_fingerprint(self, fingerprint: u8) -> Self {
         State { done: self.done.map(|done| Done { fingerprint: Some(fingerprint), ..done }), ..self }
     }
 
-    /// The state if nobody can say any more how much time has passed.
+    /// Returns the state if it is unknown how much time has passed.
     pub(super) fn adrift(self, now: Moment) -> Self {
         let done = self.done.map(|done| Done { keep: 0, latest: done.latest.max(now.latest), ..done });
         State { done, history: None }
     }
 
-    /// Returns if the window may know it, and if it may not.
+    /// Returns whether the window may know it, and whether it may not.
     fn window(self, now: Moment, rules: &Rules) -> (bool, bool) {
         let Some(done) = self.done else { return (false, true) };
         let must = now.real.saturating_sub(done.earliest) < done.keep;
@@ -135,7 +137,7 @@ impl State {
         (must || may, !must)
     }
 
-    /// Returns if the history may say "maybe", and if it may not.
+    /// Returns whether the history may say "maybe", and whether it may not.
     fn history(self, now: Moment, rules: &Rules) -> (bool, bool) {
         match rules.horizon {
             None => (false, true),
@@ -143,7 +145,7 @@ impl State {
         }
     }
 
-    /// The answers that a check may give, each with the state after it.
+    /// Returns the answers that a check may give, each with the state after it.
     pub(super) fn checks(self, now: Moment, rules: &Rules) -> Vec<(Answer, State)> {
         let (in_window, not_in_window) = self.window(now, rules);
         let (seen, not_seen) = self.history(now, rules);
@@ -166,7 +168,7 @@ impl State {
         all
     }
 
-    /// The answers that a claim may get that nobody else's claim keeps off.
+    /// Returns the answers that a claim may get if no other claim is in the way.
     pub(super) fn claims(self, now: Moment, rules: &Rules, fingerprint: Option<u8>) -> Vec<(Answer, State)> {
         let (in_window, not_in_window) = self.window(now, rules);
         let (seen, not_seen) = self.history(now, rules);
@@ -191,8 +193,8 @@ impl State {
         all
     }
 
-    /// The answers to whether it is there: by the window (`Some(true)`), by the history, or not at
-    /// all.
+    /// Returns the possible answers of a lookup: by the window (`Some(true)`), by the history, or
+    /// not at all.
     pub(super) fn contains(self, now: Moment, rules: &Rules) -> Vec<Option<bool>> {
         let (in_window, not_in_window) = self.window(now, rules);
         let (seen, not_seen) = self.history(now, rules);
@@ -230,7 +232,7 @@ impl Belief {
         Belief::of(self.0.iter().map(|state| change(*state)))
     }
 
-    /// What is left after an answer; nothing, if it is wrong.
+    /// Returns the states that are left after an answer; nothing, if it is wrong.
     pub(super) fn after<A: PartialEq>(&self, answer: &A, answers: impl Fn(State) -> Vec<(A, State)>) -> Option<Belief> {
         let all = self.0.iter().flat_map(|state| answers(*state));
         let left = Belief::of(all.filter(|(possible, _)| possible == answer).map(|(_, state)| state));

@@ -47,7 +47,7 @@ impl World {
             return Err(format!("id {id} is {answer:?}, although it is claimed: {claim:?} at {clock}"));
         }
         if answer != Answer::DuplicateGuess {
-            // A check takes over what has expired.
+            // A check takes over an expired claim.
             self.in_flight[at] = None;
         }
         let rules = self.rules;
@@ -122,7 +122,7 @@ impl World {
         } else {
             self.journal.appended += 1;
         }
-        // Eight deviations: once in more sequences than will ever be run.
+        // Eight deviations: exceeded once in more sequences than will ever be run.
         let expected = history.rate() * BURST as f64;
         let most = expected + 8.0 * expected.sqrt() + 8.0;
         match wrong as f64 > most {
@@ -151,7 +151,7 @@ impl World {
         Ok(())
     }
 
-    /// All is forgotten; meanwhile, somebody may check an id and flush.
+    /// Forgets everything; meanwhile, another caller may check an id and flush.
     pub(super) fn clear(&mut self, beside: Option<Id>) -> Result<(), Wrong> {
         let now = self.moment(beside.is_none());
         let seen = Rc::new(RefCell::new(None));
@@ -168,7 +168,7 @@ impl World {
         let seen = seen.take();
         if let Some((id, (verdict, flushed))) = beside.zip(seen) {
             match verdict.is_duplicate() {
-                // It came before, as far as its id is concerned; and may have let that slide, or
+                // For its id, the check came before the clearing; it may have let the id slide, or
                 // not.
                 true => {
                     let rules = self.rules;

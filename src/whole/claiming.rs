@@ -1,4 +1,4 @@
-//! Claims and how they end.
+//! Claims and the ways in which they end.
 
 use super::belief::{Answer, Moment};
 use super::op::{IDS, Id};
@@ -200,7 +200,8 @@ impl World {
         Ok(())
     }
 
-    /// A claim was ended or extended; whether it was its holder's must be true.
+    /// Judges the end or the extension of a claim: the answer whether it was still its holder's
+    /// must be true.
     pub(super) fn ended(
         &mut self,
         id: Id,

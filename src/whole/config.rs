@@ -3,12 +3,12 @@
 use crate::random::Random;
 use std::time::Duration;
 
-/// Where the engine's time comes from.
+/// The source of the engine's time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     /// A clock that the builder was given.
     Manual,
-    /// Events bring it; a clock that the builder was given is the wall clock.
+    /// Events; a clock that the builder was given is the wall clock.
     Events,
     /// The default clock, over a simulated system's: wall, monotonic and boot time.
     System,
@@ -19,23 +19,23 @@ pub(super) struct Config {
     pub(super) kind: Kind,
     pub(super) window_secs: u32,
     pub(super) refresh: bool,
-    /// Checks are appended when the work is done.
+    /// True if checks are appended when the work is done.
     pub(super) deferred: bool,
     pub(super) history: Option<HistoryConfig>,
-    /// How much later than stream time an event may be, in thousandths of a window.
+    /// The lateness that is allowed to events, in thousandths of a window.
     pub(super) lateness: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct HistoryConfig {
     pub(super) horizon_windows: u8,
-    /// 1 to so many.
+    /// The history's false-positive rate: 1 in this many.
     pub(super) one_in: u32,
-    /// Whether a guess is fresh.
+    /// True if a guess is fresh.
     pub(super) unconfirmed_fresh: bool,
 }
 
-/// As many new ids as a burst has.
+/// The number of new ids in a burst.
 pub(super) const BURST: usize = 600;
 
 impl Config {
@@ -70,6 +70,6 @@ impl HistoryConfig {
         1.0 / f64::from(self.one_in)
     }
 
-    /// Ids within a horizon: a burst, and the few that the sequence is about.
+    /// The most ids within a horizon: a burst, and the few that the sequence is about.
     pub(super) const IDS: usize = BURST + 64;
 }

@@ -1,27 +1,27 @@
-//! What the journal must have.
+//! The expected contents of the journal.
 
 use super::belief::Belief;
 use super::op::{IDS, Id};
 use super::world::{World, Wrong};
 use crate::JournalError;
 
-/// What the journal must have.
+/// The expected contents of the journal.
 pub(super) struct JournalModel {
-    /// For each id, what it was after each of its events, by their positions.
+    /// The state of each id after each of its events, by their positions.
     pub(super) logs: [Vec<(u64, Belief)>; IDS as usize],
-    /// Everything that it ever was.
+    /// Every state that an id ever had.
     pub(super) ever: [Belief; IDS as usize],
     pub(super) appended: u64,
     pub(super) durable: u64,
     pub(super) failed: bool,
-    /// Why it may fail.
+    /// The reasons for which it may fail.
     pub(super) full: bool,
     pub(super) sync_fails: bool,
     pub(super) gone: bool,
 }
 
 impl World {
-    /// An event of an id was appended.
+    /// Notes that an event of an id was appended.
     pub(super) fn journaled(&mut self, id: Id) {
         let journal = &mut self.journal;
         journal.appended += 1;
@@ -45,7 +45,7 @@ impl World {
             let accepted = self.beliefs[id as usize].map(|state| state.accepted(now, &rules, None));
             let journal = &mut self.journal;
             journal.appended += 1;
-            // As it was, if the journal had failed.
+            // The state as it was, if the journal had failed.
             let all = Belief::of(match appended.is_ok() {
                 true => accepted.states().to_vec(),
                 false => [accepted.states(), last(&journal.logs[id as usize]).states()].concat(),
@@ -62,7 +62,7 @@ impl World {
         self.flushed(flushed)
     }
 
-    /// A flush has returned.
+    /// Judges the result of a flush.
     pub(super) fn flushed(&mut self, flushed: Result<(), JournalError>) -> Result<(), Wrong> {
         self.note(format_args!("flush {}", flushed.is_ok()));
         let journal = &mut self.journal;
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Flushes, if nothing keeps it from that.
+    /// Flushes, if nothing prevents it.
     pub(super) fn flush_if_it_can(&mut self) -> Result<(), Wrong> {
         match self.journal.may_fail() {
             true => Err("the journal has failed, or may".to_string()),
@@ -126,7 +126,7 @@ impl JournalModel {
         }
     }
 
-    /// The times before the first event are known now.
+    /// Notes that the times before the first event are known now.
     pub(super) fn moved(&mut self, by: (u64, u64)) {
         let logs = self.logs.iter_mut().flatten().map(|(_, belief)| belief);
         logs.chain(&mut self.ever).for_each(|belief| *belief = belief.map(|state| state.moved(by)));
@@ -136,7 +136,7 @@ impl JournalModel {
         self.failed || self.full || self.sync_fails || self.gone
     }
 
-    /// The directory is a new one: what was in it may be gone.
+    /// Notes that the directory is a new one: the old contents may be gone.
     pub(super) fn forget_disk(&mut self) {
         for (log, ever) in self.logs.iter_mut().zip(&self.ever) {
             *log = vec![(0, ever.clone())];

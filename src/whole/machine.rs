@@ -1,4 +1,4 @@
-//! What an engine runs on: a disk in memory, and clocks.
+//! The surroundings of an engine: a disk in memory, and clocks.
 
 use super::config::{Config, Kind};
 use super::op;
@@ -19,23 +19,23 @@ pub(super) struct Machine {
     kind: Kind,
     /// The clock that a builder is given, or the system's monotonic one.
     manual: ManualClock,
-    /// The wall clock, and that since boot.
+    /// The wall clock, and (in `boot`) the time since boot.
     wall: ManualClock,
     boot: ManualClock,
-    /// The default clock of the engine that runs.
+    /// The default clock of the running engine.
     clock: SimulatedClock,
     removals: u32,
 }
 
 const DIRECTORY: &str = "/journal";
-/// EIO.
+/// The error number of EIO.
 const INPUT_OUTPUT: i32 = 5;
 const HEADER_BYTES: u64 = 96;
 
 impl Machine {
-    /// 2020-06-01.
+    /// The time of the first event, 2020-06-01.
     pub(super) const FIRST_EVENT: u64 = 1_590_969_600_000_000_000;
-    /// 2026-11-22.
+    /// The present in these tests, 2026-11-22.
     const NOW: u64 = 1_795_305_600_000_000_000;
 
     pub(super) fn new(config: &Config) -> Self {
@@ -80,7 +80,7 @@ impl Machine {
 
     fn surroundings(&self) -> Surroundings {
         let is_system = self.kind == Kind::System;
-        // A process begins with what the wall clock says.
+        // A process begins with the time of the wall clock.
         self.clock.set(self.wall.now());
         let (manual, wall, boot, clock) =
             (self.manual.clone(), self.wall.clone(), self.boot.clone(), self.clock.clone());
@@ -100,7 +100,7 @@ impl Machine {
         [&self.manual, &self.wall, &self.boot].into_iter().for_each(|clock| clock.advance(by));
     }
 
-    /// The monotonic clock stands still.
+    /// Suspends the machine: the monotonic clock stands still.
     pub(super) fn suspend(&mut self, by: Duration) {
         [&self.wall, &self.boot].into_iter().for_each(|clock| clock.advance(by));
     }
@@ -110,18 +110,18 @@ impl Machine {
         self.wall.set(Timestamp::from_nanos(wall));
     }
 
-    /// What the engine's clock shows.
+    /// Returns the time that the engine's clock shows.
     pub(super) fn clock_nanos(&self) -> u64 {
         self.manual.now().as_nanos()
     }
 
-    /// How far that may lag.
+    /// Returns the most that this clock may lag.
     pub(super) fn lag_nanos(&self) -> u64 {
         0
     }
 
-    /// The time that has really passed, and that of a clock that stands still while the machine
-    /// sleeps.
+    /// Returns the time that has really passed, and that of a clock that stands still while the
+    /// machine sleeps.
     pub(super) fn system_nanos(&self) -> (u64, u64) {
         (self.boot.now().as_nanos(), self.manual.now().as_nanos())
     }
@@ -136,12 +136,12 @@ impl Machine {
         self.disk.plan(Some(Call::Sync), after.into(), Fault::Error(INPUT_OUTPUT));
     }
 
-    /// No call fails any more, but for want of room.
+    /// Cancels all faults, except for lack of room.
     pub(super) fn heal(&mut self) {
         self.disk.heal();
     }
 
-    /// Somebody deletes the directory, every other time to make it again.
+    /// Deletes the directory, as somebody else would, and every other time creates it again.
     pub(super) fn remove_directory(&mut self) {
         self.removals += 1;
         match self.removals % 2 {
@@ -150,19 +150,19 @@ impl Machine {
         }
     }
 
-    /// Whatever the process does from now on does nothing.
+    /// Kills the process: its calls have no effect from now on.
     pub(super) fn kill(&mut self) {
         self.disk.heal();
         self.disk.plan(None, 0, Fault::Dead);
     }
 
-    /// The process has ended; of what was not synced some is left.
+    /// Ends the process; some of the data that was not synced is left.
     pub(super) fn crash(&mut self, seed: u64) {
         self.disk.heal();
         self.disk.crash(seed);
     }
 
-    /// The process has ended by itself.
+    /// Ends the process cleanly.
     pub(super) fn stop(&mut self) {
         self.disk.heal();
         self.disk.kill();
@@ -189,7 +189,7 @@ impl Machine {
         dedup.reopen_journal().map(drop)
     }
 
-    /// Whether the engine says that something may be lost.
+    /// Returns true if the engine reports that something may be lost.
     pub(super) fn reports_loss(&self, dedup: &Dedup) -> bool {
         let recovery = dedup.stats().journal.map(|journal| journal.recovery).unwrap_or_default();
         !(recovery.torn.is_empty() && recovery.damage.is_empty() && recovery.ids_lost.is_nothing())

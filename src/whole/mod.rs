@@ -1,15 +1,16 @@
 //! Everything at once: engine, journal, history, claims, fingerprints, clocks and disk against one
 //! plain reference.
 //!
-//! Each part has tests of its own; what an audit found broken was where parts meet. So here a
+//! Each part has tests of its own; the defects that an audit found were where parts meet. So here a
 //! [sequence](op) of operations in any order, at the worst moments, is done to an engine on a
 //! simulated [machine] (its disk may be full, damaged or gone, its clocks step, it sleeps, it is
 //! killed) and to a [reference](world) that knows of each id the [states that it may be
 //! in](belief). An answer that none of them allows is wrong; then the sequence is [shrunk](shrink),
-//! printed, and kept in [regressions] for ever. No thread, no sleep, no clock: a seed is a trace.
+//! printed, and kept in [regressions] for ever. No thread, no sleep, no real clock: a seed
+//! determines a trace.
 //!
-//! The table of who meets whom is in docs/testing.md. `HAPAX_SEQUENCES` says how many sequences,
-//! `HAPAX_SEED` from which seed on; scripts/whole runs a campaign.
+//! The table of the parts that meet is in docs/testing.md. `HAPAX_SEQUENCES` sets how many
+//! sequences run, `HAPAX_SEED` the first seed; scripts/whole runs a campaign.
 
 mod belief;
 mod checks;
@@ -32,10 +33,10 @@ use std::sync::Once;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// A sequence that takes longer hangs.
+/// The longest run of a sequence; one that takes longer hangs.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// What went wrong with a sequence, if something did; and what was seen, as a number.
+/// Runs a sequence. Returns its observations, as a number, or what went wrong.
 fn run(sequence: &Sequence) -> Result<u64, String> {
     be_silent();
     let done = std::panic::catch_unwind(|| {
@@ -52,7 +53,8 @@ fn run(sequence: &Sequence) -> Result<u64, String> {
     })
 }
 
-/// The same on a thread of its own, without a rule, if one is named: what never ends is wrong, too.
+/// Runs a sequence on a thread of its own, without a rule, if one is named: a run that never ends
+/// is wrong, too.
 fn run_apart(sequence: &Sequence, without: Option<Rule>) -> Result<u64, String> {
     let (sender, receiver) = channel();
     let sequence = sequence.clone();
@@ -65,11 +67,11 @@ fn run_apart(sequence: &Sequence, without: Option<Rule>) -> Result<u64, String> 
 
 thread_local! {
     static SILENT: Cell<bool> = const { Cell::new(false) };
-    /// Where the last panic was.
+    /// The place of the last panic.
     static PLACE: Cell<String> = const { Cell::new(String::new()) };
 }
 
-/// Panics of sequences are findings, and reported as such.
+/// Silences panics: those of sequences are findings, and reported as such.
 fn be_silent() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -86,7 +88,7 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// The sequence of a seed fails: says how, as short as possible.
+/// Reports that the sequence of a seed fails, as short as possible.
 fn report(seed: u64, wrong: &str) -> ! {
     let sequence = Sequence::of_seed(seed);
     let shrunk = shrink::shrink(&sequence, |sequence| run_apart(sequence, None).is_err());
@@ -134,7 +136,7 @@ fn what_has_failed_once_does_not_fail_again() {
     }
 }
 
-/// The mends that this is about, each of which is missed by some sequence if it is left out.
+/// The mends that these sequences are about: if one of them is left out, some sequence fails.
 const MENDS: [Rule; 12] = [
     Rule::CertainMismatch,
     Rule::ClearedFirst,
@@ -150,8 +152,8 @@ const MENDS: [Rule; 12] = [
     Rule::RefuseAhead,
 ];
 
-/// By a sequence that is kept; or, if `HAPAX_MUTANTS` says how many to try, by those of seeds,
-/// which are shrunk.
+/// Checks each mend by a sequence that is kept; or, if `HAPAX_MUTANTS` says how many to try, by
+/// those of seeds, which are shrunk.
 #[test]
 fn each_mend_is_missed_if_it_is_left_out() {
     let sequences = number("HAPAX_MUTANTS", 0);

@@ -1,31 +1,31 @@
 //! Operations of a sequence, and sequences by a seed.
 //!
-//! Every operation means something in every state (what has nothing to act on does nothing), so a
-//! sequence from which some were taken away is a sequence: that is what makes shrinking simple.
-//! `Debug` prints an operation as the Rust that makes it, so a shrunk sequence can be pasted into
+//! Every operation has a meaning in every state (one that has nothing to act on does nothing), so a
+//! sequence from which some were taken away is a sequence: that makes shrinking simple. `Debug`
+//! prints an operation as the Rust that makes it, so a shrunk sequence can be pasted into
 //! [`regressions`](super::regressions).
 
 use super::config::{Config, Kind};
 use crate::random::Random;
 
-/// An id of the few that a sequence is about.
+/// One of the few ids that a sequence is about.
 pub(super) type Id = u8;
 
-/// So few that operations meet.
+/// The number of ids, so few that operations meet.
 pub(super) const IDS: Id = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Op {
-    /// Time goes on: all clocks, by this many thousandths of a window.
+    /// An advance of all clocks, by this many thousandths of a window.
     Advance {
         milliwindows: u32,
     },
-    /// Time goes on by a horizon of the history and a little.
+    /// An advance by a horizon of the history and a little.
     AdvanceHorizon,
     Check {
         id: Id,
     },
-    /// Ids from `first` on, around the end, in one batch.
+    /// A check of ids from `first` on, wrapping around the end, in one batch.
     CheckBatch {
         first: Id,
         ids: u8,
@@ -51,7 +51,7 @@ pub(super) enum Op {
         first: Id,
         ids: u8,
     },
-    /// Ends the claim of this number, of those that are open.
+    /// The completion of the claim of this number, of those that are open.
     Complete {
         claim: u8,
     },
@@ -65,7 +65,7 @@ pub(super) enum Op {
     Renew {
         claim: u8,
     },
-    /// Completes open claims in a batch, whose iterator panics after so many.
+    /// The completion of open claims in a batch, whose iterator panics after this many.
     CompleteBatch {
         claims: u8,
         panics_after: Option<u8>,
@@ -74,44 +74,45 @@ pub(super) enum Op {
         id: Id,
     },
     Clear,
-    /// The same, and somebody checks an id, and flushes, in the midst of it.
+    /// A clearing, in the midst of which another caller checks an id, and flushes.
     ClearBeside {
         id: Id,
     },
     Flush,
-    /// Work on what was checked so far is done: its ids may be appended (journals that defer).
+    /// The end of the work on the ids that were checked so far: they may be appended (journals that
+    /// defer).
     Append,
-    /// As many ids as the history is made for, all new.
+    /// A burst of as many ids as the history is made for, all new.
     Burst,
     /// The disk is full from now on, or has room again.
     Full {
         full: bool,
     },
-    /// The sync after so many others fails.
+    /// A failure of the sync after this many others.
     SyncFails {
         after: u8,
     },
     ReopenJournal,
     RemoveDirectory,
-    /// Something on the disk is damaged, the process killed and started again.
+    /// Damage to a file on the disk; the process is killed and started again.
     Damage {
         how: Harm,
         which: u8,
     },
-    /// The process is killed; what was not synced may be lost, as the seed has it.
+    /// A kill of the process; data that was not synced may be lost, as the seed decides.
     Crash {
         seed: u16,
     },
-    /// A clean stop and a start, with another window if that is not 0: so many thousandths of the
+    /// A clean stop and a start, with another window if that is not 0: this many thousandths of the
     /// first one.
     Restart {
         milliwindows: u32,
     },
-    /// The machine sleeps for so many thousandths of a window.
+    /// A suspension of the machine for this many thousandths of a window.
     Suspend {
         milliwindows: u32,
     },
-    /// The wall clock is set forward or back.
+    /// A step of the wall clock, forward or back.
     WallStep {
         milliwindows: i32,
     },
@@ -126,7 +127,7 @@ pub(super) enum Harm {
 }
 
 impl Op {
-    /// Whether it is a call that carries a time, or one that sets none; or none at all.
+    /// Returns true if it is a call that carries a time, or one that sets none; or no call at all.
     pub(super) fn is_timed_or_reads(self) -> bool {
         !matches!(
             self,
@@ -148,7 +149,7 @@ impl Op {
     }
 }
 
-/// A sequence: an engine, and what happens to it.
+/// A sequence: an engine, and the operations on it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sequence {
     pub(super) config: Config,
@@ -160,7 +161,7 @@ impl Sequence {
         let random = &mut Random::new(seed);
         let config = Config::draw(random);
         let len = 10 + random.below(50);
-        // Some are about what comes in bursts, a horizon apart.
+        // Some sequences come in bursts, a horizon apart.
         let in_bursts = config.history.is_some() && random.below(3) == 0;
         let op = |_| match random.below(10) {
             0..5 if in_bursts => Op::Burst,

@@ -1,12 +1,12 @@
-//! Sequences that have failed, as short as they could be made. None is ever taken away.
+//! Sequences that have failed, as short as they could be made. None is ever removed.
 
 use super::config::{Config, HistoryConfig, Kind};
 use super::op::Op::*;
 use super::op::{Harm, Op, Sequence};
 use crate::rules::Rule;
 
-/// The fault, the mend without which it is again, if that is one of [`MENDS`](super::MENDS),
-/// and the sequence.
+/// The fault, the mend without which it returns, if that is one of [`MENDS`](super::MENDS), and the
+/// sequence.
 pub(super) type Regression = (&'static str, Option<Rule>, Sequence);
 
 const PLAIN: Config =
@@ -26,7 +26,7 @@ pub(super) fn all() -> Vec<Regression> {
 
 type Add<'a> = &'a mut dyn FnMut(&'static str, Option<Rule>, Config, &[Op]);
 
-/// Findings of the audit of a4ae98f.
+/// Adds findings of the audit of a4ae98f.
 fn of_the_audit(add: Add<'_>) {
     add(
         "an id accepted without a fingerprint was a mismatch",
@@ -102,7 +102,7 @@ fn of_the_audit(add: Add<'_>) {
     );
 }
 
-/// Findings of these sequences, of time.
+/// Adds findings of these sequences, about time.
 fn of_time(add: Add<'_>) {
     add(
         "under a longer window the second acceptance was a duplicate of the first",
@@ -163,7 +163,7 @@ fn of_time(add: Add<'_>) {
     );
 }
 
-/// Findings of fingerprints.
+/// Adds findings about fingerprints.
 fn of_fingerprints(add: Add<'_>) {
     add(
         "an id that slid outlived its fingerprint in the journal",
@@ -184,7 +184,7 @@ fn of_fingerprints(add: Add<'_>) {
     );
 }
 
-/// Findings of disks that fail, fill and lose.
+/// Adds findings about disks that fail, fill and lose.
 fn of_damage(add: Add<'_>) {
     add(
         "what a second crash brought back was damage",

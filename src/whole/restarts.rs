@@ -1,4 +1,4 @@
-//! How the process ends, and another begins.
+//! The end of a process, and the beginning of another.
 
 use super::belief::Belief;
 use super::config::Kind;
@@ -9,13 +9,13 @@ use super::world::{World, Wrong, rules};
 use crate::{Error, JournalError};
 use std::time::Duration;
 
-/// How the engine before has left its journal.
+/// The state in which the previous engine has left its journal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Left {
     Stopped,
     Crashed,
     Damaged,
-    /// Cut off, where nobody can tell.
+    /// Cut off, in a way that cannot be detected.
     Cut,
 }
 
@@ -56,8 +56,8 @@ impl World {
                     Belief::of(log[from..].iter().flat_map(|(_, belief)| belief.states().iter().copied()))
                 }
             };
-            // Which boot it was of is in the headers, too: without it, the wall clock counts,
-            // wherever that was set.
+            // The headers also say which boot it was: without them the wall clock counts, wherever
+            // that was set.
             self.is_adrift |= damaged && self.config.kind == Kind::System;
             let is_adrift = self.is_adrift;
             let now = self.look();
@@ -65,13 +65,13 @@ impl World {
                 let state = state.restarted(&rules, &self.rules);
                 if is_adrift { state.adrift(now) } else { state }
             });
-            // For a shorter window an id that slid was accepted twice, and the fingerprint belongs
+            // In a shorter window an id that slid was accepted twice, and the fingerprint belongs
             // to the first time.
             let belief = match self.config.refresh && window < self.rules.window {
                 true => Belief::of(belief.states().iter().flat_map(|state| [*state, state.without_fingerprint()])),
                 false => belief,
             };
-            // For a longer one an id that was accepted again looks as if it had slid, with its
+            // In a longer one an id that was accepted again looks as if it had slid, with its
             // fingerprint.
             let belief = match self.config.refresh && window > self.rules.window {
                 true => Belief::of(belief.states().iter().flat_map(|state| {
@@ -85,7 +85,7 @@ impl World {
             self.beliefs[id] = belief;
         }
         if self.config.kind == Kind::Events && self.stream.began {
-            // It goes on from the latest time that the journal has, whichever that is.
+            // Time goes on from the latest one that the journal has, whichever that is.
             self.stream = Stream { earliest: 0, rests: true, rests_since: self.machine.clock_nanos(), ..self.stream };
             self.stream.is_lost = unknown;
         }
@@ -94,7 +94,7 @@ impl World {
         (self.journal.full, self.journal.sync_fails) = (false, false);
         self.rules = rules;
         self.dedup = Some(dedup);
-        // What bursts have left is as uncertain as all else.
+        // The contents that bursts have left are as uncertain as everything else.
         self.last_burst = None.or(self.last_burst);
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! From a sequence that fails to a short one that does.
+//! The shrinking of a sequence that fails to a short one that does.
 
 use super::config::Config;
 use super::op::Sequence;
 
-/// Takes operations away, and then options, as long as it still fails: delta debugging (Zeller and
-/// Hildebrandt, 2002).
+/// Removes operations, and then options, as long as the sequence still fails: delta debugging
+/// (Zeller and Hildebrandt, 2002).
 pub(super) fn shrink(sequence: &Sequence, fails: impl Fn(&Sequence) -> bool) -> Sequence {
     let mut least = sequence.clone();
     loop {

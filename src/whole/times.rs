@@ -1,4 +1,4 @@
-//! What time it is for the engine, as far as the reference knows.
+//! The time of the engine, as far as the reference knows it.
 
 use super::belief::Moment;
 use super::config::Kind;
@@ -7,22 +7,23 @@ use super::op::Id;
 use super::world::{World, Wrong, name};
 use crate::{Outcome, Timestamp};
 
-/// Stream time: between these.
+/// The bounds of stream time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stream {
     pub(super) began: bool,
     pub(super) earliest: u64,
     pub(super) latest: u64,
-    /// What is added to the times of events, at least and at most.
+    /// The offset that is added to the times of events, at least and at most.
     pub(super) offset: (u64, u64),
     /// The latest time of a call that carried none.
     pub(super) clock: u64,
-    /// The journal certainly knows how it is counted.
+    /// True if the journal certainly knows how it is counted.
     pub(super) is_durable: bool,
-    /// The engine was started again, and has not got an event yet: when by the clock.
+    /// True if the engine was started again, and has not got an event yet; `rests_since` is when,
+    /// by the clock.
     pub(super) rests: bool,
     pub(super) rests_since: u64,
-    /// Damage has taken it away.
+    /// True if damage has taken it away.
     pub(super) is_lost: bool,
 }
 
@@ -35,7 +36,7 @@ impl World {
         moment
     }
 
-    /// The time of a call that moves none.
+    /// Returns the time of a call that moves none.
     pub(super) fn look(&self) -> Moment {
         match self.config.kind {
             Kind::Manual => Moment::of(self.machine.clock_nanos()),
@@ -100,7 +101,7 @@ impl World {
         self.judge_check(id, verdict, now)
     }
 
-    /// An event has come.
+    /// Notes that an event has come.
     pub(super) fn stream_goes_on(&mut self, at: u64) {
         let tick = self.rules.tick;
         self.stream.rests = false;
@@ -110,13 +111,12 @@ impl World {
             let by_clock = if self.stream.clock > 0 { self.machine.clock_nanos() } else { 0 };
             let clock = by_clock.max(self.stream.latest);
             if self.config.lateness.is_some() {
-                // What came before counts as of the first event.
+                // Earlier calls count as of the first event.
                 let by = (at.saturating_sub(tick), at);
                 self.beliefs = std::mem::take(&mut self.beliefs).map(|belief| belief.map(|state| state.moved(by)));
                 self.journal.moved(by);
             } else if clock > at {
-                // What came before counts as it did; where in its tick the clock was nobody knows
-                // any more.
+                // Earlier calls count as they did; the clock's place in its tick is unknown by now.
                 self.stream.offset = (clock.saturating_sub(tick) - at, clock + tick - at);
                 self.beliefs = std::mem::take(&mut self.beliefs).map(|belief| belief.map(|state| state.blurred(tick)));
             }

@@ -1,5 +1,4 @@
-//! An engine, what it runs on, and the reference beside it: does each operation to both, and
-//! compares.
+//! An engine, its surroundings, and the reference: does each operation to both, and compares.
 
 use super::belief::{Belief, Rules};
 use super::claiming::{Held, How, InFlight};
@@ -12,14 +11,14 @@ use super::times::Stream;
 use crate::{Dedup, Prepared, Verdict};
 use std::time::Duration;
 
-/// What went wrong.
+/// A description of what went wrong.
 pub(super) type Wrong = String;
 
 pub(super) struct World {
     pub(super) config: Config,
     pub(super) machine: Machine,
     pub(super) rules: Rules,
-    /// Claims that are open: dropped before the engine.
+    /// The open claims: dropped before the engine.
     pub(super) held: Vec<Held>,
     pub(super) deferred: Vec<(Option<Id>, Prepared, Verdict)>,
     pub(super) dedup: Option<Dedup>,
@@ -27,12 +26,12 @@ pub(super) struct World {
     pub(super) in_flight: [Option<InFlight>; IDS as usize],
     pub(super) journal: JournalModel,
     pub(super) stream: Stream,
-    /// Ids that bursts have used, and when the last of them was.
+    /// The number of ids that bursts have used; `last_burst` is when the last burst was.
     pub(super) burst_ids: u64,
     pub(super) last_burst: Option<u64>,
-    /// The journal does not know any more which boot it is of.
+    /// True if the journal does not know any more which boot it is of.
     pub(super) is_adrift: bool,
-    /// What was seen, so that a seed can be shown to repeat itself.
+    /// A digest of all observations, to show that a seed repeats itself.
     pub(super) trace: u64,
 }
 
@@ -64,18 +63,18 @@ impl World {
         self.dedup.as_ref().expect("an engine, but between a stop and a start")
     }
 
-    /// Does an operation; what is wrong with its answer.
+    /// Does an operation. Fails with what is wrong with its answer.
     pub(super) fn run(&mut self, op: Op) -> Result<(), Wrong> {
         if self.stream.is_lost || (self.stream.rests && !op.is_timed_or_reads()) {
             return Ok(());
         }
         let waits_for_events = self.config.kind == Kind::Events && self.config.lateness.is_some() && !self.stream.began;
         if op.ends_the_process() && waits_for_events {
-            // When its ids were accepted, by the events' time, is not known to the journal either.
+            // The journal does not know either when its ids were accepted, by the events' time.
             return Ok(());
         }
         if op.ends_the_process() && self.stream.began && !self.stream.is_durable && self.flush_if_it_can().is_err() {
-            // Whether the journal knows how its events' time is counted nobody can say.
+            // It is unknown whether the journal knows how its events' time is counted.
             return Ok(());
         }
         let window = self.config.window().as_nanos() as u64;
@@ -134,7 +133,7 @@ impl World {
                 self.machine.crash(which.into());
                 self.machine.damage(how, which);
                 // A file that was cut off where a block ends looks as after a crash, which the next
-                // sync would have avoided.
+                // sync would have prevented.
                 let is_cut = how == Harm::Truncate;
                 self.start(self.rules.window, if is_cut { Left::Cut } else { Left::Damaged })?;
             }

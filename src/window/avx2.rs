@@ -1,6 +1,7 @@
-//! A look at a line with AVX2: the eight slots compared at once. Same results as [`View::of`].
+//! A look at a line with AVX2: the eight slots are compared at once. Same results as [`View::of`].
 //!
-//! The unsafe part of the window. Whether the processor can do this is decided once, when a table is built.
+//! The unsafe part of the window. The processor's support is determined once, when a table is
+//! built.
 
 use super::slot::{Key, LAP_BITS, SLOTS, Slot};
 use super::tick::{Moment, SinceSweep};
@@ -8,14 +9,15 @@ use super::view::View;
 use crate::sync::AtomicU64;
 use std::arch::x86_64::*;
 
-/// Proof that this processor has AVX2.
+/// A proof that this processor has AVX2.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2(());
 
 impl Avx2 {
-    /// The proof, if there is one.
+    /// Returns the proof, if the processor has AVX2.
     pub(crate) fn detect() -> Option<Self> {
-        // The others (trailing zeros, shifts) come with AVX2 in every processor so far; asked for all the same.
+        // The others (trailing zeros, shifts) come with AVX2 in every processor so far; they are
+        // tested all the same.
         let has_all = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
@@ -26,7 +28,8 @@ impl Avx2 {
 
 /// Looks at a line.
 ///
-/// The slots are read as by eight relaxed loads in some order; the caller adds the acquire fence.
+/// The slots are read as if by eight relaxed loads in some order; the caller adds the acquire
+/// fence.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
 pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
@@ -66,7 +69,7 @@ pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View
 
 const _: () = assert!(Slot::FLAGS.0 << 57 == 1 << 63 && Slot::FLAGS.1 << 46 == 1 << 63);
 
-/// Whether a line has something for a sweep to clear; see `sweep::has_old`.
+/// Returns true if a line has something for a sweep to clear; see `sweep::has_old`.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
 pub(crate) fn has_old(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
@@ -86,10 +89,11 @@ pub(crate) fn has_old(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
 #[target_feature(enable = "avx2")]
 fn load(line: &[AtomicU64; SLOTS]) -> (__m256i, __m256i) {
     let (low, high);
-    // SAFETY: the reference makes the 64 bytes readable, and lines are aligned to 64 bytes (`table::Line`), as `vmovdqa`
-    // demands of its 32. Others may write while this reads, so it must not be a plain load; inside `asm!` it may be what
-    // the hardware does: every aligned 8-byte lane of a vector load is read in one piece on all processors with AVX2 (it
-    // stays within a cache line), which is what eight relaxed loads promise.
+    // SAFETY: the reference makes the 64 bytes readable, and lines are aligned to 64 bytes
+    // (`table::Line`), as `vmovdqa` demands of its 32. Other threads may write during the read, so
+    // it must not be a plain load; inside `asm!` it may be what the hardware does: every aligned
+    // 8-byte lane of a vector load is read in one piece on all processors with AVX2 (it stays
+    // within a cache line), which is what eight relaxed loads promise.
     unsafe {
         std::arch::asm!(
             "vmovdqa {low}, [{line}]",
@@ -109,14 +113,14 @@ fn splat(bits: u64) -> __m256i {
     _mm256_set1_epi64x(bits as i64)
 }
 
-/// Whether any bit is set.
+/// Returns true if any bit is set.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn any_bit(bits: __m256i) -> bool {
     _mm256_testz_si256(bits, bits) == 0
 }
 
-/// Whether the top bit of any lane is set.
+/// Returns true if the top bit of any lane is set.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn any_top_bit(lanes: __m256i) -> bool {
@@ -124,7 +128,7 @@ fn any_top_bit(lanes: __m256i) -> bool {
     _mm256_testz_pd(lanes, lanes) == 0
 }
 
-/// The top bits of the lanes.
+/// Returns the top bits of the lanes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn top_bits(lanes: __m256i) -> u32 {

@@ -1,4 +1,5 @@
-//! A look at a line with AVX-512: the whole line in one register, comparisons in mask registers. Same results as [`View::of`].
+//! A look at a line with AVX-512: the whole line in one register, comparisons in mask registers.
+//! Same results as [`View::of`].
 //!
 //! Unsafe for the same reason as `avx2`.
 
@@ -8,14 +9,15 @@ use super::view::View;
 use crate::sync::AtomicU64;
 use std::arch::x86_64::*;
 
-/// Proof that this processor has AVX-512, and does not slow down when it is used.
+/// A proof that this processor has AVX-512, and does not slow down when it is used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512(());
 
 impl Avx512 {
-    /// The proof, if there is one.
+    /// Returns the proof, if the processor has it.
     pub(crate) fn detect() -> Option<Self> {
-        // VBMI2 came with Ice Lake and Zen 4. Processors before these lower their clock for 512-bit operations.
+        // VBMI2 came with Ice Lake and Zen 4. Processors before these lower their clock for 512-bit
+        // operations.
         let has_all = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vbmi2")
@@ -28,7 +30,8 @@ impl Avx512 {
 
 /// Looks at a line.
 ///
-/// The slots are read as by eight relaxed loads in some order; the caller adds the acquire fence.
+/// The slots are read as if by eight relaxed loads in some order; the caller adds the acquire
+/// fence.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
 pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
@@ -59,7 +62,7 @@ pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View
     )
 }
 
-/// Whether a line has something for a sweep to clear; see `sweep::has_old`.
+/// Returns true if a line has something for a sweep to clear; see `sweep::has_old`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
 pub(crate) fn has_old(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
@@ -75,8 +78,9 @@ pub(crate) fn has_old(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
 #[target_feature(enable = "avx512f")]
 fn load(line: &[AtomicU64; SLOTS]) -> __m512i {
     let slots;
-    // SAFETY: as in `avx2::load`: the reference makes the 64 bytes readable, lines are aligned to 64 bytes, and `asm!` may do what
-    // the hardware does while others write: read every aligned 8-byte lane in one piece.
+    // SAFETY: as in `avx2::load`: the reference makes the 64 bytes readable, lines are aligned to
+    // 64 bytes, and `asm!` may do what the hardware does while other threads write: read every
+    // aligned 8-byte lane in one piece.
     unsafe {
         std::arch::asm!(
             "vmovdqa64 {slots}, [{line}]",

@@ -1,7 +1,9 @@
-//! The common case, written so that the processor can overlap what it does for one id with the memory of the next.
+//! The common case, written so that the processor can overlap the work for one id with the memory
+//! access for the next.
 //!
-//! Ids whose line needs more than a look and a compare-and-swap (its entries have spilled, an entry must be moved, its shard
-//! must be swept, others interfered) go the long way, [`check_thoroughly`](LineMemory::check_thoroughly).
+//! Ids whose line needs more than a look and a compare-and-swap (its entries have spilled, an entry
+//! must be moved, its shard must be swept, other threads interfered) go the long way,
+//! [`check_thoroughly`](LineMemory::check_thoroughly).
 
 use super::line::{self, LineMemory, Overtaken, Place};
 use super::roster::Roster;
@@ -13,38 +15,40 @@ use crate::digest::Digest;
 use crate::memory::LINE_BYTES;
 use crate::rules::{Rule, obeys};
 
-/// The most ids that are looked up together: as many as there are bits in a set of them. More than the misses that a core
-/// can have under way (measured: 32 are no faster).
+/// The most ids that are looked up together: as many as there are bits in a set of them. This is
+/// more than the misses that a core can have under way (measured: 32 are no faster).
 pub(crate) const CHUNK: usize = 64;
 
-/// Up to [`CHUNK`] ids on their way.
+/// A chunk of up to [`CHUNK`] ids on their way.
 pub(crate) struct Chunk {
-    /// Where they live in the newest table of `home` …
+    /// The places of the ids in the newest table of `home` …
     ids: [Place; CHUNK],
     home: Roster,
-    /// … and what that comes from, for other tables. Not whole digests: tags are there already, and what is stored for each id shows.
+    /// … and the halves of digests that these come from, for other tables. Not whole digests: tags
+    /// are there already, and the cost of every word that is stored per id is measurable.
     spots: [u64; CHUNK],
     insertions: [Insertion; CHUNK],
     len: usize,
 }
 
-/// Whether a table is larger than what processors know by heart where it is (2,048 huge pages, often less). Then a prefetch has to wait for
-/// its address to be translated, and what comes after it in the program waits, too; several of them wait together only if
-/// they come one right after the other. (Measured: 67 ns an id became 43 at 3 GB, 127 became 88 at 9 GB.)
+/// Returns true if the table exceeds what the TLB can map (2,048 huge pages, often fewer). Then a
+/// prefetch has to wait for its address to be translated, and the instructions after it wait, too;
+/// several prefetches wait together only if they come one right after another. (Measured: 67 ns per
+/// id became 43 at 3 GB, 127 became 88 at 9 GB.)
 #[inline(always)]
 fn asks_together<M: LineMemory>(memory: &M) -> bool {
     memory.lines() >= (2 << 30) / LINE_BYTES
 }
 
-/// What became of a chunk: sets of its ids, one bit each.
+/// The result for a chunk: sets of its ids, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decided {
     pub(crate) fresh: u64,
-    /// To be done again, with a later moment.
+    /// The ids to be checked again, with a later moment.
     pub(crate) overtaken: u64,
 }
 
-/// Where a look at a line has decided to insert: the head of its ring, as it was seen.
+/// The place of a decided insertion: the head of a line's ring, as it was seen.
 #[derive(Clone, Copy, Default)]
 struct Insertion {
     slot: usize,
@@ -72,8 +76,8 @@ impl Chunk {
         }
     }
 
-    /// Adds an id to a chunk that is not full, and asks for its line, unless that is left to [`ask`](Chunk::ask). `memory` is that of the
-    /// newest table of `home`.
+    /// Adds an id to a chunk that is not full, and asks for its line, unless that is left to
+    /// [`ask`](Chunk::ask). `memory` is that of the newest table of `home`.
     #[inline(always)]
     pub(crate) fn stage<M: LineMemory>(&mut self, memory: &M, digest: Digest) {
         let id = place(memory, digest);
@@ -85,7 +89,8 @@ impl Chunk {
         }
     }
 
-    /// Asks for the lines of a chunk that is complete, if its table is so large that this is better done at once.
+    /// Asks for the lines of a complete chunk, if its table is so large that they are better asked
+    /// for at once.
     #[inline(always)]
     pub(crate) fn ask<M: LineMemory>(&self, memory: &M) {
         if asks_together(memory) {
@@ -93,7 +98,7 @@ impl Chunk {
         }
     }
 
-    /// The roster whose newest table its ids are staged for.
+    /// Returns the roster for whose newest table the ids are staged.
     #[inline(always)]
     pub(crate) fn home(&self) -> Roster {
         self.home
@@ -108,19 +113,19 @@ impl Chunk {
         }
     }
 
-    /// What the window needs of an id's digest.
+    /// Returns the part of an id's digest that the window needs.
     #[inline(always)]
     pub(crate) fn digest(&self, i: usize) -> Digest {
         Digest { place: self.spots[i], mark: self.ids[i].tag.as_mark() }
     }
 
-    /// Asks for the lines of its ids in `todo` in a table that they are not staged for.
+    /// Asks for the lines of the ids in `todo`, in a table for which they are not staged.
     #[inline(always)]
     pub(crate) fn ask_in<M: LineMemory>(&self, memory: &M, todo: u64) {
         bits(todo).for_each(|i| memory.prefetch(place(memory, self.digest(i)).line));
     }
 
-    /// Which of its ids in `todo` are in a table. `meanwhile` is called once for each.
+    /// Returns the set of ids in `todo` that are in a table. `meanwhile` is called once for each.
     #[inline(always)]
     pub(crate) fn seen_in<M: LineMemory>(&self, memory: &M, todo: u64, tick: Tick, mut meanwhile: impl FnMut()) -> u64 {
         let moment = &memory.moment(tick);
@@ -143,7 +148,7 @@ impl Chunk {
         self.len
     }
 
-    /// Empties it, for ids to be staged for the newest table of a roster.
+    /// Empties the chunk; ids will be staged for the newest table of a roster.
     #[inline(always)]
     pub(crate) fn clear(&mut self, home: Roster) {
         self.home = home;
@@ -152,11 +157,12 @@ impl Chunk {
 
     /// Checks those ids of the chunk that are in `todo`, in their order.
     ///
-    /// First a look at every line, then all insertions, then one by one what could not be decided so. Looking changes nothing,
-    /// so two equal ids are both found absent; then the second insertion fails, because the first has changed the slot.
+    /// First a look at every line, then all insertions, then one by one the ids that could not be
+    /// decided so. Looking changes nothing, so two equal ids are both found absent; then the second
+    /// insertion fails, because the first has changed the slot.
     ///
-    /// `meanwhile` is called with every look: the place to ask for a line of the next chunk. So requests to the memory are spread
-    /// over the work, and do not wait for each other.
+    /// `meanwhile` is called with every look, to ask for a line of the next chunk. So requests to
+    /// the memory are spread over the work, and do not wait for each other.
     #[inline(always)]
     pub(crate) fn check<M: LineMemory>(
         &mut self,
@@ -189,7 +195,8 @@ impl Chunk {
         }
         let mut fresh = 0;
         for i in bits(insert) {
-            // An id equal to one that comes before it and is delayed must wait, too, or they would swap their answers.
+            // An id equal to an earlier one that is delayed must wait, too, or they would swap
+            // their answers.
             let id = ids[i];
             if !delayed.may_contain(id.tag) && self.insertions[i].commit(memory, id, moment) {
                 fresh |= 1 << i;
@@ -202,18 +209,18 @@ impl Chunk {
     }
 }
 
-/// What a look at an id's home line decides; neither, if a look does not suffice.
+/// The decision of a look at an id's home line; neither flag is set if a look does not suffice.
 struct Look {
     duplicate: bool,
     insert: bool,
     insertion: Insertion,
 }
 
-/// Looks at an id's home line and changes nothing. No branches: they would be mispredicted, on data that may not even have
-/// arrived.
+/// Looks at an id's home line and changes nothing. It has no branches: they would be mispredicted,
+/// on data that may not even have arrived.
 #[inline(always)]
 fn look<M: LineMemory>(memory: &M, id: Place, moment: &Moment, refresh: bool) -> Look {
-    // Before the slots: once swept, they stay unambiguous.
+    // Read before the slots: once swept, they stay unambiguous.
     let ready = memory.is_ready(id.line, moment);
     let view = memory.view(id.line, id.tag.at_home(), moment);
     let old = memory.load(id.line, view.ring.head);
@@ -240,7 +247,7 @@ pub(crate) fn check_one<M: LineMemory>(memory: &M, id: Place, tick: Tick, refres
     memory.check_thoroughly(id, tick, refresh)
 }
 
-/// The long way for what is undecided, in order.
+/// Takes undecided ids the long way, in order.
 #[inline(always)]
 fn settle<M: LineMemory>(
     memory: &M,
@@ -261,7 +268,7 @@ fn settle<M: LineMemory>(
     Decided { fresh, overtaken: 0 }
 }
 
-/// A set of tags, roughly: it may contain more, one in a hundred at most.
+/// A set of tags, roughly: it may contain others, with a probability of one in a hundred at most.
 #[derive(Default)]
 pub(crate) struct TagSet([u64; 8]);
 
@@ -293,7 +300,7 @@ fn prefetch_alternates<M: LineMemory>(memory: &M, id: Place, victim: Slot) {
     }
 }
 
-/// The members of a set.
+/// Returns the members of a set.
 #[inline(always)]
 pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Many digests at once, a chunk at a time.
+//! Checks of many digests at once, a chunk at a time.
 
 use super::tables::Mine;
 use super::{CHUNK, Chunk, TableMemory, Window, bits};
@@ -26,8 +26,8 @@ impl Window {
         );
     }
 
-    /// Checks digests in order; `skip` says which of a chunk not to check; `decided` gets the
-    /// chunk, these, and the set of those that are fresh.
+    /// Checks digests in order; `skip` returns the set of a chunk's digests that are not to be
+    /// checked; `decided` gets the chunk, this set, and the set of digests that are fresh.
     #[inline(always)]
     pub(crate) fn check_chunks(
         &self,
@@ -70,7 +70,7 @@ impl Window {
         }
     }
 
-    /// Empties a chunk; what its ids are to be staged for.
+    /// Empties a chunk. Returns the table for which its ids are to be staged.
     #[inline(always)]
     pub(crate) fn newest(&self, chunk: &mut Chunk) -> TableMemory<'_> {
         let roster = self.tables().roster();
@@ -78,7 +78,7 @@ impl Window {
         self.tables().memory(roster.newest())
     }
 
-    /// Checks those digests of a chunk that are in `todo`; the set of those that are fresh.
+    /// Checks the digests of a chunk that are in `todo`; returns the set of those that are fresh.
     /// `meanwhile` is called once for each digest of the chunk.
     #[inline(always)]
     pub(crate) fn check_chunk(&self, chunk: &mut Chunk, todo: u64, at: Reading, mut meanwhile: impl FnMut()) -> u64 {
@@ -98,7 +98,7 @@ impl Window {
             | self.check_chunk_across(chunk, decided.overtaken, at)
     }
 
-    /// The same when there are several tables, or the time or the tables have just changed.
+    /// Does the same when there are several tables, or the time or the tables have just changed.
     #[cold]
     fn check_chunk_across(&self, chunk: &mut Chunk, todo: u64, at: Reading) -> u64 {
         let tables = self.tables();
@@ -131,7 +131,7 @@ impl Window {
         fresh
     }
 
-    /// The set of those digests of a chunk that were seen within the window. Changes nothing.
+    /// Returns the set of a chunk's digests that were seen within the window. Changes nothing.
     /// `meanwhile` is called once for each digest.
     #[inline(always)]
     pub(crate) fn seen_chunk(&self, chunk: &Chunk, at: Reading, mut meanwhile: impl FnMut()) -> u64 {
@@ -156,7 +156,7 @@ impl Window {
         }
     }
 
-    /// Digests of a chunk were inserted: whether that decides.
+    /// Confirms the digests of a chunk that were inserted. Returns the set of those that are fresh.
     #[inline(always)]
     fn confirm(&self, chunk: &Chunk, inserted: u64, at: Reading, mine: Mine) -> u64 {
         if self.tables().is_current(mine.roster) {

@@ -1,4 +1,4 @@
-//! What the tables of a window have in common: the time that all callers agree on, and what is counted.
+//! The common state of a window's tables: the time that all callers agree on, and counters.
 
 use super::tally::Tally;
 use super::tick::{GRACE, Limits, Moment, Tick};
@@ -6,9 +6,9 @@ use crate::sync::{AtomicU64, Ordering, StdAtomicU64};
 use std::sync::OnceLock;
 
 pub(crate) struct Common {
-    /// The latest time at which anybody was here, as [`Tick::pack`] has it.
+    /// The latest time of any caller, packed by [`Tick::pack`].
     latest: AtomicU64,
-    /// How many callers are forgetting everything now.
+    /// The number of callers that are forgetting everything now.
     clearing: AtomicU64,
     limits: Limits,
     pub(crate) window_ticks: u64,
@@ -16,23 +16,24 @@ pub(crate) struct Common {
     pub(crate) bell: Bell,
 }
 
-/// Calls somebody to look after the tables: when more entries are displaced than in a table that is not full, and when it is time
-/// for something that was put off.
+/// A bell, which calls for management of the tables: when more entries are displaced than in a
+/// table that is not full, and when it is time for something that was put off.
 pub(crate) struct Bell {
     displaced: StdAtomicU64,
-    /// Those count that were displaced in one of so many lines.
+    /// The distance of counted lines: displacements count in one of this many lines.
     sample: StdAtomicU64,
-    /// Rings when so many are displaced in the sample of lines …
+    /// The number of displacements in the sample of lines at which it rings …
     displaced_max: StdAtomicU64,
-    /// … and from this tick on.
+    /// … and the tick from which on it rings.
     due: StdAtomicU64,
     answer: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Bell {
-    /// In a table of so many lines, displacements are counted in one of so many, a power of two:
-    /// often enough, and no counter that all callers want. In a small table, where few are
-    /// displaced before it is full, in more of them.
+    /// Returns the distance of the lines, a power of two, in which displacements are counted in a
+    /// table of this many lines: small enough to count often, and large enough that callers do not
+    /// all compete for the counter. In a small table, where few are displaced before it is full,
+    /// more lines count.
     pub(crate) fn sample(lines: usize) -> usize {
         if lines < 1 << 15 { 4 } else { 16 }
     }
@@ -43,12 +44,12 @@ impl Bell {
         Bell { displaced: zero(), sample: zero(), displaced_max: never(), due: never(), answer: OnceLock::new() }
     }
 
-    /// Who answers, from now on.
+    /// Sets the function that answers from now on.
     pub(crate) fn connect(&self, answer: impl Fn() + Send + Sync + 'static) {
         let _ = self.answer.set(Box::new(answer));
     }
 
-    /// When to ring next.
+    /// Sets when to ring next.
     pub(crate) fn set(&self, sample: usize, displaced_max: u64, due: u64) {
         self.displaced.store(0, Ordering::Relaxed);
         self.sample.store(sample as u64, Ordering::Relaxed);
@@ -82,11 +83,13 @@ impl Common {
         }
     }
 
-    /// The tick of a caller, who from now on is among those that agree on the time: no earlier than any other's.
+    /// Returns the tick of a caller, which from now on is among those that agree on the time: no
+    /// earlier than any other caller's.
     #[inline(always)]
     pub(crate) fn agree(&self, tick: Tick) -> Tick {
-        // Whoever inserts at a tick has raised `latest` to it before, and publishes both with the insertion. Acquire: partner of
-        // the release in `close`. (What others add is in the release sequence that it heads.)
+        // A caller that inserts at a tick has raised `latest` to it before, and publishes both with
+        // the insertion. Acquire: partner of the release in `close`. (Values that others add are in
+        // the release sequence that it heads.)
         let latest = self.latest.load(Ordering::Acquire);
         let packed = tick.pack();
         if packed > latest {
@@ -100,58 +103,63 @@ impl Common {
         Tick::unpack(latest)
     }
 
-    /// The latest tick that anybody agreed on, for a caller that does not set the time for others.
+    /// Returns the latest tick that any caller agreed on, for a caller that does not set the time
+    /// for others.
     pub(crate) fn agreed(&self) -> Tick {
         // Acquire: as in `agree`.
         Tick::unpack(self.latest.load(Ordering::Acquire))
     }
 
-    /// The latest tick that anybody agreed on who has not seen what the caller did before. An atomic operation that changes nothing,
-    /// since only such a one certainly reads the latest value.
+    /// Returns the latest tick that was agreed on by any caller that has not seen what this caller
+    /// did before. It is an atomic operation that changes nothing, since only such an operation
+    /// certainly reads the latest value.
     pub(crate) fn close(&self) -> Tick {
         Tick::unpack(self.latest.fetch_max(0, Ordering::AcqRel))
     }
 
-    /// The same for a caller that only reads: it does not set the time for others.
+    /// Returns the agreed tick for a caller that only reads: it does not set the time for others.
     pub(crate) fn agree_at_rest(&self, tick: Tick) -> Tick {
         Tick::unpack(tick.pack().max(self.latest.load(Ordering::Relaxed)))
     }
 
-    /// The latest tick at which anybody was here.
+    /// Returns the latest tick of any caller.
     #[inline(always)]
     pub(crate) fn latest(&self) -> u64 {
         Tick::unpack(self.latest.load(Ordering::Relaxed)).now
     }
 
-    /// Whether others' time is ahead of the moment by more than the protocol allows for.
+    /// Returns true if others' time is ahead of the moment by more than the protocol allows.
     #[inline(always)]
     pub(crate) fn overtaken(&self, moment: &Moment) -> bool {
-        // Relaxed, after the acquire of a view: whoever wrote an entry that the view shows has raised `latest` before.
+        // Relaxed, after the acquire of a view: the thread that wrote an entry that the view shows
+        // has raised `latest` before.
         self.latest() > moment.tick.now + GRACE
     }
 
-    /// Does something while nothing is refreshed by new entries.
+    /// Does something while no entry is refreshed by a new one.
     pub(crate) fn while_clearing(&self, clear: impl FnOnce()) {
-        // Release, with what follows it (the insertions of vacancies): whoever sees one of those sees this.
+        // Release, together with the insertions of vacancies that follow: a thread that sees one of
+        // those sees this.
         self.clearing.fetch_add(1, Ordering::AcqRel);
         clear();
         // Release: partner of the acquire below.
         self.clearing.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether somebody is forgetting everything. If not, what those have removed who were is not seen any more.
+    /// Returns true if a caller is forgetting everything. If not, the entries that earlier such
+    /// callers have removed are not seen any more.
     pub(crate) fn is_clearing(&self) -> bool {
         self.clearing.load(Ordering::Acquire) != 0
     }
 
-    /// Callers that were forgetting everything are in another process.
+    /// Forgets the callers that were forgetting everything: they are in another process.
     #[cfg_attr(any(not(unix), modelled), allow(dead_code, reason = "there are no forks"))]
     pub(crate) fn nobody_is_clearing(&self) {
         // Relaxed: this process has no other thread yet.
         self.clearing.store(0, Ordering::Relaxed);
     }
 
-    /// An entry that must be kept was displaced in a line.
+    /// Notes that an entry that must be kept was displaced in a line.
     pub(crate) fn displaced(&self, line: usize) {
         if line as u64 & (self.bell.sample.load(Ordering::Relaxed).wrapping_sub(1)) == 0 {
             let displaced = self.bell.displaced.fetch_add(1, Ordering::Relaxed);
@@ -161,7 +169,7 @@ impl Common {
         }
     }
 
-    /// What ages are measured with at a tick.
+    /// Returns the moment of a tick, to which ages refer.
     #[inline(always)]
     pub(crate) fn moment(&self, tick: Tick) -> Moment {
         #[cfg(explore)]

@@ -1,6 +1,8 @@
-//! Reads all live entries of a window while checks go on, and brings them back into another one.
+//! The dump of a window: reads all its live entries while checks go on, and restores them into
+//! another one.
 //!
-//! Of an id only the line that it lives in is known, not its place in full, so its table must come back with as many lines.
+//! Only the line in which an id lives is known, not its place in full, so its table must be
+//! restored with as many lines.
 
 use super::Window;
 use super::line::LineMemory;
@@ -11,24 +13,25 @@ use crate::digest::Digest;
 use crate::{Error, Timestamp};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What a window has.
+/// A part of a window's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dumped {
-    /// A table of so many lines begins; older ones come first.
+    /// The beginning of a table of this many lines; older tables come first.
     Table { lines: usize },
-    /// An id, and the tick that it was stamped with.
+    /// An id, and the tick with which it was stamped.
     Entry { id: Digest, stamp: u64 },
 }
 
 impl Window {
-    /// Every id that was accepted before the call and is still live, at least once.
+    /// Reads every id that was accepted before the call and is still live, at least once.
     ///
-    /// Entries move between lines meanwhile, always to their new place before they go from the old one. So an entry can be missed only by reading
-    /// its new line too early and its old one too late: lines that have changed since they were read are read again in the end.
+    /// Entries move between lines meanwhile, and are always in their new place before they leave
+    /// the old one. So an entry can be missed only by reading its new line too early and its old
+    /// one too late: lines that have changed since they were read are read again at the end.
     ///
-    /// Entries that live in their alternate lines come last. Brought back while lines are still
-    /// filling, they would be the oldest there, and lost: ten times as many as when they came for
-    /// the first time.
+    /// Entries that live in their alternate lines come last. If they were restored while lines are
+    /// still filling, they would be the oldest there, and lost: ten times as many as when they came
+    /// for the first time.
     ///
     /// Sets no time.
     pub(crate) fn dump(&self, mut each: impl FnMut(Dumped)) {
@@ -45,8 +48,8 @@ impl Window {
         }
     }
 
-    /// Reads those entries of a line that live at home; when it is read again, the others, and all
-    /// if it has changed.
+    /// Reads the entries of a line that live at home; on the second reading the others, and all of
+    /// them if the line has changed.
     fn dump_line(
         &self,
         memory: &TableMemory<'_>,
@@ -59,7 +62,7 @@ impl Window {
         let slots: [Slot; SLOTS] = std::array::from_fn(|slot| memory.load(line, slot));
         let mut bytes = [0; 8 * SLOTS];
         bytes.chunks_exact_mut(8).zip(slots).for_each(|(bytes, slot)| bytes.copy_from_slice(&slot.0.to_le_bytes()));
-        // Never 0, so that no line counts as read that was not.
+        // Never 0, so that a line that was not read does not count as read.
         let content = xxh3_64(&bytes) as u32 | 1;
         let is_known = std::mem::replace(read, content) == content;
         for slot in slots {
@@ -76,25 +79,28 @@ impl Window {
         }
     }
 
-    /// A reading that stamps with this tick, and for which it is no later than when that was done.
+    /// Returns a reading that stamps with this tick, and for which it is no later than when that
+    /// was done.
     pub(crate) fn reading_of_stamp(&self, stamp: u64) -> Reading {
         let nanos = self.tick().as_nanos() as u64;
         let time = Timestamp::from_nanos(stamp.saturating_sub(2).saturating_mul(nanos));
         Reading { time, lag_nanos: 2 * nanos }
     }
 
-    /// Brings back one table after the other: `each` is called with what brings back a table, and then its ids. Nobody else may know the window yet.
+    /// Restores one table after another: each call creates one, and then its ids are inserted. No
+    /// other thread may know the window yet.
     pub(crate) fn restore_table(&self, lines: usize, is_first: bool) -> Result<(), Error> {
         self.growth.restore_table(lines, is_first)
     }
 
-    /// Whether tables are started and retired by those who notice that it is time. Off while they are brought back.
+    /// Sets whether tables are started and retired by the callers that notice that it is time. Off
+    /// while tables are restored.
     pub(crate) fn look_after_tables(&self, on: bool) {
         self.growth.look_after_tables(on);
     }
 }
 
-/// The least place that is in this line.
+/// Returns the least place that is in this line.
 fn place_in(line: usize, lines: usize) -> u64 {
     (((line as u128) << 64).div_ceil(lines as u128)) as u64
 }
@@ -120,7 +126,7 @@ mod tests {
         let digest = |n: u64| crate::Digester::with_seed(3).digest(n.to_le_bytes());
         let new = || Window::with_growth(Duration::from_secs(100), 20_000, None, false).unwrap();
         let window = new();
-        // It grows meanwhile, and a part expires.
+        // The window grows meanwhile, and a part expires.
         for n in 0..60_000_u64 {
             window.check(digest(n), Timestamp::from_millis(n * 2));
         }
@@ -177,8 +183,8 @@ mod tests {
             });
             lost += restored.evicted_live();
         }
-        // (It was 16 when ids came back line by line.) Of a million, as many as when they come for
-        // the first time.
+        // (It was 16 when ids were restored line by line.) Of a million, as many as when they come
+        // for the first time.
         assert!(lost <= 2, "{lost} of a million");
     }
 }

@@ -1,18 +1,21 @@
 //! Forgetting an id, or all of them, while others insert and relocate.
 //!
-//! A relocation under way is what makes this hard: it may copy an entry to its alternate line after both lines were cleaned.
-//! It reads the alternate line, then looks whether the entry's own slot still is as it was, then inserts. So whoever has
-//! removed the entry from its home and then *inserts a vacancy* into the alternate line knows: a relocation that viewed that line
-//! before fails; one that views it afterwards finds the entry's slot changed. What got in between is removed after that.
+//! The difficulty is a relocation under way: it may copy an entry to its alternate line after both
+//! lines were cleaned. A relocation reads the alternate line, then looks whether the entry's own
+//! slot still is as it was, then inserts. So a caller that has removed the entry from its home and
+//! then *inserts a vacancy* into the alternate line knows: a relocation that viewed that line
+//! before fails; one that views it afterwards finds the entry's slot changed. An entry that got in
+//! between is removed after that.
 
 use super::line::{LineMemory, Overtaken, Place, push_vacancy};
 use super::slot::{Key, Slot};
 use super::tick::Moment;
 use crate::rules::{Rule, obeys};
 
-/// Forgets an id. Whether it was remembered.
+/// Forgets an id. Returns true if it was remembered.
 ///
-/// A check that begins when this has returned finds the id fresh, unless another check of it came in between.
+/// A check that begins when this has returned finds the id fresh, unless another check of it came
+/// in between.
 pub(crate) fn forget<M: LineMemory>(memory: &M, id: Place, moment: impl Fn() -> Moment, refresh: bool) -> bool {
     let alternate = id.tag.alternate(id.line, memory.lines());
     memory.ready(id.line, &moment());
@@ -23,7 +26,8 @@ pub(crate) fn forget<M: LineMemory>(memory: &M, id: Place, moment: impl Fn() -> 
         let mut away = remove(memory, alternate, id.tag.away()).is_some();
         remembered |= at_home.is_some() | away;
         let relocatable = match at_home {
-            // Gone from a slot that is neither the next to be overwritten nor overwritten by now: nobody was relocating it.
+            // Removed from a slot that is neither the next to be overwritten nor overwritten by
+            // now: no caller was relocating it.
             Some((slot, lap)) => {
                 let view = memory.view(id.line, Key::NONE, &moment());
                 let untouched = memory.load(id.line, slot).lap(M::LAP_MASK) == lap;
@@ -35,13 +39,15 @@ pub(crate) fn forget<M: LineMemory>(memory: &M, id: Place, moment: impl Fn() -> 
             insert_vacancy(memory, alternate, &moment);
             away |= remove(memory, alternate, id.tag.away()).is_some();
         }
-        // It may have been accepted again since we looked at its home, and what we found away may be the copy of that entry, which is
-        // about to be overwritten: then it must go as well, or the id would disappear when we are gone.
+        // The id may have been accepted again since we looked at its home, and the entry that we
+        // found away may be the copy of that one, which is about to be overwritten: then that must
+        // go as well, or the id would disappear when we are gone.
         if away && remove(memory, id.line, id.tag.at_home()).is_some() {
             continue;
         }
-        // With refresh, a check that found the id away may be about to insert it at home, on a view from before. That it is not
-        // found anywhere does not rule that out: the check may have displaced the entry that it found, or our vacancy may.
+        // With refresh, a check that found the id away may be about to insert it at home, on a view
+        // from before. Even if the id is not found anywhere, there may be such a check: it may have
+        // displaced the entry that it found, or our vacancy may have.
         let refreshable = away || (relocatable && !home_is_outdated);
         if !(refresh && refreshable && obeys(Rule::ForgetHomeVacancy)) {
             return remembered;
@@ -51,11 +57,13 @@ pub(crate) fn forget<M: LineMemory>(memory: &M, id: Place, moment: impl Fn() -> 
     }
 }
 
-/// Forgets everything that was accepted before the call. What is accepted meanwhile may be forgotten, too.
+/// Forgets everything that was accepted before the call. Ids that are accepted meanwhile may be
+/// forgotten, too.
 ///
-/// With refresh, only while nothing is refreshed by new entries ([`Common::while_clearing`](super::common::Common::while_clearing)).
-/// Whoever has seen before that an id is away, and is about to insert it at home, has looked at its home before; so a vacancy there
-/// makes the insertion fail, or finds it done.
+/// With refresh, only while no entry is refreshed by a new one
+/// ([`Common::while_clearing`](super::common::Common::while_clearing)). A caller that has seen
+/// before that an id is away, and is about to insert it at home, has looked at its home before; so
+/// a vacancy there makes the insertion fail, or finds it done.
 pub(crate) fn forget_all<M: LineMemory>(memory: &M, moment: impl Fn() -> Moment, refresh: bool) {
     for line in 0..memory.lines() {
         memory.ready(line, &moment());
@@ -65,8 +73,9 @@ pub(crate) fn forget_all<M: LineMemory>(memory: &M, moment: impl Fn() -> Moment,
             remove_all(memory, line);
         }
     }
-    // What relocations have carried behind our back is away. It may as well be the copy of what was accepted meanwhile: then that
-    // must go, too, or the id would disappear when it is overwritten.
+    // Entries that relocations have carried behind our back are away. Such an entry may as well be
+    // the copy of an id that was accepted meanwhile: then that must go, too, or the id would
+    // disappear when it is overwritten.
     for line in 0..memory.lines() {
         insert_vacancy(memory, line, &moment);
         for slot in 0..M::SLOTS {
@@ -93,7 +102,7 @@ fn insert_vacancy<M: LineMemory>(memory: &M, line: usize, moment: &impl Fn() -> 
     insert()
 }
 
-/// Removes an entry from a line. Where it was found: slot and lap.
+/// Removes an entry from a line. Returns where it was found: slot and lap.
 fn remove<M: LineMemory>(memory: &M, line: usize, key: Key) -> Option<(usize, u64)> {
     let remove = || {
         let mut found = None;
@@ -111,7 +120,8 @@ fn remove<M: LineMemory>(memory: &M, line: usize, key: Key) -> Option<(usize, u6
     remove()
 }
 
-/// Replaces a slot's content for as long as there is something to replace it by; what was replaced.
+/// Replaces a slot's content for as long as there is a replacement. Returns the content that was
+/// replaced.
 fn replace_while<M: LineMemory>(
     memory: &M,
     line: usize,

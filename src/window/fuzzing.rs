@@ -1,4 +1,4 @@
-//! Where a fuzz target gets at the bits. Nothing in an ordinary build.
+//! Access to the bits for fuzz targets. Nothing in an ordinary build.
 
 #[cfg(any(all(test, not(modelled)), fuzzing))]
 mod lines;

@@ -1,15 +1,16 @@
-//! Looks after a window's tables: starts one when the newest is full or too large, retires those that have expired, and keeps all
-//! of it within the budget.
+//! The management of a window's tables: starts a table when the newest is full or too large,
+//! retires those that have expired, and keeps all of it within the budget.
 //!
-//! Callers notice that there may be something to do ([`Bell`](super::common::Bell)) and look at a sample of lines, which takes some
-//! microseconds. What takes longer, asking the system for memory and giving it back, is done by a thread that lives as long as
-//! that takes; callers go on with the tables that they have.
+//! Callers notice that there may be something to do ([`Bell`](super::common::Bell)) and look at a
+//! sample of lines, which takes some microseconds. Asking the system for memory and giving it back
+//! takes longer, and is done by a thread that lives as long as that takes; callers go on with the
+//! tables that they have.
 //!
-//! Unless there is a rush, and the newest table would lose ids before the thread has the next one
-//! ready. Then callers do not go on to overfill it: those that notice start the next one, a small
-//! one at once; of a large one each makes a [part](super::preparation) ready, as the thread does,
-//! and goes on. So what a caller inserts is slowed down to what the system has memory for, and none
-//! waits long.
+//! The exception is a rush, in which the newest table would lose ids before the thread has the next
+//! one ready. Then callers do not go on to overfill it: those that notice start the next one, a
+//! small one at once; of a large one each makes a [part](super::preparation) ready, as the thread
+//! does, and goes on. So the rate of insertions is slowed down to the rate at which the system
+//! provides memory, and no caller waits long.
 
 mod looking;
 mod room;
@@ -26,41 +27,43 @@ use crate::process::{Held, Rank, Rest, at_rest_in_forks};
 use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A window's tables, and what they may become.
+/// The tables of a window, and the sizes that they may get.
 pub(crate) struct Growth {
     pub(crate) tables: Tables,
     sizes: Sizes,
     budget_bytes: usize,
-    /// Whether a thread does what takes long; else the caller that finds it due, early enough for nothing to be lost.
+    /// True if a thread does the work that takes long; otherwise the caller that finds it due does
+    /// it, early enough for nothing to be lost.
     in_thread: StdAtomicBool,
     full: Full,
-    /// True if somebody looks after the tables now: only who does may reserve, start and retire
+    /// True if a caller manages the tables now: only that caller may reserve, start and retire
     /// them.
     busy: StdAtomicBool,
     state: Mutex<State>,
     refused: StdAtomicU64,
 }
 
-/// For whoever looks after the tables.
+/// The state for the caller that manages the tables.
 struct State {
     /// A table that is ready before it is needed …
     spare: Option<(usize, usize)>,
     /// … or will be.
     under_way: Option<Arc<Preparation>>,
-    /// Berths of tables that were retired, whose memory is on its way back.
+    /// The berths of retired tables whose memory is being given back.
     releasing: Vec<usize>,
     /// True in a child, if a thread of the parent was about to give memory back, or to make some
     /// ready.
     is_abandoned: bool,
 }
 
-/// In a survey of these many lines, the load of a table that is rated right is found too high once in 3,000 times …
+/// The number of lines in a survey: the load of a table that is rated right is found too high once
+/// in 3,000 times …
 const SURVEY_LINES: usize = 1024;
-/// … and in one of these, which comes before anything is done about it, never.
+/// … and the number in a thorough one, which comes before anything is done about it: never.
 const THOROUGH_SURVEY_LINES: usize = 16 * SURVEY_LINES;
 
 impl Growth {
-    /// Tables, from a first one on to as many as the budget allows.
+    /// Creates tables, from a first one on to as many as the budget allows.
     pub(crate) fn new(first: Table, window_ticks: u64, budget_bytes: usize, in_thread: bool) -> Arc<Self> {
         let sizes = Sizes::new(first.lines(), budget_bytes);
         let growth = Arc::new(Growth {
@@ -84,19 +87,20 @@ impl Growth {
         growth
     }
 
-    /// Whether memory is made ready by a thread, from now on.
+    /// Sets whether a thread makes memory ready from now on.
     pub(crate) fn grow_in_thread(&self, in_thread: bool) {
         self.in_thread.store(in_thread, Ordering::Relaxed);
     }
 
-    /// While this is off, nobody notices that a table is full or has expired.
+    /// Sets whether callers notice that a table is full or has expired.
     pub(crate) fn look_after_tables(&self, on: bool) {
         // Release: partner of the acquire in `begin`.
         self.busy.store(!on, Ordering::Release);
         self.set_bell(Again::Soon);
     }
 
-    /// Starts a table of so many lines; the first takes the place of the one that there is. Only before anybody else knows the window.
+    /// Starts a table of this many lines; the first takes the place of the existing one. Only
+    /// before any other thread knows the window.
     pub(crate) fn restore_table(self: &Arc<Self>, lines: usize, is_first: bool) -> Result<(), Error> {
         let sizes = 0..self.sizes.len();
         let size = sizes.into_iter().find(|&size| self.sizes.lines(size) == lines);
@@ -123,17 +127,18 @@ impl Growth {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes that all tables take, those included that are ready or being made ready,
-    /// and those whose memory is on its way back.
+    /// Returns the bytes that all tables take, including those that are ready or being made ready,
+    /// and those whose memory is being given back.
     pub(crate) fn bytes(&self) -> usize {
         let reserved = self.reserved();
         let used = self.tables.roster().berths().chain(reserved);
         used.map(|berth| self.tables.table(berth).bytes()).sum::<usize>() + size_of_val(self)
     }
 
-    /// Returns true if it is for the caller to look after the tables; then to `end` it.
+    /// Returns true if it is for the caller to manage the tables; then the caller must `end` it.
     fn begin(&self) -> bool {
-        // Acquire: partner of the release in `end`, which hands over what the last one has done.
+        // Acquire: partner of the release in `end`, which hands over the work of the previous
+        // caller.
         !self.busy.load(Ordering::Relaxed) && !self.busy.swap(true, Ordering::Acquire)
     }
 
@@ -141,7 +146,7 @@ impl Growth {
         self.busy.store(false, Ordering::Release);
     }
 
-    /// Somebody has noticed that there may be something to do.
+    /// Answers the bell: there may be something to do.
     fn answer(self: &Arc<Self>) {
         if !self.begin() {
             return self.help_or_wait();
@@ -175,17 +180,17 @@ impl Growth {
         }
     }
 
-    /// Has a thread do something; false if there is none to be had.
+    /// Does something in a thread; returns false if no thread can be started.
     fn in_background(self: &Arc<Self>, work: impl Fn(&Arc<Self>) + Send + 'static) -> bool {
         let growth = Arc::clone(self);
         let thread = std::thread::Builder::new().name("hapax-window".into());
         thread.spawn(move || work(&growth)).is_ok()
     }
 
-    /// Does all that there is to do. Ends being busy.
+    /// Does all management that is due, and ends the turn.
     fn look_after(self: &Arc<Self>) {
         if self.retire_expired() && !self.begin() {
-            // Somebody else has found something to do meanwhile.
+            // Another caller has found something to do meanwhile.
             return;
         }
         let survey = self.survey(THOROUGH_SURVEY_LINES);
@@ -194,7 +199,7 @@ impl Growth {
         }
         let wanted = survey.wants(&self.sizes, self.full);
         let refused = wanted.filter(|size| !self.start(*size));
-        // (If callers are still helping with a part, the next one to notice starts the table.)
+        // (If callers are still helping with a part, the next one that notices starts the table.)
         if self.state().under_way.is_none() {
             let in_vain = refused.is_some_and(|size| size > survey.size);
             self.set_bell(if in_vain { Again::InVain } else { Again::Soon });
@@ -202,8 +207,9 @@ impl Growth {
         self.end();
     }
 
-    /// Retires what has expired, and gives its memory back; that takes long, so others may look
-    /// after the tables meanwhile. Whether there was any, so that the caller is not busy any more.
+    /// Retires tables that have expired, and gives their memory back. That takes long, so other
+    /// callers may manage the tables meanwhile. Returns true if there was any, so that the caller's
+    /// turn has ended.
     fn retire_expired(&self) -> bool {
         let retire = || self.tables.retire(self.tables.common.latest(), false);
         let mut retired = Vec::new();
@@ -222,7 +228,7 @@ impl Growth {
         true
     }
 
-    /// Ends, in a child, what a thread of the parent has not ended.
+    /// Ends, in a child, the work that a thread of the parent has not ended.
     fn take_over(&self) {
         let abandoned = {
             let mut state = self.state();
@@ -252,7 +258,8 @@ impl Rest for Growth {
     }
 }
 
-/// Nobody begins or ends anything. What takes longer than a moment may be under way.
+/// A guard during which no caller begins or ends anything. Work that takes longer than a moment may
+/// be under way.
 #[cfg_attr(any(not(unix), modelled), allow(dead_code, reason = "there are no forks"))]
 struct AtRest<'g> {
     growth: &'g Growth,
@@ -261,7 +268,7 @@ struct AtRest<'g> {
 
 impl Held for AtRest<'_> {
     fn in_child(&mut self) {
-        // Whoever looked after the tables is not there any more.
+        // The thread that managed the tables does not exist in the child.
         self.growth.busy.store(false, Ordering::Release);
         self.growth.tables.common.nobody_is_clearing();
         self.state.is_abandoned = self.state.under_way.is_some() || !self.state.releasing.is_empty();

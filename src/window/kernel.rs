@@ -1,4 +1,4 @@
-//! Which way of looking at lines a window uses: decided once, when it is built.
+//! The way of looking at lines that a window uses: decided once, when it is built.
 
 use super::batch::{self, Chunk, Decided};
 use super::line::{self, Overtaken, Place};
@@ -17,7 +17,7 @@ pub(crate) enum Kernel {
 }
 
 impl Kernel {
-    /// Those that this processor can do, the fastest first.
+    /// Returns the ways that this processor supports, the fastest first.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         #[cfg(all(target_arch = "x86_64", not(modelled)))]
         let vectors =
@@ -27,7 +27,7 @@ impl Kernel {
         vectors.into_iter().flatten().chain([Kernel::Portable])
     }
 
-    /// The fastest one that this processor can do.
+    /// Returns the fastest way that this processor supports.
     pub(crate) fn best() -> Self {
         Self::all().next().unwrap_or(Kernel::Portable)
     }
@@ -43,15 +43,17 @@ impl Kernel {
         match self {
             Kernel::Portable => batch::check_one(&table, id, tick, refresh),
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
+            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled
+            // for.
             Kernel::Avx2(avx2) => unsafe { vector::avx2::check_one(avx2, table, id, tick, refresh) },
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled for.
+            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled
+            // for.
             Kernel::Avx512(avx512) => unsafe { vector::avx512::check_one(avx512, table, id, tick, refresh) },
         }
     }
 
-    /// See [`line::contains`].
+    /// Calls [`line::contains`].
     #[inline(always)]
     pub(crate) fn contains(self, table: TableMemory<'_>, id: Place, moment: &Moment) -> bool {
         match self {
@@ -67,7 +69,7 @@ impl Kernel {
         }
     }
 
-    /// See [`Chunk::seen_in`].
+    /// Calls [`Chunk::seen_in`].
     #[inline(always)]
     pub(crate) fn seen_in(
         self,
@@ -80,15 +82,17 @@ impl Kernel {
         match self {
             Kernel::Portable => chunk.seen_in(&table, todo, tick, meanwhile),
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
+            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled
+            // for.
             Kernel::Avx2(avx2) => unsafe { vector::avx2::seen_in(avx2, table, chunk, todo, tick, meanwhile) },
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled for.
+            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled
+            // for.
             Kernel::Avx512(avx512) => unsafe { vector::avx512::seen_in(avx512, table, chunk, todo, tick, meanwhile) },
         }
     }
 
-    /// See [`Chunk::check`].
+    /// Calls [`Chunk::check`].
     #[inline(always)]
     pub(crate) fn check_chunk(
         self,
@@ -101,12 +105,14 @@ impl Kernel {
         match self {
             Kernel::Portable => chunk.check(&table, todo, tick, refresh, meanwhile),
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled for.
+            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled
+            // for.
             Kernel::Avx2(avx2) => unsafe {
                 vector::avx2::check_chunk(avx2, table, chunk, todo, (tick, refresh), meanwhile)
             },
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled for.
+            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled
+            // for.
             Kernel::Avx512(avx512) => unsafe {
                 vector::avx512::check_chunk(avx512, table, chunk, todo, (tick, refresh), meanwhile)
             },
@@ -114,7 +120,8 @@ impl Kernel {
     }
 }
 
-/// Functions that may use vectors are compiled as a whole for them; what they inline is, too.
+/// Functions that are compiled as a whole for processors with vectors; so is everything that they
+/// inline.
 #[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod vector {
     use super::super::line::{Elsewhere, LineMemory, Lost};
@@ -124,7 +131,7 @@ mod vector {
     use super::*;
     use crate::sync::{AtomicU64, Ordering, fence};
 
-    /// The proof that a processor has some vectors, and what they are good for.
+    /// A proof that a processor has some vectors, and the operations that they provide.
     trait Vectors: Copy {
         fn view(self, line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View;
         fn has_old(self, line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool;
@@ -201,13 +208,15 @@ mod vector {
                 impl Vectors for $proof {
                     #[inline(always)]
                     fn view(self, line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
-                        // SAFETY: `self` exists only if the processor has what the function is compiled for.
+                        // SAFETY: `self` exists only if the processor has what the function is
+                        // compiled for.
                         unsafe { vectors::view(line, key, moment) }
                     }
 
                     #[inline(always)]
                     fn has_old(self, line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
-                        // SAFETY: `self` exists only if the processor has what the function is compiled for.
+                        // SAFETY: `self` exists only if the processor has what the function is
+                        // compiled for.
                         unsafe { vectors::has_old(line, ages) }
                     }
 
@@ -219,7 +228,8 @@ mod vector {
                         tick: Tick,
                         refresh: bool,
                     ) -> Result<Outcome, Overtaken> {
-                        // SAFETY: `self` exists only if the processor has what the function is compiled for.
+                        // SAFETY: `self` exists only if the processor has what the function is
+                        // compiled for.
                         unsafe { check_thoroughly(table, id, tick, refresh) }
                     }
                 }
@@ -319,7 +329,8 @@ mod vector {
         #[repr(align(64))]
         struct Line([AtomicU64; SLOTS]);
 
-        /// Slots with few tags and laps around one value, so that hits, rings and flags occur.
+        /// Returns slots with few tags and laps around one value, so that hits, rings and flags
+        /// occur.
         fn slots() -> impl Strategy<Value = [u64; SLOTS]> {
             let slot = (0..4_u64, any::<u64>(), 0..4_u64).prop_map(|(tag, bits, lap)| tag << 18 | bits & 0x3ffc0 | lap);
             prop_oneof![proptest::array::uniform8(slot), proptest::array::uniform8(any::<u64>())]

@@ -1,6 +1,7 @@
-//! The protocol of a line: look, decide, compare-and-swap. Why it is right: ARCHITECTURE.md, "The window's protocol".
+//! The protocol of a line: look, decide, compare-and-swap. The proof is in ARCHITECTURE.md, "The
+//! window's protocol".
 //!
-//! Written over [`LineMemory`], so that what runs in production is what models explore.
+//! It is written over [`LineMemory`], so that models explore the code that runs in production.
 //!
 //! | slot | becomes | by | if |
 //! |------|---------|----|----|
@@ -17,50 +18,53 @@ use crate::Outcome;
 use crate::rules::{Rule, obeys};
 use crate::sync::spin_loop;
 
-/// What the protocol needs of the memory that it runs on.
+/// The memory that the protocol runs on.
 pub(crate) trait LineMemory: Sized {
-    /// Slots in a line.
+    /// The number of slots in a line.
     const SLOTS: usize;
-    /// The bits that a lap has.
+    /// The bits of a lap.
     const LAP_MASK: u64;
 
-    /// Lines there are: an even number.
+    /// Returns the number of lines, which is even.
     fn lines(&self) -> usize;
-    /// A look at a line. Acquire: what was written before the slots that it shows is visible afterwards.
+    /// Looks at a line. Acquire: writes that were made before the slots that it shows are visible
+    /// afterwards.
     fn view(&self, line: usize, key: Key, moment: &Moment) -> View;
-    /// One slot, Acquire.
+    /// Loads one slot, Acquire.
     fn load(&self, line: usize, slot: usize) -> Slot;
-    /// Compare-and-swap, Release on success. `lost` is an entry that goes for good with it, and is then counted.
+    /// Replaces a slot by a compare-and-swap, Release on success. `lost` is an entry that goes for
+    /// good with it, and is then counted.
     fn replace(&self, line: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool;
     /// Asks for a line that will be needed soon.
     fn prefetch(&self, line: usize);
-    /// Whether the line's shard was swept recently enough for its ticks to be unambiguous.
+    /// Returns true if the line's shard was swept recently enough for its ticks to be unambiguous.
     fn is_ready(&self, line: usize, moment: &Moment) -> bool;
     /// Sweeps the line's shard if it is not ready.
     fn ready(&self, line: usize, moment: &Moment);
-    /// Whether others' time is ahead of the moment by more than the protocol allows for.
+    /// Returns true if others' time is ahead of the moment by more than the protocol allows.
     fn overtaken(&self, moment: &Moment) -> bool;
-    /// A broken line was repaired.
+    /// Counts a broken line that was repaired.
     fn repaired(&self);
-    /// Whether somebody is forgetting everything.
+    /// Returns true if a caller is forgetting everything.
     fn is_clearing(&self) -> bool;
-    /// An entry that must be kept stood where another was inserted: a sign that the table is full.
+    /// Notes that an entry that must be kept stood where another was inserted: a sign that the
+    /// table is full.
     fn displaced(&self, line: usize);
 
-    /// What ages are measured with at a tick.
+    /// Returns the moment of a tick, to which ages refer.
     fn moment(&self, tick: Tick) -> Moment;
 
-    /// [`check`], compiled for this memory.
+    /// Runs [`check`], compiled for this memory.
     #[inline(never)]
     fn check_thoroughly(&self, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
         check(self, id, &self.moment(tick), refresh, || Ok(Elsewhere::Unknown))
     }
 }
 
-/// Where an id lives.
+/// The place of an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Its home line.
+    /// The id's home line.
     pub(crate) line: usize,
     pub(crate) tag: Tag,
 }
@@ -68,9 +72,9 @@ pub(crate) struct Place {
 /// An entry that was displaced although it may be live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// How long it was remembered.
+    /// The time for which it was remembered.
     pub(crate) age_ticks: u64,
-    /// When it was displaced.
+    /// The time when it was displaced.
     pub(crate) now: u64,
 }
 
@@ -84,18 +88,18 @@ impl Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overtaken;
 
-/// What is to be done with an id that is not in a table.
+/// The decision on an id that is not in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elsewhere {
-    /// It is fresh: insert it.
+    /// The id is fresh: insert it.
     Unknown,
-    /// It is a duplicate, and to be remembered here from now on: insert it.
+    /// The id is a duplicate, and to be remembered here from now on: insert it.
     Known,
-    /// It has been decided: insert nothing.
+    /// The id has been decided: insert nothing.
     Settled(Outcome),
 }
 
-/// How an attempt to insert ended.
+/// The result of an attempt to insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pushed {
     Done,
@@ -104,13 +108,13 @@ enum Pushed {
     Overtaken,
 }
 
-/// Whether the id was seen within the window; if not, it is from now on.
+/// Checks whether the id was seen within the window; if not, it has been from now on.
 ///
-/// Of any number of callers with one id exactly one is told `Fresh`: an insertion is decided on a view that shows every
-/// entry of the line, and succeeds only if nothing was inserted since.
+/// Of any number of callers with one id exactly one is told `Fresh`: an insertion is decided on a
+/// view that shows every entry of the line, and succeeds only if nothing was inserted since.
 ///
-/// If it is not here, `elsewhere` is asked: after the look that the insertion is decided on, so that whoever forgets the id there and
-/// then inserts anything here makes the insertion fail.
+/// If the id is not here, `elsewhere` is asked: after the look that the insertion is decided on, so
+/// that a caller that forgets the id there and then inserts anything here makes the insertion fail.
 #[inline(always)]
 pub(crate) fn check<M: LineMemory>(
     memory: &M,
@@ -131,16 +135,17 @@ pub(crate) fn check<M: LineMemory>(
             continue;
         }
         let mut outcome = Outcome::Fresh;
-        // The home line first, then the alternate, never the other way round: an entry is written there before it is
-        // overwritten here, so a caller who misses it here finds it there.
+        // The home line first, then the alternate, never the other way round: an entry is written
+        // there before it is overwritten here, so a caller that misses it here finds it there.
         if view.spilled {
             let found = if obeys(Rule::HomeFirst) { is_away(memory, id, moment) } else { away_before };
             if found {
                 if !refresh || is_current_away(memory, id, moment) {
                     return Ok(Outcome::Duplicate);
                 }
-                // Known, and to be remembered from now on: a new entry at home does that. But not while everything is being
-                // forgotten: it would be left behind. And not if the id has just been forgotten so.
+                // The id is known, and to be remembered from now on: a new entry at home does that.
+                // But not while everything is being forgotten: the entry would be left behind. And
+                // not if the id has just been forgotten in this way.
                 if memory.is_clearing() && obeys(Rule::RestWhileCleared) {
                     return Ok(Outcome::Duplicate);
                 }
@@ -169,7 +174,8 @@ pub(crate) fn check<M: LineMemory>(
     }
 }
 
-/// Whether the id was seen within the window. A "no" is worth something only to a caller who is not overtaken afterwards.
+/// Returns true if the id was seen within the window. A "no" counts only for a caller that is not
+/// overtaken afterwards.
 #[inline(always)]
 pub(crate) fn contains<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> bool {
     memory.ready(id.line, moment);
@@ -181,7 +187,8 @@ pub(crate) fn contains<M: LineMemory>(memory: &M, id: Place, moment: &Moment) ->
         if is_away(memory, id, moment) {
             return true;
         }
-        // With refresh, what was away may have come home since, and what was left there may be gone.
+        // With refresh, an entry that was away may have come home since, and the old copy may be
+        // gone.
         let now = memory.view(id.line, id.tag.at_home(), moment);
         if now.ring == view.ring && !now.hit {
             return false;
@@ -189,26 +196,28 @@ pub(crate) fn contains<M: LineMemory>(memory: &M, id: Place, moment: &Moment) ->
     }
 }
 
-/// Whether the id is in its alternate line.
+/// Returns true if the id is in its alternate line.
 fn is_away<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> bool {
     let alternate = id.tag.alternate(id.line, memory.lines());
     memory.ready(alternate, moment);
     memory.view(alternate, id.tag.away(), moment).hit
 }
 
-/// Whether the id is in its alternate line with a tick that is not before now.
+/// Returns true if the id is in its alternate line with a tick that is not before now.
 fn is_current_away<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> bool {
     let alternate = id.tag.alternate(id.line, memory.lines());
     let is_current = |entry: Slot| entry.matches(id.tag.away()) && !is_older(entry, moment);
     (0..M::SLOTS).any(|slot| is_current(memory.load(alternate, slot)))
 }
 
-/// Moves the tick of an id's entry at home to now; false if it is not there any more.
+/// Moves the tick of an id's entry at home to now; returns false if the entry is not there any
+/// more.
 fn refresh_at_home<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> bool {
     for slot in 0..M::SLOTS {
         let entry = memory.load(id.line, slot);
         if entry.matches(id.tag.at_home()) && moment.is_live(entry.0) {
-            // Only ever to a later tick: a caller whose clock is behind must not shorten what another has lengthened.
+            // Only ever to a later tick: a caller whose clock is behind must not shorten a stay
+            // that another has lengthened.
             let is_current = !is_older(entry, moment) && obeys(Rule::RefreshLater);
             return is_current || memory.replace(id.line, slot, entry, entry.refreshed(moment), None);
         }
@@ -216,13 +225,13 @@ fn refresh_at_home<M: LineMemory>(memory: &M, id: Place, moment: &Moment) -> boo
     false
 }
 
-/// Whether the entry's tick is before now.
+/// Returns true if the entry's tick is before now.
 fn is_older(entry: Slot, moment: &Moment) -> bool {
     moment.age(entry.0) > moment.age(moment.stamp_bits())
 }
 
-/// Inserts an entry at the head of a line's ring, if the line still is as the view showed it. What must be kept and stood
-/// there moves to its alternate line first.
+/// Inserts an entry at the head of a line's ring, if the line still is as the view showed it. If an
+/// entry that must be kept stood there, that moves to its alternate line first.
 fn push<M: LineMemory>(memory: &M, line: usize, ring: Ring, entry: Slot, moment: &Moment, chain: &Chain) -> Pushed {
     let ring = if obeys(Rule::Ring) { ring } else { first_free(memory, line, ring, moment) };
     let victim = memory.load(line, ring.head);
@@ -234,7 +243,7 @@ fn push<M: LineMemory>(memory: &M, line: usize, ring: Ring, entry: Slot, moment:
     let mut lost = None;
     if victim.keep(moment) {
         memory.displaced(line);
-        // An entry moves once. (`tag` is there: what is kept is not vacant.)
+        // An entry moves once. (`tag` is there: an entry that is kept is not vacant.)
         let home_tag = victim.tag().filter(|_| !victim.is_away());
         match home_tag.and_then(|tag| Some((tag, chain.extend(memory, line, tag)?))) {
             Some((tag, longer)) if obeys(Rule::Relocate) => {
@@ -262,7 +271,8 @@ fn push<M: LineMemory>(memory: &M, line: usize, ring: Ring, entry: Slot, moment:
     Pushed::Done
 }
 
-/// What a protocol without a ring would do: insert into the first slot that holds nothing live, if there is one.
+/// Inserts as a protocol without a ring would: into the first slot that holds nothing live, if
+/// there is one.
 #[cold]
 fn first_free<M: LineMemory>(memory: &M, line: usize, ring: Ring, moment: &Moment) -> Ring {
     let mut slots = (0..M::SLOTS).map(|slot| (slot, memory.load(line, slot)));
@@ -270,8 +280,9 @@ fn first_free<M: LineMemory>(memory: &M, line: usize, ring: Ring, moment: &Momen
     free.map_or(ring, |(head, entry)| Ring { head, lap: (entry.lap(M::LAP_MASK) + 1) & M::LAP_MASK })
 }
 
-/// Copies an entry to its alternate line, before it is overwritten where it is. Returns when it is there, or when its own
-/// slot has changed, so that whoever wanted to overwrite it must fail anyway.
+/// Copies an entry to its alternate line, before it is overwritten where it is. Returns when it is
+/// there, or when its own slot has changed, so that the caller that wanted to overwrite it must
+/// fail anyway.
 fn relocate<M: LineMemory>(
     memory: &M,
     (entry, tag): (Slot, Tag),
@@ -293,8 +304,8 @@ fn relocate<M: LineMemory>(
             patience.invalid_view(memory, to);
             continue;
         }
-        // After the view: if the entry is forgotten meanwhile, this finds its slot changed, or forgetting finds the view
-        // outdated (see forget.rs).
+        // After the view: if the entry is forgotten meanwhile, this finds its slot changed, or
+        // forgetting finds the view outdated (see forget.rs).
         let is_there = memory.load(from, slot) == entry;
         if !is_there && obeys(Rule::SourceAgain) && obeys(Rule::RelocateFirst) {
             return;
@@ -306,7 +317,7 @@ fn relocate<M: LineMemory>(
     }
 }
 
-/// Inserts a vacancy: whoever decided on an earlier view of this line will find it outdated.
+/// Inserts a vacancy: a caller that decided on an earlier view of this line will find it outdated.
 pub(crate) fn push_vacancy<M: LineMemory>(memory: &M, line: usize, moment: &Moment) -> Result<(), Overtaken> {
     let mut patience = Patience::new();
     memory.ready(line, moment);
@@ -324,21 +335,24 @@ pub(crate) fn push_vacancy<M: LineMemory>(memory: &M, line: usize, moment: &Mome
     }
 }
 
-/// The lines that a chain of displacements has come through, each an entry's home, and where it goes next.
+/// A chain of displacements: the lines that it has come through, each an entry's home, and where it
+/// goes next.
 struct Chain {
     lines: [usize; Self::LINES_MAX],
     len: usize,
 }
 
 impl Chain {
-    /// At the rated load three in a hundred insertions displace an entry that must be kept. Six in a row: 1e-9.
+    /// The longest chain. At the rated load three in a hundred insertions displace an entry that
+    /// must be kept. Six in a row: 1e-9.
     const LINES_MAX: usize = 6;
 
     fn none() -> Self {
         Chain { lines: [0; Self::LINES_MAX], len: 0 }
     }
 
-    /// The chain that goes on to the alternate line of an entry of `line`, unless it is long enough or has been there.
+    /// Returns the chain that goes on to the alternate line of an entry of `line`, unless it is
+    /// long enough or has been there.
     fn extend<M: LineMemory>(&self, memory: &M, line: usize, tag: Tag) -> Option<Self> {
         let next = tag.alternate(line, memory.lines());
         let mut lines = self.lines;
@@ -359,11 +373,12 @@ impl Chain {
     }
 }
 
-/// Bounds the looks at a line whose ring is broken.
+/// The bound of looks at a line whose ring is broken.
 struct Patience(u32);
 
 impl Patience {
-    /// A view is invalid while others insert, so rarely twice in a row.
+    /// The most invalid views in a row. A view is invalid while others insert, so rarely twice in a
+    /// row.
     const LOOKS_MAX: u32 = if cfg!(modelled) { 2 } else { 64 };
 
     fn new() -> Self {
@@ -380,9 +395,9 @@ impl Patience {
     }
 }
 
-/// Mends a line whose laps a stalled caller has broken after the lap wrapped: no view of it will ever be valid, so nobody
-/// inserts, so it stays as it is. Every slot gets the lap of slot 0, which no repair changes, so that repairs at the same
-/// time agree.
+/// Mends a line whose laps a stalled caller has broken after the lap wrapped: no view of it will
+/// ever be valid, so no caller inserts, and the line stays as it is. Every slot gets the lap of
+/// slot 0, which no repair changes, so that repairs at the same time agree.
 #[cold]
 fn repair<M: LineMemory>(memory: &M, line: usize) {
     let mut first = [Slot::default(); SLOTS];
@@ -390,7 +405,8 @@ fn repair<M: LineMemory>(memory: &M, line: usize) {
     for (i, slot) in slots.iter_mut().enumerate() {
         *slot = memory.load(line, i);
     }
-    // Two looks that show the same are one look at one moment: a slot that was written in between has another lap.
+    // Two looks that show the same are one look at one moment: a slot that was written in between
+    // has another lap.
     let changed = (0..M::SLOTS).any(|i| memory.load(line, i) != slots[i]);
     if changed || View::is_ring(slots, M::LAP_MASK) {
         return;

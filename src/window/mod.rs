@@ -1,8 +1,8 @@
-//! Tier 1: what was seen within the window, exactly.
+//! Tier 1: ids that were seen within the window, exactly.
 //!
-//! [`slot`] and [`tick`] are the bits, [`view`] what a look at a line tells, [`line`] the protocol,
-//! [`table`] the memory that it runs on; [`batch`] is the common case of it, made fast, and
-//! [`chunks`] how many digests go through that.
+//! [`slot`] and [`tick`] are the bits, [`view`] the result of a look at a line, [`line`] the
+//! protocol, [`table`] the memory that it runs on; [`batch`] is its common case, made fast, and
+//! [`chunks`] sends many digests through that.
 
 #[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod avx2;
@@ -41,7 +41,7 @@ pub(crate) use dump::Dumped;
 pub use stats::{TableStats, WindowStats};
 pub(crate) use tick::Ticks;
 
-/// What a plan computes with.
+/// The figures that a plan computes with.
 #[cfg(feature = "plan")]
 pub(crate) mod planned {
     pub(crate) use super::sizes::{Sizes, capacity_of, lines_for};
@@ -68,7 +68,7 @@ use crate::{Error, Outcome, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The window alone: has this digest been seen within the last W?
+/// The window alone. It answers whether a digest has been seen within the last W.
 ///
 /// ```
 /// use hapax::{Digester, Outcome, Timestamp, Window};
@@ -83,35 +83,39 @@ use std::time::Duration;
 /// # Ok::<(), hapax::Error>(())
 /// ```
 ///
-/// [`Dedup`](crate::Dedup) is this with a digester, a clock and, if wanted, a [`History`](crate::History) behind it.
+/// [`Dedup`](crate::Dedup) is this with a digester, a clock and, if wanted, a
+/// [`History`](crate::History) behind it.
 ///
 /// # Guarantees
 ///
 /// - Of any number of threads that check one digest, exactly one is told `Fresh`.
-/// - A digest accepted at t is a duplicate whenever t' - t < W, and never once t' - t >= W + 2 [ticks](WindowStats::tick).
-///   Time does not run backwards: an earlier time than one already given counts as the latest given.
-/// - Unless it had to go before its time, which is counted ([`WindowStats::evicted_live`]): about 1.5 digests in a million at
-///   the rated capacity; more when the window may not grow any more.
-/// - Two different digests are taken for one with a probability of 5e-14 a check.
+/// - A digest accepted at t is a duplicate whenever t' - t < W, and never once t' - t >= W + 2
+///   [ticks](WindowStats::tick). Time does not run backwards: an earlier time than one already
+///   given counts as the latest given.
+/// - The exception is a digest that had to go before its time, which is counted
+///   ([`WindowStats::evicted_live`]): about 1.5 digests in a million at the rated capacity; more
+///   when the window may not grow any more.
+/// - Two different digests collide with a probability of 5e-14 per check.
 ///
 /// # Growth
 ///
-/// `capacity` is where the window starts. When its table is full it starts a larger one, and looks
-/// at the old one until everything in it has expired; when much less has come for three quarters of
-/// a window, a smaller one, so that memory goes back to the system within two windows, if there are
-/// calls that give it the time. [`with_max_memory_bytes`](Window::with_max_memory_bytes) says where
-/// it ends. A thread that lives as long as it takes gets the memory ready; in a rush, callers
+/// The window starts with room for `capacity`. When its table is full it starts a larger one, and
+/// looks at the old one until everything in it has expired. When much less has come for three
+/// quarters of a window, it starts a smaller one, so that memory goes back to the system within two
+/// windows, if there are calls that give it the time.
+/// [`with_max_memory_bytes`](Window::with_max_memory_bytes) sets where growth ends. A thread that
+/// lives as long as it takes gets the memory ready; in a rush, callers
 /// [help](crate::Builder::growth_thread).
 ///
 /// # Cost
 ///
-/// 18.4 bytes of memory for each digest of the capacity, at least 64 KiB. A check reads one cache line and writes one word with a
-/// compare-and-swap; one in ten reads a second line, and after growing, for one window, each reads a line of each older table. No
-/// locks, no allocation.
+/// It takes 18.4 bytes of memory for each digest of the capacity, at least 64 KiB. A check reads
+/// one cache line and writes one word with a compare-and-swap; one in ten reads a second line, and
+/// after growing, for one window, each reads a line of each older table. No locks, no allocation.
 ///
-/// Idea: set-associative buckets of a cache line each, as in MemC3 (Fan, Andersen, Kaminsky, NSDI 2013), with an alternate
-/// bucket as in cuckoo hashing; the ring in each line and the protocol are this crate's own. Tables that die as a whole: generations,
-/// as in log-structured stores.
+/// Idea: set-associative buckets of a cache line each, as in MemC3 (Fan, Andersen, Kaminsky, NSDI
+/// 2013), with an alternate bucket as in cuckoo hashing; the ring in each line and the protocol are
+/// this crate's own. Tables that expire as a whole: generations, as in log-structured stores.
 pub struct Window {
     growth: Arc<Growth>,
     ticks: Ticks,
@@ -120,21 +124,23 @@ pub struct Window {
     kernel: Kernel,
 }
 
-/// What windows may take in memory, unless it is said otherwise.
+/// The default limit of a window's memory.
 pub(crate) const MAX_MEMORY_BYTES: usize = 1 << 30;
 
 impl Window {
-    /// A window of this length that starts with room for `capacity` live digests, and may grow to 1 GiB.
+    /// Returns a window of this length that starts with room for `capacity` live digests, and may
+    /// grow to 1 GiB.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] for a window outside 100 ns to 100 years or a capacity of 0; [`Error::OutOfMemory`] if the
-    /// memory cannot be had.
+    /// [`Error::InvalidOption`] for a window outside 100 ns to 100 years or a capacity of 0;
+    /// [`Error::OutOfMemory`] if the memory is not available.
     pub fn new(window: Duration, capacity: usize) -> Result<Self, Error> {
         Self::with_growth(window, capacity, None, true)
     }
 
-    /// The same, but it may grow to so many bytes; if that is what the capacity takes, it never grows.
+    /// Returns such a window that may grow to this many bytes; if that is what the capacity takes,
+    /// it never grows.
     ///
     /// # Errors
     ///
@@ -143,8 +149,9 @@ impl Window {
         Self::with_growth(window, capacity, Some(max_memory_bytes), true)
     }
 
-    /// A window that may grow up to a number of bytes (by default 1 GiB, or what `capacity` takes if that is more), with a
-    /// thread to get memory ready, or by the caller who finds that it must.
+    /// Returns a window that may grow up to a number of bytes (by default 1 GiB, or what `capacity`
+    /// takes if that is more), with a thread to get memory ready, or by the caller that finds that
+    /// it must.
     pub(crate) fn with_growth(
         window: Duration,
         capacity: usize,
@@ -168,19 +175,20 @@ impl Window {
         Ok(Window { growth, ticks, duration: window, refresh_on_duplicate: false, kernel: Kernel::best() })
     }
 
-    /// Whether a duplicate extends its digest's stay, so that the window slides: off unless it is asked for here.
+    /// Sets whether a duplicate extends its digest's stay, so that the window slides: off unless it
+    /// is set here.
     #[must_use]
     pub fn refresh_on_duplicate(self, refresh_on_duplicate: bool) -> Self {
         Window { refresh_on_duplicate, ..self }
     }
 
-    /// Makes duplicates extend their digests' stay, or not, from now on. Only before anybody else
+    /// Sets whether duplicates extend their digests' stay from now on. Only before any other thread
     /// knows the window.
     pub(crate) fn set_refresh_on_duplicate(&mut self, refresh_on_duplicate: bool) {
         self.refresh_on_duplicate = refresh_on_duplicate;
     }
 
-    /// Whether the digest was seen within the window; if not, it is from now on.
+    /// Checks whether the digest was seen within the window; if not, it has been from now on.
     #[inline]
     pub fn check(&self, digest: Digest, at: Timestamp) -> Outcome {
         self.check_at(digest, at.into())
@@ -189,8 +197,9 @@ impl Window {
     #[inline]
     pub(crate) fn check_at(&self, digest: Digest, at: Reading) -> Outcome {
         let tables = self.tables();
-        // Most windows never have another table. Where it is depends on nothing that must be read first, and a prefetch, unlike a
-        // load, does not wait for the locked instruction of the check before.
+        // Most windows never have another table. The address of the first depends on nothing that
+        // must be read first, and a prefetch, unlike a load, does not wait for the locked
+        // instruction of the check before.
         let first = tables.first();
         first.prefetch(tables::place(&first, digest).line);
         let tick = self.tick_at(at);
@@ -221,42 +230,45 @@ impl Window {
         }
     }
 
-    /// Checks a digest in all tables, or in those that are newer than the one where this check has put it.
+    /// Checks a digest in all tables, or in those that are newer than the one into which this check
+    /// has inserted it.
     #[cold]
     fn check_across(&self, digest: Digest, at: Reading, mine: Option<Mine>) -> Outcome {
         self.tables().check(digest, self.refresh_on_duplicate, || self.tick_at(at), mine)
     }
 
-    /// It is no earlier than this.
+    /// Advances the time: it is no earlier than this.
     #[inline(always)]
     pub(crate) fn advance(&self, at: Reading) {
         self.tick_at(at);
     }
 
-    /// A reading that stamps as this one does, now, and any other within its tick.
+    /// Returns the stamp of an id that is accepted at this reading, now: all readings within a tick
+    /// stamp alike.
     #[inline(always)]
     pub(crate) fn stamp(&self, at: Reading) -> Stamp {
         let mine = self.ticks.at(at);
         let tick = self.tables().common.agree(mine);
-        // Exact, if it is: another window over the same journal has other ticks.
+        // The exact time, if it has that tick: another window over the same journal has other
+        // ticks.
         let is_exact = tick.now == mine.now && obeys(Rule::ExactTimes);
         let reading = if is_exact { at } else { self.ticks.reading_of(tick) };
         Stamp { reading, tick: tick.pack() }
     }
 
-    /// That of the latest time that anybody has given.
+    /// Returns the stamp of the latest time that any call has given.
     pub(crate) fn stamp_at_rest(&self) -> Stamp {
         let tick = self.tables().common.agreed();
         Stamp { reading: self.ticks.reading_of(tick), tick: tick.pack() }
     }
 
-    /// A reading that stamps as this one would have, had it been the latest.
+    /// Returns the stamp that this reading would have had, had it been the latest.
     pub(crate) fn stamp_at(&self, at: Reading) -> Stamp {
         Stamp { reading: at, tick: self.ticks.at(at).pack() }
     }
 
-    /// A reading of another window, which may lag by more than a tick of this one: one that this
-    /// window forgets no earlier.
+    /// Converts a reading of another window, which may lag by more than a tick of this one, into
+    /// one that this window forgets no earlier.
     pub(crate) fn within_a_tick(&self, at: Reading) -> Reading {
         let beyond = at.lag_nanos.saturating_sub(self.ticks.nanos);
         Reading { time: at.time + Duration::from_nanos(beyond), lag_nanos: at.lag_nanos - beyond }
@@ -275,71 +287,78 @@ impl Window {
         self.tables().contains_by(digest, || tick, |table, id, moment| self.kernel.contains(table, id, moment))
     }
 
-    /// Forgets a digest, at whatever time it is: time is as it was before.
+    /// Forgets a digest without setting the time.
     pub(crate) fn forget_at_rest(&self, digest: Digest) -> bool {
         self.tables().forget(digest, self.refresh_on_duplicate, || self.tables().common.agreed())
     }
 
-    /// Forgets every digest, likewise.
+    /// Forgets every digest without setting the time.
     pub(crate) fn clear_at_rest(&self) {
         self.tables().forget_all(self.refresh_on_duplicate, || self.tables().common.agreed());
     }
 
-    /// Forgets a digest; whether it was remembered. A check that begins after this has returned finds it fresh.
+    /// Forgets a digest; returns true if it was remembered. A check that begins after this has
+    /// returned finds it fresh.
     pub fn forget(&self, digest: Digest, at: Timestamp) -> bool {
         self.tables().forget(digest, self.refresh_on_duplicate, || self.tick_at(at.into()))
     }
 
-    /// Forgets every digest that was accepted before the call. What is accepted meanwhile may be forgotten, too.
+    /// Forgets every digest that was accepted before the call. Digests that are accepted meanwhile
+    /// may be forgotten, too.
     ///
-    /// Writes to all tables: about a second for 10 million digests. Others go on meanwhile.
+    /// Writes to all tables: about a second for 10 million digests. Other calls go on meanwhile.
     pub fn clear(&self, at: Timestamp) {
         self.tables().forget_all(self.refresh_on_duplicate, || self.tick_at(at.into()));
     }
 
-    /// See [`Builder::growth_thread`](crate::Builder::growth_thread).
+    /// Sets whether a thread makes memory ready; see
+    /// [`Builder::growth_thread`](crate::Builder::growth_thread).
     pub(crate) fn grow_in_thread(&self, in_thread: bool) {
         self.growth.grow_in_thread(in_thread);
     }
 
-    /// The bytes that all tables take, as [`WindowStats::bytes`] has it.
+    /// Returns the bytes that all tables take, as in [`WindowStats::bytes`].
     pub(crate) fn bytes(&self) -> usize {
         self.growth.bytes()
     }
 
-    /// The length of the window.
+    /// Returns the length of the window.
     pub fn duration(&self) -> Duration {
         self.duration
     }
 
-    /// The grain of time: how much longer than W a digest may be remembered, at most twice. At most W / 100.
+    /// Returns the granularity of time: how much longer than W a digest may be remembered, at most
+    /// twice. A tick is at most W / 100.
     pub fn tick(&self) -> Duration {
         self.ticks.tick()
     }
 
-    /// Digests that had to go before their time; see [`WindowStats::evicted_live`].
+    /// Returns the number of digests that had to go before their time; see
+    /// [`WindowStats::evicted_live`].
     pub fn evicted_live(&self) -> u64 {
         self.tables().common.tally.evicted_live()
     }
 
-    /// The latest time that was given to a call, rounded up to the end of its tick.
+    /// Returns the latest time that was given to a call, rounded up to the end of its tick.
     pub(crate) fn latest(&self) -> Timestamp {
         self.ticks.end_of(self.tables().common.latest())
     }
 
-    /// The first moment of the latest tick that was given to a call, if there was a call.
+    /// Returns the first moment of the latest tick that was given to a call, if there was a call.
     pub(crate) fn latest_start(&self) -> Option<Timestamp> {
         let latest = self.tables().common.agreed();
         (latest.stamp > 0).then(|| self.ticks.start_of(latest.now))
     }
 
-    /// The time, for whoever gets one that is earlier than the latest: the latest given, rounded down to its tick.
+    /// Returns the time for a call whose own time is earlier than the latest: the latest given,
+    /// rounded down to its tick.
     #[inline(always)]
     pub(crate) fn no_earlier(&self, at: Timestamp) -> Timestamp {
         at.max(self.ticks.start_of(self.tables().common.latest()))
     }
 
-    /// When it will have forgotten what it is told at this reading, now.
+    /// Returns the time when the window will have forgotten an id that it is told of now, at this
+    /// reading.
     pub(crate) fn forgets_at(&self, at: Reading) -> Timestamp {
         self.ticks.expiry_of(self.tables().common.agree_at_rest(self.ticks.at(at)))
     }
@@ -349,7 +368,7 @@ impl Window {
         &self.growth.tables
     }
 
-    /// What time it is for a caller: no earlier than for any other.
+    /// Returns the time for a caller: no earlier than for any other.
     #[inline(always)]
     fn tick_at(&self, at: Reading) -> Tick {
         self.tables().common.agree(self.ticks.at(at))

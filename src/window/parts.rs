@@ -1,4 +1,4 @@
-//! What explorations use of the window.
+//! The parts of the window that explorations use.
 
 #![cfg_attr(not(test), expect(unused_imports, reason = "only tests explore"))]
 
@@ -19,7 +19,8 @@ mod tests {
     use std::time::Duration;
 
     impl Window {
-        /// A window of 100 ticks of a nanosecond each, on a first table of so few lines; it grows only when it is told to.
+        /// Returns a window of 100 ticks of a nanosecond each, on a first table of this few lines;
+        /// it grows only when it is told to.
         pub(crate) fn explored(lines: usize, refresh_on_duplicate: bool) -> Self {
             let duration = Duration::from_nanos(100);
             let ticks = Ticks::of_window(duration).expect("100 ticks are a window");

@@ -1,7 +1,7 @@
-//! A table that is being made ready, part by part, by everybody who has time for one.
+//! The preparation of a table, part by part, by every caller that has time for one.
 //!
-//! A part is a huge page: some tenths of a millisecond, and that is the longest that anybody who
-//! helps has to wait.
+//! A part is a huge page: it takes some tenths of a millisecond, and that is the longest that a
+//! caller that helps has to wait.
 
 use super::tables::Tables;
 use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
@@ -13,17 +13,17 @@ pub(crate) struct Preparation {
     /// The life of the table that begins, if it is not the first.
     life: Option<u64>,
     parts: u64,
-    /// The part that nobody has begun.
+    /// The first part that no caller has begun.
     next: StdAtomicU64,
     done: StdAtomicU64,
     failed: StdAtomicBool,
 }
 
-/// The fate of a part.
+/// The result of helping with a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Done,
-    /// It was the last one, and the table is ready; or it is not, since there was no memory.
+    /// The part was the last one, and the table is ready; or it is not, since there was no memory.
     Last {
         ready: bool,
     },
@@ -32,7 +32,7 @@ pub(crate) enum Part {
 }
 
 impl Preparation {
-    /// For a table that was reserved.
+    /// Creates the preparation of a table that was reserved.
     pub(crate) fn new(tables: &Tables, berth: usize, size: usize, life: Option<u64>) -> Self {
         Preparation {
             berth,
@@ -45,15 +45,15 @@ impl Preparation {
         }
     }
 
-    /// Returns true if there is a part that nobody has begun.
+    /// Returns true if there is a part that no caller has begun.
     pub(crate) fn has_more(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.parts
     }
 
     /// Makes one part ready.
     pub(crate) fn help(&self, tables: &Tables) -> Part {
-        // Relaxed: it hands out numbers, and nothing else. (As many too many as there are calls,
-        // far from 2^64.)
+        // Relaxed: it hands out numbers, and nothing else. (It exceeds the parts by as many as
+        // there are calls, far from 2^64.)
         let part = self.next.fetch_add(1, Ordering::Relaxed);
         if part >= self.parts {
             return Part::NoneLeft;
@@ -63,8 +63,8 @@ impl Preparation {
         if !is_in_vain && tables.table(self.berth).prepare(part as usize, self.life).is_err() {
             self.failed.store(true, Ordering::Relaxed);
         }
-        // Release and acquire, partners of each other: who finishes the last part sees all others,
-        // and publishes them with the roster.
+        // Release and acquire, partners of each other: the caller that finishes the last part sees
+        // all others, and publishes them with the roster.
         if self.done.fetch_add(1, Ordering::AcqRel) + 1 < self.parts {
             return Part::Done;
         }

@@ -1,15 +1,17 @@
-//! Which tables a window has, in one word: so a caller sees all of them at one moment, and sees whether that has changed. Pure.
+//! The tables that a window has, in one word: so a caller sees all of them at one moment, and sees
+//! whether that has changed. Pure.
 //!
 //! ```text
 //!  63        44 43   40 39                              0
 //! | starts 20  | len 4 | berths 10 x 4, the newest lowest |
 //! ```
 //!
-//! A berth is where a table can be; `starts` counts the tables that were started, modulo 2^20. Tables are started as the newest
-//! and retired as the oldest, so `starts` tells which of them are newer than any moment. A caller that stalls while a million
-//! tables are started, to the table, could be fooled.
+//! A berth is a place for a table; `starts` counts the tables that were started, modulo 2^20.
+//! Tables are started as the newest and retired as the oldest, so `starts` tells which of them are
+//! newer than any moment. A caller that stalls while exactly 2^20 tables, about a million, are
+//! started could be fooled.
 
-/// Where tables can be.
+/// The number of places for tables.
 pub(crate) const BERTHS: usize = 1 << BERTH_BITS;
 
 const BERTH_BITS: u32 = 4;
@@ -19,7 +21,7 @@ const LEN_MASK: u64 = (1 << (STARTS_SHIFT - LEN_SHIFT)) - 1;
 const BERTHS_MASK: u64 = (1 << LEN_SHIFT) - 1;
 const STARTS_MASK: u64 = (1 << (64 - STARTS_SHIFT)) - 1;
 
-/// The tables there are, from the newest to the oldest.
+/// The tables that there are, from the newest to the oldest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Roster(pub(crate) u64);
 
@@ -27,7 +29,7 @@ impl Roster {
     /// The most tables that a roster names.
     pub(crate) const LEN_MAX: usize = (LEN_SHIFT / BERTH_BITS) as usize;
 
-    /// The first table.
+    /// Returns a roster of the first table.
     pub(crate) fn first(berth: usize) -> Self {
         Roster(1 << LEN_SHIFT | berth as u64)
     }
@@ -37,7 +39,7 @@ impl Roster {
         self.0 as usize % BERTHS
     }
 
-    /// Whether the table of berth 0 is the only one.
+    /// Returns true if the table of berth 0 is the only one.
     #[inline(always)]
     pub(crate) fn is_first_alone(self) -> bool {
         self.0 & ((LEN_MASK << LEN_SHIFT) | (BERTHS as u64 - 1)) == 1 << LEN_SHIFT
@@ -53,7 +55,7 @@ impl Roster {
         (self.0 >> LEN_SHIFT & LEN_MASK) as usize
     }
 
-    /// All tables, the newest first.
+    /// Returns the berths of all tables, the newest first.
     pub(crate) fn berths(self) -> impl DoubleEndedIterator<Item = usize> {
         (0..self.len() as u32).map(move |i| (self.0 >> (BERTH_BITS * i)) as usize % BERTHS)
     }
@@ -62,13 +64,14 @@ impl Roster {
         self.berths().next_back().unwrap_or_else(|| self.newest())
     }
 
-    /// How many tables, from the newest on, were started after `earlier` was read.
+    /// Returns the number of tables, from the newest on, that were started after `earlier` was
+    /// read.
     pub(crate) fn started_since(self, earlier: Self) -> usize {
         let starts = (self.0 >> STARTS_SHIFT).wrapping_sub(earlier.0 >> STARTS_SHIFT) & STARTS_MASK;
         self.len().min(starts as usize)
     }
 
-    /// With one more table, unless there is no room for it, or it is there.
+    /// Returns the roster with one more table, unless there is no room for it, or it is there.
     pub(crate) fn started(self, berth: usize) -> Option<Self> {
         let has_room = self.len() < Self::LEN_MAX && self.berths().all(|other| other != berth);
         let starts = ((self.0 >> STARTS_SHIFT) + 1) & STARTS_MASK;
@@ -76,7 +79,7 @@ impl Roster {
         has_room.then(|| Roster(starts << STARTS_SHIFT | (self.len() as u64 + 1) << LEN_SHIFT | berths))
     }
 
-    /// Without the oldest table, unless it is the only one.
+    /// Returns the roster without the oldest table, unless it is the only one.
     pub(crate) fn without_oldest(self) -> Option<Self> {
         let len = self.len() as u32 - 1;
         let berths = self.0 & ((1 << (BERTH_BITS * len)) - 1);

@@ -1,45 +1,49 @@
-//! How large tables are: from the one that a window starts with to what its budget allows. Pure.
+//! The sizes of tables: from the one that a window starts with to the largest that its budget
+//! allows. Pure.
 
 use super::slot::SLOTS;
 use crate::memory::LINE_BYTES;
 
-/// The share of slots that live ids take at the rated capacity: 18.4 bytes an id, and about 1.5 ids in a million lost before
-/// their time.
+/// The share of slots that live ids take at the rated capacity: 18.4 bytes per id, and about 1.5
+/// ids in a million lost before their time.
 pub(crate) const RATED_LOAD: f64 = 0.4348;
 
-/// No table is smaller: the fewer lines, the shorter the stall in which a line's laps can wrap (see `slot`).
+/// The fewest lines of a table: the fewer lines, the shorter the stall in which a line's laps can
+/// wrap (see `slot`).
 const LINES_MIN: usize = 1024;
 
-/// As many sizes as there are pairs of berths: while a table of a size dies, another one of the same size can be started.
+/// The most sizes: as many as there are pairs of berths, so that another table of a size can be
+/// started while one of that size expires.
 pub(crate) const SIZES_MAX: usize = super::roster::BERTHS / 2;
 
-/// No size is more than this many times the one before, if that is possible with so few of them: each table is looked at as long
-/// as something in it is live.
+/// The largest ratio of a size to the one before, if that is possible with this few of them: each
+/// table is looked at as long as something in it is live.
 const RATIO_MAX: f64 = 3.0;
 
 /// The numbers of lines that a window's tables can have.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sizes(Vec<usize>);
 
-/// Lines for a number of live ids.
+/// Returns the number of lines for a number of live ids.
 pub(crate) fn lines_for(capacity: usize) -> Option<usize> {
     let lines = (capacity as f64 / (SLOTS as f64 * RATED_LOAD)).ceil();
     // Beyond 2^53 an f64 no longer counts; no machine has that much memory.
     (lines < (1_u64 << 53) as f64).then(|| (lines as usize).next_multiple_of(2).max(LINES_MIN))
 }
 
-/// Live ids at the rated load.
+/// Returns the number of live ids at the rated load.
 pub(crate) fn capacity_of(lines: usize) -> f64 {
     lines as f64 * SLOTS as f64 * RATED_LOAD
 }
 
 impl Sizes {
-    /// From a first table on, in steps of equal ratio, so that one table of each size is within the budget: a window that grows
-    /// all the way within its own length needs all of them at once.
+    /// Chooses sizes from a first table on, in steps of equal ratio, so that one table of each size
+    /// is within the budget: a window that grows all the way within its own length needs all of
+    /// them at once.
     pub(crate) fn new(first_lines: usize, budget_bytes: usize) -> Self {
         let budget_lines = (budget_bytes / LINE_BYTES) as f64;
         let first = first_lines as f64;
-        // All tables together, in first tables.
+        // The size of all tables together, in first tables.
         let sum = |ratio: f64, steps: usize| (0..=steps).map(|i| ratio.powi(i as i32)).sum::<f64>();
         let room = budget_lines / first;
         let steps = (1..SIZES_MAX).find(|&steps| sum(RATIO_MAX, steps) >= room).unwrap_or(SIZES_MAX - 1);
@@ -61,7 +65,7 @@ impl Sizes {
         self.0.len()
     }
 
-    /// The smallest size for so many live ids; the largest if none suffices.
+    /// Returns the smallest size for this many live ids; the largest if none suffices.
     pub(crate) fn for_live(&self, live: f64) -> usize {
         let smaller = self.0.partition_point(|&lines| capacity_of(lines) < live);
         smaller.min(self.len() - 1)

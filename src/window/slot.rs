@@ -9,44 +9,45 @@
 //! |---------|---------|
 //! | tag     | tells an id from its neighbours in the line; 0: vacant |
 //! | away    | the entry is in its alternate line, not in its home line |
-//! | tick    | when the id was accepted, modulo 2^10 |
+//! | tick    | the tick when the id was accepted, modulo 2^10 |
 //! | spilled | entries of this line have moved to their alternate lines: look there, too |
-//! | lap     | how often the slot has been written, modulo 2^6 |
+//! | lap     | the number of times that the slot has been written, modulo 2^6 |
 //!
-//! Why 46 and 6: a false duplicate takes two ids of one line with one tag, 8 x 0.45 x 2^-46 = 5e-14 a check. A view that
-//! stalls while its line takes exactly (2^6 - 1) x 8 + 1 = 505 insertions can be fooled by the wrapped lap; the smallest
-//! table has 1,024 lines, so that takes a stall of half a million insertions, to the insertion. Two bits moved from tag to lap
-//! would make that two million and the false duplicates 2e-13, a rate that shows at 10^7 checks a second.
+//! The reason for 46 and 6: a false duplicate takes two ids of one line with one tag, 8 x 0.45 x
+//! 2^-46 = 5e-14 per check. A view that stalls while its line takes exactly (2^6 - 1) x 8 + 1 = 505
+//! insertions can be fooled by the wrapped lap; the smallest table has 1,024 lines, so that takes a
+//! stall of half a million insertions, exact to a single one. Two bits moved from tag to lap would
+//! make that two million and the false duplicates 2e-13, a rate that shows at 10^7 checks a second.
 
 use super::tick::{Moment, TICK_BITS, TICK_SHIFT, stamp_bits};
 use crate::rules::{Rule, obeys};
 
-/// Slots in a line.
+/// The number of slots in a line.
 pub(crate) const SLOTS: usize = 8;
-/// Bits of a slot's lap.
+/// The number of bits of a slot's lap.
 pub(crate) const LAP_BITS: u32 = 6;
 
 const SPILLED: u64 = 1 << 6;
 const AWAY: u64 = 1 << 17;
 const TAG_SHIFT: u32 = 18;
 const TAG: u64 = !0 << TAG_SHIFT;
-/// Tag and away: what makes two entries the same.
+/// The bits of tag and away: two entries are the same if they agree in these.
 const KEY: u64 = TAG | AWAY;
 
 const _: () = assert!(TICK_SHIFT == 7 && TICK_SHIFT + TICK_BITS == 17);
 const _: () = assert!(SPILLED > (1 << LAP_BITS) - 1);
 
-/// The probability that an id that is not there matches an entry of its line: as many comparisons as a line has live
-/// entries on average, each of all bits of a tag.
+/// Returns the probability that an id that is not there matches an entry of its line: as many
+/// comparisons as a line has live entries on average, each of all bits of a tag.
 pub(crate) fn false_match_rate(live: f64, lines: f64) -> f64 {
     live / lines * (-f64::from(u64::BITS - TAG_SHIFT)).exp2()
 }
 
-/// A tag, in its place in a slot. Never 0 but by default.
+/// A tag, in its place in a slot. Never 0 except by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tag(u64);
 
-/// What an entry is found by: its tag, and whether it is at home or away.
+/// The key by which an entry is found: its tag, and whether it is at home or away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u64);
 
@@ -55,20 +56,20 @@ pub(crate) struct Key(u64);
 pub(crate) struct Slot(pub(crate) u64);
 
 impl Tag {
-    /// Its first `n` bits.
+    /// Returns its first `n` bits.
     #[inline(always)]
     pub(crate) fn top_bits(self, n: u32) -> usize {
         (self.0 >> (64 - n)) as usize
     }
 
-    /// The tag of a digest's half.
+    /// Returns the tag of a digest's half.
     #[inline(always)]
     pub(crate) fn of(mark: u64) -> Self {
         let bits = mark & TAG;
         Tag(if bits == 0 { 1 << TAG_SHIFT } else { bits })
     }
 
-    /// Half of a digest that has this tag.
+    /// Returns a half of a digest that has this tag.
     #[inline(always)]
     pub(crate) fn as_mark(self) -> u64 {
         self.0
@@ -84,8 +85,9 @@ impl Tag {
         Key(self.0 | AWAY)
     }
 
-    /// The line where entries of `line` go when they must leave it; an involution: back again from there. `lines` is even,
-    /// and the sum of both lines is odd modulo `lines`, so no line is its own alternate.
+    /// Returns the line where entries of `line` go when they must leave it; an involution: back
+    /// again from there. `lines` is even, and the sum of both lines is odd modulo `lines`, so no
+    /// line is its own alternate.
     #[inline(always)]
     pub(crate) fn alternate(self, line: usize, lines: usize) -> usize {
         debug_assert!(lines.is_multiple_of(2) && line < lines);
@@ -101,10 +103,11 @@ pub(crate) fn scale(bits: u64, n: usize) -> usize {
 }
 
 impl Key {
-    /// For a look at a line that looks for nothing.
+    /// The key for a look at a line that looks for nothing.
     pub(crate) const NONE: Key = Key(0);
 
-    /// What vectors compare with: a slot matches if it differs from the first in no bit of the second.
+    /// Returns the words that vectors compare with: a slot matches if it differs from the first in
+    /// no bit of the second.
     #[cfg(all(target_arch = "x86_64", not(modelled)))]
     pub(crate) fn terms(self) -> (u64, u64) {
         (self.0, KEY)
@@ -112,45 +115,46 @@ impl Key {
 }
 
 impl Slot {
-    /// An entry accepted now, in its home line. (Flag and lap are given by the insertion.)
+    /// Returns an entry accepted now, in its home line. (Flag and lap are given by the insertion.)
     #[inline(always)]
     pub(crate) fn accepted(tag: Tag, moment: &Moment) -> Self {
         Slot(tag.0 | moment.stamp_bits())
     }
 
-    /// No entry, as of now.
+    /// Returns a slot without an entry, as of now.
     pub(crate) fn vacant(moment: &Moment) -> Self {
         Slot(moment.stamp_bits())
     }
 
-    /// This entry as it will be in its alternate line.
+    /// Returns this entry as it will be in its alternate line.
     pub(crate) fn moved_away(self) -> Self {
         Slot(self.0 & !SPILLED & !LAP_FIELD | AWAY)
     }
 
-    /// This entry, inserted with this flag and lap.
+    /// Returns this entry, inserted with this flag and lap.
     #[inline(always)]
     pub(crate) fn inserted(self, spilled: bool, lap: u64) -> Self {
         debug_assert!(self.0 & (SPILLED | LAP_FIELD) == 0 && lap & !LAP_FIELD == 0);
         Slot(self.0 | u64::from(spilled) << 6 | lap)
     }
 
-    /// This slot with its entry removed: flag, tick and lap stay, since others rely on them.
+    /// Returns this slot with its entry removed: flag, tick and lap stay, since others rely on
+    /// them.
     pub(crate) fn tombstone(self) -> Self {
         Slot(self.0 & !TAG)
     }
 
-    /// This slot with everything removed but the lap.
+    /// Returns this slot with everything removed but the lap.
     pub(crate) fn swept(self) -> Self {
         Slot(self.0 & LAP_FIELD)
     }
 
-    /// This slot with another lap.
+    /// Returns this slot with another lap.
     pub(crate) fn with_lap(self, lap: u64) -> Self {
         Slot(self.0 & !LAP_FIELD | lap)
     }
 
-    /// This entry, accepted again now.
+    /// Returns this entry, accepted again now.
     pub(crate) fn refreshed(self, moment: &Moment) -> Self {
         const TICK: u64 = stamp_bits(u64::MAX);
         Slot(self.0 & !TICK | moment.stamp_bits())
@@ -170,14 +174,15 @@ impl Slot {
         self.0 & AWAY != 0
     }
 
-    /// Whether there may be entries of this line in alternate lines. Set by whoever displaces one, inherited by whoever
-    /// displaces the flag while it still counts.
+    /// Returns true if there may be entries of this line in alternate lines. The flag is set by an
+    /// insertion that displaces one, and inherited by an insertion that displaces the flag while it
+    /// still counts.
     #[inline(always)]
     pub(crate) fn spilled(self) -> bool {
         self.0 & SPILLED != 0
     }
 
-    /// The lap, given its mask (models use fewer bits).
+    /// Returns the lap, given its mask (models use fewer bits).
     #[inline(always)]
     pub(crate) fn lap(self, mask: u64) -> u64 {
         self.0 & mask
@@ -189,15 +194,16 @@ impl Slot {
         (self.0 ^ key.0) & key_bits == 0
     }
 
-    /// Whether the entry must be moved rather than dropped.
+    /// Returns true if the entry must be moved rather than dropped.
     #[inline(always)]
     pub(crate) fn keep(self, moment: &Moment) -> bool {
         let limit = if obeys(Rule::KeepGrace) { moment.limits.keep } else { moment.limits.live };
         !self.is_vacant() & (moment.age(self.0) < limit)
     }
 
-    /// Whether `spilled` still counts. It must outlive what it protects. An entry that was displaced when this slot was
-    /// written was not younger than the slot, unless the slot holds an away entry, which carries an older tick.
+    /// Returns true if `spilled` still counts. It must outlive what it protects. An entry that was
+    /// displaced when this slot was written was not younger than the slot, unless the slot holds an
+    /// away entry, which carries an older tick.
     #[inline(always)]
     pub(crate) fn carries(self, moment: &Moment) -> bool {
         let limit = if obeys(Rule::FlagGrace) { moment.limits.carry } else { moment.limits.keep };

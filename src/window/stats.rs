@@ -1,34 +1,39 @@
-//! What a window tells about itself.
+//! The statistics of a window.
 
 use super::Window;
 use super::slot::false_match_rate;
 use crate::Timestamp;
 use std::time::Duration;
 
-/// What a [`Window`] has counted, and what it holds.
+/// The counters of a [`Window`], and its contents.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WindowStats {
-    /// Digests that are live. Counted one by one, by reading all tables: 10 to 20 ms for 10 million digests. (Some are in
-    /// two places for a while, and count twice: one that is just being moved, one that was accepted just when a table was started, and
-    /// one that was found in an older table and is to be remembered longer.)
+    /// The number of live digests. Counted one by one, by reading all tables: 10 to 20 ms for 10
+    /// million digests. (Some are in two places for a while, and count twice: one that is just
+    /// being moved, one that was accepted just when a table was started, and one that was found in
+    /// an older table and is to be remembered longer.)
     pub live: u64,
-    /// Digests that had to go although they were, or for a caller with a slower clock might have been, live.
+    /// The number of digests that had to go although they were live, or might have been for a
+    /// caller with a slower clock.
     pub evicted_live: u64,
-    /// The shortest stay of late: how old the youngest digest was that was evicted within this
-    /// window of time or the one before, and W if none was. Most digests stay longer.
+    /// The shortest recent stay: the age of the youngest digest that was evicted within this window
+    /// of time or the one before, and W if none was. Most digests stay longer.
     pub effective_window: Duration,
-    /// The grain of time; see [`Window::tick`].
+    /// The granularity of time; see [`Window::tick`].
     pub tick: Duration,
-    /// Lines that were found broken and repaired. Takes a thread that stalls while half a million ids go by.
+    /// The number of lines that were found broken and repaired. It takes a thread that stalls while
+    /// half a million ids go by.
     pub repaired_lines: u64,
-    /// Memory, in bytes, of all tables.
+    /// The memory of all tables, in bytes.
     pub bytes: usize,
-    /// The tables, from the newest to the oldest. One, unless the window has grown or shrunk within its own length.
+    /// The tables, from the newest to the oldest. There is one, unless the window has grown or
+    /// shrunk within its own length.
     pub tables: Vec<TableStats>,
-    /// How often the window would have grown, and there was no memory.
+    /// The number of times that the window would have grown, and there was no memory.
     pub refused_tables: u64,
-    /// The probability that a check of a new digest answers `Duplicate`, for as many digests as are live now.
+    /// The probability that a check of a new digest answers `Duplicate`, for as many digests as are
+    /// live now.
     pub false_duplicate_rate: f64,
 }
 
@@ -36,18 +41,19 @@ pub struct WindowStats {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TableStats {
-    /// Memory, in bytes.
+    /// The memory, in bytes.
     pub bytes: usize,
-    /// How many live digests it is rated for.
+    /// The number of live digests for which it is rated.
     pub capacity: usize,
-    /// How long ago it was started.
+    /// The time since it was started.
     pub age: Duration,
-    /// How long ago a newer one was started, so that nothing is accepted here any more; nothing for the newest.
+    /// The time since a newer one was started, after which nothing is accepted here any more;
+    /// nothing for the newest.
     pub closed: Option<Duration>,
 }
 
 impl Window {
-    /// What the window holds and has counted. Reads all of its memory.
+    /// Returns the window's contents and counters. Reads all of its memory.
     pub fn stats(&self, at: Timestamp) -> WindowStats {
         let common = &self.tables().common;
         let moment = common.moment(common.agree_at_rest(self.ticks.at(at.into())));
@@ -66,7 +72,8 @@ impl Window {
             effective_window: if effective_ticks == self.ticks.window {
                 self.duration
             } else {
-                // Rounded down twice: what was evicted may have been accepted late in its tick, and evicted early in one.
+                // Rounded down twice: an evicted digest may have been accepted late in its tick,
+                // and evicted early in one.
                 self.duration_of(effective_ticks.saturating_sub(1))
             },
             tick: self.ticks.tick(),

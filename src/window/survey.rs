@@ -1,43 +1,48 @@
-//! When a window needs another table, and how large: decided on a survey of the newest one. Pure.
+//! The decision when a window needs another table, and of what size: by a survey of the newest one.
+//! Pure.
 
 use super::sizes::{RATED_LOAD, Sizes, capacity_of};
 
-/// The share of its capacity at which a table has had enough if nothing may be lost until there is another one.
+/// The share of its capacity at which a table is full if nothing may be lost until there is another
+/// one.
 pub(crate) const LOSSLESS_SHARE: f64 = 0.75;
 
-/// When a table has had enough, unless there is a rush.
+/// The conditions under which a table is full, unless there is a rush.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full {
     /// The share of its slots that live entries take.
     load: f64,
-    /// A sign that it is worth a look: entries a line that were displaced since the last one.
+    /// The sign that a look is worthwhile: the number of entries per line that were displaced since
+    /// the last one.
     pub(crate) displaced_a_line: f64,
 }
 
 impl Full {
-    /// Just beyond what it is rated for: losses grow fast from here on, and a window whose capacity was chosen well keeps its table.
-    /// (At the rated load a window displaces twelve times as many.)
+    /// The conditions just beyond the rated capacity: losses grow fast from here on, and a window
+    /// whose capacity was chosen well keeps its table. (At the rated load a window displaces twelve
+    /// times as many.)
     pub(crate) const RATED: Full = Full { load: RATED_LOAD + 0.03, displaced_a_line: 1.0 / 128.0 };
-    /// Three quarters of what it is rated for: of ids that fill it for the first time, 3 in 10^9 have been lost by then.
+    /// The conditions at three quarters of the rated capacity: of ids that fill a table for the
+    /// first time, 3 in 10^9 have been lost by then.
     pub(crate) const LOSSLESS: Full = Full { load: RATED_LOAD * LOSSLESS_SHARE, displaced_a_line: 1.0 / 512.0 };
 }
 
-/// The share of the window within which a table has had enough in a rush: at more than twice the
-/// rate that it is rated for.
+/// The share of the window within which a table fills in a rush: at more than twice the rated rate.
 pub(crate) const RUSH: f64 = 1.0 / 3.0;
 
-/// The same sign if there may be a rush: what fills a table for the first time has displaced so
-/// many when it is at two thirds of what it is rated for.
+/// The same sign if there may be a rush: ids that fill a table for the first time have displaced
+/// this many when it is at two thirds of its rated capacity.
 pub(crate) const DISPLACED_IN_A_RUSH: f64 = 1.0 / 2048.0;
 
-/// The share of the window that the rate of ids is measured over, to decide whether less memory would do. (What was started
-/// after so much of a window has died before two have passed.)
+/// The share of the window over which the rate of ids is measured, to decide whether less memory
+/// would do. (A table that is replaced after this share of a window has expired before two windows
+/// have passed.)
 pub(crate) const RECENTLY: f64 = 0.75;
 
-/// What a sample of the newest table's lines has shown.
+/// The results of a sample of the newest table's lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Survey {
-    /// Which of the sizes it has.
+    /// The number of its size.
     pub(crate) size: usize,
     /// The share of its slots that live entries take.
     pub(crate) load: f64,
@@ -66,12 +71,13 @@ impl Survey {
         self.rushed > Full::LOSSLESS.load
     }
 
-    /// The size of the table to start now, if any.
+    /// Returns the size of the table to start now, if any.
     pub(crate) fn wants(&self, sizes: &Sizes, full: Full) -> Option<usize> {
         if self.load > full.load || self.is_rush() {
             return (self.size + 1 < sizes.len()).then_some(self.size + 1);
         }
-        // As many as will be live if they go on to come as they did; and half of the table empty, to begin with.
+        // As many as will be live if ids go on to come at this rate; and half of the table empty,
+        // to begin with.
         let recent = self.recent / RATED_LOAD * capacity_of(sizes.lines(self.size));
         let size = sizes.for_live(2.0 * recent / RECENTLY);
         (self.age >= RECENTLY && size < self.size).then_some(size)
@@ -98,7 +104,8 @@ mod tests {
         let rushed =
             |size, rushed| Survey { size, load: rushed, recent: rushed, rushed, age: 0.1 }.wants(&sizes, Full::RATED);
         assert_eq!([rushed(0, 0.3), rushed(0, 0.33), rushed(4, 0.9)], [None, Some(1), None]);
-        // A steady rate for which a size is large enough is not one for which it is too large, nor the next one too small.
+        // A steady rate for which a size is large enough is not one for which it is too large, nor
+        // the next one too small.
         for size in 1..sizes.len() {
             for load in 1..47 {
                 let load = f64::from(load) / 100.0;

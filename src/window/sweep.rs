@@ -1,8 +1,10 @@
-//! Clearing what expired long ago, before ten bits of ticks become ambiguous.
+//! Sweeps: the clearing of entries that expired long ago, before ten bits of ticks become
+//! ambiguous.
 //!
-//! Each shard (a run of lines) remembers when it was swept last, in full ticks. Whoever is about to use a shard that was swept
-//! [`SWEEP_EVERY`] ticks ago sweeps it first; who comes meanwhile does the same work rather than wait. Nobody writes to the
-//! shard before it is swept, so the ticks of its slots lie within SWEEP_KEEPS before and SWEEP_EVERY after the last sweep,
+//! Each shard (a run of lines) remembers when it was swept last, in full ticks. A caller that is
+//! about to use a shard that was swept [`SWEEP_EVERY`] ticks ago sweeps it first; callers that come
+//! meanwhile do the same work rather than wait. No caller writes to the shard before it is swept,
+//! so the ticks of its slots lie within SWEEP_KEEPS before and SWEEP_EVERY after the last sweep,
 //! however long the window lay idle.
 
 use super::slot::Slot;
@@ -11,12 +13,13 @@ use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering};
 use std::ops::Range;
 
-/// Lines in a shard: 64 KiB of them.
+/// The number of lines in a shard: 64 KiB of them.
 pub(crate) const SHARD_LINES: usize = 1024;
 
-/// When each shard was swept last.
+/// The times of the shards' last sweeps.
 pub(crate) struct Sweeps {
-    /// The tick from which on the shard must be swept again before it is used; 0: it was never used.
+    /// The tick from which on each shard must be swept again before it is used; 0: it was never
+    /// used.
     due: Box<[AtomicU64]>,
 }
 
@@ -26,20 +29,22 @@ impl Sweeps {
         Sweeps { due: (0..shards).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// As if no shard had ever been used.
+    /// Resets them, as if no shard had ever been used.
     pub(crate) fn restart(&self) {
         self.due.iter().for_each(|due| due.store(0, Ordering::Relaxed));
     }
 
-    /// Whether a line can be used at this tick.
+    /// Returns true if a line can be used at this tick.
     #[inline(always)]
     pub(crate) fn is_ready(&self, line: usize, now: u64) -> bool {
-        // Acquire: partner of the release in `sweep`. Who sees that the shard was swept, sees its slots cleared.
+        // Acquire: partner of the release in `sweep`. A thread that sees that the shard was swept
+        // sees its slots cleared.
         now < self.due[line / SHARD_LINES].load(Ordering::Acquire)
     }
 
-    /// Sweeps a line's shard if it is due. `lines` gives a run of lines, `has_old` tells whether there may be something to clear in
-    /// one: next to nowhere in a window that is in use, so that is what a sweep costs.
+    /// Sweeps a line's shard if it is due. `lines` gives a run of lines, `has_old` tells whether
+    /// there may be something to clear in one. In a window that is in use there hardly ever is, so
+    /// the cost of a sweep is that of asking.
     #[cold]
     pub(crate) fn sweep<'a, const SLOTS: usize, L: Iterator<Item = &'a [AtomicU64; SLOTS]>>(
         &self,
@@ -61,8 +66,8 @@ impl Sweeps {
                 let lines = lines(shard * SHARD_LINES..(shard + 1) * SHARD_LINES);
                 lines.filter(|line| has_old(line, ages)).flatten().for_each(|slot| clear_if_old(slot, ages, still_due));
             }
-            // Release: partner of the acquire in `is_ready`. If it fails, another has swept: perhaps for a time so much earlier that it is
-            // due again.
+            // Release: partner of the acquire in `is_ready`. If it fails, another caller has swept:
+            // perhaps for a time so much earlier that the shard is due again.
             let swept = due.compare_exchange(seen, now + SWEEP_EVERY, Ordering::Release, Ordering::Relaxed);
             if swept.is_ok() || !obeys(Rule::SweepAgain) {
                 return;
@@ -70,7 +75,7 @@ impl Sweeps {
         }
     }
 
-    /// How the slots of a line's shard age until `now`.
+    /// Returns how the slots of a line's shard age until `now`.
     pub(crate) fn ages(&self, line: usize, now: u64) -> SinceSweep {
         let due = self.due[line / SHARD_LINES].load(Ordering::Acquire);
         SinceSweep::new(due.saturating_sub(SWEEP_EVERY), now)
@@ -81,7 +86,7 @@ impl Sweeps {
     }
 }
 
-/// Whether a line has something to clear. Without branches.
+/// Returns true if a line has something to clear. Without branches.
 #[inline(always)]
 pub(crate) fn has_old<const SLOTS: usize>(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
     // Relaxed: only to find out where to look again.
@@ -92,19 +97,20 @@ pub(crate) fn has_old<const SLOTS: usize>(line: &[AtomicU64; SLOTS], ages: Since
     old.iter().fold(false, |any, old| any | old)
 }
 
-/// Clears a slot whose entry, flag and tick nobody needs any more.
+/// Clears a slot whose entry, flag and tick are not needed any more.
 #[inline(always)]
 fn clear_if_old(slot: &AtomicU64, ages: SinceSweep, still_due: impl Fn() -> bool) {
     loop {
-        // Acquire: partner of the release of an insertion. Who inserted after the shard was swept had seen the new `due`; so
-        // if we see that insertion, `still_due` sees the new `due` as well.
+        // Acquire: partner of the release of an insertion. A caller that inserted after the shard
+        // was swept had seen the new `due`; so if we see that insertion, `still_due` sees the new
+        // `due` as well.
         let old = Slot(slot.load(Ordering::Acquire));
         let used = old != old.swept();
         if !used || !ages.is_old(old.0) || !still_due() {
             return;
         }
-        // Relaxed: it publishes nothing that `due` does not. It fails if the slot has changed: an equal entry inserted since
-        // has another lap.
+        // Relaxed: it publishes nothing that `due` does not. It fails if the slot has changed: an
+        // equal entry inserted since has another lap.
         if slot.compare_exchange(old.0, old.swept().0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             return;
         }

@@ -1,4 +1,4 @@
-//! A table's memory: lines and their shards.
+//! The memory of a table: lines and their shards.
 
 use super::common::Common;
 use super::line::{LineMemory, Lost};
@@ -22,7 +22,8 @@ impl<const SLOTS: usize> Default for Line<SLOTS> {
     }
 }
 
-// SAFETY: an array of atomics and nothing else: all-zero bytes are a value, there is nothing to drop, and it is Sync.
+// SAFETY: an array of atomics and nothing else: all-zero bytes are a value, there is nothing to
+// drop, and it is Sync.
 unsafe impl<const SLOTS: usize> Zeroed for Line<SLOTS> {}
 
 const _: () = assert!(cfg!(modelled) || size_of::<Line<SLOTS>>() == LINE_BYTES);
@@ -34,21 +35,21 @@ pub(crate) struct Table<const SLOTS: usize = { self::SLOTS }, const LAP_BITS: u3
 }
 
 impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
-    /// A table of `lines` lines, an even number.
+    /// Returns a table of `lines` lines, an even number.
     pub(crate) fn new(lines: usize) -> Result<Self, Error> {
         let table = Self::reserve(lines)?;
         (0..table.parts()).try_for_each(|part| table.prepare(part, None))?;
         Ok(table)
     }
 
-    /// The same, but its memory is only promised until all of its parts are
+    /// Returns a table whose memory is only promised until all of its parts are
     /// [prepared](Table::prepare).
     pub(crate) fn reserve(lines: usize) -> Result<Self, Error> {
         assert!(lines.is_multiple_of(2) && SLOTS <= self::SLOTS && LAP_BITS <= self::LAP_BITS);
         Ok(Table { lines: Lines::reserve(lines, "window")?, sweeps: Sweeps::new(lines) })
     }
 
-    /// The number of parts that its memory is prepared in.
+    /// Returns the number of parts in which its memory is prepared.
     pub(crate) fn parts(&self) -> usize {
         self.lines.parts()
     }
@@ -68,7 +69,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
         Ok(())
     }
 
-    /// Returns the memory of a table that was retired. Who still looks at it sees vacancies.
+    /// Gives back the memory of a table that was retired. A caller that still looks at it sees
+    /// vacancies.
     pub(crate) fn release(&self) {
         self.lines.release();
         #[cfg(modelled)]
@@ -78,20 +80,21 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
     /// Takes up a table that was retired; then its parts are to be [prepared](Table::prepare) for
     /// its next life.
     ///
-    /// Its slots start at a lap of their own, so that a caller who has stalled since it was retired and means to overwrite a
-    /// slot that it saw unused cannot: unless it stalls through as many lives as there are laps.
+    /// Its slots start at a lap of their own. So a caller that has stalled since it was retired and
+    /// means to overwrite a slot that it saw unused cannot: unless it stalls through as many lives
+    /// as there are laps.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`], before anything is touched.
     pub(crate) fn revive(&self) -> Result<(), Error> {
         self.lines.is_available("window")?;
-        // As if it had never been used: what sweeps knew of its ticks is long past.
+        // As if the table had never been used: the ticks that sweeps knew are long past.
         self.sweeps.restart();
         Ok(())
     }
 
-    /// The table as the protocol sees it.
+    /// Returns the table as the protocol sees it.
     #[inline(always)]
     pub(crate) fn memory<'a>(&'a self, common: &'a Common) -> TableMemory<'a, SLOTS, LAP_BITS> {
         TableMemory { table: self, common }
@@ -102,7 +105,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
         self.lines.len()
     }
 
-    /// Entries that are live at a moment, counted one by one. An entry that is being moved may be counted twice.
+    /// Returns the number of entries that are live at a moment, counted one by one. An entry that
+    /// is being moved may be counted twice.
     pub(crate) fn live(&self, moment: &Moment, window_ticks: u64) -> u64 {
         let live_in = |(shard, lines): (usize, &[Line<SLOTS>])| {
             let ages = self.sweeps.ages(shard * SHARD_LINES, moment.tick.now);
@@ -115,7 +119,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
         self.lines.chunks(SHARD_LINES).enumerate().map(live_in).sum()
     }
 
-    /// Shows the ages of the slots of some lines, up to about so many, spread over the table; `None`: vacant.
+    /// Shows the ages of the slots of some lines, up to about `lines`, spread over the table;
+    /// `None`: vacant.
     pub(crate) fn sample(&self, lines: usize, now: u64, mut show: impl FnMut(Option<u64>)) {
         let step = self.lines().div_ceil(lines);
         for (at, line) in self.lines.iter().enumerate().step_by(step) {
@@ -133,13 +138,14 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
 }
 
 fn fill<const SLOTS: usize>(lines: &[Line<SLOTS>], content: Slot) {
-    // Release: partner of the acquire fence in `view`. Whoever sees a slot filled sees that its
-    // table was retired before.
+    // Release: partner of the acquire fence in `view`. A thread that sees a slot filled sees that
+    // its table was retired before.
     let slots = lines.iter().flat_map(|line| &line.0);
     slots.for_each(|slot| slot.store(content.0, Ordering::Release));
 }
 
-/// A table's lines, and what they have in common with others': what the protocol of a line runs on.
+/// The lines of a table, and the state that it shares with others: the memory that the protocol of
+/// a line runs on.
 pub(crate) struct TableMemory<'a, const SLOTS: usize = { self::SLOTS }, const LAP_BITS: u32 = { self::LAP_BITS }> {
     table: &'a Table<SLOTS, LAP_BITS>,
     common: &'a Common,
@@ -159,7 +165,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> TableMemory<'_, SLOTS, LAP_BITS> {
         &self.table.lines[line].0
     }
 
-    /// Sweeps the line's shard if it is not ready, given a way to tell whether there is something to clear in a line.
+    /// Sweeps the line's shard if it is not ready, given a way to tell whether there is something
+    /// to clear in a line.
     #[inline(always)]
     pub(crate) fn ready_by(
         &self,
@@ -188,8 +195,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for TableMemory<'_, SLO
 
     #[inline(always)]
     fn view(&self, line: usize, key: Key, moment: &Moment) -> View {
-        // Relaxed and one fence: partner of the release in `replace`, by which an entry is published, and before it the copy
-        // of the entry that it displaced.
+        // Relaxed and one fence: partner of the release in `replace`, by which an entry is
+        // published, and before it the copy of the entry that it displaced.
         let slots = load_each(self.line(line)).map(Slot);
         if obeys(Rule::Acquire) {
             fence(Ordering::Acquire);
@@ -210,8 +217,9 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for TableMemory<'_, SLO
     #[inline(always)]
     fn replace(&self, line: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool {
         let slot = &self.line(line)[slot];
-        // Release: partner of the acquire fence in `view`. Sequentially consistent, too: partner of the fence in `Tables::looks`,
-        // for whoever looks afterwards which table is the newest. Failure says nothing but that it failed.
+        // Release: partner of the acquire fence in `view`. Sequentially consistent, too: partner of
+        // the fence in `Tables::looks`, for a caller that looks afterwards which table is the
+        // newest. A failure says nothing but that it failed.
         let order = if obeys(Rule::NewestInOrder) { Ordering::SeqCst } else { Ordering::Release };
         let done = match obeys(Rule::Compare) {
             true => slot.compare_exchange(old.0, new.0, order, Ordering::Relaxed).is_ok(),

@@ -1,4 +1,5 @@
-//! The tables of a window: ids go into the newest one, the older ones are only looked at until they have expired as a whole.
+//! The tables of a window: ids go into the newest one, the older ones are only looked at until they
+//! have expired as a whole.
 //!
 //! | step | by |
 //! |------|----|
@@ -7,7 +8,7 @@
 //! | start a table | [`Tables::start`] |
 //! | retire the oldest one, when nothing in it can be live | [`Tables::retire`] |
 //!
-//! Why a look at the newest table is enough: ARCHITECTURE.md, "Growth".
+//! The reason why a look at the newest table is enough: ARCHITECTURE.md, "Growth".
 
 use super::common::Common;
 use super::forget;
@@ -22,41 +23,43 @@ use crate::sync::{AtomicU64, Ordering, complete_seq_cst, fence};
 use crate::{Error, Outcome};
 use std::sync::OnceLock;
 
-/// Tables, and which of them are in use.
+/// The tables, and which of them are in use.
 pub(crate) struct Tables<const SLOTS: usize = { self::SLOTS }, const LAP_BITS: u32 = { self::LAP_BITS }> {
     roster: AtomicU64,
-    /// The table of berth 0: for most windows the only one they ever have. Where it is does not depend on what the roster says, so
-    /// the processor asks for its lines without waiting for that.
+    /// The table of berth 0: for most windows the only one they ever have. Its address does not
+    /// depend on the roster, so the processor asks for its lines without waiting for that.
     first: Table<SLOTS, LAP_BITS>,
     berths: [Berth<SLOTS, LAP_BITS>; BERTHS],
     pub(crate) common: Common,
 }
 
-/// Where a table can be. Once it is there, it stays: a caller may look at a table that was retired long ago.
+/// A place for a table. Once a table is there, it stays: a caller may look at a table that was
+/// retired long ago.
 struct Berth<const SLOTS: usize, const LAP_BITS: u32> {
-    /// Nothing in berth 0.
+    /// The table; nothing in berth 0.
     table: OnceLock<Table<SLOTS, LAP_BITS>>,
-    /// How often it was used before.
+    /// The number of times that it was used before.
     life: AtomicU64,
     /// The tick when it was started.
     started: AtomicU64,
-    /// The tick after which no entry was stamped that counts; not yet: `u64::MAX`.
+    /// The tick after which no entry was stamped that counts; `u64::MAX` if it is still open.
     closed: AtomicU64,
 }
 
-/// An entry that a caller has inserted into the newest table of a roster, which then was not the newest any more.
+/// An entry that a caller has inserted into the newest table of a roster, which then was not the
+/// newest any more.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mine {
     pub(crate) roster: Roster,
-    /// When.
+    /// The tick of the insertion.
     pub(crate) tick: Tick,
 }
 
-/// What a table is and was, for those who look after the tables.
+/// The times of a table, for the callers that manage the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) started: u64,
-    /// `None`: it is the newest.
+    /// The tick when it was closed; `None` for the newest.
     pub(crate) closed: Option<u64>,
 }
 
@@ -68,7 +71,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Berth<SLOTS, LAP_BITS> {
 }
 
 impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
-    /// With a first table, in the first berth.
+    /// Creates tables with a first one, in the first berth.
     pub(crate) fn new(first: Table<SLOTS, LAP_BITS>, window_ticks: u64) -> Self {
         Tables {
             roster: AtomicU64::new(Roster::first(0).0),
@@ -78,25 +81,29 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         }
     }
 
-    /// The tables in use. A caller agrees on the tick first: then its entries are not younger than the tables' ends.
+    /// Returns the tables in use. A caller agrees on the tick first: then its entries are not
+    /// younger than the tables' ends.
     #[inline(always)]
     pub(crate) fn roster(&self) -> Roster {
-        // Acquire: partner of the release in `start`. Sequentially consistent: partner of the one there, see `is_current`.
+        // Acquire: partner of the release in `start`. Sequentially consistent: partner of the one
+        // there, see `is_current`.
         Roster(self.roster.load(Ordering::SeqCst))
     }
 
-    /// Whether the tables in use are what they were, for whoever has inserted an entry.
+    /// Returns true if the tables in use are still the same, for a caller that has inserted an
+    /// entry.
     #[inline(always)]
     pub(crate) fn is_current(&self, roster: Roster) -> bool {
         if obeys(Rule::NewestInOrder) {
             complete_seq_cst();
         }
-        // Sequentially consistent, after an insertion that is, too: if a caller has looked for our entry too early to see it, and saw
-        // that a table was started, then so do we. Its side is the fence in `looks`.
+        // Sequentially consistent, after an insertion that is, too: if another caller has looked
+        // for our entry too early to see it, and saw that a table was started, then so do we. Its
+        // side is the fence in `looks`.
         self.roster() == roster || !obeys(Rule::NewestAgain)
     }
 
-    /// The table in a berth that some roster has named.
+    /// Returns the table in a berth that some roster has named.
     #[inline(always)]
     pub(crate) fn table(&self, berth: usize) -> &Table<SLOTS, LAP_BITS> {
         match berth {
@@ -105,7 +112,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         }
     }
 
-    /// The table of berth 0.
+    /// Returns the table of berth 0.
     #[inline(always)]
     pub(crate) fn first(&self) -> TableMemory<'_, SLOTS, LAP_BITS> {
         self.first.memory(&self.common)
@@ -116,7 +123,8 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         self.table(berth).memory(&self.common)
     }
 
-    /// Checks an id in all tables. `mine`: the caller has inserted it into the newest of these already, and then found another.
+    /// Checks an id in all tables. `mine`: the caller has inserted it into the newest of these
+    /// already, and then found another.
     pub(crate) fn check(&self, id: Digest, refresh: bool, tick: impl Fn() -> Tick, mine: Option<Mine>) -> Outcome {
         let mut mine = mine;
         loop {
@@ -132,8 +140,9 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
             let elsewhere = || self.look_in_older(roster, newer, id, moment, refresh);
             match line::check(&newest, place(&newest, id), moment, refresh, elsewhere) {
                 Err(Overtaken) => continue,
-                // Others may have copied our entry, with refresh, since we have stalled for longer than they spare it. Or somebody
-                // was first: who can tell? Better twice than never.
+                // Others may have copied our entry, with refresh, since we have stalled for longer
+                // than they spare it. Or another caller was first: we cannot tell. Handling the id
+                // twice is better than never.
                 Ok(Outcome::Duplicate) if refresh && mine.is_some_and(|mine| self.has_stalled(mine)) => {
                     return Outcome::Fresh;
                 }
@@ -148,7 +157,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         self.common.overtaken(&self.common.moment(mine.tick))
     }
 
-    /// Looks for an id in the newest `among` tables but the newest.
+    /// Looks for an id in the newest `among` tables except the newest one.
     fn look_in_older(
         &self,
         roster: Roster,
@@ -186,8 +195,9 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         Ok(Elsewhere::Unknown)
     }
 
-    /// Whether an entry of a table may be one whose caller has yet to look whether the table still is the newest. A copy of it in a
-    /// newer table would be taken for another caller's; so for a grace it is refreshed where it is.
+    /// Returns true if an entry of a table may be one whose caller has yet to look whether the
+    /// table still is the newest. A copy of it in a newer table would be taken for another
+    /// caller's; so for a grace it is refreshed where it is.
     fn spares(&self, berth: usize, moment: &Moment) -> bool {
         let closed = self.berths[berth].closed.load(Ordering::Relaxed);
         moment.tick.now <= closed.saturating_add(GRACE) && obeys(Rule::SpareYoung)
@@ -200,19 +210,20 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         memory.prefetch(place(&memory, id).line);
     }
 
-    /// Before looks at older tables.
+    /// Orders memory before looks at older tables.
     #[inline(always)]
     pub(crate) fn looks(&self) {
-        // Partner of the sequentially consistent insertion and of the look at the roster after it (`is_current`): who inserts into
-        // an older table too late for us to see it, sees that there is a newer one, since we have seen that before.
+        // Partner of the sequentially consistent insertion and of the look at the roster after it
+        // (`is_current`): a caller that inserts into an older table too late for us to see it sees
+        // that there is a newer one, since we have seen that before.
         if obeys(Rule::NewestInOrder) {
             fence(Ordering::SeqCst);
         }
     }
 
     /// Returns true if an id was seen within the window, at a tick or later. Sets no time: a line
-    /// is looked at, and swept, as of the latest tick that others have agreed on, and what would be
-    /// over by the caller's does not count.
+    /// is looked at, and swept, as of the latest tick that others have agreed on, and entries that
+    /// have expired by the caller's tick do not count.
     pub(crate) fn contains_by(
         &self,
         id: Digest,
@@ -234,13 +245,14 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         }
     }
 
-    /// The same, as it is anywhere.
+    /// Returns true if an id was seen within the window; looks at lines in the portable way.
     #[cfg(modelled)]
     pub(crate) fn contains(&self, id: Digest, tick: impl Fn() -> Tick) -> bool {
         self.contains_by(id, tick, |memory, id, moment| line::contains(&memory, id, moment))
     }
 
-    /// Forgets an id; whether it was remembered. A check that begins when this has returned finds it fresh.
+    /// Forgets an id; returns true if it was remembered. A check that begins when this has returned
+    /// finds it fresh.
     pub(crate) fn forget(&self, id: Digest, refresh: bool, tick: impl Fn() -> Tick) -> bool {
         let moment = || self.common.moment(tick());
         let mut remembered = false;
@@ -258,11 +270,13 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         self.common.while_clearing(clear);
     }
 
-    /// Forgets something in one table after the other, in the order in which nobody brings it back.
+    /// Forgets in one table after another, in the order in which no caller brings an entry back.
     ///
-    /// - From the newest to the oldest: a caller that inserts into an older table too late looks at the newer ones after that; if it
-    ///   left its entry behind us, it finds them clean, inserts, and that counts as accepted after the forgetting.
-    /// - With refresh, the newest once more: a caller that found the id in an older table is about to insert it there.
+    /// - From the newest to the oldest: a caller that inserts into an older table too late looks at
+    ///   the newer ones after that; if it left its entry behind us, it finds them clean, inserts,
+    ///   and that counts as accepted after the forgetting.
+    /// - With refresh, the newest once more: a caller that found the id in an older table is about
+    ///   to insert it there.
     /// - All over again if a table was started meanwhile, for the same reason.
     fn in_all_tables(&self, refresh: bool, mut forget_in: impl FnMut(usize)) {
         loop {
@@ -295,9 +309,10 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
 
     /// Puts a table into a berth that is not in use: a new one, or the one that is there already.
     /// Returns which of its lives begins, if not the first: all of its parts must be
-    /// [prepared](Table::prepare) for it, by anybody.
+    /// [prepared](Table::prepare) for it, by any caller.
     ///
-    /// Only whoever looks after the tables may call this and what follows, and only one at a time.
+    /// Only the caller that manages the tables may call this and the functions that follow, and
+    /// only one at a time.
     pub(crate) fn reserve(&self, berth: usize, lines: usize) -> Result<Option<u64>, Error> {
         let Berth { table, life, .. } = &self.berths[berth];
         if berth != 0 && table.get().is_none() {
@@ -308,7 +323,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         Ok(Some(life.fetch_add(1, Ordering::Relaxed) + 1))
     }
 
-    /// Makes a table that was prepared the newest; false if there are too many.
+    /// Makes a table that was prepared the newest; returns false if there are too many.
     pub(crate) fn start(&self, berth: usize) -> bool {
         let roster = self.roster();
         let Some(next) = roster.started(berth) else {
@@ -316,17 +331,20 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         };
         self.berths[berth].started.store(self.common.latest(), Ordering::Relaxed);
         self.berths[berth].closed.store(u64::MAX, Ordering::Relaxed);
-        // Release: partner of `roster`: who sees the table in the roster sees its lines. Sequentially consistent: see `is_current`.
+        // Release: partner of `roster`: a caller that sees the table in the roster sees its lines.
+        // Sequentially consistent: see `is_current`.
         self.roster.store(next.0, Ordering::SeqCst);
-        // Whoever agrees on a later tick sees the new roster. (And stamps are rounded up by two at most.)
+        // A caller that agrees on a later tick sees the new roster. (And stamps are rounded up by
+        // two at most.)
         let closed = self.common.close();
         self.berths[roster.newest()].closed.store(closed.now.saturating_add(2), Ordering::Relaxed);
         true
     }
 
-    /// Retires the oldest table if it is not the only one and nothing in it is live for anybody, or `early`. Its berth.
+    /// Retires the oldest table if it is not the only one and nothing in it is live for any caller,
+    /// or if `early`. Returns its berth.
     ///
-    /// Whoever still looks at it then, with an older roster, is overtaken.
+    /// A caller that still looks at it then, with an older roster, is overtaken.
     pub(crate) fn retire(&self, now: u64, early: bool) -> Option<usize> {
         let roster = self.roster();
         let oldest = roster.oldest();
@@ -338,15 +356,17 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         Some(oldest)
     }
 
-    /// Whether the oldest table can be retired.
+    /// Returns true if the oldest table can be retired.
     pub(crate) fn has_expired(&self, now: u64) -> bool {
         let roster = self.roster();
         !roster.is_single() && now >= self.expires(roster.oldest())
     }
 
-    /// When nothing in a table that is not the newest will be live for anybody.
+    /// Returns the tick from which on nothing in a table that is not the newest is live for any
+    /// caller.
     pub(crate) fn expires(&self, berth: usize) -> u64 {
-        // For callers who look with an older roster, and for entries that were refreshed after the end (see `spares`).
+        // For callers that look with an older roster, and for entries that were refreshed after the
+        // end (see `spares`).
         let grace = if obeys(Rule::RetireLate) { 2 * GRACE + GRACE + 2 } else { 0 };
         let closed = self.berths[berth].closed.load(Ordering::Relaxed);
         closed.saturating_add(self.common.window_ticks + grace)
@@ -359,7 +379,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     }
 }
 
-/// Where an id lives in a table.
+/// Returns the place of an id in a table.
 #[inline(always)]
 pub(crate) fn place<M: LineMemory>(memory: &M, id: Digest) -> Place {
     Place { line: scale(id.place, memory.lines()), tag: Tag::of(id.mark) }

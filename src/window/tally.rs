@@ -1,19 +1,21 @@
-//! Rare events of a window, counted where they happen.
+//! The tally of a window's rare events, counted where they happen.
 
 use super::line::Lost;
 use super::tick::{GRACE, WINDOW_TICKS_MAX};
 use crate::sync::{Ordering, StdAtomicU64};
 
-/// Counts what should not happen often, and remembers how young the youngest id was that had to go before its time.
+/// Counters of rare events, and the age of the youngest id that had to go before its time.
 pub(crate) struct Tally {
     evicted_live: StdAtomicU64,
     repaired_lines: StdAtomicU64,
-    /// For this window of time and the one before: which one it is, and the age of the youngest id that was evicted in it.
+    /// For this window of time and the one before: its number, and the age of the youngest id that
+    /// was evicted in it.
     youngest: [StdAtomicU64; 2],
     window_ticks: u64,
 }
 
-/// The age of what must be kept fits, beside the number of the window of time.
+/// The number of bits for the age of an entry that must be kept, which fits beside the number of
+/// the window of time.
 const AGE_BITS: u32 = 8;
 const _: () = assert!(WINDOW_TICKS_MAX + GRACE < 1 << AGE_BITS);
 
@@ -31,13 +33,14 @@ impl Tally {
         self.evicted_many(1, lost);
     }
 
-    /// Many at once, of which `lost` was the youngest.
+    /// Counts many evictions at once, of which `lost` was the youngest.
     #[cold]
     pub(crate) fn evicted_many(&self, entries: u64, lost: Lost) {
         self.evicted_live.fetch_add(entries, Ordering::Relaxed);
         let epoch = self.epoch(lost.now);
         let mine = epoch << AGE_BITS | lost.age_ticks;
         let _ = self.youngest[(epoch % 2) as usize].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+            // Within one window of time, the smaller word has the younger age.
             (seen >> AGE_BITS < epoch || (seen >> AGE_BITS == epoch && mine < seen)).then_some(mine)
         });
     }
@@ -54,7 +57,7 @@ impl Tally {
         self.repaired_lines.load(Ordering::Relaxed)
     }
 
-    /// No id as young as this was evicted for a window's time.
+    /// Returns the effective window: no id younger than this was evicted for a window's time.
     pub(crate) fn effective_window_ticks(&self, now: u64) -> u64 {
         let recent = self.youngest.iter().map(|youngest| youngest.load(Ordering::Relaxed));
         recent
@@ -63,7 +66,7 @@ impl Tally {
             .fold(self.window_ticks, u64::min)
     }
 
-    /// Which window of time a tick is in, counted from 1.
+    /// Returns the number of the window of time that a tick is in, counted from 1.
     fn epoch(&self, tick: u64) -> u64 {
         (tick / self.window_ticks + 1).min(u64::MAX >> AGE_BITS)
     }

@@ -1,4 +1,5 @@
-//! The window against a model, in both ways of looking at lines, with tables so small that everything happens.
+//! Tests of the window against a model, in both ways of looking at lines, with tables so small that
+//! everything happens.
 
 use super::*;
 use crate::sync::Ordering;
@@ -9,7 +10,7 @@ mod stalls;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A window of 100 ticks of a second, with so many lines.
+/// Returns a window of 100 ticks of a second, with this many lines.
 fn small(lines: usize, kernel: Kernel, refresh: bool) -> Window {
     let duration = Duration::from_secs(100);
     let ticks = Ticks::of_window(duration).unwrap();
@@ -29,13 +30,13 @@ fn digest(id: u64) -> Digest {
     crate::Digester::with_seed(99).digest(id.to_le_bytes())
 }
 
-/// What must be remembered, and what may be.
+/// The model: ids that must be remembered, and ids that may be.
 #[derive(Default)]
 struct Model {
-    /// When each id was accepted, in nanoseconds of stream time.
+    /// The time when each id was accepted, in nanoseconds of stream time.
     accepted: HashMap<u64, u64>,
     now: u64,
-    /// Ids that were fresh although they must have been remembered.
+    /// The number of ids that were fresh although they must have been remembered.
     missed: u64,
 }
 
@@ -67,11 +68,11 @@ enum Op {
     Contains(u64),
     Forget(u64),
     Clear,
-    /// Time moves, by nanoseconds; backwards, too.
+    /// A step of time, by nanoseconds; backwards, too.
     Advance(i64),
-    /// A table is started in a berth, if there is room.
+    /// The start of a table in a berth, if there is room.
     Start(usize),
-    /// The oldest table is retired, if it has expired.
+    /// The retirement of the oldest table, if it has expired.
     Retire,
 }
 
@@ -125,11 +126,12 @@ fn run(window: &Window, ops: &[Op], refresh: bool) {
                 }
             }
             Op::Contains(id) => {
-                // It sets no time: what follows may be earlier.
+                // A look sets no time: later operations may have an earlier one.
                 let age = model.accepted.get(id).map(|accepted| model.now.max(given) - accepted);
                 match window.contains(digest(*id), at) {
                     true => assert!(age.is_some_and(|age| age < 102 * SECOND)),
-                    // An id that was evicted is missing here and shows as missed when it is checked.
+                    // An id that was evicted is missing here and shows as missed when it is
+                    // checked.
                     false => {
                         assert!(
                             age.is_none_or(|age| age >= 100 * SECOND)
@@ -224,7 +226,7 @@ fn a_broken_line_is_repaired_counted_and_remembers() {
         let window = small(2, kernel, false);
         let at = Timestamp::from_secs(1_000);
         (0..12).for_each(|id| assert_eq!(window.check(digest(id), at), Outcome::Fresh));
-        // What a caller leaves that wrote where the ring was 64 laps ago.
+        // The entry that a caller leaves that wrote where the ring was 64 laps ago.
         for line in 0..2 {
             let slot = 5;
             let entry = window.tables().memory(0).load(line, slot);
@@ -232,7 +234,7 @@ fn a_broken_line_is_repaired_counted_and_remembers() {
         }
         (0..12).for_each(|id| assert_eq!(window.check(digest(id), at), Outcome::Duplicate));
         assert_eq!(window.stats(at).repaired_lines, 0, "duplicates need no valid ring");
-        // New ids do.
+        // New ids repair the line.
         assert_eq!(window.check(digest(100), at), Outcome::Fresh);
         assert_eq!(window.check(digest(101), at), Outcome::Fresh);
         (102..106).for_each(|id| assert_eq!(window.check(digest(id), at), Outcome::Fresh));
@@ -247,7 +249,8 @@ fn a_caller_that_was_overtaken_starts_over_with_the_others_time() {
         let window = small(2, kernel, false);
         let stalled = window.ticks.at(Timestamp::from_secs(1_000).into());
         window.tables().common.agree(stalled);
-        // Time goes on while the caller stalls: one id is accepted soon, another when the first has expired.
+        // Time goes on while the caller stalls: one id is accepted soon, another when the first has
+        // expired.
         assert_eq!(window.check(digest(1), Timestamp::from_secs(1_010)), Outcome::Fresh);
         assert_eq!(window.check(digest(2), Timestamp::from_secs(1_200)), Outcome::Fresh);
         let memory = window.tables().memory(0);
@@ -297,7 +300,7 @@ fn forgetting_says_whether_there_was_something_to_forget() {
 fn too_many_ids_are_forgotten_oldest_first_and_counted() {
     for kernel in kernels() {
         let window = small(1024, kernel, false);
-        // Twice as many a window as the table has slots.
+        // Twice as many per window as the table has slots.
         let per_second = 2 * 1024 * 8 / 100;
         let last = 300;
         for second in 0..=last {

@@ -4,33 +4,36 @@ use crate::clock::Reading;
 use crate::{Error, Timestamp};
 use std::time::Duration;
 
-/// The bits of a tick in a slot.
+/// The number of bits of a tick in a slot.
 pub(crate) const TICK_BITS: u32 = 10;
 
-/// By how many ticks the clocks of two callers may differ: a caller that finds itself further behind starts over (see
-/// `Table::overtaken`).
+/// The number of ticks by which the clocks of two callers may differ: a caller that finds itself
+/// further behind starts over (see `Table::overtaken`).
 pub(crate) const GRACE: u64 = 2;
 
-/// How far a slot's tick may lie ahead of a reader's: GRACE, and two for a stamp rounded up with a clock that lags.
+/// The number of ticks by which a slot's tick may lie ahead of a reader's: GRACE, and two for a
+/// stamp rounded up with a clock that lags.
 const AHEAD: u64 = 16;
 
-/// A shard is swept when it is used this many ticks after it was swept last …
+/// The number of ticks after its last sweep at which a shard is swept when it is used …
 pub(crate) const SWEEP_EVERY: u64 = 480;
 
-/// … and the sweep leaves what is younger than this.
+/// … and the age in ticks below which the sweep leaves an entry.
 pub(crate) const SWEEP_KEEPS: u64 = 512;
 
 /// The most ticks that a window has.
 pub(crate) const WINDOW_TICKS_MAX: u64 = 250;
 
-// Between two sweeps ages run from -AHEAD to SWEEP_KEEPS + SWEEP_EVERY: ten bits tell them all apart.
+// Between two sweeps ages run from -AHEAD to SWEEP_KEEPS + SWEEP_EVERY: ten bits tell them all
+// apart.
 const _: () = assert!(AHEAD + SWEEP_KEEPS + SWEEP_EVERY <= 1 << TICK_BITS);
 const _: () = assert!(AHEAD >= GRACE + 2);
-// A sweep may drop `spilled` with the rest of a slot: the flag protects nothing by then (see `Slot::spilled`).
+// A sweep may drop `spilled` with the rest of a slot: the flag protects nothing by then (see
+// `Slot::spilled`).
 const _: () = assert!(SWEEP_KEEPS >= 2 * WINDOW_TICKS_MAX + 4 * GRACE);
 
-/// Nanoseconds of the ticks that there are. Neighbours differ by at most 2.5, so the largest one that is at most a
-/// hundredth of the window divides the window into 100 to 250 ticks.
+/// The lengths of ticks, in nanoseconds. Neighbours differ by at most a factor of 2.5, so the
+/// largest one that is at most a hundredth of the window divides the window into 100 to 250 ticks.
 const ROUND_TICKS: [u64; 54] = {
     const S: u64 = 1_000_000_000;
     const MIN: u64 = 60 * S;
@@ -82,22 +85,23 @@ const ROUND_TICKS: [u64; 54] = {
     ticks
 };
 
-/// Where the tick is in a slot.
+/// The position of the tick in a slot.
 pub(crate) const TICK_SHIFT: u32 = 7;
 const TICK_MASK: u64 = ((1 << TICK_BITS) - 1) << TICK_SHIFT;
 
-/// How a window's time is divided.
+/// The division of a window's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticks {
-    /// Nanoseconds a tick.
+    /// Nanoseconds per tick.
     pub(crate) nanos: u64,
-    /// Ticks a window.
+    /// Ticks per window.
     pub(crate) window: u64,
-    /// Divides by `nanos`.
+    /// The reciprocal that divides by `nanos`.
     reciprocal: Reciprocal,
 }
 
-/// Divides times by a number that is known long before: a multiplication, where a division would cost as much as reading the clock.
+/// A divisor that is known long before: division by it is a multiplication, where a division would
+/// cost as much as reading the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reciprocal {
     factor: u64,
@@ -105,12 +109,13 @@ struct Reciprocal {
 }
 
 impl Reciprocal {
-    /// For dividing numbers below 2^63 by `divisor` (Granlund and Montgomery, Division by Invariant Integers, 1994): the factor is
-    /// 2^(63 + bits) / divisor, rounded up, for the fewest bits with 2^bits >= divisor.
+    /// Returns the reciprocal for dividing numbers below 2^63 by `divisor` (Granlund and
+    /// Montgomery, Division by Invariant Integers, 1994): the factor is 2^(63 + bits) / divisor,
+    /// rounded up, for the fewest bits with 2^bits >= divisor.
     fn of(divisor: u64) -> Self {
         let bits = divisor.next_power_of_two().trailing_zeros();
         let factor = (1_u128 << (63 + bits)).div_ceil(u128::from(divisor));
-        // At most 2^64 - 1, but for a divisor of 2^bits, where it is 2^63.
+        // At most 2^64 - 1, except for a divisor of 2^bits, where it is 2^63.
         Reciprocal { factor: factor as u64, shift: 63 + bits }
     }
 
@@ -123,17 +128,19 @@ impl Reciprocal {
 /// A time in ticks, rounded both ways, so that nothing is forgotten early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tick {
-    /// Rounded down: for measuring ages.
+    /// The tick rounded down: for measuring ages.
     pub(crate) now: u64,
-    /// Rounded up: for stamping entries.
+    /// The tick rounded up: for stamping entries.
     pub(crate) stamp: u64,
 }
 
 impl Tick {
-    /// The latest tick that fits in a word with what it rounds up to: with ticks of 1 ns, time stands still from 2116 on.
+    /// The latest tick that fits in a word together with the tick that it rounds up to: with ticks
+    /// of 1 ns, time stands still from 2116 on.
     const NOW_MAX: u64 = (1 << 62) - 1;
 
-    /// In one word, in the order of time: of two times in one tick, the later one may be stamped later.
+    /// Packs both into one word, in the order of time: of two times in one tick, the later one may
+    /// be stamped later.
     #[inline(always)]
     pub(crate) fn pack(self) -> u64 {
         debug_assert!(self.stamp - self.now <= 2);
@@ -150,7 +157,7 @@ impl Ticks {
     pub(crate) const WINDOW_MIN: Duration = Duration::from_nanos(100);
     pub(crate) const WINDOW_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-    /// The division of a window.
+    /// Returns the division of a window.
     pub(crate) fn of_window(window: Duration) -> Result<Self, Error> {
         if !(Self::WINDOW_MIN..=Self::WINDOW_MAX).contains(&window) {
             return Err(Error::invalid("window", format_args!("{window:?}"), "a duration from 100ns to 100 years"));
@@ -161,8 +168,9 @@ impl Ticks {
         Ok(Ticks { nanos, window: window.div_ceil(nanos), reciprocal: Reciprocal::of(nanos) })
     }
 
-    /// A time in ticks. An entry of time t is live at t' if `at(t').now < at(t).stamp + window`: whenever t' - t < W + lag, and
-    /// never once t' - t >= W + lag + 2 ticks. (Readings; in truth both may be later by up to the lag.)
+    /// Returns a time in ticks. An entry of time t is live at t' if
+    /// `at(t').now < at(t).stamp + window`: whenever t' - t < W + lag, and never once t' - t >= W +
+    /// lag + 2 ticks. (These are readings; in truth both may be later by up to the lag.)
     #[inline(always)]
     pub(crate) fn at(&self, reading: Reading) -> Tick {
         let now = self.reciprocal.divide(reading.time.as_nanos());
@@ -170,25 +178,25 @@ impl Ticks {
         Tick { now, stamp: now + u64::from(rest > 0) + u64::from(rest > self.nanos) }
     }
 
-    /// The earliest reading that is this tick.
+    /// Returns the earliest reading that is this tick.
     #[inline(always)]
     pub(crate) fn reading_of(&self, tick: Tick) -> Reading {
         let time = self.start_of(tick.now);
         Reading { time, lag_nanos: tick.stamp.saturating_sub(tick.now).saturating_mul(self.nanos) }
     }
 
-    /// The first moment of a tick.
+    /// Returns the first moment of a tick.
     #[inline(always)]
     pub(crate) fn start_of(&self, tick: u64) -> Timestamp {
         Timestamp::from_nanos(tick.saturating_mul(self.nanos))
     }
 
-    /// The last moment of a tick.
+    /// Returns the last moment of a tick.
     pub(crate) fn end_of(&self, tick: u64) -> Timestamp {
         Timestamp::from_nanos((tick.saturating_add(1)).saturating_mul(self.nanos) - 1)
     }
 
-    /// The first moment at which an entry of this tick is not live any more.
+    /// Returns the first moment at which an entry of this tick is not live any more.
     pub(crate) fn expiry_of(&self, tick: Tick) -> Timestamp {
         self.start_of(tick.stamp.saturating_add(self.window))
     }
@@ -198,8 +206,8 @@ impl Ticks {
     }
 }
 
-/// A moment, and what to compare the ages of slots with. Ages are in the position that the tick has in a slot, and counted from
-/// AHEAD ticks before the moment, so that none is negative.
+/// A moment, and the limits to compare the ages of slots with. Ages are in the position that the
+/// tick has in a slot, and counted from AHEAD ticks before the moment, so that none is negative.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     /// The moment in full.
@@ -208,14 +216,15 @@ pub(crate) struct Moment {
     pub(crate) limits: Limits,
 }
 
-/// The ages at which things change in a window.
+/// The ages at which the status of an entry changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Ages below this are live: within the window.
+    /// The limit of live ages: an entry below it is within the window.
     pub(crate) live: u64,
-    /// Ages below this are kept (moved rather than dropped): a caller whose clock is behind may still find them live.
+    /// The limit of kept ages (those entries are moved rather than dropped): a caller whose clock
+    /// is behind may still find them live.
     pub(crate) keep: u64,
-    /// `spilled` counts up to this age.
+    /// The limit up to which `spilled` counts.
     pub(crate) carry: u64,
 }
 
@@ -229,76 +238,77 @@ impl Limits {
 impl Moment {
     #[inline(always)]
     pub(crate) fn new(tick: Tick, limits: Limits) -> Self {
-        // Ones below the tick, so that what a slot has there cannot borrow from it.
+        // Ones below the tick, so that the slot's bits there cannot borrow from it.
         let base = (tick.now + AHEAD) << TICK_SHIFT | ((1 << TICK_SHIFT) - 1);
         Moment { tick, base, limits }
     }
 
-    /// This moment with "live" meaning: stamped when this slot was, or later.
+    /// Returns this moment with another meaning of "live": stamped when this slot was, or later.
     pub(crate) fn not_older_than(&self, slot: u64) -> Self {
         let live = self.age(slot) + (1 << TICK_SHIFT);
         Moment { limits: Limits { live, ..self.limits }, ..*self }
     }
 
-    /// This moment with "live" meaning: still so many ticks later. For whoever looks ahead and must
-    /// not sweep for a time that nobody has agreed on.
+    /// Returns this moment with another meaning of "live": still live this many ticks later. For a
+    /// caller that looks ahead and must not sweep for a time that no caller has agreed on.
     pub(crate) fn seen_from(&self, ticks_later: u64) -> Self {
         // Beyond these, nothing is live.
         let later = ticks_later.min(1 << TICK_BITS) << TICK_SHIFT;
-        // What says that something is elsewhere is over then as well, as for a check at that time.
+        // Flags that an entry is elsewhere have expired then as well, as for a check at that time.
         let [live, carry] = [self.limits.live, self.limits.carry].map(|limit| limit.saturating_sub(later));
         Moment { limits: Limits { live, carry, ..self.limits }, ..*self }
     }
 
-    /// How long ago a slot was stamped; comparable with the fields.
+    /// Returns the time since a slot was stamped; comparable with the fields.
     #[inline(always)]
     pub(crate) fn age(&self, slot: u64) -> u64 {
         self.base.wrapping_sub(slot) & TICK_MASK
     }
 
-    /// Whether a slot that was stamped then is within the window.
+    /// Returns true if a slot that was stamped then is within the window.
     #[inline(always)]
     pub(crate) fn is_live(&self, slot: u64) -> bool {
         self.age(slot) < self.limits.live
     }
 
-    /// What [`age`](Self::age) computes, for those who compute it with vectors: `base - slot & mask`.
+    /// Returns the words from which vectors compute [`age`](Self::age): `base - slot & mask`.
     #[cfg(all(target_arch = "x86_64", not(modelled)))]
     pub(crate) fn age_terms(&self) -> (u64, u64) {
         (self.base, TICK_MASK)
     }
 
-    /// An age in whole ticks; 0 if it is negative.
+    /// Returns an age in whole ticks; 0 if it is negative.
     pub(crate) fn age_ticks(&self, slot: u64) -> u64 {
         (self.age(slot) >> TICK_SHIFT).saturating_sub(AHEAD)
     }
 
-    /// The tick that a slot was stamped with, if it is live.
+    /// Returns the tick with which a slot was stamped, if it is live.
     pub(crate) fn stamp_of(&self, slot: u64) -> u64 {
         (self.tick.now + AHEAD).saturating_sub(self.age(slot) >> TICK_SHIFT)
     }
 
-    /// The bits of a slot that is stamped now.
+    /// Returns the bits of a slot that is stamped now.
     #[inline(always)]
     pub(crate) fn stamp_bits(&self) -> u64 {
         stamp_bits(self.tick.stamp)
     }
 }
 
-/// The bits of a tick in a slot.
+/// Returns the bits of a tick in a slot.
 pub(crate) const fn stamp_bits(tick: u64) -> u64 {
     (tick << TICK_SHIFT) & TICK_MASK
 }
 
-/// How slots of a shard that was swept at a known tick age until now, however long that is: their ticks lie within
-/// SWEEP_KEEPS before and SWEEP_EVERY after the sweep.
+/// The aging of a shard's slots that was swept at a known tick until now, however long that is:
+/// their ticks lie within SWEEP_KEEPS before and SWEEP_EVERY after the sweep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SinceSweep {
     /// The earliest tick that a slot may have, as bits of a slot.
     earliest: u64,
     /// The age of that tick.
     oldest_ticks: u64,
-    /// How long after the earliest tick those came that are to be cleared, at most; as bits of a slot.
+    /// The most ticks after the earliest one at which an entry that is to be cleared was stamped;
+    /// as bits of a slot.
     old: u64,
 }
 
@@ -312,20 +322,21 @@ impl SinceSweep {
         }
     }
 
-    /// How long ago a slot was stamped; 0 if its stamp is ahead of now.
+    /// Returns the time since a slot was stamped; 0 if its stamp is ahead of now.
     #[inline(always)]
     pub(crate) fn age_ticks(&self, slot: u64) -> u64 {
         let after_earliest = (slot.wrapping_sub(self.earliest) & TICK_MASK) >> TICK_SHIFT; // nothing below to borrow
         self.oldest_ticks.saturating_sub(after_earliest)
     }
 
-    /// Whether a slot is as old as what a sweep clears: SWEEP_KEEPS or more.
+    /// Returns true if a slot is as old as those that a sweep clears: SWEEP_KEEPS or more.
     #[inline(always)]
     pub(crate) fn is_old(&self, slot: u64) -> bool {
         slot.wrapping_sub(self.earliest) & TICK_MASK <= self.old
     }
 
-    /// What vectors compute with: a slot is old if, less the first, what remains in the second is at most the third.
+    /// Returns the words that vectors compute with: a slot is old if, less the first, what remains
+    /// in the second is at most the third.
     #[cfg(all(target_arch = "x86_64", not(modelled)))]
     pub(crate) fn terms(&self) -> (u64, u64, u64) {
         (self.earliest, TICK_MASK, self.old)
@@ -388,7 +399,7 @@ mod tests {
             let divisor: u64 = (divisor >> shift).max(1);
             let quotient = Reciprocal::of(divisor).divide(number);
             prop_assert_eq!(quotient, number / divisor);
-            // The edges are where rounding shows.
+            // Rounding shows at the edges.
             for number in [number - number % divisor, (number - number % divisor).saturating_sub(1), (1 << 63) - 1] {
                 prop_assert_eq!(Reciprocal::of(divisor).divide(number), number / divisor);
             }

@@ -1,18 +1,20 @@
-//! What a caller learns from one look at a line. The portable way; pure.
+//! The result of one look at a line. The portable way; pure.
 
 use super::slot::{Key, Slot};
 use super::tick::Moment;
 
-/// A look at a line's slots, which were read one after the other while others may have written.
+/// A look at a line's slots, which were read one after another while other threads may have
+/// written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct View {
-    /// Whether a slot holds the entry that was looked for, live.
+    /// True if a slot holds the entry that was looked for, live.
     pub(crate) hit: bool,
-    /// Whether a slot's `spilled` flag counts.
+    /// True if a slot's `spilled` flag counts.
     pub(crate) spilled: bool,
-    /// Where the next entry goes, if the view is valid.
+    /// The place of the next entry, if the view is valid.
     pub(crate) ring: Ring,
-    /// Whether the laps read l…l, l-1…l-1. Then, and only then, nothing was inserted while the slots were read.
+    /// True if the laps read l…l, l-1…l-1. Then, and only then, nothing was inserted while the
+    /// slots were read.
     pub(crate) valid: bool,
 }
 
@@ -41,7 +43,8 @@ impl View {
         Self::new::<SLOTS>(hit, spilled, newest, lags <= 1, first, lap_mask)
     }
 
-    /// The view, given the set of slots whose lap is that of the first slot, and whether no lap is more than one behind it.
+    /// Returns the view, given the set of slots whose lap is that of the first slot, and whether no
+    /// lap is more than one behind it.
     #[inline(always)]
     pub(crate) fn new<const SLOTS: usize>(
         hit: bool,
@@ -57,14 +60,14 @@ impl View {
         View { hit, spilled, ring, valid: close & (newest & (newest + 1) == 0) }
     }
 
-    /// All that it tells, as numbers.
+    /// Returns all that it tells, as numbers.
     #[cfg(explore)]
     pub(crate) fn numbers(&self) -> [u64; 2] {
         let flags = [self.hit, self.spilled, self.valid].into_iter().fold(0, |bits, flag| bits << 1 | u64::from(flag));
         [flags, self.ring.lap << 8 | self.ring.head as u64]
     }
 
-    /// Whether the slots, if nothing changes, are a state of a ring.
+    /// Returns true if the slots, if nothing changes, are a state of a ring.
     pub(crate) fn is_ring(slots: &[Slot], lap_mask: u64) -> bool {
         let first = slots[0].lap(lap_mask);
         let lag = |slot: &Slot| first.wrapping_sub(slot.lap(lap_mask)) & lap_mask;
@@ -88,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_view_is_valid_exactly_for_the_states_of_a_ring() {
-        // Miri sees a few of each.
+        // Miri tests a few of each.
         let every = |usual: usize| if cfg!(miri) { usual } else { 1 };
         for start in [0, 1, 61, 62, 63_u64].into_iter().step_by(every(4)) {
             for written in (0..SLOTS).step_by(every(5)) {
@@ -99,7 +102,8 @@ mod tests {
                 assert_eq!(seen.ring.head, written);
                 assert_eq!(seen.ring.lap, (start + 1) & LAP_MASK);
 
-                // Any other lap in any slot is no state of a ring, but for the neighbouring states.
+                // Any other lap in any slot is no state of a ring, except for the neighbouring
+                // states.
                 for slot in 0..SLOTS {
                     for wrong in (0..=LAP_MASK).step_by(every(31)) {
                         let mut broken = laps;

@@ -1,18 +1,20 @@
-//! Judges what callers were told: whether their calls can be put in an order that respects which was over before which began, and in which one
-//! caller after the other would have been told the same.
+//! The judge of the answers that callers got. It looks for an order of their calls that respects
+//! which call was over before which began, and in which callers that come one after the other would
+//! have got the same answers.
 //!
-//! What is done while an id is being forgotten may be forgotten, too: a forgetting takes effect at least once between its beginning and its end.
+//! An id that is done while it is being forgotten may be forgotten, too: a forgetting takes effect
+//! at least once between its beginning and its end.
 
 use super::Op;
 
-/// What somebody was told.
+/// The answer that a caller got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Fresh,
     Duplicate,
     InProgress,
     Claimed(u64),
-    /// The caller's claim was still its own; or was not.
+    /// The token of the caller's claim held; or was lost.
     Held(u64),
     Lost(u64),
     Forgotten,
@@ -23,9 +25,10 @@ pub(super) enum Answer {
 #[derive(Clone, Copy, Debug)]
 struct Call {
     op: Op,
-    /// The calls that were over before this one began, as far as it can know: a set, by number.
+    /// The calls that were over before this one began, as far as its caller can know: a set, by
+    /// number.
     before: u64,
-    /// None as long as it is under way.
+    /// The answer; none as long as the call is under way.
     answer: Option<Answer>,
 }
 
@@ -33,7 +36,7 @@ struct Call {
 #[derive(Debug, Default)]
 pub(super) struct History(Vec<Call>);
 
-/// What is true of the id. Everything happens within a window.
+/// The state of the id. Everything happens within a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
@@ -42,7 +45,7 @@ enum State {
         token: u64,
         until: u64,
     },
-    /// It rests after a failure.
+    /// The id rests after a failure.
     Failed {
         until: u64,
     },
@@ -53,7 +56,7 @@ impl State {
         matches!(self, State::Claimed { until, .. } | State::Failed { until } if now < until)
     }
 
-    /// What is true after a call, if it is answered so.
+    /// Returns the state after a call, if this answer to it is right.
     fn after(self, op: Op, answer: Answer) -> Option<State> {
         let is_taken = |now| self.is_taken(now);
         let can_have = |now| self != State::Done && !is_taken(now);
@@ -63,7 +66,7 @@ impl State {
             (_, Answer::Lost(token)) => (!is_of(token), self),
             (Op::Check(_) | Op::Claim(..), Answer::Duplicate) => (self == State::Done, self),
             (Op::Check(now) | Op::Claim(now, _), Answer::InProgress) => (is_taken(now), self),
-            // Or it is done by a check that is not over.
+            // Or a check that is not over has accepted it.
             (Op::Forget(now), Answer::InProgress) => (is_taken(now) || self == State::Done, self),
             (Op::Check(now), Answer::Fresh) => (can_have(now), State::Done),
             (Op::Claim(now, until), Answer::Claimed(token)) => (can_have(now), State::Claimed { token, until }),
@@ -79,7 +82,7 @@ impl State {
 }
 
 impl History {
-    /// A call begins. Its number.
+    /// Begins a call. Returns its number.
     pub(super) fn begin(&mut self, op: Op, before: u64) -> usize {
         self.0.push(Call { op, before, answer: None });
         self.0.len() - 1
@@ -89,17 +92,17 @@ impl History {
         self.0[number].answer = Some(answer);
     }
 
-    /// The calls that are over.
+    /// Returns the calls that are over.
     pub(super) fn over(&self) -> u64 {
         self.0.iter().enumerate().fold(0, |set, (i, call)| set | u64::from(call.answer.is_some()) << i)
     }
 
-    /// Panics if there is no order. All calls are over.
+    /// Panics if there is no such order. All calls must be over.
     pub(super) fn judge(&self) {
         assert!(self.explains_rest(0, State::Free), "in no order are these answers right: {:?}", self.0);
     }
 
-    /// Whether the rest can follow when some calls have happened.
+    /// Returns true if the remaining calls can follow when the calls in `done` have happened.
     fn explains_rest(&self, done: u64, state: State) -> bool {
         let all = (1 << self.0.len()) - 1;
         let forgets_again = state == State::Done && self.is_forgetting(done);
@@ -112,7 +115,7 @@ impl History {
             })
     }
 
-    /// Whether a forgetting has happened, and nothing that came after it.
+    /// Returns true if a forgetting has happened, and no call that began after it.
     fn is_forgetting(&self, done: u64) -> bool {
         let followed = |i: usize| self.0.iter().enumerate().any(|(j, call)| done >> j & call.before >> i & 1 == 1);
         let forgets =

@@ -1,8 +1,10 @@
-//! The protocol between claims and checks under loom (every execution with at most three preemptions, and every reordering that the memory
-//! orderings allow) and under shuttle (schedules drawn at random, sequentially consistent).
+//! Models of the protocol between claims and checks: under loom (every execution with at most three
+//! preemptions, and every reordering that the memory orderings allow) and under shuttle (schedules
+//! drawn at random, sequentially consistent).
 //!
-//! Below is what is done to one id, [`world`] does it, and [`judge`] says whether the answers are right. The code is that of the shards; the
-//! window is one bit, which is forgotten as the real one may forget: again, after somebody else has inserted the id anew.
+//! The scenarios below say what is done to one id, [`world`] does it, and [`judge`] says whether
+//! the answers are right. The code is that of the shards; the window is one bit, which is forgotten
+//! as the real one may forget: again, after another caller has inserted the id anew.
 
 mod judge;
 mod world;
@@ -10,12 +12,12 @@ mod world;
 use crate::rules::Rule::{self, *};
 use crate::sync::model;
 
-/// A call. The first number is the caller's time, the second when its lease ends.
+/// A call. The first number is the caller's time, the second the end of its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Op {
     Check(u64),
-    /// If it is granted, the thread's next calls that are about a claim are about this one. A thread that has none goes by the last one
-    /// that was granted before the threads began.
+    /// A claim. If it is granted, the thread's next calls that concern a claim are about this one.
+    /// A thread that has none goes by the last one that was granted before the threads began.
     Claim(u64, u64),
     Complete,
     Release,
@@ -25,7 +27,7 @@ enum Op {
 }
 use Op::{Check, Claim, Complete, Fail, Forget, Release, Renew};
 
-/// First one thread calls, then several at once, then one again.
+/// The calls of a run: first one thread calls, then several at once, then one again.
 #[derive(Clone, Copy, Debug)]
 struct Scenario {
     first: &'static [Op],
@@ -33,14 +35,16 @@ struct Scenario {
     last: &'static [Op],
 }
 
-/// What is done in the end, unless a scenario says otherwise: a claim tells whether the id is free, and if so, a check whether it is done.
+/// The calls at the end, unless a scenario says otherwise: a claim tells whether the id is free,
+/// and if so, a check whether it is done.
 const LAST: &[Op] = &[Claim(50, 60), Check(50)];
 
 const fn scenario(first: &'static [Op], threads: &'static [&'static [Op]]) -> Scenario {
     Scenario { first, threads, last: LAST }
 }
 
-/// Each is a test of its own, so that they share the machine's cores. Some take loom too long.
+/// Makes each scenario a test of its own, so that they share the machine's cores. Some take loom
+/// too long.
 macro_rules! scenarios {
     ($($(#[$only:meta])? $name:ident: $scenario:expr;)*) => {
         const SCENARIOS: &[(&str, Scenario)] = &[$($(#[$only])? (stringify!($name), $scenario)),*];
@@ -122,7 +126,7 @@ scenarios! {
     );
 }
 
-/// Which scenario misses which rule when it is left out.
+/// The rules, each with the scenario that fails when the rule is left out.
 const MISSED: &[(Rule, &str)] = &[
     (AnnounceFirst, "a_claim_and_a_check"),
     (ClaimLooks, "a_claim_and_a_check"),
@@ -133,7 +137,7 @@ const MISSED: &[(Rule, &str)] = &[
     (KeepContested, "claimed_and_completed_beside_a_check"),
     (ForgetLater, "forgotten_while_it_is_accepted"),
     (TokenHolds, "completed_late"),
-    // It is about the order in which others see memory; shuttle knows one order.
+    // This scenario is about the order in which others see memory; shuttle knows only one order.
     #[cfg(loom)]
     (AnnounceInOrder, "a_claim_and_a_check"),
 ];

@@ -1,4 +1,4 @@
-//! Runs a scenario on a shard, as the engine would.
+//! A run of a scenario on a shard, as the engine would do it.
 
 use super::super::Claims;
 use super::super::map::{Begun, Ended, Request};
@@ -27,7 +27,7 @@ impl Marks for Mark {
         is_new
     }
 
-    /// Everything happens within a window.
+    /// Returns a fixed time: everything happens within a window.
     fn now(&self) -> Timestamp {
         Timestamp::from_nanos(0)
     }
@@ -36,7 +36,7 @@ impl Marks for Mark {
         Timestamp::from_nanos(1)
     }
 
-    /// What another inserts before this is over may go as well.
+    /// Forgets; an insertion by another caller before this call is over may go as well.
     fn forget(&self, _id: Digest) {
         self.0.fetch_and(0, Ordering::AcqRel);
         self.0.fetch_and(0, Ordering::AcqRel);
@@ -46,14 +46,15 @@ impl Marks for Mark {
 struct World {
     claims: Claims,
     mark: Mark,
-    /// No part of the model: nobody waits for it, and it orders nothing.
+    /// The record of all calls. It is no part of the model: no thread waits for it, and it orders
+    /// nothing.
     history: Mutex<History>,
 }
 
-/// Who calls, and what it knows.
+/// A caller, and what it knows.
 #[derive(Clone, Copy, Default)]
 struct Caller {
-    /// Calls that it knows to be over: a set, by number.
+    /// The calls that it knows to be over: a set, by number.
     known: u64,
     token: Option<u64>,
 }
@@ -76,7 +77,7 @@ pub(super) fn run(scenario: &'static Scenario) {
 }
 
 impl World {
-    /// Makes calls, one after the other.
+    /// Makes calls, one after another.
     fn call_all(&self, ops: &[Op], caller: Caller) -> Caller {
         ops.iter().fold(caller, |caller, op| self.call(*op, caller))
     }
@@ -124,7 +125,7 @@ impl World {
         }
     }
 
-    /// As `Engine::decide` does.
+    /// Checks the id as `Engine::decide` does.
     fn check(&self, now: Timestamp) -> Answer {
         let outcome = if self.mark.insert(ID) { Outcome::Fresh } else { Outcome::Duplicate };
         let outcome = match self.claims.are_used() {

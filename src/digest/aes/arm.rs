@@ -5,7 +5,7 @@ use std::arch::aarch64::{uint8x16_t, vaeseq_u8, vaesmcq_u8, vdupq_n_u8};
 use std::arch::is_aarch64_feature_detected;
 use std::mem::transmute;
 
-/// Proof that this processor has them.
+/// A proof that this processor has them.
 #[derive(Clone, Copy)]
 pub(in crate::digest) struct Hardware(());
 
@@ -29,7 +29,7 @@ impl Aes for Hardware {
     }
 }
 
-/// The instruction adds a key first, where the standard's rounds end with it.
+/// Encrypts a block. The instruction adds a key first, where the standard's rounds end with it.
 #[target_feature(enable = "aes")]
 #[inline]
 fn encrypt(block: u128, first: &Block, rounds: &[Block; 10]) -> u128 {

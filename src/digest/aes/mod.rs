@@ -1,7 +1,7 @@
 //! AES, as far as the digest needs it: by the processor's instructions where it has them, in plain
-//! Rust elsewhere. Both give the same bits, so that what one machine has written another can read.
+//! Rust elsewhere. Both give the same bits, so that one machine can read what another has written.
 //!
-//! Blocks are integers whose lowest byte is the first one of the standard (FIPS 197).
+//! Blocks are integers whose lowest byte is the standard's first byte (FIPS 197).
 
 #[cfg(all(target_arch = "aarch64", target_endian = "little", not(miri)))]
 #[path = "arm.rs"]
@@ -12,7 +12,7 @@ mod hardware;
 mod portable;
 #[cfg(any(miri, not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))))]
 mod hardware {
-    //! No processor that we know how to ask.
+    //! Hardware AES on other processors: none that we know how to detect.
 
     #[derive(Clone, Copy)]
     pub(in crate::digest) enum Hardware {}
@@ -42,12 +42,12 @@ pub(super) use portable::{Portable, expand};
 #[repr(C, align(16))]
 pub(super) struct Block(pub(super) u128);
 
-/// A way to compute it.
+/// An implementation of AES.
 pub(super) trait Aes: Copy {
-    /// AES-128 with the first round key and the other ten.
+    /// Encrypts with AES-128, given the first round key and the other ten.
     fn encrypt(self, block: u128, first: &Block, rounds: &[Block; 10]) -> u128;
 
-    /// Four full rounds, after a key has been added.
+    /// Adds a key, then does four full rounds.
     fn four_rounds(self, block: u128, keys: &[Block; 5]) -> u128;
 }
 
@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn four_rounds_are_the_middle_of_it() {
-        // Ten rounds are four, four, one, and one without mixing: of which the first two are ours.
+        // Ten rounds are four, four, one, and one without mixing: of these the first two are by our
+        // function.
         let [first, rounds @ ..] = expand(7);
         let four = |block, keys: [Block; 5]| Portable.four_rounds(block, &keys);
         let [k1, k2, k3, k4, k5, k6, k7, k8, ..] = rounds;

@@ -1,16 +1,16 @@
 //! AES in plain Rust, by tables: for processors without the instructions, and for round keys.
 //!
-//! The places in a table that it looks at depend on the key and on the id, and may be seen in the
-//! timing by whoever shares the processor's cache.
+//! The places in a table that are read depend on the key and on the id. A program that shares the
+//! processor's cache may see them in the timing.
 
 use super::{Aes, Block};
 
-/// Plain Rust.
+/// The implementation in plain Rust.
 #[derive(Clone, Copy)]
 pub(in crate::digest) struct Portable;
 
-/// The inverse in GF(2^8), and an affine map: by walking through all powers of a generator and of
-/// its inverse.
+/// The substitution box: the inverse in GF(2^8), and an affine map. Computed by walking through all
+/// powers of a generator and of its inverse.
 const SUBSTITUTES: [u8; 256] = {
     let mut substitutes = [0x63; 256];
     let (mut power, mut inverse) = (1_u8, 1_u8);
@@ -31,7 +31,8 @@ const SUBSTITUTES: [u8; 256] = {
     }
 };
 
-/// A byte's substitute, mixed into its column, for the first row; the other rows' are rotations.
+/// The substitute of each byte, mixed into its column, for the first row; the other rows' are
+/// rotations.
 const MIXED: [u32; 256] = {
     let (mut mixed, mut i) = ([0; 256], 0);
     while i < 256 {
@@ -42,12 +43,12 @@ const MIXED: [u32; 256] = {
     mixed
 };
 
-/// Twice a byte, in AES's field.
+/// Returns twice a byte, in AES's field.
 const fn double(byte: u8) -> u8 {
     byte << 1 ^ if byte & 0x80 == 0 { 0 } else { 0x1b }
 }
 
-/// The round keys of AES-128.
+/// Returns the round keys of AES-128.
 pub(in crate::digest) fn expand(key: u128) -> [Block; 11] {
     let mut keys = [Block(key); 11];
     let (mut words, mut constant) = (columns(key), 1);
@@ -82,7 +83,7 @@ fn round(block: u128, key: &Block) -> u128 {
     joined(std::array::from_fn(column)) ^ key.0
 }
 
-/// A round that does not mix columns.
+/// Computes a round that does not mix columns.
 fn last_round(block: u128, key: &Block) -> u128 {
     let rows = columns(block).map(u32::to_le_bytes);
     let column = |c: usize| u32::from_le_bytes(std::array::from_fn(|r| substitute(rows[(c + r) % 4][r])));
@@ -101,7 +102,7 @@ fn joined(columns: [u32; 4]) -> u128 {
     columns.iter().rev().fold(0, |block, &column| block << 32 | u128::from(column))
 }
 
-/// The end of an encryption.
+/// Computes the end of an encryption.
 #[cfg(test)]
 pub(super) fn last_two(block: u128, ninth: Block, tenth: Block) -> u128 {
     last_round(round(block, &ninth), &tenth)

@@ -5,7 +5,7 @@ use std::arch::asm;
 use std::arch::x86_64::__m128i;
 use std::mem::transmute;
 
-/// Proof that this processor has them.
+/// A proof that this processor has them.
 #[derive(Clone, Copy)]
 pub(in crate::digest) struct Hardware(());
 
@@ -15,8 +15,8 @@ impl Hardware {
     }
 }
 
-// Assembly, since a function that may use these instructions can only be inlined into those that
-// may, too: and callers are compiled for any processor.
+// Assembly, since a function that may use these instructions can be inlined only into functions
+// that may use them, too, and callers are compiled for any processor.
 impl Aes for Hardware {
     #[inline(always)]
     fn encrypt(self, block: u128, first: &Block, rounds: &[Block; 10]) -> u128 {

@@ -1,11 +1,11 @@
-//! Each codec of the journal, given any bytes: what it takes, it writes as it was.
+//! Fuzzing of each codec of the journal with any bytes: what it decodes, it encodes as it was.
 
 use super::super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, MARK_BYTES, Mark};
 use super::super::payload::{Kind, runs};
 use super::super::snapshot;
 
-/// Does what the fuzz target `journal` does with its input: a letter that says which codec, and
-/// bytes for it. Returns true if it took them.
+/// Does the work of the fuzz target `journal` with its input: a letter that selects a codec, and
+/// bytes for it. Returns true if the codec accepted them.
 pub(crate) fn fuzz(bytes: &[u8]) -> bool {
     let Some((which, bytes)) = bytes.split_first() else { return false };
     match which {
@@ -19,7 +19,7 @@ pub(crate) fn fuzz(bytes: &[u8]) -> bool {
     }
 }
 
-/// Fixed bytes, or what there is of them and zeros.
+/// Returns a fixed number of bytes: those that there are, and zeros.
 fn padded<const BYTES: usize>(bytes: &[u8]) -> [u8; BYTES] {
     std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0))
 }
@@ -27,7 +27,7 @@ fn padded<const BYTES: usize>(bytes: &[u8]) -> [u8; BYTES] {
 fn header(bytes: &[u8]) -> bool {
     let bytes = padded::<HEADER_BYTES>(bytes);
     let Ok(header) = Header::decode(&bytes) else { return false };
-    // Of a word that says nothing, nothing is kept.
+    // A word without a meaning is not kept.
     assert_eq!(Header::decode(&header.encode()), Ok(header));
     true
 }
@@ -39,12 +39,12 @@ fn mark(bytes: &[u8]) -> bool {
     true
 }
 
-/// A block: its header, and its payload.
+/// Checks a block: its header, and its payload.
 fn block(bytes: &[u8]) -> bool {
     let head = padded::<BLOCK_HEADER_BYTES>(bytes);
     let payload = bytes.get(BLOCK_HEADER_BYTES..).unwrap_or_default();
     let Some(block) = BlockHeader::decode(&head) else { return false };
-    // Times beyond the last one are the last one: then it is another block, and not valid.
+    // Times beyond the last one become the last one: then it is another block, and not valid.
     let again = BlockHeader::decode(&block.encode()).expect("what was written is a header");
     assert_eq!(again, block);
     assert!(block.start() <= block.number);
@@ -54,7 +54,7 @@ fn block(bytes: &[u8]) -> bool {
     true
 }
 
-/// Runs, whose lengths say where the next one begins.
+/// Checks runs, whose lengths say where the next one begins.
 fn payload(bytes: &[u8]) -> bool {
     let (mut ids, mut valid) = (0, 0);
     for run in runs(bytes) {

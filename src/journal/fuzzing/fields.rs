@@ -1,6 +1,6 @@
-//! Numbers out of a fuzzer's bytes: mostly small ones, and those at which arithmetic breaks.
+//! Numbers from a fuzzer's bytes: mostly small ones, and those at which arithmetic breaks.
 
-/// Bytes that are taken one after the other; when they have ended, all are zero.
+/// Bytes that are taken one after another; when they have ended, all are zero.
 pub(crate) struct Fields<'b>(&'b [u8]);
 
 impl<'b> Fields<'b> {
@@ -14,7 +14,7 @@ impl<'b> Fields<'b> {
         *byte
     }
 
-    /// A choice of so many.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u8) -> u8 {
         self.byte() % end
     }
@@ -29,7 +29,7 @@ impl<'b> Fields<'b> {
         self.take(8).iter().rfold(0, |word, &byte| word << 8 | u64::from(byte))
     }
 
-    /// The expected number, one near it, or any.
+    /// Returns the expected number, one near it, or any.
     pub(crate) fn number(&mut self, expected: u64) -> u64 {
         const ODD: [u64; 8] = [0, 1, u32::MAX as u64, 1 << 32, i64::MAX as u64 - 1, i64::MAX as u64, 1 << 63, u64::MAX];
         match self.byte() {

@@ -1,4 +1,4 @@
-//! Files of a journal that somebody has made up.
+//! Made-up files of a journal.
 
 use super::super::format::{BlockHeader, Header, Mark};
 use super::super::mark;
@@ -11,8 +11,8 @@ use crate::clock::{Clocks, Stamp, TimeBase};
 use crate::digest::Digest;
 use std::path::Path;
 
-/// Parts that an engine has written: the beginning of a segment, and the mark, of which everything
-/// is taken that is not made up.
+/// Parts that an engine has written: the beginning of a segment, and the mark. Everything that is
+/// not made up is taken from them.
 #[derive(Clone, Copy)]
 pub(super) struct Genuine {
     pub(super) header: Header,
@@ -20,13 +20,13 @@ pub(super) struct Genuine {
     pub(super) now: Timestamp,
 }
 
-/// The end that the files have come to.
+/// The end that the files have reached.
 struct Course {
     number: u64,
     ids: u64,
 }
 
-/// Puts files into a directory, each as the bytes say. Returns how many bytes they are.
+/// Puts files into a directory, each as the bytes say. Returns their size in bytes.
 pub(super) fn put(disk: &Simulated, directory: &Path, genuine: Genuine, fields: &mut Fields<'_>) -> usize {
     let mut course = Course { number: 0, ids: 0 };
     let mut bytes = 0;
@@ -67,7 +67,7 @@ fn segment(genuine: Genuine, course: &mut Course, fields: &mut Fields<'_>) -> Ve
         block(genuine, course, fields, &mut file);
     }
     if fields.below(8) == 0 {
-        // Its end is something else.
+        // Its end is replaced.
         let length = usize::from(fields.byte());
         file.extend_from_slice(fields.take(length));
     }
@@ -106,7 +106,7 @@ fn block(genuine: Genuine, course: &mut Course, fields: &mut Fields<'_>, file: &
 fn run(genuine: Genuine, fields: &mut Fields<'_>, payload: &mut Payload) {
     let nanos = fields.number(genuine.now.as_nanos());
     let time = Timestamp::from_nanos(match fields.below(4) {
-        // Seconds rather than nanoseconds away.
+        // In seconds rather than nanoseconds.
         0 => genuine.now.as_nanos().wrapping_add(u64::from(fields.byte()) * 1_000_000_000),
         1 => genuine.now.as_nanos().wrapping_sub(u64::from(fields.byte()) * 1_000_000_000),
         _ => nanos,
@@ -134,7 +134,8 @@ fn time_base(genuine: TimeBase, fields: &mut Fields<'_>) -> TimeBase {
     TimeBase { offset_nanos, kind: fields.number(genuine.kind) }
 }
 
-/// Changes bytes before the checksum is made of them: so that kinds, counts and lengths are any.
+/// Changes bytes before the checksum is made of them, so that kinds, counts and lengths are
+/// arbitrary.
 pub(crate) fn damage(fields: &mut Fields<'_>, bytes: &mut Vec<u8>) {
     for _ in 0..fields.byte().saturating_sub(240) {
         let at = usize::from(fields.byte()) << 8 | usize::from(fields.byte());

@@ -1,9 +1,9 @@
-//! Journals, and snapshots, that somebody has made up, with checksums that are right: what the fuzz
-//! target `hostile` gives an engine to open. And what each of the codecs does with any bytes at
+//! Fuzzing with journals and snapshots that are made up, with checksums that are right: the fuzz
+//! target `hostile` gives them to an engine to open. And fuzzing of each codec with any bytes at
 //! all: the target `journal`.
 //!
-//! All is made by the crate's own encoders, from a journal that an engine has written, so that no
-//! layout is said here again.
+//! All files are made by the crate's own encoders, from a journal that an engine has written, so
+//! that no layout is written down here again.
 
 mod codecs;
 mod fields;
@@ -28,7 +28,7 @@ mod tests {
         assert!(files == 0 || taken > 3, "of {files} only {taken} are anything");
     }
 
-    /// `HAPAX_HOSTILE` says how many files, `HAPAX_HOSTILE_SEED` which.
+    /// Runs files: `HAPAX_HOSTILE` sets how many, `HAPAX_HOSTILE_SEED` which.
     #[test]
     fn random_files_with_right_checksums_are_refused_or_an_engine() {
         let number = |name: &str, usual| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));

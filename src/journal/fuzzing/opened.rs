@@ -1,4 +1,4 @@
-//! An engine opens what somebody has made up: that ends, in an error or in an engine that works.
+//! Opening of made-up files: it ends in an error or in an engine that works.
 
 use super::super::error::JournalError;
 use super::super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Mark};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The outcome of opening it.
+/// The outcome of opening a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Refused,
@@ -22,12 +22,12 @@ pub(crate) enum Seen {
 }
 
 const DIRECTORY: &str = "/journal";
-/// 2026-11-22.
+/// The present in these tests, 2026-11-22.
 const NOW: Timestamp = Timestamp::from_secs(1_795_305_600);
 const WINDOW: Duration = Duration::from_secs(100);
 
-/// Does what the fuzz target `hostile` does with its input. The first byte says what it is and how
-/// it is opened; the others are what is in it.
+/// Does the work of the fuzz target `hostile` with its input. The first byte says what the file is
+/// and how it is opened; the others are its contents.
 pub(crate) fn fuzz(bytes: &[u8]) -> Option<Seen> {
     let (&how, bytes) = bytes.split_first()?;
     let mut fields = Fields::new(bytes);
@@ -43,8 +43,9 @@ pub(crate) fn fuzz(bytes: &[u8]) -> Option<Seen> {
     let is_open = opened.is_ok();
     let seen = judged(opened);
     if is_open {
-        // What is wrong was refused, or is known now. (Where blocks have numbers from before their
-        // file, which no engine writes, what is kept of them may be damaged for the next one, too.)
+        // Any defect was refused, or is known now. (Where blocks have numbers from before their
+        // file, which no engine writes, the blocks that are kept may be damaged for the next open,
+        // too.)
         let after = disk.copy();
         let again = journal(self::builder(how & 2 != 0), &disk, damage);
         if let (Err(error), Damage::Refuse) = (again, damage) {
@@ -54,7 +55,7 @@ pub(crate) fn fuzz(bytes: &[u8]) -> Option<Seen> {
     Some(seen)
 }
 
-/// The headers of a journal's files, as they stand, for whoever has to mend something.
+/// Returns the headers of a journal's files, as they stand, for debugging a failure.
 fn said(disk: &Simulated) -> String {
     let mut said = String::new();
     for path in disk.paths() {
@@ -102,7 +103,7 @@ fn journal(builder: crate::Builder, disk: &Simulated, damage: Damage) -> Result<
     builder.journal(DIRECTORY, JournalOptions::new().damage(damage)).surroundings(surroundings).build()
 }
 
-/// An engine must work whatever it was told; an error must be one that says what is wrong.
+/// Checks the outcome: an engine must work whatever it was told; an error must say what is wrong.
 fn judged(opened: Result<Dedup, Error>) -> Seen {
     let dedup = match opened {
         Ok(dedup) => dedup,
@@ -118,15 +119,15 @@ fn judged(opened: Result<Dedup, Error>) -> Seen {
     let _ = dedup.forget(Int::from(1_u64));
     let stats = dedup.stats();
     if stats.journal.is_some() {
-        // What stands for blocks that never were may have expired, and taken a file along: that is
-        // said.
+        // Stand-ins for blocks that never existed may have expired, and taken a file along: that is
+        // reported.
         let flushed = dedup.flush();
         assert!(matches!(flushed, Ok(()) | Err(JournalError::Gone { .. })), "{flushed:?}");
     }
     Seen::Opened
 }
 
-/// Files that an engine has written, once.
+/// Returns files that an engine has written, once.
 fn genuine() -> Genuine {
     static GENUINE: OnceLock<Genuine> = OnceLock::new();
     *GENUINE.get_or_init(|| {

@@ -111,7 +111,7 @@ struct SimulatedFile {
 }
 
 impl SimulatedFile {
-    /// A call to it.
+    /// Makes a call to the disk.
     fn call<R>(
         &mut self,
         call: Call,

@@ -1,5 +1,4 @@
-//! Snapshots that somebody has made up, with checksums that are right, for the fuzz targets
-//! `hostile` and `journal`.
+//! Made-up snapshots, with checksums that are right, for the fuzz targets `hostile` and `journal`.
 
 use super::reading::{parse, take_sections};
 use super::writing::put_section;
@@ -10,14 +9,14 @@ use crate::{Builder, Dedup, Error, Int};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// A file, whatever is in it.
+/// Checks a whole file with any contents.
 pub(crate) fn whole(bytes: &[u8]) -> bool {
     let Ok((_, _, sections)) = parse(bytes) else { return false };
     assert!(sections.len() <= bytes.len() / super::SECTION_BYTES);
     true
 }
 
-/// A block's sections, whose lengths say where the next one begins.
+/// Checks a block's sections, whose lengths say where the next one begins.
 pub(crate) fn sections(payload: &[u8]) -> bool {
     let mut sections = Vec::new();
     let is_whole = take_sections(payload, 0, &mut sections).is_some();
@@ -25,21 +24,21 @@ pub(crate) fn sections(payload: &[u8]) -> bool {
     is_whole && !sections.is_empty()
 }
 
-/// An engine that begins with what the bytes say.
+/// Restores an engine from what the bytes say.
 pub(crate) fn restored(builder: Builder, fields: &mut Fields<'_>) -> Result<Dedup, Error> {
     let path = path();
     std::fs::write(&path, made_up(fields)).expect("there is room for a snapshot");
     builder.restore(path).build()
 }
 
-/// One file of this process and thread, written again and again; in memory, where there is such a
-/// thing.
+/// Returns the path of one file of this process and thread, written again and again; in memory,
+/// where there is such a file system.
 fn path() -> PathBuf {
     let base = Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir);
     base.join(format!("hapax-hostile-{}-{:?}", std::process::id(), std::thread::current().id()))
 }
 
-/// The header of a snapshot that an engine has written, once.
+/// Returns the header of a snapshot that an engine has written, once.
 fn genuine() -> (Header, Vec<u8>) {
     static GENUINE: OnceLock<(Header, Vec<u8>)> = OnceLock::new();
     let (header, bytes) = GENUINE.get_or_init(|| {
@@ -83,9 +82,9 @@ fn made_up(fields: &mut Fields<'_>) -> Vec<u8> {
     file
 }
 
-/// One section: what it is, what it says of itself, and its words.
+/// Adds one section: its kind, its header, and its words.
 fn section(fields: &mut Fields<'_>, payload: &mut Vec<u8>) {
-    /// Of a window of 100 s.
+    /// The tick of a window of 100 s.
     const TICK_NANOS: u64 = 1_000_000_000;
     let usual = 1 + u64::from(fields.below(7));
     let kind = fields.number(usual) as u32;

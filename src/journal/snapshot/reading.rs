@@ -1,4 +1,4 @@
-//! How a snapshot is read, as a whole or not at all, and an engine told what is in it.
+//! The reading of a snapshot, as a whole or not at all, and its restoration into an engine.
 
 use super::{FINGERPRINT_WORDS, Kind, MAGIC, SECTION_BYTES};
 use crate::claims::Fingerprint;
@@ -53,7 +53,7 @@ impl Snapshot {
         self.resumed
     }
 
-    /// Returns the key of the digests in it, if it is what is wanted.
+    /// Returns the key of the digests in it, if it is the one that is wanted.
     pub(crate) fn key(&self, wanted: WantedKey) -> Result<DigestKey, Error> {
         match wanted.differs(self.key) {
             Some([what, got, expected]) => Err(self.not_ours(what, got, expected)),
@@ -66,7 +66,7 @@ impl Snapshot {
         JournalError::NotOurs { path: self.path.clone(), what, got, expected }.into()
     }
 
-    /// Tells an engine that nobody else knows yet what is in it.
+    /// Restores it into an engine that no other thread knows yet.
     pub(crate) fn restore(&self, engine: &Engine) -> Result<(), Error> {
         engine.window.look_after_tables(false);
         let mut tables = self.sections.iter().enumerate().filter(|(_, section)| section.kind == Kind::Table).peekable();
@@ -75,7 +75,7 @@ impl Snapshot {
             let end = tables.peek().map_or(self.sections.len(), |(next, _)| *next);
             engine.window.restore_table(table.a as usize, is_first)?;
             is_first = false;
-            // In the order in which they were accepted: what is in a line relies on it.
+            // In the order in which they were accepted: the contents of a line rely on it.
             let mut ids: Vec<_> = self.sections[i..end].iter().filter(|section| section.kind == Kind::Ids).collect();
             ids.sort_by_key(|section| section.a);
             let mut digests = Vec::new();
@@ -145,7 +145,7 @@ fn fingerprint_of([place, mark, with_place, with_mark, until]: [u64; FINGERPRINT
     Fingerprint { id: Digest { place, mark }, digest, until: Timestamp::from_nanos(until) }
 }
 
-/// All of a file that is trusted.
+/// Reads all of a file that is trusted.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = Writers::Mode(0o600).open(OpenOptions::new().read(true), path)?;
     let mut bytes = Vec::new();
@@ -155,7 +155,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 pub(super) type Wrong = (&'static str, String, String);
 
-/// Returns what is in a file, if all of it is as it was written.
+/// Returns the contents of a file, if all of it is as it was written.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Header, Clocks, Vec<Section>), Wrong> {
     let wrong = |what, got: &str, expected: &str| Err((what, got.to_owned(), expected.to_owned()));
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
@@ -190,7 +190,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Header, Clocks, Vec<Section>), Wron
     Ok((header, clocks, sections.into_iter().map(|(section, _)| section).collect()))
 }
 
-/// Appends the sections of a payload, each with what it says of itself beside `a`.
+/// Appends the sections of a payload, each with the second word of its header.
 pub(super) fn take_sections(mut payload: &[u8], mut at: usize, sections: &mut Vec<(Section, u64)>) -> Option<()> {
     while !payload.is_empty() {
         let (header, rest) = payload.split_at_checked(SECTION_BYTES)?;

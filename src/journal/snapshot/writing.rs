@@ -1,4 +1,4 @@
-//! How a snapshot is written, while checks go on.
+//! The writing of a snapshot, while checks go on.
 
 use super::{BLOCK_BYTES, FINGERPRINT_WORDS, Kind, MAGIC, WORDS_MAX};
 use crate::claims::Fingerprint;
@@ -51,7 +51,7 @@ pub(super) fn write(engine: &Engine, path: &Path) -> Result<u64, JournalError> {
     Ok(ids)
 }
 
-/// Writes the window's ids in portions of one tick each. How many.
+/// Writes the window's ids in portions of one tick each. Returns their number.
 fn write_window(engine: &Engine, sections: &mut Sections<'_>) -> Result<u64, JournalError> {
     let tick_nanos = engine.window.tick().as_nanos() as u64;
     let (mut ids, mut result) = (0, sections.push(Kind::Window, tick_nanos, 0, &[]));
@@ -88,8 +88,8 @@ fn write_window(engine: &Engine, sections: &mut Sections<'_>) -> Result<u64, Jou
     Ok(ids)
 }
 
-/// Writes what ids are done with, after the ids: so that what is forgotten meanwhile, and done with
-/// another one, is not written with the old one.
+/// Writes the fingerprints of done ids, after the ids: so that an id that is forgotten meanwhile,
+/// and done with another fingerprint, is not written with the old one.
 fn write_fingerprints(engine: &Engine, sections: &mut Sections<'_>) -> Result<(), JournalError> {
     for shard in engine.claims.fingerprints() {
         for part in shard.chunks(WORDS_MAX / FINGERPRINT_WORDS) {
@@ -110,7 +110,7 @@ pub(super) fn put_section(payload: &mut Vec<u8>, kind: u32, numbers: [u64; 2], w
     numbers.iter().chain(words).for_each(|word| payload.extend_from_slice(&word.to_le_bytes()));
 }
 
-/// A file that is being written.
+/// A file under construction.
 struct Sections<'p> {
     file: File,
     path: &'p Path,

@@ -1,9 +1,9 @@
-//! Texts as systems have them: recorded, and shortened.
+//! Tests on texts as systems have them: recorded, and shortened.
 
 use super::*;
 use std::collections::HashMap;
 
-/// The headroom on a system with these files.
+/// Returns the headroom on a system with these files.
 fn headroom(files: &[(&str, &str)]) -> Option<usize> {
     let files: HashMap<&Path, &str> = files.iter().map(|(name, text)| (Path::new(*name), *text)).collect();
     headroom_bytes(|file| files.get(file).map(|text| (*text).to_owned()))
@@ -82,7 +82,7 @@ fn in_a_container_the_mount_is_its_group() {
         ("/sys/fs/cgroup/memory.current", "2097152\n"),
     ];
     assert_eq!(headroom(&host), Some(62 * MIB));
-    // Mounted in another namespace, or moved elsewhere: nothing outside of the mount is read.
+    // Mounted in another namespace, or moved elsewhere: nothing outside the mount is read.
     for path in ["0::/../other\n", "0::/..\n", "0::/elsewhere\n"] {
         let mut moved = host;
         moved[0].1 = path;
@@ -112,7 +112,7 @@ fn version_1_has_limits_as_well() {
     let (limit, stat) = ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.stat");
     assert_eq!(with(&[(limit, "9223372036854771712\n")]), None);
     assert_eq!(with(&[(limit, "104857600\n")]), Some(95 * MIB));
-    // The pod's limit, which the container cannot see, but for this line.
+    // The pod's limit, which the container cannot see, except for this line.
     let text = "cache 0\nhierarchical_memory_limit 10485760\nhierarchical_memsw_limit 9223372036854771712\n\
                 total_cache 4194304\ntotal_inactive_file 4194304\n";
     assert_eq!(with(&[(limit, "9223372036854771712\n"), (stat, text)]), Some(9 * MIB));

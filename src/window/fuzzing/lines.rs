@@ -1,7 +1,7 @@
-//! Slots of any bits, and lines of any slots: what the fuzz target `line` does.
+//! Fuzzing with slots of any bits, and lines of any slots: the work of the fuzz target `line`.
 //!
-//! Nothing here may panic or run forever, all ways of looking at lines must do the same, and what holds of any line
-//! whatever must hold.
+//! Nothing here may panic or run forever, all ways of looking at lines must do the same, and the
+//! invariants of arbitrary lines must hold.
 
 use super::super::growth::Growth;
 use super::super::kernel::Kernel;
@@ -20,15 +20,15 @@ const LAP_MASK: u64 = (1 << LAP_BITS) - 1;
 
 #[cfg(fuzzing)]
 impl Window {
-    /// What the fuzz target `line` does with its input.
+    /// Does the work of the fuzz target `line` with its input.
     #[doc(hidden)]
     pub fn fuzz_lines(bytes: &[u8]) {
         let _ = fuzz(bytes);
     }
 }
 
-/// The bytes are: a configuration, the lines' content, and operations on them. What is missing ends the run. Whether there was
-/// a run.
+/// Decodes and runs the bytes: a configuration, the lines' content, and operations on them. The end
+/// of the bytes ends the run. Returns `None` if there was no run.
 fn fuzz(bytes: &[u8]) -> Option<()> {
     let bytes = &mut bytes.iter().copied();
     let flags = bytes.next()?;
@@ -43,14 +43,14 @@ fn fuzz(bytes: &[u8]) -> Option<()> {
             window.tables().memory(0).line(at / SLOTS)[at % SLOTS].store(slot.0, Ordering::Relaxed);
         }
     }
-    // The looks tell the window what time it is; so it is for all of them.
+    // The looks tell the window what time it is; so that time holds for all of them.
     windows.iter().for_each(|window| looks(window, now));
     let mut now = now;
     while let Some(()) = step(&windows, &mut now, bytes) {}
     Some(())
 }
 
-/// A window of 100 ticks of a second.
+/// Returns a window of 100 ticks of a second.
 fn window(lines: usize, kernel: Kernel, refresh_on_duplicate: bool) -> Window {
     let duration = Duration::from_secs(100);
     let ticks = Ticks::of_window(duration).expect("the window is valid");
@@ -66,17 +66,18 @@ fn seconds(now: u64) -> Timestamp {
     Timestamp::from_secs(now)
 }
 
-/// Few different tags, spread over the range.
+/// Returns one of few different tags, spread over the range.
 fn mark(byte: u8) -> u64 {
     u64::from(byte % 8 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// An id at home in one of four lines (or two).
+/// Returns an id at home in one of four lines (or two).
 fn id(byte: u8) -> Digest {
     Digest { place: u64::from(byte) << 62, mark: mark(byte >> 2) }
 }
 
-/// Any slot, or one that may well be found in a window: few tags, ticks and laps around one value.
+/// Returns any slot, or one that may well be found in a window: few tags, ticks and laps around one
+/// value.
 fn slot(bytes: &mut impl Iterator<Item = u8>, now: u64) -> Option<Slot> {
     let kind = bytes.next()?;
     let (age, lap) = (u64::from(bytes.next()?), u64::from(bytes.next()?));
@@ -90,7 +91,7 @@ fn slot(bytes: &mut impl Iterator<Item = u8>, now: u64) -> Option<Slot> {
     Some(Slot(tag | away << 17 | tick << 7 | spilled << 6 | lap & 63))
 }
 
-/// A slot's fields as the table in `slot` has them, in its numbers.
+/// The fields of a slot by the table in `slot`, as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fields {
     tag: u64,
@@ -107,7 +108,7 @@ impl Fields {
     }
 }
 
-/// Every way to take a slot apart and to change it, against the table.
+/// Checks every way to take a slot apart and to change it, against the table.
 fn fields(slot: Slot, now: u64, moment: Moment) {
     let was = Fields::of(slot);
     let stamp = moment.tick.stamp & 1023;
@@ -147,7 +148,7 @@ fn fields(slot: Slot, now: u64, moment: Moment) {
     assert!(alternate < lines && alternate != home && key.alternate(alternate, lines) == home);
 }
 
-/// A look at each line for each id: what is seen is what is there.
+/// Checks that a look at each line for each id sees what is there.
 fn looks(window: &Window, now: u64) {
     let moment = moment_of(window, seconds(now));
     for line in 0..window.tables().table(0).lines() {
@@ -168,7 +169,7 @@ fn content(window: &Window, line: usize) -> [Slot; SLOTS] {
     std::array::from_fn(|slot| window.tables().memory(0).load(line, slot))
 }
 
-/// One operation, on all windows, which must stay the same.
+/// Does one operation on all windows, which must stay the same.
 fn step(windows: &[Window], now: &mut u64, bytes: &mut impl Iterator<Item = u8>) -> Option<()> {
     let op = bytes.next()?;
     let byte = bytes.next()?;
@@ -225,7 +226,7 @@ fn forget_one(window: &Window, id: Digest, at: Timestamp) -> bool {
     remembered
 }
 
-/// A table is started, if there is room; of two or four lines, whatever the first one has.
+/// Starts a table, if there is room; of two or four lines, whatever the first one has.
 fn start(window: &Window, byte: u8) -> bool {
     let (tables, berth) = (window.tables(), usize::from(byte) % roster::BERTHS);
     let has_room = tables.roster().started(berth).is_some();
@@ -235,7 +236,7 @@ fn start(window: &Window, byte: u8) -> bool {
     has_room && tables.start(berth)
 }
 
-/// The oldest table is retired, if nothing in it is live.
+/// Retires the oldest table, if nothing in it is live.
 fn retire(window: &Window) -> Option<usize> {
     let tables = window.tables();
     tables.retire(tables.common.latest(), false).inspect(|&berth| tables.table(berth).release())

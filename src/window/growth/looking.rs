@@ -1,18 +1,19 @@
-//! What a look at the newest table shows, and when to look again.
+//! The look at the newest table, and the time of the next one.
 
 use super::Growth;
 use super::room::size_of_berth;
 use crate::window::common::Bell;
 use crate::window::survey::{DISPLACED_IN_A_RUSH, RECENTLY, RUSH, Survey};
 
-/// When to look at the newest table again.
+/// The time of the next look at the newest table.
 #[derive(Clone, Copy)]
 pub(super) enum Again {
-    /// Early enough for the next one to be ready in time if there is a rush.
+    /// Early enough for the next table to be ready in time if there is a rush.
     Soon,
-    /// As ids come, there will be none before that.
+    /// At the present rate of ids no table will be needed before that.
     Later,
-    /// A survey that has asked for a table in vain is not repeated before something has changed.
+    /// After a survey that has asked for a table in vain: it is not repeated before something has
+    /// changed.
     InVain,
 }
 
@@ -41,7 +42,7 @@ impl Growth {
         }
     }
 
-    /// Says when to look again.
+    /// Sets the time of the next look.
     pub(super) fn set_bell(&self, again: Again) {
         let roster = self.tables.roster();
         let (newest, now) = (roster.newest(), self.tables.common.latest());
@@ -56,7 +57,7 @@ impl Growth {
             Again::InVain => lines as u64,
         };
         let expires = (!roster.is_single()).then(|| self.tables.expires(roster.oldest()));
-        // Often enough for memory to be back before two windows are over.
+        // Often enough for memory to be given back before two windows are over.
         let (window_ticks, started) = (self.tables.common.window_ticks, self.tables.times(newest).started);
         let recently = (window_ticks as f64 * RECENTLY).ceil() as u64;
         let may_shrink = (size > 0 || self.state().spare.is_some())

@@ -1,4 +1,4 @@
-//! Room for a table within the budget: berths and memory, and which tables must go for it.
+//! Room for a table within the budget: berths and memory, and the tables that must go for it.
 
 use super::Growth;
 use crate::memory::LINE_BYTES;
@@ -19,7 +19,8 @@ pub(super) enum Reserved {
 }
 
 impl Growth {
-    /// Starts a table of a size, whatever must be done for that; false if it is not possible.
+    /// Starts a table of a size, whatever must be done for that; returns false if it is not
+    /// possible.
     pub(super) fn start(self: &Arc<Self>, size: usize) -> bool {
         let is_ready = self.state().is_ready(size);
         if !is_ready {
@@ -50,8 +51,8 @@ impl Growth {
         spare.into_iter().for_each(|(_, berth)| self.tables.table(berth).release());
     }
 
-    /// Makes a table of a size ready, together with whoever helps; false if there is no memory for
-    /// it, or not all of it is ready.
+    /// Makes a table of a size ready, together with callers that help; returns false if there is no
+    /// memory for it, or not all of it is ready.
     pub(super) fn prepare(self: &Arc<Self>, size: usize) -> bool {
         if self.state().under_way.is_none() && self.reserve(size) != Reserved::Yes {
             return false;
@@ -78,7 +79,7 @@ impl Growth {
         Reserved::Yes
     }
 
-    /// Berths that are in use, though no roster names them.
+    /// Returns the berths that are in use, though no roster names them.
     pub(super) fn reserved(&self) -> Vec<usize> {
         let state = self.state();
         let spare = state.spare.map(|(_, berth)| berth);
@@ -100,7 +101,7 @@ impl Growth {
         let common = &self.tables.common;
         let newest = self.tables.table(self.tables.roster().newest()).lines();
         let is_worth_it = newest + self.sizes.lines(size) <= self.budget_bytes / LINE_BYTES;
-        // What is on its way back makes room without that.
+        // Memory that is being given back makes room without that.
         let is_patient = !self.state().releasing.is_empty();
         let must_go = |tables: &Tables| {
             let berth_is_taken = berths_of(size).all(|berth| tables.roster().berths().any(|used| used == berth));
@@ -122,7 +123,7 @@ impl Growth {
     }
 }
 
-/// Each size has two berths.
+/// Returns the berths of a size: each has two.
 fn berths_of(size: usize) -> impl Iterator<Item = usize> + Clone {
     const EACH: usize = BERTHS / SIZES_MAX;
     size * EACH..(size + 1) * EACH

@@ -1,4 +1,5 @@
-//! What callers do in a rush, so that the newest table loses no ids before the next one is ready.
+//! The work of callers in a rush, so that the newest table loses no ids before the next one is
+//! ready.
 
 use super::Growth;
 use super::looking::Again;
@@ -10,17 +11,17 @@ use crate::window::survey::Survey;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// For so long a caller waits at most before it goes on with a table that is overfull.
+/// The longest that a caller waits before it goes on with a table that is overfull.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Tables of no more parts than this are made ready by the caller that needs them in a rush: a
-/// thread would come too late.
+/// The most parts of a table that the caller that needs it in a rush makes ready: a thread would
+/// come too late.
 const SMALL_PARTS: usize = 1;
 
 impl Growth {
-    /// In a rush, does what must not wait for a thread: starts a table that is ready or soon made
-    /// ready, and has a large one made ready. False if there is no room, and others would have to
-    /// go first.
+    /// Does, in a rush, what must not wait for a thread: starts a table that is ready or soon made
+    /// ready, and has a large one made ready. Returns false if there is no room, and other tables
+    /// would have to go first.
     pub(super) fn hurry(self: &Arc<Self>, size: usize) -> bool {
         if !self.state().is_ready(size) {
             match self.reserve(size) {
@@ -38,7 +39,7 @@ impl Growth {
             }
             self.help_with_all();
             if self.state().under_way.is_some() {
-                // Whoever helps with the last part will see to it.
+                // The caller that helps with the last part will do it.
                 return true;
             }
         }
@@ -51,7 +52,8 @@ impl Growth {
         self.sizes.lines(size) * LINE_BYTES <= SMALL_PARTS * crate::memory::PART_BYTES
     }
 
-    /// Makes a part of the next table ready, if one is under way; whether there may be more to do.
+    /// Makes a part of the next table ready, if one is under way; returns true if there may be more
+    /// to do.
     pub(super) fn help(self: &Arc<Self>) -> bool {
         let Some(preparation) = self.state().under_way.clone() else {
             return false;
@@ -62,7 +64,7 @@ impl Growth {
             Part::Last { ready } => {
                 self.finish(&preparation, ready);
                 if ready {
-                    // It may be wanted at once.
+                    // The table may be needed at once.
                     self.answer();
                 }
                 false
@@ -70,9 +72,9 @@ impl Growth {
         }
     }
 
-    /// Makes a part of the next table ready. If others have begun the last one, or are just about
-    /// to start a table, and the newest would lose ids: waits for them, some microseconds, unless
-    /// the system has something else run instead of that thread.
+    /// Makes a part of the next table ready. If other callers have begun the last part, or are just
+    /// about to start a table, and the newest would lose ids, waits for them: some microseconds,
+    /// unless the system runs something else instead of that thread.
     pub(super) fn help_or_wait(self: &Arc<Self>) {
         if self.help() || !self.tables.common.bell.is_urgent() {
             return;
@@ -91,7 +93,7 @@ impl Growth {
         while self.help() {}
     }
 
-    /// All parts of a table are done.
+    /// Finishes a table whose parts are all done.
     fn finish(&self, preparation: &Preparation, ready: bool) {
         let Preparation { size, berth, .. } = *preparation;
         if !ready {
@@ -104,8 +106,8 @@ impl Growth {
         state.spare = ready.then_some((size, berth)).or(state.spare);
     }
 
-    /// If a rush is about to fill the newest table, begins to make the next one ready, if there is
-    /// room for both. Whether it has.
+    /// Begins to make the next table ready if a rush is about to fill the newest one, and there is
+    /// room for both. Returns true if it has.
     pub(super) fn prepare_ahead(&self, survey: &Survey) -> bool {
         let size = survey.size + 1;
         let is_ahead = self.in_thread() && survey.is_rush_ahead() && size < self.sizes.len() && !self.is_small(size);

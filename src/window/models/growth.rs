@@ -1,4 +1,5 @@
-//! Scenarios of several tables: switches, forgetting and refreshing across them, retirement, tables that are used again.
+//! Scenarios of several tables: switches, forgetting and refreshing across them, retirement, tables
+//! that are used again.
 
 use super::scenario::Op::{Check, CheckBoth, Forget, ForgetAll, Look, Retire, RetireEarly, Start};
 use super::scenario::scenario;

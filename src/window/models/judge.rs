@@ -1,26 +1,30 @@
-//! Judges what callers were told, each time that one of them is told something.
+//! The judge of the answers that callers got, each time that one of them gets one.
 //!
-//! Ids are independent. The history of one is right if its calls can be put in an order that respects which was over before which
-//! began, and in which a window of one id would have given the same answers. A call that is under way may have happened or not.
-//! A forgetting may take effect any number of times between its beginning and its end, at least once. An id may be lost at any
-//! time, if that was counted before the answer that it excuses.
+//! Ids are independent. The history of one is right if its calls can be put in an order that
+//! respects which call was over before which began, and in which a window of one id would have
+//! given the same answers. A call that is under way may have happened or not. A forgetting may take
+//! effect any number of times between its beginning and its end, at least once. An id may be lost
+//! at any time, if that was counted before the answer that it excuses.
 //!
-//! A check that has inserted its id into a table which is not the newest any more is seen by others before it is decided. If the id
-//! is then forgotten, it may accept it once more; but nobody, itself included, is told Duplicate because of it unless it is told
-//! Fresh, or the id was forgotten.
+//! A check that has inserted its id into a table which is not the newest any more is seen by others
+//! before it is decided. If the id is then forgotten, it may accept it once more; but no caller,
+//! itself included, is told Duplicate because of it unless it is told Fresh, or the id was
+//! forgotten.
 
 use super::scenario::{Id, Op, Scenario};
 use std::collections::HashSet;
 
-/// A call, and what came of it.
+/// A call, and its answer.
 #[derive(Clone, Debug)]
 struct Call {
     op: Op,
-    /// The calls that were over before this one began, as far as it can know: a set, by number.
+    /// The calls that were over before this one began, as far as its caller can know: a set, by
+    /// number.
     before: u64,
-    /// The ticks at which it may have happened: its own, or that of a call which began before this one was over.
+    /// The ticks at which it may have happened: its own, or that of a call which began before this
+    /// one was over.
     ticks: Vec<u64>,
-    /// For a check, whether it was fresh; for a look, whether it found nothing.
+    /// The answer: of a check, whether it was fresh; of a look, whether it found nothing.
     answer: Option<bool>,
     is_over: bool,
 }
@@ -31,9 +35,9 @@ pub(crate) struct History {
     window_ticks: u64,
     scenario: Scenario,
     calls: Vec<Call>,
-    /// Whether a table may have been started.
+    /// True if a table may have been started.
     switches: bool,
-    /// For each id, how many evictions it takes to explain its answers.
+    /// The number of evictions that it takes to explain the answers of each id.
     excused: Vec<(Id, u64)>,
 }
 
@@ -42,7 +46,7 @@ impl History {
         History { window_ticks, scenario, calls: Vec::new(), switches: false, excused: Vec::new() }
     }
 
-    /// A call begins. Its number.
+    /// Begins a call. Returns its number.
     pub(crate) fn begin(&mut self, op: Op, before: u64) -> usize {
         assert!(self.calls.len() < 64, "numbers of calls are bits of a word");
         self.switches |= matches!(op, Op::Start(..));
@@ -50,18 +54,19 @@ impl History {
         self.calls.len() - 1
     }
 
-    /// The calls that are over.
+    /// Returns the calls that are over.
     pub(crate) fn over(&self) -> u64 {
         self.calls.iter().enumerate().fold(0, |set, (i, call)| set | u64::from(call.is_over) << i)
     }
 
-    /// A call is over, and so many evictions have been counted until now. What is wrong, if anything.
+    /// Ends a call, until which this many evictions have been counted. Fails with what is wrong, if
+    /// anything.
     pub(crate) fn end(&mut self, number: usize, answer: Option<bool>, evicted: u64) -> Result<(), String> {
         let ticks = self.ticks(number);
         let call = &mut self.calls[number];
         (call.ticks, call.answer, call.is_over) = (ticks, answer, true);
         let Some(id) = call.op.id() else { return Ok(()) };
-        // What goes with a table before its time is counted when that is over.
+        // Entries that go with a table before their time are counted when the retirement is over.
         let retiring = self.calls.iter().filter(|call| call.op == Op::RetireEarly && !call.is_over).count();
         let evicted = evicted + retiring as u64;
         let others: u64 = self.excused.iter().filter(|(other, _)| *other != id).map(|(_, n)| n).sum();
@@ -73,7 +78,7 @@ impl History {
         Ok(())
     }
 
-    /// When a call may have happened.
+    /// Returns the ticks at which a call may have happened.
     fn ticks(&self, number: usize) -> Vec<u64> {
         let call = &self.calls[number];
         let known = self.calls.iter().enumerate().filter(|(i, _)| call.before >> i & 1 == 1);
@@ -85,7 +90,7 @@ impl History {
         ticks
     }
 
-    /// Whether the answers for an id are right if it was lost at most so many times.
+    /// Returns true if the answers for an id are right if it was lost at most this many times.
     fn is_right(&self, id: Id, lost: u64) -> bool {
         let mut calls: Vec<(usize, Call)> = Vec::new();
         for (i, call) in self.calls.iter().enumerate().filter(|(_, call)| call.op.concerns(id)) {
@@ -101,14 +106,14 @@ impl History {
     }
 }
 
-/// What a window of one id would be in.
+/// A state of a window of one id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct State {
     /// The calls that have happened.
     done: u64,
-    /// When the id was accepted last, and by which call.
+    /// The tick at which the id was accepted last, and the call that did.
     accepted: Option<(u64, usize)>,
-    /// How many times it may yet be lost.
+    /// The number of times that it may yet be lost.
     lost: u64,
 }
 
@@ -120,7 +125,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether the calls that are over can all happen, from here.
+    /// Returns true if the calls that are over can all happen, from here.
     fn can_go_on(&mut self, state: State) -> bool {
         if self.calls.iter().all(|(i, call)| !call.is_over || state.done >> i & 1 == 1) {
             return true;
@@ -182,7 +187,8 @@ mod tests {
 
     const X: Id = 1;
 
-    /// Calls in order, none at the same time as another, and how many evictions were counted by the end of each.
+    /// Judges calls in order, none at the same time as another, with the number of evictions that
+    /// were counted by the end of each.
     fn judge(refresh: bool, calls: &[(Op, Option<bool>, u64)]) -> bool {
         let mut history = History::new(4, Scenario { refresh, ..scenario(&[], &[]) });
         calls.iter().all(|&(op, answer, evicted)| {

@@ -1,20 +1,22 @@
-//! The rules of the protocols, left out one by one: a model that does not miss them proves nothing.
+//! The rules of the protocols, left out one by one: a model that does not notice a missing rule
+//! proves nothing.
 //!
-//! Only loom can miss those that are about the order in which others see memory; shuttle and the explorer know one order.
+//! Only loom can notice rules about the order in which others see memory; shuttle and the explorer
+//! know one order.
 
 use super::scenario::Scenario;
 use super::{growth, lines, world};
 use crate::rules::Rule::{self, *};
 use crate::sync::model;
 
-/// Rules that only loom can miss.
+/// The rules whose absence only loom can notice.
 const MISSED_BY_LOOM: &[(Rule, &str)] = &[
     (Acquire, "an_entry_is_displaced_while_it_is_checked"),
     (NewestInOrder, "a_table_is_started_between_two_callers"),
     (SweepAgain, "a_sweep_and_a_look"),
 ];
 
-/// Rules that take scenarios which take loom too long.
+/// The rules whose scenarios take loom too long.
 const MISSED_BY_SHUTTLE: &[(Rule, &str)] = &[
     (ValidView, "more_than_a_lap_goes_by"),
     (FlagGrace, "a_flag_older_than_what_it_protects"),
@@ -25,7 +27,7 @@ const MISSED_BY_SHUTTLE: &[(Rule, &str)] = &[
     (LapOfLife, "a_table_is_used_again"),
 ];
 
-/// Which scenario misses which rule.
+/// The rules, each with the scenario that fails without it.
 const MISSED: &[(Rule, &str)] = &[
     (VictimLap, "a_full_line"),
     (Compare, "a_full_line"),

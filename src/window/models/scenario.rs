@@ -1,8 +1,9 @@
-//! What the callers of a model do, as data.
+//! The calls of a model, as data.
 
-/// An id: a hundred times its home, and its tag. Homes 0 and 1 are lines 0 and 1 of two lines, and 0 and 2 of four; 2 and 3 are lines 1
-/// and 3 of four. Of two lines, each is the other's alternate. Of four, lines 0 and 1 are each other's, and 2 and 3; for tags from 50 on, 0
-/// and 3 are, and 1 and 2.
+/// An id: a hundred times its home, and its tag. Homes 0 and 1 are lines 0 and 1 of two lines, and
+/// 0 and 2 of four; 2 and 3 are lines 1 and 3 of four. Of two lines, each is the other's alternate.
+/// Of four, lines 0 and 1 are each other's, and 2 and 3; for tags from 50 on, 0 and 3 are, and 1
+/// and 2.
 pub(crate) type Id = u64;
 
 /// A call. The last number is the caller's tick.
@@ -11,20 +12,20 @@ pub(crate) enum Op {
     Check(Id, u64),
     /// Checks two ids in one batch.
     CheckBoth(Id, Id, u64),
-    /// Whether the id is there.
+    /// A look whether the id is there.
     Look(Id, u64),
     Forget(Id, u64),
     ForgetAll(u64),
-    /// Starts a table of so many lines in a berth.
+    /// The start of a table of this many lines in a berth.
     Start(usize, usize),
-    /// Retires the oldest table, if it has expired.
+    /// The retirement of the oldest table, if it has expired.
     Retire,
-    /// Retires it as it is.
+    /// The retirement of the oldest table as it is.
     RetireEarly,
 }
 
 impl Op {
-    /// The caller's tick; none for whoever looks after the tables.
+    /// Returns the caller's tick; none for a caller that manages the tables.
     pub(crate) fn now(self) -> Option<u64> {
         match self {
             Op::Check(_, now) | Op::CheckBoth(_, _, now) | Op::Look(_, now) | Op::Forget(_, now) => Some(now),
@@ -33,7 +34,7 @@ impl Op {
         }
     }
 
-    /// The id that is answered for.
+    /// Returns the id that the answer is about.
     pub(crate) fn id(self) -> Option<Id> {
         match self {
             Op::Check(id, _) | Op::Look(id, _) | Op::Forget(id, _) => Some(id),
@@ -46,22 +47,22 @@ impl Op {
     }
 }
 
-/// First one thread calls, then several at once.
+/// A scenario: first one thread calls, then several at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scenario {
-    /// Lines of the first table: 2 or 4.
+    /// The number of lines of the first table: 2 or 4.
     pub(crate) lines: usize,
-    /// Whether a duplicate extends its id's stay.
+    /// True if a duplicate extends its id's stay.
     pub(crate) refresh: bool,
-    /// By how many ticks entries are stamped ahead of their caller's.
+    /// The number of ticks by which entries are stamped ahead of their caller's.
     pub(crate) ahead: u64,
-    /// Whether line 0 has a broken ring to begin with.
+    /// True if line 0 has a broken ring to begin with.
     pub(crate) broken: bool,
     pub(crate) first: &'static [Op],
     pub(crate) threads: &'static [&'static [Op]],
 }
 
-/// A scenario of two lines.
+/// Returns a scenario of two lines.
 pub(crate) const fn scenario(first: &'static [Op], threads: &'static [&'static [Op]]) -> Scenario {
     Scenario { lines: 2, refresh: false, ahead: 0, broken: false, first, threads }
 }
@@ -75,7 +76,7 @@ impl Scenario {
         Scenario { lines, ..self }
     }
 
-    /// Entries are stamped as far ahead as a clock that lags may have it.
+    /// Stamps entries as far ahead as a clock that lags may have it.
     pub(crate) const fn stamped_ahead(self) -> Self {
         Scenario { ahead: 2, ..self }
     }
@@ -85,7 +86,8 @@ impl Scenario {
     }
 }
 
-/// Scenarios by name. Each is a test of its own, so that they share the machine's cores. Some take loom too long.
+/// Defines scenarios by name. Each is a test of its own, so that they share the machine's cores.
+/// Some take loom too long.
 macro_rules! scenarios {
     ($($(#[$only:meta])? $name:ident: $scenario:expr;)*) => {
         pub(crate) const SCENARIOS: &[(&str, super::scenario::Scenario)] = &[

@@ -1,4 +1,4 @@
-//! Runs a scenario on tables, as the window would.
+//! A run of a scenario on tables, as the window would do it.
 
 use super::super::line::{LineMemory, Lost, Overtaken};
 use super::super::slot::Slot;
@@ -14,7 +14,7 @@ use crate::digest::Digest;
 use crate::sync::{Ordering, model};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Ticks of a window. Entries are kept for 6, flags count for 8.
+/// The ticks of a window. Entries are kept for 6, flags count for 8.
 pub(crate) const WINDOW_TICKS: u64 = 4;
 
 const SLOTS: usize = 2;
@@ -23,11 +23,12 @@ const LAP_BITS: u32 = 3;
 struct World {
     scenario: &'static Scenario,
     tables: Tables<SLOTS, LAP_BITS>,
-    /// No part of the model: nobody waits for it, and it orders nothing.
+    /// The record of all calls. It is no part of the model: no thread waits for it, and it orders
+    /// nothing.
     history: Mutex<History>,
 }
 
-/// Runs a scenario once. Panics if somebody was told something wrong.
+/// Runs a scenario once. Panics if a caller got a wrong answer.
 pub(crate) fn run(scenario: &'static Scenario) {
     let world = Arc::new(World::new(scenario));
     let known = world.call_all(scenario.first, 0);
@@ -54,12 +55,13 @@ impl World {
         world
     }
 
-    /// Makes calls, one after the other. `known` are those that the caller knows to be over; with these that it has made.
+    /// Makes calls, one after another. `known` are those that the caller knows to be over; returns
+    /// them with those that it has made.
     fn call_all(&self, ops: &[Op], known: u64) -> u64 {
         ops.iter().fold(known, |known, op| known | self.call(*op, known))
     }
 
-    /// Makes a call. Those that it has made, as a set.
+    /// Makes a call. Returns the calls that it has made, as a set.
     fn call(&self, op: Op, known: u64) -> u64 {
         if let Op::CheckBoth(first, second, now) = op {
             let calls = self.begin_both([first, second].map(|id| Op::Check(id, now)), known);
@@ -96,14 +98,15 @@ impl World {
         None
     }
 
-    /// Of two equal ids the first is checked first.
+    /// Begins a batch of two ids. Of two equal ids the first is checked first.
     fn begin_both(&self, ops: [Op; 2], known: u64) -> [usize; 2] {
         let known = self.over(known);
         let first = self.history().begin(ops[0], known);
         [first, self.history().begin(ops[1], known | 1 << first)]
     }
 
-    /// What a caller knows to be over. Under shuttle whatever is; under loom only what happened before, for there "later" means nothing.
+    /// Returns the calls that a caller knows to be over. Under shuttle these are all that are;
+    /// under loom only those that happened before, for there "later" means nothing.
     fn over(&self, known: u64) -> u64 {
         if cfg!(loom) { known } else { self.history().over() }
     }
@@ -119,18 +122,18 @@ impl World {
         self.history.lock().unwrap()
     }
 
-    /// As `Growth::make_room` does.
+    /// Retires a table as `Growth::make_room` does.
     fn retire_early(&self) {
         let (tables, common) = (&self.tables, &self.tables.common);
         let (now, oldest) = (common.latest(), tables.roster().oldest());
         let live = tables.table(oldest).live(&common.moment(common.close()), common.window_ticks);
         assert!(tables.retire(now, true).is_some(), "there are two tables");
         tables.table(oldest).release();
-        // Under loom, a caller may have inserted what we do not see.
+        // Under loom, a caller may have inserted an entry that we do not see.
         common.tally.evicted_many(live.max(u64::from(cfg!(loom))), Lost { age_ticks: 0, now });
     }
 
-    /// As `Window::check_at` does.
+    /// Checks an id as `Window::check_at` does.
     fn check(&self, id: Id, now: u64) -> Outcome {
         let (tables, digest, refresh) = (&self.tables, digest(id), self.scenario.refresh);
         let tick = self.agree(now);
@@ -147,7 +150,7 @@ impl World {
         }
     }
 
-    /// As `Window::check_chunk` does.
+    /// Checks two ids as `Window::check_chunk` does.
     fn check_both(&self, ids: [Id; 2], now: u64) -> [bool; 2] {
         let (tables, refresh) = (&self.tables, self.scenario.refresh);
         let across = |id: Id, mine| tables.check(digest(id), refresh, || self.agree(now), mine) == Outcome::Fresh;
@@ -176,7 +179,7 @@ impl World {
         self.tables.common.agree(Tick { now, stamp: now + self.scenario.ahead })
     }
 
-    /// At the end every line is a ring, and one was repaired if one was broken.
+    /// Checks at the end that every line is a ring, and that one was repaired if one was broken.
     fn judge_lines(&self) {
         let lap_mask = <TableMemory<'_, SLOTS, LAP_BITS> as LineMemory>::LAP_MASK;
         let memories = self.tables.roster().berths().map(|berth| self.tables.memory(berth));

@@ -1,4 +1,5 @@
-//! What a caller can do that stalls in the middle of a check: before any of its accesses to memory, for any time.
+//! Tests of a caller that stalls in the middle of a check: before any of its accesses to memory,
+//! for any time.
 
 use super::super::line::Lost;
 use super::super::slot::{Key, Slot};
@@ -7,13 +8,13 @@ use super::super::view::View;
 use super::*;
 use std::cell::Cell;
 
-/// When the caller reads its clock, in ticks of a second.
+/// The time when the caller reads its clock, in ticks of a second.
 const START: u64 = 10_000;
 
-/// The id that it checks.
+/// The id that the caller checks.
 const MINE: u64 = 7;
 
-/// A table whose caller stalls once, before one of its accesses; that is when `meanwhile` happens.
+/// A table whose caller stalls once, before one of its accesses; `meanwhile` happens then.
 struct Stalling<'a, F> {
     table: TableMemory<'a>,
     accesses_left: Cell<usize>,
@@ -90,7 +91,7 @@ fn stalled(window: &Window, access: usize, in_batch: bool, meanwhile: impl Fn())
     let memory = Stalling { table: window.tables().first(), accesses_left: Cell::new(access), meanwhile };
     let my_clock = window.ticks.at(Timestamp::from_secs(START).into());
     loop {
-        // As the window does it: whoever was overtaken starts over with the others' time.
+        // As the window does it: a caller that was overtaken starts over with the others' time.
         let tick = common.agree(my_clock);
         let outcome = if in_batch {
             let mut chunk = Chunk::new();
@@ -110,7 +111,7 @@ fn stalled(window: &Window, access: usize, in_batch: bool, meanwhile: impl Fn())
     }
 }
 
-/// A window of two lines, in which so many ids are live at START.
+/// Returns a window of two lines, in which this many ids are live at START.
 fn window_with(others: u64) -> Window {
     let window = small(2, Kernel::Portable, false);
     for id in 0..others {
@@ -119,7 +120,7 @@ fn window_with(others: u64) -> Window {
     window
 }
 
-/// How often ids were fresh in a check.
+/// Returns the number of times that ids were fresh in a check.
 fn fresh(window: &Window, id: u64, seconds: u64) -> u64 {
     u64::from(window.check(digest(id), Timestamp::from_secs(seconds)) == Outcome::Fresh)
 }
@@ -152,7 +153,8 @@ fn of_a_stalled_caller_and_others_exactly_one_finds_an_id_fresh() {
     assert!(cases > 1_000);
 }
 
-/// After a stall of so many ticks before an access, while others only move the time on: in which seconds since then the id is remembered.
+/// Returns the seconds in which the id is remembered after a stall of this many ticks before an
+/// access, while others only advance the time.
 fn remembered(access: usize, ticks: u64) -> Option<Vec<u64>> {
     let window = window_with(0);
     let line = |id| tables::place(&window.tables().first(), digest(id)).line;
@@ -170,7 +172,7 @@ fn remembered(access: usize, ticks: u64) -> Option<Vec<u64>> {
 
 #[test]
 fn an_entry_written_late_counts_from_when_the_clock_was_read() {
-    // The last access is the one that inserts. Before any other, a long stall is found out.
+    // The last access is the one that inserts. Before any other, a long stall is detected.
     let last = (0..).take_while(|&access| remembered(access, 3).is_some()).count() - 1;
     for access in 0..last {
         for ticks in [3, 99, 101, 512, 700, 1_100] {
@@ -179,7 +181,8 @@ fn an_entry_written_late_counts_from_when_the_clock_was_read() {
     }
     let written_late = |ticks| remembered(last, ticks).expect("it inserts");
     for ticks in (0..2_200).step_by(7).chain([98, 99, 100, 512, 513, 1_008, 1_009, 1_023, 1_024, 1_123, 1_124]) {
-        // Of a tick ten bits are known. With these it is within 512 ticks of now, and what is 16 ahead of now, or less, is live.
+        // Ten bits of a tick are known. With these it is within 512 ticks of now, and one that is
+        // 16 ahead of now, or less, is live.
         let expected = match ticks % 1_024 {
             past @ 0..=512 => 0..100_u64.saturating_sub(past),
             ahead => 1_008_u64.saturating_sub(ahead)..1_124 - ahead,
@@ -188,8 +191,9 @@ fn an_entry_written_late_counts_from_when_the_clock_was_read() {
     }
 }
 
-/// Checks the id as of START in a window whose newest table is its first; the caller stalls before an access, or, after them all, before it
-/// looks whether that table still is the newest. That is the second result.
+/// Checks the id as of START in a window whose newest table is its first; the caller stalls before
+/// an access, or, after them all, before it looks whether that table still is the newest. The
+/// second result tells the latter.
 fn stalled_across(window: &Window, access: usize, meanwhile: impl Fn()) -> (Outcome, bool) {
     let tables = window.tables();
     let my_clock = window.ticks.at(Timestamp::from_secs(START).into());
@@ -239,12 +243,14 @@ fn a_table_that_is_started_and_retired_during_a_stall_changes_nothing() {
 fn a_stall_of_a_window_while_a_table_is_started_can_cost_a_delivery() {
     let window = window_with(0);
     let (mine, _) = stalled_across(&window, usize::MAX, || {
-        // The first delivery's entry is there, so a second one is a duplicate of it; in the next window a third one is fresh.
+        // The first delivery's entry is there, so a second one is a duplicate of it; in the next
+        // window a third one is fresh.
         assert_eq!(fresh(&window, MINE, START + 50), 0);
         window.tables().prepare(2, 4).unwrap();
         assert!(window.tables().start(2));
         assert_eq!(fresh(&window, MINE, START + 103), 1);
     });
-    // So is the first, to its caller, now that it looks again: nobody has handled it for a window.
+    // So is the first, to its caller, now that it looks again: no caller has handled it for a
+    // window.
     assert_eq!(mine, Outcome::Duplicate);
 }
