@@ -12,7 +12,8 @@ use std::{
 #[cfg(any(feature = "http", feature = "postgres", feature = "stream"))]
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// What some work comes to, or what it panicked with. Whoever catches that throws away what the work may have left half done.
+/// Returns the result of some work, or the value that it panicked with. A caller that catches a
+/// panic throws away the state that the work may have left half changed.
 #[cfg(any(feature = "http", feature = "postgres", feature = "stream"))]
 pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic> {
     let mut work = pin!(work);
@@ -24,7 +25,7 @@ pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic>
     .await
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 #[cfg(any(feature = "bench", feature = "postgres", feature = "stream"))]
 pub(crate) fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
