@@ -1,6 +1,7 @@
-//! The durable, authoritative tier: what is kept of ids where a crash does not reach it, and where instances share it.
+//! The durable, authoritative tier: it keeps records of ids where a crash does not reach them, and
+//! where instances share them.
 //!
-//! A [`Store`] is what [`TieredDedup`](crate::TieredDedup) asks when its memory cannot answer. Backends:
+//! A [`Store`] answers [`TieredDedup`](crate::TieredDedup) when its memory cannot. Backends:
 //!
 //! | | feature | for |
 //! |---|---|---|
@@ -26,7 +27,8 @@
     doc = "| [`PostgresStore`] | `postgres` | instances that share a PostgreSQL server |"
 )]
 //!
-//! To write another one, implement [`Store`], which says what is promised, and run the suite in `hapax::testing::store` on it.
+//! To write another backend, implement [`Store`], which documents the promises, and run the suite
+//! in `hapax::testing::store` on it.
 
 mod error;
 mod key;

@@ -2,7 +2,7 @@
 
 use super::buckets::Row;
 
-/// The row that is kept in a bucket of itself.
+/// Checks the row that is stored in a bucket.
 pub fn bucket(bytes: &[u8]) -> bool {
     let Ok(row) = Row::decode(bytes, super::BACKEND) else { return false };
     assert_eq!(row.encode().as_slice(), bytes);
