@@ -1,5 +1,5 @@
-//! Two ids whose digests agree where memory looks: what an engine says of the one when it knows the
-//! other.
+//! Tests of two ids whose digests agree where memory compares them: the answers about one of them
+//! while the engine knows the other.
 
 use super::dedup::TieredDedup;
 use super::engine::Name;
@@ -15,13 +15,13 @@ type Engine = TieredDedup<Arc<InMemoryStore>>;
 const WINDOW: Duration = Duration::from_secs(60);
 const OWNERSHIPS: [Ownership; 2] = [Ownership::Shared, Ownership::Exclusive];
 
-/// The name of an id with a digest that is not its own.
+/// Returns the name of an id with a digest that is not its own.
 fn forged(id: &str, digest: u128) -> Name {
     (RecordKey::new(&Scope::default(), id), Digest::from(digest))
 }
 
-/// Two ids of one line of the window, and of one tag. (The lowest bits of a digest's halves are in
-/// neither.)
+/// Returns two ids with the same line of the window, and the same tag. (The lowest bits of a
+/// digest's halves are in neither.)
 fn colliding() -> (Name, Name) {
     const DIGEST: u128 = 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef;
     (forged("known", DIGEST), forged("new", DIGEST ^ 1 ^ 1 << 64))
@@ -40,7 +40,7 @@ async fn engine(ownership: Ownership, history: bool, clock: &ManualClock) -> Eng
     .unwrap()
 }
 
-/// As [`TieredDedup::check`] does it.
+/// Checks an id as [`TieredDedup::check`] does.
 async fn check(engine: &Engine, name: &Name) -> Result<Verdict, StoreError> {
     match engine.engine.check_in_memory(name) {
         Some(verdict) => verdict,
@@ -48,7 +48,7 @@ async fn check(engine: &Engine, name: &Name) -> Result<Verdict, StoreError> {
     }
 }
 
-/// Every engine there is: shared, exclusive, and that with a history that knows all.
+/// Returns every kind of engine: shared, exclusive, and exclusive with a history that knows all.
 async fn engines() -> Vec<(Engine, ManualClock)> {
     let mut engines = Vec::new();
     for (ownership, history) in [(OWNERSHIPS[0], false), (OWNERSHIPS[1], false), (OWNERSHIPS[1], true)] {
@@ -128,7 +128,7 @@ async fn so_it_is_with_claims() {
 #[tokio::test]
 async fn two_ids_with_one_digest_that_are_asked_about_at_a_time_get_answers_of_their_own() {
     use crate::store::Store;
-    // All 128 bits: only the ids themselves tell them apart.
+    // All 128 bits agree: only the ids themselves tell them apart.
     let (one, other) = (forged("one", 7), forged("other", 7));
     let clock = ManualClock::new();
     clock.advance(1_000 * WINDOW);
