@@ -140,9 +140,9 @@ pub(super) fn kind(name: &HeaderName) -> Option<Kind> {
 /// | connection, framing | `Connection` and what it names, `Keep-Alive`, `TE`, `Trailer`, `Transfer-Encoding`, `Upgrade`, `Content-Length` | the server makes them for each message |
 /// | authentication | `WWW-Authenticate`, `Authentication-Info`, `Proxy-Authenticate`, `DPoP-Nonce`, `Replay-Nonce` | it is of one exchange |
 /// | cookies | `Set-Cookie`, `Set-Cookie2` | an old session would come back, and its secret is in the store |
-/// | origins | `Access-Control-*`, `Timing-Allow-Origin` | who asks again may be another origin: put the layer for CORS outside of this one |
+/// | origins | `Access-Control-*`, `Timing-Allow-Origin` | a retry may come from another origin: put the layer for CORS outside of this one |
 /// | the message | `Date`, `Age`, `Warning`, `Via`, `Cache-Status`, `Server-Timing`, `traceparent` | they would be wrong |
-/// | the site | `Alt-Svc`, `Clear-Site-Data`, `Strict-Transport-Security`, `NEL`, `Refresh` | they do more than answer: again, or from a store that somebody has written into |
+/// | the site | `Alt-Svc`, `Clear-Site-Data`, `Strict-Transport-Security`, `NEL`, `Refresh` | they do more than answer: again, or from a store that another program has written into |
 /// | proxies | `X-Accel-*`, `X-Sendfile`, `Forwarded`, `X-Forwarded-*` | the same |
 /// | requests | `Host`, `Range`, `If-*`, `Sec-*` | no response has them |
 ///
