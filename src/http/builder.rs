@@ -27,7 +27,7 @@ pub enum Unscoped {}
 #[derive(Clone)]
 pub struct Scoped(Option<ScopeFn>);
 
-/// Configures an [`IdempotencyLayer`]. It cannot be built until the owner of a key is defined:
+/// A builder of an [`IdempotencyLayer`]. It cannot be built until the owner of a key is defined:
 ///
 /// ```compile_fail,E0599
 /// # use hapax::{TieredDedup, http::IdempotencyLayer, store::InMemoryStore};

@@ -120,7 +120,8 @@ fn trailers_are_announced_by_their_names() {
 }
 
 proptest! {
-    /// Filtering twice gives the same as filtering once: a stored response is replayed whole.
+    /// Checks that filtering twice gives the same as filtering once: a stored response is replayed
+    /// whole.
     #[test]
     fn what_is_kept_stays_kept(picked in proptest::collection::vec((0..COUNT, "[a-z, -]{0,12}"), 0..20)) {
         let all: Vec<&str> = FATES.iter().flat_map(|(_, names)| names.split_ascii_whitespace()).collect();

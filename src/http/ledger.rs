@@ -181,8 +181,8 @@ mod tests {
     }
 
     proptest! {
-        /// Never more within a retention than the limit, whenever they come, and never fewer than
-        /// that within a retention and a part of it.
+        /// Checks that a scope never gets more within a retention than the limit, whenever its
+        /// requests come, and never fewer than that within a retention and a part of it.
         #[test]
         fn never_more_than_one_may_have(pauses in proptest::collection::vec(0_u64..800, 1..200)) {
             let (mut ledger, scope) = (ledger(5, 1), Arc::from("a"));

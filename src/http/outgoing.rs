@@ -8,8 +8,8 @@ use std::fmt;
 /// The header in which keys travel.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Makes an [`OutgoingKey`] of parts: the same parts, in any process and at any time, make the same
-/// key.
+/// A builder of an [`OutgoingKey`] from parts: the same parts, in any process and at any time, make
+/// the same key.
 ///
 /// ```
 /// use hapax::http::KeyBuilder;

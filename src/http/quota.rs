@@ -212,8 +212,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken and given back: the usage is the sum of the scopes' usages, and the
-        /// table has only scopes with usage.
+        /// Checks, whatever is taken and given back, that the usage is the sum of the scopes'
+        /// usages, and that the table has only scopes with usage.
         #[test]
         fn sums_agree(steps in proptest::collection::vec((0_usize..4, 0_usize..3, 0_usize..5, any::<bool>()), 0..200)) {
             let scopes: [Arc<str>; 4] = ["a".into(), "b".into(), "c".into(), "d".into()];

@@ -69,7 +69,7 @@ impl Room {
 
     /// Waits until nothing is read or in flight; until then nothing is let in.
     pub(super) async fn until_idle(&self) {
-        /// Opens the room again, also for a caller that gives up.
+        /// A guard that opens the room again, also for a caller that gives up.
         struct Closing<'r>(&'r Room);
         impl Drop for Closing<'_> {
             fn drop(&mut self) {

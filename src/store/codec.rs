@@ -182,7 +182,7 @@ mod tests {
         Ok(())
     }
 
-    /// The layout is the format on disks: a change of it must change the version.
+    /// Checks the layout, which is the format on disks: a change of it must change the version.
     #[test]
     fn the_layout_is_as_documented() {
         let until = Timestamp::from_nanos(0x0102_0304_0506_0708);

@@ -35,7 +35,7 @@ impl Fingerprint {
     }
 }
 
-/// Marks an id as seen, unless it was seen before.
+/// A request that marks an id as seen, unless it was seen before.
 #[derive(Clone, Debug)]
 pub struct Mark {
     /// The id.
@@ -67,7 +67,7 @@ pub enum Marked {
     },
 }
 
-/// Takes back a mark whose answer "fresh" was not passed on.
+/// A request that takes back a mark whose answer "fresh" was not passed on.
 #[derive(Clone, Debug)]
 pub struct Unmark {
     /// The id.
@@ -87,7 +87,7 @@ pub enum Unmarked {
     Unknown,
 }
 
-/// Claims an id under a lease, unless it is claimed or done.
+/// A request that claims an id under a lease, unless it is claimed or done.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
     /// The id.
@@ -131,7 +131,7 @@ pub struct Completed {
     pub result: Option<Vec<u8>>,
 }
 
-/// Completes a claim.
+/// A request that completes a claim.
 #[derive(Clone, Debug)]
 pub struct Completion {
     /// The claim.
@@ -151,7 +151,7 @@ pub struct Hold {
     pub token: u64,
 }
 
-/// Ends a claim without a completion: no caller gets the id for a while.
+/// A request that ends a claim without a completion: no caller gets the id for a while.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The claim.
@@ -160,7 +160,7 @@ pub struct Failure {
     pub retry_after: Duration,
 }
 
-/// Extends a claim.
+/// A request that extends a claim.
 #[derive(Clone, Debug)]
 pub struct Renewal {
     /// The claim.

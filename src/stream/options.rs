@@ -44,7 +44,7 @@ pub(super) struct Options {
     pub(super) scope_of: Option<ScopeOf>,
 }
 
-/// Configures a [`Consumer`].
+/// A builder of a [`Consumer`].
 ///
 /// ```
 /// use hapax::stream::{Consumer, OnMissing};

@@ -46,7 +46,7 @@ pub fn check_history(operations: &[Operation], semantics: &Semantics, evicted: u
     Ok(checker.report())
 }
 
-/// Checks a long history piece by piece.
+/// A checker of a long history, piece by piece.
 ///
 /// A piece ends when no call is under way, and the next one begins after that: then the state of
 /// each id is carried over, and the pieces together are checked as if they were one. (Calls that

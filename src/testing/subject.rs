@@ -68,8 +68,9 @@ pub enum Attempt<'s> {
     Duplicate,
 }
 
-/// Ends a claim at a time: completes it if true, otherwise releases it. Returns true if it was
-/// still the caller's: if not, nothing is recorded, so leases must last.
+/// A function that ends a claim at a time: it completes the claim if the flag is true, otherwise
+/// releases it. It returns true if the claim was still the caller's: if not, nothing is recorded,
+/// so leases must last.
 pub type End<'s> = Box<dyn FnOnce(bool, Timestamp) -> bool + 's>;
 
 impl fmt::Debug for Attempt<'_> {
@@ -140,8 +141,8 @@ impl Subject for Dedup {
         });
     }
 
-    /// With a history that decides, a forgotten id may still be a duplicate: then do not let a
-    /// workload forget.
+    /// Forgets an id. With a history that decides, a forgotten id may still be a duplicate: then do
+    /// not let a workload forget.
     fn forget(&self, id: u64, at: Timestamp) -> bool {
         tell(self, at);
         Dedup::forget(self, Int::from(id)) != Forgotten::InProgress

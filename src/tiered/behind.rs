@@ -138,8 +138,8 @@ impl Behind {
     }
 }
 
-/// Writes until all is written. If it is dropped (the runtime ends, the store panics), the batch
-/// under way is put back.
+/// A task that writes until all is written. If it is dropped (the runtime ends, the store panics),
+/// the batch under way is put back.
 struct Writer {
     inner: Arc<Inner>,
     /// The node that it writes to.

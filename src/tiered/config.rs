@@ -11,7 +11,7 @@ use crate::store::{Store, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Configures a [`TieredDedup`].
+/// A builder of a [`TieredDedup`].
 ///
 /// ```
 /// use hapax::{Ownership, TieredDedup};

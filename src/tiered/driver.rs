@@ -76,8 +76,9 @@ impl<O: Operation> Batch<O> {
     }
 }
 
-/// Sends batch after batch, until no caller waits. If it is dropped on the way (the runtime ends,
-/// the store panics), the waiting callers learn that no driver asks for them any more.
+/// A driver, which sends batch after batch until no caller waits. If it is dropped on the way (the
+/// runtime ends, the store panics), the waiting callers learn that no driver asks for them any
+/// more.
 struct Driver<O: Operation> {
     inner: Arc<Inner>,
     /// The node that it calls.

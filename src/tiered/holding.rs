@@ -36,7 +36,8 @@ impl Operation for Completions {
     }
 }
 
-/// A release or failure that is repeated finds nothing to end if it was done the first time.
+/// Returns `Done` for every answer: a release or failure that is repeated finds nothing to end if
+/// it was done the first time.
 fn ended(_: Held) -> Held {
     Held::Done
 }

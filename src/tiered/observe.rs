@@ -140,7 +140,7 @@ pub(super) struct Sample {
     pub(super) is_refused: bool,
 }
 
-/// Counts calls.
+/// The counts of calls.
 pub(super) struct Observer {
     #[cfg(feature = "tracing")]
     backend: &'static str,
@@ -258,7 +258,7 @@ impl Call<'_> {
     }
 }
 
-/// Counts the results of checks and claims in the scopes of one policy.
+/// The counts of the results of checks and claims in the scopes of one policy.
 pub(super) struct Verdicts {
     counts: [[StdAtomicU64; TIERS.len()]; VERDICTS.len()],
     admitted: StdAtomicU64,

@@ -45,7 +45,7 @@ struct Entry {
     asked: u64,
 }
 
-/// The number of bytes that a record counts as.
+/// Returns the number of bytes that a record counts as.
 pub(super) fn weight(key: &RecordKey, kept: &Kept) -> u64 {
     let result = match &kept.state {
         State::Completed { result: Some(result), .. } => result.len(),
@@ -245,8 +245,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever other accounts do, an account within an equal share loses nothing. And the sums
-        /// agree.
+        /// Checks that an account within an equal share loses nothing, whatever other accounts do,
+        /// and that the sums agree.
         #[test]
         fn an_account_within_its_share_loses_nothing(
             steps in proptest::collection::vec((0_usize..4, 0_u64..12, 0_usize..2_000, any::<bool>()), 1..120),

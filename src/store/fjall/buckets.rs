@@ -200,7 +200,7 @@ mod tests {
             prop_assert_ne!(Row::decode(&bytes, "test").ok(), Some(row));
         }
 
-        /// The three rules above, on a model: buckets of maps, against one map.
+        /// Checks the three rules above, on a model: buckets of maps, against one map.
         #[test]
         fn no_stale_copy_is_ever_found(steps in proptest::collection::vec((0..4u8, 0..3_000u64, 0..200u64, any::<bool>()), 1..300)) {
             let (mut now, mut current) = (at(0), HashMap::new());

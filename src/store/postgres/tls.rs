@@ -50,7 +50,7 @@ fn wrong(what: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>)
     StoreError::caused(ErrorKind::Misconfigured, BACKEND, what, error)
 }
 
-/// Connects to any server.
+/// A connector to any server.
 #[derive(Clone)]
 pub(crate) struct Connector(TlsConnector);
 
@@ -79,7 +79,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for C
     }
 }
 
-/// Connects to one server.
+/// A connector to one server.
 pub(crate) struct ConnectorTo {
     connector: TlsConnector,
     name: ServerName<'static>,

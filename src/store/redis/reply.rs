@@ -39,8 +39,8 @@ const ELEMENTS_MAX: u64 = 1 << 24;
 /// The length of the longest line: a refusal may quote the request.
 const LINE_MAX: usize = 64 << 10;
 
-/// Finds the ends of answers in bytes that arrive little by little. Each byte is looked at once,
-/// and nothing is kept of it: memory is the reader's.
+/// A scanner for the ends of answers in bytes that arrive little by little. Each byte is looked at
+/// once, and nothing is kept of it: memory is the reader's.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
     /// The first byte of a part that has not arrived in whole.
