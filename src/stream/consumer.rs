@@ -166,7 +166,7 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     ///
     /// # Errors
     ///
-    /// [`ConsumerError`]. A handler's errors are none.
+    /// [`ConsumerError`]. A handler's errors are not among them.
     pub async fn run<Src, H, F, E>(
         &self,
         source: &Src,

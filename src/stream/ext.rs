@@ -223,7 +223,7 @@ where
         batched.poll_wanted(cx, ask, |item, verdict| match verdict {
             Ok(verdict) if verdict.is_fresh() => Some(Ok(item)),
             Ok(verdict) if verdict.is_duplicate() => None,
-            // (Refused is none: a store uses its own time.)
+            // (`Refused` does not occur: a store uses its own time.)
             Ok(_) => Some(Err(Undecided { item, why: Why::InProgress })),
             Err(error) => Some(Err(Undecided { item, why: Why::Store(error) })),
         })

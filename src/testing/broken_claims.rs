@@ -108,7 +108,7 @@ impl Subject for Map {
     fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
         Some(match self.take(id, at, self.0 == Flaw::ClaimsIgnoreClaims, Known::Claimed) {
             Outcome::Fresh => Attempt::Claimed(Box::new(move |completes, at| self.end(id, completes, at))),
-            // (Refused is none: it takes every time.)
+            // (`Refused` does not occur: it takes every time.)
             Outcome::InProgress | Outcome::Refused(_) => Attempt::InProgress,
             Outcome::Duplicate => Attempt::Duplicate,
         })

@@ -84,7 +84,7 @@ impl Doubts {
 
     /// Adds a mark whose answer was lost, to be taken back when it is due.
     pub(super) fn insert(&mut self, attempt: u64, key: RecordKey, now: Instant, due: Instant, retention: Duration) {
-        // (An end that is beyond the clock's range is none.)
+        // (An end beyond the clock's range stands for no end.)
         let until = now.checked_add(retention).unwrap_or_else(|| now + FOR_EVER);
         if self.lost.len() < Self::MAX || self.lost.contains_key(&attempt) {
             self.lost.insert(attempt, Lost { key, at: now, until, due, asked: false, answered: false });

@@ -319,7 +319,8 @@ fn outcome_index(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Fresh => 0,
         Outcome::Duplicate => 1,
-        // Refused is none: callers give no times. It would have to come again, too.
+        // `Refused` does not occur: callers give no times. Such a message would have to come again,
+        // too.
         Outcome::InProgress | Outcome::Refused(_) => 2,
     }
 }

@@ -211,7 +211,7 @@ impl Database for Buckets {
         }
     }
 
-    /// Drops the oldest bucket, if it is over.
+    /// Drops the oldest bucket, if all of its records have expired.
     fn expire(&mut self, _limit: usize) -> Result<Expired, StoreError> {
         let now = self.time.next();
         // The newest bucket stays. Once it has expired, another one takes its place, unless it is

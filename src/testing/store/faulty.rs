@@ -226,7 +226,7 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
         let expire = async |limit: usize| Ok(vec![self.inner.expire(limit).await]);
-        // (Without a request for one there is none.)
+        // (If its only request is the one that fails, there is nothing to do.)
         self.call(&[limit], async |limit| if let [limit] = limit { expire(*limit).await } else { Ok(Vec::new()) })
             .await?
             .remove(0)
