@@ -153,7 +153,7 @@ pub trait Store: Send + Sync + 'static {
     /// not care.
     fn record(&self, records: &[Record]) -> impl Future<Output = Answers<()>> + Send;
 
-    /// Forgets ids, also those in progress. Returns true for each id that had a record.
+    /// Forgets ids, also those in progress. Returns true for each id that had anything to forget.
     fn forget(&self, keys: &[RecordKey]) -> impl Future<Output = Answers<bool>> + Send;
 
     /// Removes expired records: about `limit` of them, or one unit of removal of the backend.
