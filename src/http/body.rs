@@ -22,7 +22,8 @@ use std::task::{Context, Poll};
 /// # let _ = len::<String>;
 /// ```
 ///
-/// A body that the layer has read is in memory and comes in one piece. Any other is the one beneath, untouched.
+/// A body that the layer has read is in memory and comes in one piece. Any other is the one
+/// beneath, untouched.
 pub struct Body<B: HttpBody>(Repr<B>);
 
 enum Repr<B: HttpBody> {
