@@ -1,11 +1,14 @@
 //! The real engine without one rule of its protocol: recorded histories notice it.
 //!
-//! Those rules, that is, whose absence threads show within a second or so that are interrupted now and then where a rule is asked for
-//! (without these interruptions, on one processor nothing shows). The others matter only if a thread is interrupted at
-//! one of a few instructions while others do a certain thing (`ValidView`, `SourceAgain`, `HomeFirst`, `ForgetVacancy`, `NewestAgain`,
-//! `ForgetAgain`, `SweepWhileDue`, `SweepAgain`, …), on weaker memory (`Acquire`, `NewestInOrder`), or with clocks that differ by a tick at
-//! one moment (`KeepGrace`, `CountKept`, `FlagGrace`, `RefreshLater`): the models and the explorer see to these. Those of claims, to
-//! `AnnounceFirst`, `AnnounceInOrder`, `KeepTakenBack` and `TokenHolds` (here, leases last).
+//! The tested rules are those whose absence shows within a second or so on threads that are
+//! interrupted now and then where a rule is asked for (without these interruptions, on one
+//! processor nothing shows). The others matter only if a thread is interrupted at one of a few
+//! instructions while others do a certain thing (`ValidView`, `SourceAgain`, `HomeFirst`,
+//! `ForgetVacancy`, `NewestAgain`, `ForgetAgain`, `SweepWhileDue`, `SweepAgain`, …), on weaker
+//! memory (`Acquire`, `NewestInOrder`), or with clocks that differ by a tick at one moment
+//! (`KeepGrace`, `CountKept`, `FlagGrace`, `RefreshLater`): the models and the explorer test these.
+//! They also test those of claims, to `AnnounceFirst`, `AnnounceInOrder`, `KeepTakenBack` and
+//! `TokenHolds` (here, leases last).
 
 use crate::rules::{Rule, be_interrupted, leave_out};
 use crate::window::scale;
@@ -86,7 +89,7 @@ impl Subject for Without {
     }
 }
 
-/// How the engine is built and used.
+/// The configuration and the workload of an engine.
 struct Situation {
     name: &'static str,
     refresh: bool,
@@ -94,7 +97,7 @@ struct Situation {
     workload: Workload,
 }
 
-/// Ids that are at home in a few lines of the smallest table.
+/// Returns ids whose home is in a few lines of the smallest table.
 fn crowd(ids: usize, lines: usize) -> Vec<u64> {
     const LINES: usize = 1024;
     let digester = Digester::with_seed(SEED);
@@ -126,8 +129,8 @@ fn situations() -> Vec<Situation> {
     ]
 }
 
-/// Situations of all kinds, seed by seed; first those of the kind where it is likely to be noticed,
-/// since each takes a second or more.
+/// Returns situations of all kinds, seed by seed; first those of the kind where the flaw is likely
+/// to be noticed, since each takes a second or more.
 fn situations_from(likely: &str, seeds: u64) -> impl Iterator<Item = (u64, Situation)> {
     (0..seeds).flat_map(move |seed| {
         let (first, others): (Vec<_>, Vec<_>) = situations().into_iter().partition(|it| it.name.starts_with(likely));
@@ -135,7 +138,7 @@ fn situations_from(likely: &str, seeds: u64) -> impl Iterator<Item = (u64, Situa
     })
 }
 
-/// Where it is noticed that a rule is left out, if it is.
+/// Returns the situation in which the missing rule is noticed, if it is.
 fn noticed(rule: Option<Rule>, likely: &str, seeds: u64) -> Option<String> {
     situations_from(likely, seeds).find_map(|(seed, Situation { name, refresh, grows, workload })| {
         let builder = Dedup::builder().window(WINDOW).capacity(1).seed(SEED).refresh_on_duplicate(refresh);

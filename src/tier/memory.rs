@@ -1,8 +1,9 @@
-//! The tiers in memory, as this engine uses them: they learn what the store has said, and in an exclusive engine they decide.
+//! The tiers in memory, as this engine uses them: they learn from the store's answers, and in an
+//! exclusive engine they decide.
 //!
-//! Here a duplicate is what the window *and* its witness know: the window alone takes one id for
-//! another once in 2 x 10^13 checks, and an id that the store does not have must not be dropped for
-//! that.
+//! Here a duplicate is an id that the window *and* its witness know: the window alone takes one id
+//! for another once in 2 x 10^13 checks, and an id that the store does not have must not be dropped
+//! because of that.
 
 use super::witness::Witness;
 use crate::claims::{At, Begun, Ended, Request, Tried};
@@ -13,19 +14,19 @@ use crate::{Certainty, Dedup, Error, Outcome, Stats, Tier, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The memory of the scopes that have a window in common.
+/// The memory of the scopes that share a window.
 pub struct Memory {
     engine: Arc<Engine>,
     witness: Witness,
     window: Duration,
 }
 
-/// What an exclusive engine's memory says of an id.
+/// The answer of an exclusive engine's memory for an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guess {
     /// The window or the claims know it, or the history knows that it is new.
     Certain(Verdict),
-    /// It may be one that the store knows. Nothing was changed.
+    /// The store may know it. Nothing was changed.
     Maybe,
 }
 
@@ -54,7 +55,7 @@ impl Memory {
         self.engine.window.contains(id, at.time) && self.witness.knows(id, at)
     }
 
-    /// The same for many, in order.
+    /// Returns the same for many ids, in order.
     pub fn are_done(&self, ids: &[Digest]) -> Vec<bool> {
         let at = self.engine.now();
         let mut done = self.engine.window.contains_chunks(ids.iter().copied(), at);
@@ -64,7 +65,7 @@ impl Memory {
         done
     }
 
-    /// Returns what the engine's verdict is once the witness has heard of it.
+    /// Returns the answer for the engine's verdict, once the witness was asked or taught.
     #[inline]
     fn confirmed(&self, id: Digest, verdict: Verdict, at: Reading) -> Guess {
         match (verdict.certainty(), verdict.outcome()) {
@@ -79,12 +80,13 @@ impl Memory {
         }
     }
 
-    /// Whether what the store forgets so soon may be remembered here: never longer than there.
+    /// Returns true if an id that the store forgets this soon may be remembered here: never longer
+    /// than there.
     pub fn may_learn(&self, expires_in: Duration) -> bool {
         expires_in >= self.window
     }
 
-    /// These are done, as the store knows.
+    /// Learns that these ids are done, as the store knows.
     pub fn learn(&self, ids: &[Digest]) {
         if !ids.is_empty() {
             let at = self.engine.now();
@@ -93,7 +95,8 @@ impl Memory {
         }
     }
 
-    /// The store has these, so the history must not say that they are new. (The window learns of those that come again.)
+    /// Notes that the store has these ids, so that the history does not take them for new. (The
+    /// window learns of those that come again.)
     pub fn warm(&self, ids: &[Digest]) {
         match &self.engine.history {
             Some(history) => {
@@ -104,11 +107,13 @@ impl Memory {
         }
     }
 
-    /// Checks an id that is nobody else's: if the history is complete, what it does not know is new.
+    /// Checks an id that belongs to this engine alone: if the history is complete, an id that it
+    /// does not know is new.
     #[inline]
     pub fn check(&self, id: Digest, history_is_complete: bool) -> Guess {
         if history_is_complete && self.has_history() {
-            // The engine was told to take the history's "maybe" for a duplicate, and leaves no trace of it.
+            // The engine was told to take the history's "maybe" for a duplicate, and leaves no
+            // trace of it.
             let at = self.engine.now();
             return self.confirmed(id, self.engine.check(id, at), at);
         }
@@ -119,14 +124,14 @@ impl Memory {
         }
     }
 
-    /// The same for many, in order.
+    /// Checks many ids, in order.
     pub fn check_batch(&self, ids: &[Digest], history_is_complete: bool) -> Vec<Guess> {
         if !(history_is_complete && self.has_history()) {
             return ids.iter().map(|id| self.check(*id, false)).collect();
         }
         let (mut guesses, mut verdicts) = (Vec::with_capacity(ids.len()), Vec::new());
-        // Not all at a time: what is in the window and not yet in the witness is in progress for
-        // others.
+        // Not all at a time: an id that is in the window and not yet in the witness is in progress
+        // for other callers.
         for part in ids.chunks(1_024) {
             let at = self.engine.now();
             self.engine.check_batch(part.iter().copied(), at, &mut verdicts);
@@ -142,10 +147,11 @@ impl Memory {
         guesses
     }
 
-    /// Checks an id that the store does not know. Others may have asked as well: one of them finds it fresh.
+    /// Checks an id that the store does not know. Others may have asked as well: one of them finds
+    /// it fresh.
     ///
-    /// It is in progress if the window takes it for another one, or somebody is about to be told
-    /// that it is fresh. Neither may be known of it for certain, so it must come again.
+    /// It is in progress if the window takes it for another one, or another caller is about to be
+    /// told that it is fresh. Neither can be known for certain, so it must come again.
     pub fn check_unknown(&self, id: Digest) -> Verdict {
         let at = self.engine.now();
         match self.confirmed(id, self.engine.check_ignoring_history(id, at), at) {
@@ -154,7 +160,7 @@ impl Memory {
         }
     }
 
-    /// Whether the history knows that the id is new.
+    /// Returns true if the history knows that the id is new.
     pub fn is_new(&self, id: Digest) -> bool {
         self.engine.history.as_ref().is_some_and(|history| !history.contains(id))
     }
@@ -180,7 +186,7 @@ impl Memory {
         held
     }
 
-    /// Extends a claim, or lets it rest.
+    /// Extends a claim, or marks it as failed for a while.
     pub fn extend(&self, id: Digest, token: u64, lease: Duration, fails: bool) -> bool {
         self.engine.extend(id, token, lease, fails) == Ended::Held
     }
@@ -189,13 +195,13 @@ impl Memory {
         self.engine.claims.release(id, token) == Ended::Held
     }
 
-    /// Forgets an id; whether nobody here has claimed it.
+    /// Forgets an id. Returns true if it is not claimed here.
     pub fn forget(&self, id: Digest) -> bool {
         self.witness.forget(id);
         self.engine.forget(id)
     }
 
-    /// The bytes that its window takes.
+    /// Returns the size of its window in bytes.
     pub fn bytes(&self) -> usize {
         self.engine.window.bytes()
     }

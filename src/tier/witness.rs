@@ -1,5 +1,5 @@
-//! A second window over other bits of the digests: what both know is known, but for once in 4 x
-//! 10^26 checks.
+//! A second window over other bits of the digests: an id that both know is known, with one
+//! exception in 4 x 10^26 checks.
 
 use crate::clock::Reading;
 use crate::digest::Digest;
@@ -8,17 +8,18 @@ use std::time::Duration;
 
 /// Everything that memory has learned, by the bits of a digest that the window does not compare.
 ///
-/// The window compares 46 bits of one half and, by where an id lives, the first of the other. An id
-/// that the store does not have agrees in these with one that the window knows once in 2 x 10^13
-/// checks; here it must agree in other bits as well, of another line. So a duplicate by memory
-/// alone is one of a digest of 128 bits, as good as the id itself. Without a store nobody could say
-/// what a disagreement means; with one it is asked.
+/// The window compares 46 bits of one half and, by an id's line, the first of the other. An id that
+/// the store does not have agrees in these with one that the window knows once in 2 x 10^13 checks;
+/// here it must agree in other bits as well, of another line. So a duplicate by memory alone is one
+/// of a digest of 128 bits, as good as the id itself. Without a store, nothing could resolve a
+/// disagreement; with one, it is asked.
 pub(super) struct Witness {
     window: Window,
 }
 
 impl Witness {
-    /// A witness that remembers as long as the window of this length does, and may grow as far.
+    /// Creates a witness that remembers as long as the window of this length does, and may grow as
+    /// far.
     pub(super) fn new(window: Duration, capacity: usize, max_memory_bytes: Option<usize>) -> Result<Self, Error> {
         Ok(Witness { window: Window::with_growth(window, capacity, max_memory_bytes, true)? })
     }
@@ -30,13 +31,13 @@ impl Witness {
         self.window.contains(other_bits(id), at.time)
     }
 
-    /// The same for many, in order.
+    /// Returns the same for many ids, in order.
     pub(super) fn knows_all(&self, ids: &[Digest], at: Reading) -> Vec<bool> {
         self.window.contains_chunks(ids.iter().map(|id| other_bits(*id)), at)
     }
 
-    /// Remembers an id; after the window does, so that nobody takes it for one that only agrees
-    /// with it for longer than that takes.
+    /// Remembers an id. It is called after the window has remembered it: a check in between takes
+    /// it for an id that only agrees with it, for as long as that takes.
     #[inline]
     pub(super) fn learn(&self, id: Digest, at: Reading) -> Outcome {
         self.window.check_at(other_bits(id), at)
@@ -50,17 +51,17 @@ impl Witness {
         self.window.forget_at_rest(other_bits(id));
     }
 
-    /// The bytes that it takes.
+    /// Returns its size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.window.bytes()
     }
 }
 
-/// The same 128 bits in another order: first those that the window does not compare.
+/// Returns the same 128 bits in another order: first those that the window does not compare.
 ///
 /// The window has the first bits of `place` (10 to 30, its lines) and the first 46 of `mark`. Here
-/// the line comes from the last 18 of `mark`, the tag from the last 46 of `place`. Together that is
-/// all but a few bits.
+/// the line comes from the last 18 of `mark`, the tag from the last 46 of `place`. Together these
+/// are all but a few bits.
 #[inline]
 fn other_bits(id: Digest) -> Digest {
     Digest { place: id.mark.rotate_left(46), mark: id.place.rotate_left(18) }

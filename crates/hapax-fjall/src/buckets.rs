@@ -1,53 +1,60 @@
-//! Which bucket records go to, when a bucket is closed, and when it is dropped.
+//! The choice of the bucket for a record, and the times at which buckets are closed and dropped.
 //!
 //! # Why no stale copy is ever taken for the current one
 //!
-//! 1. Whatever is written goes to the newest bucket.
-//! 2. So of two copies of a record, the one in the newer bucket is the later one, and a look that goes from the newest bucket to the oldest
-//!    and takes the first copy takes the last one written. (Within a bucket, a copy replaces the one before.)
-//! 3. Buckets are dropped from the oldest on, each when everything in it and in those before it has expired. So a copy is never gone
-//!    while an older one, which it hides, is still there.
+//! 1. Every write goes to the newest bucket.
+//! 2. So of two copies of a record, the one in the newer bucket is the later one. A look-up that
+//!    goes from the newest bucket to the oldest and takes the first copy finds the copy that was
+//!    written last. (Within a bucket, a copy replaces the one before.)
+//! 3. Buckets are dropped from the oldest on, each when everything in it and in those before it has
+//!    expired. So a copy is never gone while an older one, which it hides, is still there.
 //!
-//! Buckets by the time of *expiry* would take fewer looks where retentions differ much, but break the second line: a record that is
-//! forgotten, or recorded again with a shorter retention, goes to a bucket that is dropped before that of the copy which it hides. The price: what expires early,
-//! such as leases, is kept as long as the longest retention in its bucket, and the ones before.
+//! Buckets by the time of *expiry* would take fewer look-ups where retentions differ much, but
+//! would break the second rule: a record that is forgotten, or recorded again with a shorter
+//! retention, would go to a bucket that is dropped before that of the copy which it hides. The
+//! price: a record that expires early, such as a lease, stays on disk as long as the longest
+//! retention in its bucket and in the buckets before.
 
 use hapax::Timestamp;
 use hapax_store::{ErrorKind, StoreError};
 use std::time::Duration;
 
-/// More are not kept open: then the newest one stays the newest for longer.
+/// The largest number of open buckets. When it is reached, the newest bucket stays the newest for
+/// longer.
 pub(super) const MAX_BUCKETS: usize = 64;
-/// An id that is not there is looked for in about this many buckets, and the disk is given back in such portions of the retention.
+/// The number of buckets per retention. A look-up of an absent id visits about this many buckets,
+/// and disk space is given back in such portions of the retention.
 const BUCKETS_PER_RETENTION: u32 = 8;
-/// No bucket that nobody asked for covers less.
+/// The shortest time that a bucket covers, unless a shorter one is configured.
 const SHORTEST: Duration = Duration::from_secs(60);
-/// How far a bucket's row looks ahead, so that it is written at most once in so long.
+/// The time by which a bucket's row runs ahead, so that it is written at most once in that time.
 const SLACK: Duration = Duration::from_secs(1);
 
 const VERSION: u8 = 1;
 const ROW_BYTES: usize = 1 + 4 * 8;
 
-/// What is known of a bucket. It is kept in the bucket itself, and written in one batch with the records that it is about.
+/// The description of a bucket. It is stored in the bucket itself, in one batch with the records
+/// that it describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    /// When the first record came.
+    /// The time of the first record.
     pub(super) opened: Timestamp,
-    /// From when on nothing counts that is in it.
+    /// The time at which all of its records have expired.
     pub(super) ends_by: Timestamp,
-    /// The longest that a record in it counts.
+    /// The longest time that a record in it is live.
     pub(super) longest: Duration,
     /// The largest time seen, within a second.
     pub(super) seen: Timestamp,
 }
 
 impl Row {
-    /// Of a bucket without records.
+    /// Creates the row of a bucket without records.
     pub(super) fn new(now: Timestamp) -> Self {
         Row { opened: now, ends_by: now, longest: Duration::ZERO, seen: now }
     }
 
-    /// The row that is right once a record until then is written, if this one is not.
+    /// Returns the row that is right once a record that lasts until `until` is written, or `None`
+    /// if this row is right already.
     pub(super) fn with(self, until: Timestamp, now: Timestamp) -> Option<Self> {
         let is_right = until <= self.ends_by && until.since(now) <= self.longest && now < self.seen + SLACK;
         (!is_right).then(|| Row {
@@ -58,12 +65,12 @@ impl Row {
         })
     }
 
-    /// Whether nothing in it counts any more.
+    /// Returns true if all of its records have expired.
     pub(super) fn is_over(self, now: Timestamp) -> bool {
         self.ends_by <= now
     }
 
-    /// Whether a record was ever written to it.
+    /// Returns true if a record was ever written to it.
     pub(super) fn has_records(self) -> bool {
         self.opened < self.ends_by
     }
@@ -80,7 +87,8 @@ impl Row {
 
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if another version of hapax wrote it, [`ErrorKind::Corrupt`] if none did.
+    /// [`ErrorKind::Misconfigured`] if another version of hapax wrote it, [`ErrorKind::Corrupt`] if
+    /// hapax did not write it.
     pub(super) fn decode(bytes: &[u8], backend: &'static str) -> Result<Self, StoreError> {
         let corrupt = || {
             let wrong =
@@ -106,9 +114,11 @@ impl Row {
     }
 }
 
-/// Whether what comes goes to a new bucket: `rows` are those of all buckets, the oldest first.
+/// Returns true if the next records go to a new bucket: `rows` are those of all buckets, the oldest
+/// first.
 ///
-/// The newest one takes what comes for so long as is asked for, or for an eighth of the longest that any record counts that is kept.
+/// The newest bucket is filled for the configured time, or for an eighth of the longest lifetime
+/// among all records.
 pub(super) fn is_time_for_another(rows: &[Row], now: Timestamp, asked: Option<Duration>) -> bool {
     let Some(newest) = rows.last() else { return true };
     let longest = rows.iter().map(|row| row.longest).max().unwrap_or_default();
@@ -116,12 +126,12 @@ pub(super) fn is_time_for_another(rows: &[Row], now: Timestamp, asked: Option<Du
     newest.has_records() && rows.len() < MAX_BUCKETS && newest.opened + covers <= now
 }
 
-/// The name of a bucket's keyspace.
+/// Returns the name of a bucket's keyspace.
 pub(super) fn name(number: u64) -> String {
     format!("bucket-{number:016x}")
 }
 
-/// The number of the bucket of this name, if it is one's.
+/// Returns the number of the bucket with this name, if it is a bucket's name.
 pub(super) fn number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("bucket-")?;
     u64::from_str_radix(digits, 16).ok().filter(|&number| self::name(number) == name)
@@ -190,7 +200,7 @@ mod tests {
             prop_assert_ne!(Row::decode(&bytes, "test").ok(), Some(row));
         }
 
-        /// The three lines above, on a model: buckets of maps, against one map.
+        /// Checks the three rules above, on a model: buckets of maps, against one map.
         #[test]
         fn no_stale_copy_is_ever_found(steps in proptest::collection::vec((0..4u8, 0..3_000u64, 0..200u64, any::<bool>()), 1..300)) {
             let (mut now, mut current) = (at(0), HashMap::new());

@@ -1,4 +1,4 @@
-//! The buckets on disk: what the thread owns.
+//! The buckets on disk: the database that the thread owns.
 
 use super::buckets::{self, Row};
 use super::directory;
@@ -14,14 +14,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where a bucket's row is. No record is there: its key begins with a scope, and this is no UTF-8.
+/// The key of a bucket's row. No record has it: a record's key begins with a scope, and this is not
+/// UTF-8.
 const ROW_KEY: [u8; 1] = [0xff];
 
-/// Replayed when the store was killed, and written as one file.
+/// The size of the part in memory, which is replayed after a kill, and written as one file.
 const MEMTABLE_BYTES: u64 = 16 << 20;
-/// So many files of one bucket, each with a filter to ask, are merged into fewer. (More of them make blind writes cheaper, and looks dearer.)
+/// The number of files of one bucket, each with a filter to ask, from which on they are merged into
+/// fewer. (A larger number makes blind writes cheaper, and look-ups dearer.)
 const FILES_TO_MERGE: u8 = 8;
-/// How long closing waits for the last bucket's file: without it the next opening replays a log.
+/// The time that closing waits for the last bucket's file: without it the next opening replays a
+/// log.
 const CLOSING: Duration = Duration::from_secs(5);
 
 pub(super) struct Opening {
@@ -35,7 +38,7 @@ pub(super) struct Opening {
 pub struct Buckets {
     path: PathBuf,
     database: fjall::Database,
-    /// The oldest first.
+    /// The buckets, the oldest first.
     buckets: Vec<Bucket>,
     persist: PersistMode,
     bucket: Option<Duration>,
@@ -46,7 +49,7 @@ struct Bucket {
     number: u64,
     keyspace: Keyspace,
     row: Row,
-    /// Whether it is in the bucket.
+    /// True if the row is in the bucket.
     has_row: bool,
 }
 
@@ -73,11 +76,13 @@ impl Buckets {
         Ok(Buckets { path, database, buckets, persist, bucket, time: Time::new(clock, seen) })
     }
 
-    /// A bucket that is there. One without a row was being made, and is the newest: it is taken as it is.
+    /// Opens an existing bucket. A bucket without a row was being made, and is the newest: it is
+    /// used as it is.
     ///
-    /// (It is not deleted. The library may give the number of a deleted keyspace to another one after a restart, when its count of changes may begin with
-    /// a smaller number than the deletion had, and would then take the other one for deleted. Buckets are deleted from the oldest on, and never
-    /// the newest, so no number comes back.)
+    /// (It is not deleted. After a restart, the library may give the number of a deleted keyspace
+    /// to another one. Its count of changes may then begin with a smaller number than the deletion
+    /// had, and the library would take the new keyspace for deleted. Buckets are deleted from the
+    /// oldest on, and never the newest, so no number comes back.)
     fn open_bucket(
         database: &fjall::Database,
         path: &Path,
@@ -114,14 +119,15 @@ impl Buckets {
         let made = self.database.keyspace(&buckets::name(number), keyspace_options);
         let keyspace = made.map_err(|error| self.failed(error, "making a bucket"))?;
         if let Some(closed) = self.buckets.last() {
-            // Nothing more comes, so what is in memory would stay there, and in the log.
+            // Nothing more is written to it, so its memtable would otherwise stay in memory, and in
+            // the log.
             closed.keyspace.rotate_memtable().map_err(|error| self.failed(error, "closing a bucket"))?;
         }
         self.buckets.push(Bucket { number, keyspace, row: Row::new(now), has_row: false });
         Ok(())
     }
 
-    /// Writes records and what the newest bucket's row has to say of them.
+    /// Writes records, and the newest bucket's row if they change it.
     fn write(&mut self, puts: Vec<Put>) -> Result<(), StoreError> {
         let now = self.time.last();
         if buckets::is_time_for_another(&self.rows(), now, self.bucket) {
@@ -154,7 +160,7 @@ impl Buckets {
         Ok(())
     }
 
-    /// The last copy of a record, and the bucket that it is in.
+    /// Returns the last copy of a record, and the number of its bucket.
     fn find(&self, key: &[u8]) -> Result<Option<(u64, Kept)>, StoreError> {
         for bucket in self.buckets.iter().rev() {
             if let Some(value) = bucket.keyspace.get(key).map_err(|error| self.failed(error, "reading"))? {
@@ -164,10 +170,10 @@ impl Buckets {
         Ok(None)
     }
 
-    /// What one step of a scan visits: `None` if it is not to be reported.
+    /// Returns the record that one step of a scan visits, or `None` if it is not to be reported.
     fn found(&self, number: u64, key: &[u8], now: Timestamp) -> Result<Option<Found>, StoreError> {
         match self.find(key)? {
-            // A later copy is found where it is.
+            // A later copy is reported from its own bucket.
             Some((current, kept)) if current == number && now < kept.until => match kept.state {
                 State::Completed { .. } => {
                     Ok(Some(Found { key: RecordKey::from_stored(key)?, expires_in: kept.until.since(now) }))
@@ -197,15 +203,16 @@ impl Database for Buckets {
     fn commit(&mut self, puts: Vec<Put>) -> Result<(), CommitError> {
         match puts.is_empty() {
             true => Ok(()),
-            // The library accepts nothing more after a write or sync that failed, and neither do we.
+            // The library accepts nothing more after a failed write or sync, and neither do we.
             false => self.write(puts).map_err(CommitError::Broken),
         }
     }
 
-    /// Drops the oldest bucket, if it is over.
+    /// Drops the oldest bucket, if all of its records have expired.
     fn expire(&mut self, _limit: usize) -> Result<Expired, StoreError> {
         let now = self.time.next();
-        // The newest bucket stays; once it is over, another one takes its place, unless it is empty anyway.
+        // The newest bucket stays. Once it has expired, another one takes its place, unless it is
+        // empty.
         let is_over = |buckets: &[Bucket]| {
             buckets
                 .first()
@@ -217,7 +224,7 @@ impl Database for Buckets {
         if self.buckets.len() == 1 {
             self.open_another(now)?;
         }
-        // The time, before that of what is dropped is forgotten.
+        // Stores the time, before the time of the dropped bucket is forgotten.
         self.write_row()?;
         let dropped = self.buckets.remove(0);
         let records = dropped.keyspace.approximate_len().saturating_sub(1) as u64;
@@ -225,7 +232,8 @@ impl Database for Buckets {
         Ok(Expired { records, more: is_over(&self.buckets) })
     }
 
-    /// From the oldest bucket to the newest, so that what is written again meanwhile is met later on.
+    /// Goes from the oldest bucket to the newest, so that a record that is written again meanwhile
+    /// is met later on.
     fn scan(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
         let now = self.time.next();
         let (first, mut after) = match from.map(|cursor| cursor.0.split_first_chunk()) {
@@ -254,7 +262,7 @@ impl Database for Buckets {
     }
 
     fn close(mut self) {
-        // All of this is for the next opening only, which does without.
+        // This only speeds up the next opening, which works without it.
         if self.write_row().is_err() {
             return;
         }
@@ -269,7 +277,8 @@ impl Database for Buckets {
     }
 }
 
-/// Ids are hardly compressible, and mostly looked for where they are not.
+/// Returns options for ids, which are hardly compressible and mostly looked up in buckets that lack
+/// them.
 fn keyspace_options() -> KeyspaceCreateOptions {
     let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(12.0));
     KeyspaceCreateOptions::default()

@@ -1,4 +1,4 @@
-//! The directory: whether it is a store's, and what errors about it mean.
+//! The directory: checks that it is a store's, and translates errors about it.
 
 use super::BACKEND;
 use hapax_store::{ErrorKind, StoreError};
@@ -6,16 +6,18 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// Written when the library has made everything else in a new directory.
+/// The file that the library writes after everything else in a new directory.
 const MARKER: &str = "version";
-/// Three that say whose it is, and the version, which are written one after the other.
+/// The size of a finished marker: three bytes that name the library, and the version, which are
+/// written one after the other.
 const MARKER_BYTES: u64 = 4;
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
 const FIRST_LOG: &str = "0.jnl";
 
-/// Looks whether a store is there, or can be made there. What is left of a store whose making was interrupted is removed: nothing
-/// was acknowledged by it, and the library makes none where such remains are.
+/// Checks that a store is there, or can be made there. The remains of a store whose creation was
+/// interrupted are removed: it has acknowledged nothing, and the library creates no database where
+/// such remains are.
 pub(super) fn prepare(path: &Path) -> Result<(), StoreError> {
     let io = |error| failed(fjall::Error::Io(error), path, "opening it");
     match fs::metadata(path) {
@@ -38,7 +40,7 @@ pub(super) fn prepare(path: &Path) -> Result<(), StoreError> {
     if lock.try_lock().is_err() {
         return Err(failed(fjall::Error::Locked, path, "opening it"));
     }
-    // Another process may have made it while we came here.
+    // Another process may have created it in the meantime.
     if !is_made(path).map_err(io)? {
         for remains in [MARKER, FIRST_LOG] {
             match fs::remove_file(path.join(remains)) {
@@ -47,11 +49,13 @@ pub(super) fn prepare(path: &Path) -> Result<(), StoreError> {
             }
         }
     }
-    // Not only closed: a child that was forked just now has it open as well, until its own program begins.
+    // Unlocks explicitly, and does not only close: a child process that was forked just now has the
+    // file open as well, until its own program begins.
     lock.unlock().map_err(io)
 }
 
-/// Whether the library has come to the end of making a database there: a shorter marker is one that was being written.
+/// Returns true if the library has finished creating a database there. A shorter marker was still
+/// being written.
 fn is_made(path: &Path) -> io::Result<bool> {
     match fs::metadata(path.join(MARKER)) {
         Ok(marker) => Ok(marker.len() >= MARKER_BYTES || fs::read_dir(path.join(KEYSPACES))?.next().is_some()),
@@ -68,7 +72,7 @@ fn misconfigured(path: &Path, wrong: &str) -> StoreError {
     StoreError::new(ErrorKind::Misconfigured, BACKEND, format!("{}: {wrong}", path.display()))
 }
 
-/// What an error of the library means.
+/// Returns the store's error for an error of the library.
 pub(super) fn failed(error: fjall::Error, path: &Path, doing: &str) -> StoreError {
     let kind = match &error {
         fjall::Error::Locked => {

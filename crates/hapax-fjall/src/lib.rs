@@ -1,4 +1,4 @@
-//! An embedded store: a directory of buckets, one keyspace of an LSM tree each.
+//! An embedded store: a directory of buckets, each one keyspace of an LSM tree.
 
 mod buckets;
 mod database;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const BACKEND: &str = "fjall";
 
-/// Records in a directory of this process's own: the store to take where one process owns its ids.
+/// Records in a directory that this process owns: the store to use where one process owns its ids.
 ///
 /// ```
 /// use hapax_fjall::FjallStore;
@@ -43,35 +43,53 @@ const BACKEND: &str = "fjall";
 ///
 /// # Guarantees
 ///
-/// - What was acknowledged survives kill -9, and with [`Durability::Disk`], the default, the loss of power.
-/// - One process, and one store in it, has the directory open; another one is told [`ErrorKind::Conflict`]. The lock ends with the process, however that ends.
-/// - Time is the clock's, and never goes back: where the clock was set back while the store was closed, the store goes on from the last time that it has kept, which
-///   is at most a second old after a crash.
-/// - A write or sync that failed is the last one: every call from then on fails, until the store is opened again.
-/// - Nothing is done on the caller's thread, and a call that is cancelled is done nevertheless.
+/// - What was acknowledged survives kill -9, and with [`Durability::Disk`], the default, the loss
+///   of power.
+/// - One process, and one store in it, has the directory open; another one gets
+///   [`ErrorKind::Conflict`]. The lock ends with the process, however the process ends.
+/// - Time is the clock's, and never goes back: if the clock was set back while the store was
+///   closed, the store goes on from the last time that it has stored, which is at most a second old
+///   after a crash.
+/// - A write or sync that failed is the last one: every call from then on fails, until the store is
+///   opened again.
+/// - Nothing is done on the caller's thread, and a call that is cancelled is carried out
+///   nevertheless.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unavailable`]: the disk failed or is full, or did before. [`ErrorKind::Corrupt`]: what is there is damaged; the path and the record are named.
-/// [`ErrorKind::Misconfigured`]: the directory cannot be used, or something else is in it, or what another version of hapax wrote.
+/// [`ErrorKind::Unavailable`]: the disk fails or is full, or failed before. [`ErrorKind::Corrupt`]:
+/// the stored data is damaged; the error names the path and the record.
+/// [`ErrorKind::Misconfigured`]: the directory cannot be used, or contains something else, or data
+/// of another version of hapax.
 ///
 /// # Cost
 ///
+/// One write and one sync for all calls that have gathered during the previous sync.
+/// [`record`](super::Store::record) reads nothing; every other call looks for each id in about nine
+/// buckets, mostly in their Bloom filters, of 1.5 bytes an id in memory. An id with a mark takes
+/// its own length and about 20 bytes on disk. The space is used until the longest retention in its
+/// bucket, and an eighth of it more, is over, and those of the buckets before: ids whose retentions
+/// differ much belong into different stores. [`expire`](super::Store::expire) drops expired
+/// records, one bucket a call, in some milliseconds. Up to 64 calls wait in a queue; further
+/// callers wait for a place in it.
+///
+/// Dropping the store waits until it is closed, which may take some seconds while files are being
+/// merged: asynchronous callers may prefer to drop it on a thread that may block. Besides the
+/// records there is a log, which is cut back when it has grown beyond 64 MB; opening reads it.
+///
+/// Ideas: log-structured merge trees, O'Neil et al., 1996; time-window compaction, whose windows
+/// are dropped as a whole, from wide-column stores; group commit, DeWitt et al., SIGMOD 1984.
+/// use hapax_fjall::FjallStore;
+/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
+/// # Ok::<(), hapax_store::StoreError>(())
 /// One write and one sync for all calls that have gathered while the last ones were being synced. [`record`](hapax_store::Store::record) reads nothing; everything else
-/// looks for each id in about nine buckets, mostly in their Bloom filters, of 1.5 bytes an id in memory. An id with a mark takes its own length and about 20 bytes on disk,
-/// until the longest retention in its bucket, an eighth longer, is over, and that of those before: ids whose retentions differ much
 /// belong into different stores. What has expired is dropped by [`expire`](hapax_store::Store::expire), one bucket a call, in some milliseconds. Up to 64 calls wait in a queue, more callers wait to be let in.
-///
-/// Dropping the store waits until it is closed, which may take some seconds while files are being merged: asynchronous callers may prefer a thread that may wait.
-/// Besides the records there is a log, which is cut back when it has grown beyond 64 MB; opening reads it.
-///
-/// Ideas: log-structured merge trees, O'Neil et al., 1996; time-window compaction, whose windows are dropped as a whole, from wide-column stores; group commit, DeWitt et al., SIGMOD 1984.
 pub struct FjallStore {
     path: PathBuf,
     committer: Committer<Buckets>,
 }
 
-/// How a [`FjallStore`] is kept.
+/// Options for a [`FjallStore`].
 ///
 /// ```no_run
 /// use hapax_fjall::FjallOptions;
@@ -87,6 +105,9 @@ pub struct FjallStore {
 /// # Ok(())
 /// # }
 /// ```
+/// use hapax_fjall::FjallOptions;
+/// use hapax_store::Durability;
+/// # async fn open() -> Result<(), hapax_store::StoreError> {
 #[must_use]
 pub struct FjallOptions {
     durability: Durability,
@@ -102,33 +123,36 @@ impl Default for FjallOptions {
 }
 
 impl FjallOptions {
-    /// The defaults.
+    /// Creates the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// When a call is answered. Default: when the disk has what it wrote.
+    /// Sets the time at which a call is answered. Default: when the disk has what it wrote.
     pub fn durability(self, durability: Durability) -> Self {
         FjallOptions { durability, ..self }
     }
 
-    /// How much time a bucket covers, and so in which portions what has expired is dropped. Shorter ones give the disk back earlier, and make a
-    /// look at an id that is not there dearer. (There are at most 64: the last one then covers what comes.) Default: an eighth of the longest retention, or lease, of what is kept; a minute at least.
+    /// Sets the time that a bucket covers, and so the portions in which expired records are
+    /// dropped. Shorter buckets give disk space back earlier, and make a look-up of an absent id
+    /// dearer. (There are at most 64 buckets: the last one then covers everything later.) Default:
+    /// an eighth of the longest retention or lease among the records; a minute at least.
     pub fn bucket(self, bucket: Duration) -> Self {
         FjallOptions { bucket: Some(bucket), ..self }
     }
 
-    /// Memory for blocks that were read, besides the Bloom filters. Default: 32 MiB.
+    /// Sets the memory for blocks that were read, besides the Bloom filters. Default: 32 MiB.
     pub fn cache_bytes(self, cache_bytes: u64) -> Self {
         FjallOptions { cache_bytes, ..self }
     }
 
-    /// The clock. Times are kept, so it must count from the same origin every time. Default: the system's, read when the store is opened, and a monotonic one from then on.
+    /// Sets the clock. Times are stored, so it must count from the same origin every time. Default:
+    /// the system's, read when the store is opened, and a monotonic one from then on.
     pub fn clock(self, clock: impl Clock) -> Self {
         FjallOptions { clock: Some(Box::new(clock)), ..self }
     }
 
-    /// Opens the store in a directory, or makes one in a new or empty directory.
+    /// Opens the store in a directory, or creates one in a new or empty directory.
     ///
     /// # Errors
     ///
@@ -157,7 +181,7 @@ impl FjallStore {
         FjallOptions::new().open(path).await
     }
 
-    /// Its directory.
+    /// Returns the store's directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! The answers that are not the handler's own: problems, and what was kept.
+//! The answers that are not the handler's own: problems, and stored responses.
 
 use super::body::{self, Body};
 use super::headers;
@@ -15,8 +15,8 @@ use http::{HeaderValue, Response};
 use http_body::Body as HttpBody;
 
 impl<S: Store> Shared<S> {
-    /// A scope that has what one may have is told so; if all together have what there is, everybody
-    /// is.
+    /// Returns the problem for an exhausted quota: of one scope, if the scope is at its limit, and
+    /// otherwise of all.
     pub(super) fn full(&self, full: Full) -> Refusal {
         let problem = match full {
             Full::Scope(..) => {
@@ -28,8 +28,8 @@ impl<S: Store> Shared<S> {
         Refusal::new(problem, full.to_string()).retry_after(self.options.retry_after)
     }
 
-    /// What clients are told says no more than the kind: addresses and names of servers are not for
-    /// them.
+    /// Returns the problem for a store's error. Clients are told only its kind: addresses and names
+    /// of servers are not for them.
     pub(super) fn store_refusal(&self, error: &StoreError) -> Refusal {
         let detail = format!("the store of keys: {}", error.kind());
         match error.kind().is_transient() {
@@ -38,13 +38,13 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    /// One of the layer's own answers.
+    /// Returns one of the layer's own answers.
     pub(super) fn refuse<R: HttpBody>(&self, refusal: Refusal) -> Response<Body<R>> {
         self.counters.refused.count();
         self.options.telling.tell(refusal)
     }
 
-    /// What was kept.
+    /// Returns a stored response.
     pub(super) fn replay<R: HttpBody>(&self, kept: Kept, bytes: Permit) -> Response<Body<R>> {
         let status = kept.status;
         let Some(Content { headers, trailers, body }) = kept.content else {
@@ -52,8 +52,8 @@ impl<S: Store> Shared<S> {
             return self.refuse(Refusal::new(Problem::ResponseNotKept, detail));
         };
         self.counters.replayed.count();
-        // Kept by somebody else, perhaps, or under other rules: what is not kept is not sent
-        // either.
+        // The record may be written by another program, or under other rules: a header that is not
+        // stored is not sent either.
         let keeps = &*self.options.keeps_header;
         let (mut headers, trailers) = (headers::kept(headers, keeps), headers::kept_trailers(trailers, keeps));
         if let Some(names) = headers::announced(&trailers) {

@@ -1,4 +1,4 @@
-//! Bodies: read up to a limit, and given on.
+//! Bodies: read up to a limit, and passed on.
 
 use super::headers;
 use super::room::Permit;
@@ -10,7 +10,8 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A body behind the layer: that of a request as the handler gets it, and of a response as the client does.
+/// A body behind the layer: that of a request as the handler gets it, and of a response as the
+/// client does.
 ///
 /// ```
 /// use http_body::Body as _;
@@ -21,17 +22,18 @@ use std::task::{Context, Poll};
 /// # let _ = len::<String>;
 /// ```
 ///
-/// Where the layer has read it, a body is in memory and comes in one piece. Elsewhere it is the one beneath, untouched.
+/// A body that the layer has read is in memory and comes in one piece. Any other is the one
+/// beneath, untouched.
 pub struct Body<B: HttpBody>(Repr<B>);
 
 enum Repr<B: HttpBody> {
     Read(Read),
-    /// What was read of it before it became too much, and the rest.
+    /// The part that was read before the body became too large, and the rest.
     Rest {
         first: [Option<Bytes>; 2],
         rest: Pin<Box<B>>,
     },
-    /// What was read of it before it failed.
+    /// The part that was read before the body failed.
     Failed {
         first: Option<Bytes>,
         error: Option<B::Error>,
@@ -46,13 +48,13 @@ pub(super) struct Read {
 }
 
 impl Read {
-    /// Its length in bytes, trailers included.
+    /// Returns its length in bytes, trailers included.
     pub(super) fn bytes(&self) -> usize {
         self.data.len() + self.trailers.as_ref().map_or(0, headers::bytes)
     }
 }
 
-/// What came of reading one.
+/// The result of reading a body.
 pub(super) enum Reading<B: HttpBody, E> {
     Whole(Read),
     TooLarge(Body<B>),
@@ -61,8 +63,8 @@ pub(super) enum Reading<B: HttpBody, E> {
     Full(E),
 }
 
-/// Reads a body of up to so many bytes (and its trailers), each piece if there is room for it. Of
-/// one that announces more, nothing is read.
+/// Reads a body of up to this many bytes (and its trailers), each piece if there is room for it. If
+/// the announced length is larger, nothing is read.
 pub(super) async fn read<B: HttpBody<Data = Bytes>, E>(
     body: B,
     max_bytes: usize,
@@ -88,7 +90,7 @@ pub(super) async fn read<B: HttpBody<Data = Bytes>, E>(
                 Ok(()) => data.push(more),
                 Err(full) => return Reading::Full(full),
             },
-            // Of what is neither, nothing is known.
+            // A frame that is neither data nor trailers is skipped: its meaning is unknown.
             Err(other) => {
                 if let Ok(more) = other.into_trailers() {
                     if let Err(full) = room(headers::bytes(&more)) {
@@ -102,7 +104,8 @@ pub(super) async fn read<B: HttpBody<Data = Bytes>, E>(
     Reading::Whole(Read { data: data.whole(), trailers })
 }
 
-/// One piece stays where it is; several are copied together, so that small pieces do not hold on to large buffers.
+/// The pieces read so far. One piece stays where it is; several are copied together, so that small
+/// pieces do not hold on to large buffers.
 #[derive(Default)]
 struct Gathered {
     first: Bytes,
@@ -134,7 +137,8 @@ impl Gathered {
 }
 
 impl<B: HttpBody> Body<B> {
-    /// The same, which keeps a permit for the bytes that were read of it as long as there are any.
+    /// Returns the same body, which keeps a permit for the bytes that were read of it as long as
+    /// there are any.
     pub(super) fn holding(self, permit: Permit) -> Self {
         match self.0 {
             Repr::Read(read) => Read { data: permit.with(read.data), ..read }.into(),
@@ -162,7 +166,7 @@ impl<B: HttpBody> From<Bytes> for Body<B> {
     }
 }
 
-// Nothing in it is pinned but what is in a box of its own.
+// Every pinned part of it is in a box of its own.
 impl<B: HttpBody> Unpin for Body<B> {}
 
 impl<B: HttpBody<Data = Bytes>> HttpBody for Body<B> {

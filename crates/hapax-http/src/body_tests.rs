@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::VecDeque;
 
-/// What it is told to be.
+/// A body of given pieces.
 struct Pieces(VecDeque<Result<Frame<Bytes>, &'static str>>);
 
 impl HttpBody for Pieces {
@@ -28,7 +28,7 @@ fn takes(_: usize) -> Result<(), ()> {
     Ok(())
 }
 
-/// Everything that it gives, until it ends or fails.
+/// Reads everything until the body ends or fails.
 fn drain(mut body: Body<Pieces>) -> (String, Option<HeaderMap>, Option<&'static str>) {
     block_on(async {
         let (mut text, mut trailers) = (String::new(), None);

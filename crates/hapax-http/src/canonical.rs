@@ -1,15 +1,17 @@
-//! JSON as what it says, not as how it is written.
+//! JSON in a canonical form, which depends on its content and not on its notation.
 
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// Objects and arrays deeper than that are not canonicalised.
+/// The largest depth of objects and arrays that are canonicalised.
 const MAX_DEPTH: usize = 100;
 
-/// The document with its members in the order of their names, without spaces, with strings written in one way; `None` if it is no JSON, or an object has
-/// two members of one name, which readers take differently.
+/// Returns the document with its members in the order of their names, without spaces, with strings
+/// written in one way. Returns `None` if it is not JSON, or if an object has two members of one
+/// name, which readers interpret differently.
 ///
-/// Numbers stay as they are written: 1 and 1.0, or two that differ behind the sixteenth digit, are different, so that no amount is ever taken for another.
+/// Numbers stay as they are written: 1 and 1.0, or two that differ behind the sixteenth digit, are
+/// different, so that no amount is ever taken for another.
 pub(super) fn canonical(document: &[u8]) -> Option<Vec<u8>> {
     // From here on the text is known to be valid.
     let document = serde_json::from_slice::<&RawValue>(document).ok()?.get();
@@ -19,7 +21,7 @@ pub(super) fn canonical(document: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Writes the value that the text begins with, and says what is left of the text.
+/// Writes the value at the beginning of the text, and returns the rest of the text.
 fn value<'t>(text: &'t str, out: &mut Vec<u8>, depth: usize) -> Option<&'t str> {
     match text.as_bytes().first()? {
         b'{' if depth < MAX_DEPTH => object(&text[1..], out, depth),
@@ -76,7 +78,7 @@ fn array<'t>(text: &'t str, out: &mut Vec<u8>, depth: usize) -> Option<&'t str> 
     rest.strip_prefix(']')
 }
 
-/// The string that the text begins with, as what it says, and what is left of the text.
+/// Returns the content of the string at the beginning of the text, and the rest of the text.
 fn string(text: &str) -> Option<(String, &str)> {
     let mut escaped = false;
     let end = text.bytes().skip(1).position(|byte| {
@@ -85,7 +87,7 @@ fn string(text: &str) -> Option<(String, &str)> {
         is_end
     })?;
     let (string, rest) = text.split_at(end + 2);
-    // Half a surrogate pair says nothing.
+    // Half a surrogate pair has no content.
     Some((serde_json::from_str(string).ok()?, rest))
 }
 

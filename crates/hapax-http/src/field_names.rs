@@ -1,5 +1,5 @@
 //! The field names of IANA's "Hypertext Transfer Protocol (HTTP) Field Name Registry", each with
-//! what becomes of it in a response that is kept. A change of policy changes this table.
+//! its fate in a stored response. A change of policy changes this table.
 //!
 //! 281 names: those of a copy of 2023 (permanent, provisional, deprecated and obsoleted), and those
 //! registered since, and before in the provisional repository, as far as known. Two of other
@@ -10,11 +10,11 @@ use super::Kind;
 /// The fate of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Kept in headers and trailers.
+    /// Stored in headers and trailers.
     Kept,
-    /// Kept in headers only: it may not be in a trailer section.
+    /// Stored in headers only: it may not be in a trailer section.
     InHeaders,
-    /// Kept in neither.
+    /// Stored in neither.
     NotKept(Kind),
 }
 

@@ -1,4 +1,4 @@
-//! What a request is, besides its key.
+//! The identity of a request, besides its key.
 
 use super::canonical::canonical;
 use hapax::Key;
@@ -7,7 +7,8 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use sha2::{Digest as _, Sha256};
 
-/// The default: method, path with query, how the body is to be read (`Content-Type`, `Content-Encoding`), and the body, byte for byte.
+/// Returns the default fingerprint: of method, path with query, the headers that determine how the
+/// body is read (`Content-Type`, `Content-Encoding`), and the body, byte for byte.
 ///
 /// ```
 /// use hapax_http::fingerprint;
@@ -18,17 +19,20 @@ use sha2::{Digest as _, Sha256};
 /// assert_ne!(fingerprint::exact(&parts("/a"), b"1"), fingerprint::exact(&parts("/a"), b"2"));
 /// ```
 ///
-/// Exact, since a client that retries sends the bytes that it has sent before, and since nobody can then send two requests that differ in what this
-/// overlooks. A client that writes its body anew for each attempt, with its fields in another order, needs [`json`]; one that makes up a multipart boundary
-/// for each attempt needs a function of its own. No other header counts: they change underway and from one attempt to the next.
+/// It is exact, because a client that retries sends the same bytes as before, and because no client
+/// can then send two requests that differ only in something that it overlooks. A client that writes
+/// its body anew for each attempt, with its fields in another order, needs [`json`]; one that makes
+/// up a multipart boundary for each attempt needs a function of its own. No other header counts:
+/// they change on the way and from one attempt to the next.
 ///
-/// The path is what this layer sees: within a router that strips a prefix, without it. The host is not part of it: a server of several hosts that share
-/// clients has it in its scope.
+/// The path is the one that this layer sees: within a router that strips a prefix, without it. The
+/// host is not part of it: a server of several hosts that share clients has the host in its scope.
 pub fn exact(parts: &Parts, body: &[u8]) -> Fingerprint {
     of(parts, 0, body)
 }
 
-/// As [`exact`], but a body that is JSON counts as what it says: neither the order of fields nor spaces nor escapes matter.
+/// Returns the fingerprint of [`exact`], except that a JSON body counts by its content: neither the
+/// order of fields nor spaces nor escapes matter.
 ///
 /// ```
 /// use hapax_http::fingerprint;
@@ -38,8 +42,9 @@ pub fn exact(parts: &Parts, body: &[u8]) -> Fingerprint {
 /// assert_ne!(fingerprint::json(&parts, br#"{"a":1}"#), fingerprint::json(&parts, br#"{"a":1.0}"#));
 /// ```
 ///
-/// Numbers count as they are written, so that no amount is taken for another one. A body that is no JSON, is nested deeper than 100, or names a field
-/// twice counts byte for byte. Idea: RFC 8785, without its rounding of numbers to double precision.
+/// Numbers count as they are written, so that no amount is taken for another one. A body that is
+/// not JSON, is nested deeper than 100, or names a field twice counts byte for byte. Idea: RFC
+/// 8785, without its rounding of numbers to double precision.
 pub fn json(parts: &Parts, body: &[u8]) -> Fingerprint {
     match canonical(body) {
         Some(canonical) => of(parts, 1, &canonical),

@@ -1,13 +1,13 @@
-//! Bytes that clients and stores send, as the fuzz target `http` gives it to its decoders: a letter
-//! that says which, and bytes for it. Besides that nothing panics, it checks what must hold of
-//! each.
+//! Bytes that clients and stores send, in the form in which the fuzz target `http` gives them to
+//! its decoders: a letter that selects the decoder, and bytes for it. It checks that nothing
+//! panics, and the properties of each decoder.
 
 use super::canonical::canonical;
 use super::key::{self, MAX_KEY_CHARS};
 use super::record;
 use serde_json::Value;
 
-/// Does what the fuzz target `http` does with its input; returns true if the decoder took it.
+/// Runs the fuzz target `http` on its input. Returns true if the decoder accepted it.
 pub fn fuzz(bytes: &[u8]) -> bool {
     let Some((which, bytes)) = bytes.split_first() else { return false };
     match which {
@@ -18,7 +18,7 @@ pub fn fuzz(bytes: &[u8]) -> bool {
     }
 }
 
-/// A client's `Idempotency-Key`.
+/// Checks a client's `Idempotency-Key`.
 fn header(field: &[u8]) -> bool {
     let one = |field: &[u8]| key::parse(std::iter::once(field));
     let Ok(read) = one(field) else { return false };
@@ -30,17 +30,17 @@ fn header(field: &[u8]) -> bool {
     true
 }
 
-/// A body that counts as what it says.
+/// Checks a body that counts by its content.
 fn json(document: &[u8]) -> bool {
     let Some(written) = canonical(document) else { return false };
     assert_eq!(canonical(&written).as_ref(), Some(&written), "it is its own canonical form");
-    // Strings may be written shorter, never longer than six bytes for one.
+    // A string may become shorter, and no byte becomes more than six.
     assert!(written.len() <= 6 * document.len());
     // Another reader takes both for the same. (It refuses numbers that no double holds.)
     let read = |document: &[u8]| serde_json::from_slice::<Value>(document).ok();
     assert_eq!(read(document), read(&written));
     if let Some(value) = read(document) {
-        // Its numbers are what that reader has made of them.
+        // Its numbers are those that the other reader has read.
         let pretty = serde_json::to_vec_pretty(&value).expect("a value can be written");
         let compact = serde_json::to_vec(&value).expect("a value can be written");
         assert_eq!(canonical(&pretty), canonical(&compact));
@@ -48,12 +48,13 @@ fn json(document: &[u8]) -> bool {
     true
 }
 
-/// A response as a store has it.
+/// Checks a response as a store has it.
 fn response(bytes: &[u8]) -> bool {
     let Ok(kept) = record::decode(bytes.to_vec()) else { return false };
     let again = record::encode(&kept);
     assert_eq!(again.len(), bytes.len(), "nothing was overlooked");
-    // Names of headers may be written in capitals, and those of one name apart: then once only.
+    // Names of headers may be in capitals, and fields of one name apart: this holds from the second
+    // round on.
     let same = record::decode(again.clone()).expect("what was written is a record");
     assert_eq!(same, kept);
     assert_eq!(record::encode(&same), again);

@@ -1,46 +1,46 @@
-//! The fields of a response that are kept for those who ask again: one list, for headers and
-//! trailers, when a response is stored and when it is replayed. Pure.
+//! The fields of a response that are stored for retries: one list, for headers and trailers, when a
+//! response is stored and when it is replayed. Pure.
 //!
-//! Not kept are registered fields of nine kinds ([`Kind`]); whatever else there is, an
-//! application's own fields above all, is part of its response and kept. `field_names.rs` has the
-//! registered names, each with what becomes of it.
+//! Registered fields of nine kinds ([`Kind`]) are not stored; all other fields, above all an
+//! application's own, are part of its response and stored. `field_names.rs` has the registered
+//! names, each with its fate.
 
 use http::header::*;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::collections::HashSet;
 
-/// The reason why a field is not kept.
+/// The reason for which a field is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It is about one connection or says how one message is framed. (RFC 9110, 7.6.1 and 8.6; RFC
+    /// It belongs to one connection or to the framing of one message. (RFC 9110, 7.6.1 and 8.6; RFC
     /// 9112, 6.)
     Connection,
     /// It challenges, authenticates or authorizes one exchange.
     Authentication,
-    /// It says that a response was replayed.
+    /// It marks a replayed response.
     Replayed,
     /// It brings a session back, and its secret into the store.
     Cookie,
-    /// It depends on the origin that asks. (The Fetch standard.)
+    /// It depends on the origin of the request. (The Fetch standard.)
     Origin,
-    /// It says when or how one message was made or cached, or traces it.
+    /// It describes when or how one message was made or cached, or traces it.
     Moment,
-    /// It changes what a client holds of the whole site, beyond this response.
+    /// It changes a client's state for the whole site, beyond this response.
     Site,
-    /// It tells proxies on the way what to do.
+    /// It instructs proxies on the way.
     Proxy,
-    /// It is a request's, and says where that is to go, by whom or under which condition.
+    /// It belongs to a request: its target, its sender or its conditions.
     Request,
 }
 
 impl Kind {
-    /// Returns true for what is never kept, whatever an application says.
+    /// Returns true for a kind that is never stored, whatever an application chooses.
     fn is_never_kept(self) -> bool {
         matches!(self, Kind::Connection | Kind::Authentication | Kind::Replayed)
     }
 }
 
-/// The kind of a field that is not kept; `None` for one that is.
+/// Returns the kind of a field that is not stored; `None` for one that is.
 pub(super) fn kind(name: &HeaderName) -> Option<Kind> {
     Some(match name.as_str() {
         "close" | "connection" | "content-length" | "keep-alive" | "proxy-connection" | "te" | "trailer"
@@ -122,8 +122,8 @@ pub(super) fn kind(name: &HeaderName) -> Option<Kind> {
     })
 }
 
-/// The default of what is kept of a response's headers and trailers: all that is the response, and
-/// nothing of one message, connection, session or origin.
+/// Returns true for the headers and trailers that are stored by default: all that belong to the
+/// response, and none of one message, connection, session or origin.
 ///
 /// ```
 /// use hapax_http::keeps_header;
@@ -140,20 +140,20 @@ pub(super) fn kind(name: &HeaderName) -> Option<Kind> {
 /// | connection, framing | `Connection` and what it names, `Keep-Alive`, `TE`, `Trailer`, `Transfer-Encoding`, `Upgrade`, `Content-Length` | the server makes them for each message |
 /// | authentication | `WWW-Authenticate`, `Authentication-Info`, `Proxy-Authenticate`, `DPoP-Nonce`, `Replay-Nonce` | it is of one exchange |
 /// | cookies | `Set-Cookie`, `Set-Cookie2` | an old session would come back, and its secret is in the store |
-/// | origins | `Access-Control-*`, `Timing-Allow-Origin` | who asks again may be another origin: put the layer for CORS outside of this one |
+/// | origins | `Access-Control-*`, `Timing-Allow-Origin` | a retry may come from another origin: put the layer for CORS outside of this one |
 /// | the message | `Date`, `Age`, `Warning`, `Via`, `Cache-Status`, `Server-Timing`, `traceparent` | they would be wrong |
-/// | the site | `Alt-Svc`, `Clear-Site-Data`, `Strict-Transport-Security`, `NEL`, `Refresh` | they do more than answer: again, or from a store that somebody has written into |
+/// | the site | `Alt-Svc`, `Clear-Site-Data`, `Strict-Transport-Security`, `NEL`, `Refresh` | they do more than answer: again, or from a store that another program has written into |
 /// | proxies | `X-Accel-*`, `X-Sendfile`, `Forwarded`, `X-Forwarded-*` | the same |
 /// | requests | `Host`, `Range`, `If-*`, `Sec-*` | no response has them |
 ///
-/// The first two, and `Idempotency-Replayed`, are never kept, whatever a function says. Of trailers
-/// those that may not be in a trailer section are left out, too (RFC 9110, 6.5.1): of content,
-/// caching and control, say `Content-Type`, `Location`, `Vary`.
+/// The first two, and `Idempotency-Replayed`, are never stored, whatever a function returns. Of
+/// trailers, those that may not be in a trailer section are left out, too (RFC 9110, 6.5.1): fields
+/// of content, caching and control, for example `Content-Type`, `Location`, `Vary`.
 pub fn keeps_header(name: &HeaderName) -> bool {
     kind(name).is_none()
 }
 
-/// Returns true for a field that may be in a trailer section: nobody needs it to read, route,
+/// Returns true for a field that may be in a trailer section: it is not needed to read, route,
 /// authenticate, cache or act on the message.
 pub(super) fn may_trail(name: &HeaderName) -> bool {
     match name.as_str() {
@@ -195,7 +195,7 @@ pub(super) fn may_trail(name: &HeaderName) -> bool {
     }
 }
 
-/// Headers of which only what is kept is left.
+/// Returns the headers that are stored.
 pub(super) fn kept(headers: HeaderMap, keeps: &dyn Fn(&HeaderName) -> bool) -> HeaderMap {
     let named: HashSet<String> = headers
         .get_all(CONNECTION)
@@ -206,7 +206,7 @@ pub(super) fn kept(headers: HeaderMap, keeps: &dyn Fn(&HeaderName) -> bool) -> H
     only(headers, |name| !kind(name).is_some_and(Kind::is_never_kept) && !named.contains(name.as_str()) && keeps(name))
 }
 
-/// Trailers of which only what is kept, and may be there at all, is left.
+/// Returns the trailers that are stored, and are allowed in a trailer section at all.
 pub(super) fn kept_trailers(trailers: HeaderMap, keeps: &dyn Fn(&HeaderName) -> bool) -> HeaderMap {
     kept(trailers, &|name| may_trail(name) && keeps(name))
 }
@@ -222,15 +222,15 @@ fn only(headers: HeaderMap, keeps: impl Fn(&HeaderName) -> bool) -> HeaderMap {
     kept
 }
 
-/// The header `Trailer` of these trailers: it is not kept, so that it never names others than those
-/// that come.
+/// Returns the header `Trailer` for these trailers: it is not stored, so that it always names
+/// exactly the trailers that come.
 pub(super) fn announced(trailers: &HeaderMap) -> Option<HeaderValue> {
     let names: Vec<&str> = trailers.keys().map(HeaderName::as_str).collect();
     // Names and commas are a valid value.
     HeaderValue::try_from(names.join(", ")).ok().filter(|_| !names.is_empty())
 }
 
-/// The number of bytes that fields count as: names, values, and 32 each (as in RFC 9113, 6.5.2).
+/// Returns the size of fields: names, values, and 32 bytes each (as in RFC 9113, 6.5.2).
 pub(super) fn bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| 32 + name.as_str().len() + value.len()).sum()
 }

@@ -42,8 +42,8 @@ fn of_every_registered_field_it_is_decided_whether_it_is_kept() {
                 "{text}"
             );
             assert_eq!(kept_trailers(one.clone(), &keeps_header).is_empty(), !in_trailers, "{text} as a trailer");
-            // An application that keeps all: what is about one connection or exchange, never; in
-            // trailers, nothing more.
+            // An application that stores all fields: those of one connection or exchange never are;
+            // in trailers, no further ones.
             let never = matches!(fate, Fate::NotKept(Kind::Connection | Kind::Authentication | Kind::Replayed));
             assert_eq!(kept(one.clone(), &|_| true).is_empty(), never, "{text}, asked for");
             assert_eq!(
@@ -120,7 +120,8 @@ fn trailers_are_announced_by_their_names() {
 }
 
 proptest! {
-    /// Filtering is the same once and twice: what was stored is replayed whole.
+    /// Checks that filtering twice gives the same as filtering once: a stored response is replayed
+    /// whole.
     #[test]
     fn what_is_kept_stays_kept(picked in proptest::collection::vec((0..COUNT, "[a-z, -]{0,12}"), 0..20)) {
         let all: Vec<&str> = FATES.iter().flat_map(|(_, names)| names.split_ascii_whitespace()).collect();

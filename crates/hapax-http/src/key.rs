@@ -7,10 +7,10 @@ use hapax_store::sync::{Ordering, StdAtomicBool};
 use std::fmt;
 use std::sync::Arc;
 
-/// The longest key, in characters, without quotes and escapes.
+/// The length of the longest key, in characters, without quotes and escapes.
 pub const MAX_KEY_CHARS: usize = 255;
 
-/// What the handler is told of the key under which it runs: an extension of the request.
+/// The key under which a handler runs, as an extension of the request.
 ///
 /// ```
 /// use hapax_http::IdempotencyKey;
@@ -22,6 +22,7 @@ pub const MAX_KEY_CHARS: usize = 255;
 /// }
 /// # assert_eq!(charge(&http::Request::new(())), None);
 /// ```
+/// use hapax_http::IdempotencyKey;
 #[derive(Clone, Debug)]
 pub struct IdempotencyKey {
     pub(super) key: Arc<str>,
@@ -37,36 +38,38 @@ pub(super) struct Begun(Arc<StdAtomicBool>);
 
 impl Begun {
     pub(super) fn is_set(&self) -> bool {
-        // Relaxed: the response that is judged by it comes from whoever has set it.
+        // Relaxed: the response that is judged by it comes from the thread that has set it.
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl IdempotencyKey {
-    /// The key, without quotes.
+    /// Returns the key, without quotes.
     pub fn as_str(&self) -> &str {
         &self.key
     }
 
-    /// Who asks, as the layer's scope function has said; `None` if all share one scope.
+    /// Returns the owner of the key, from the layer's scope function; `None` if all clients share
+    /// one scope.
     pub fn scope(&self) -> Option<&str> {
         self.scope.as_deref()
     }
 
-    /// A fencing token for the handler's own writes: it grows from one run of a key to the next.
+    /// Returns a fencing token for the handler's own writes: it grows from one run of a key to the
+    /// next.
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// Whether the store has said that nobody else runs: not if it was down, and the engine is to
-    /// admit then.
+    /// Returns true if the store has confirmed that no other run is under way. It has not if it was
+    /// down, and the engine admits messages then.
     pub fn is_verified(&self) -> bool {
         self.is_verified
     }
 
-    /// Says that from here on something is done: what the handler answers is remembered even if its
+    /// Declares that from here on the handler has effects: its answer is remembered even if its
     /// status is one [by which requests are refused](super::refuses_status) before anything begins.
-    /// To be called where the request is found to be in order, before the first effect.
+    /// To be called once the request is found to be in order, before the first effect.
     ///
     /// ```
     /// use hapax_http::IdempotencyKey;
@@ -79,12 +82,13 @@ impl IdempotencyKey {
     ///     http::StatusCode::NOT_FOUND // say, the card at the provider: remembered
     /// }
     /// ```
+    /// use hapax_http::IdempotencyKey;
     pub fn begin(&self) {
         self.begun.0.store(true, Ordering::Relaxed);
     }
 
-    /// A key for one outgoing call of the handler: the same at every run, another one for another
-    /// namespace (this service, say), step, key or scope.
+    /// Returns a key for one outgoing call of the handler: the same at every run, another one for
+    /// another namespace (for example this service), step, key or scope.
     pub fn step(&self, namespace: &str, step: &str) -> super::OutgoingKey {
         let mut builder = KeyBuilder::new(namespace);
         match &self.scope {
@@ -95,7 +99,7 @@ impl IdempotencyKey {
     }
 }
 
-/// Returns the id under which the engine has a key, for whoever looks it up, or forgets it:
+/// Returns the id under which the engine has a key, to look it up, or to forget it:
 /// [`TieredDedup::forget`](hapax_store::TieredDedup::forget).
 ///
 /// ```
@@ -106,8 +110,13 @@ impl IdempotencyKey {
 /// # }
 /// ```
 ///
-/// Of a scope it is an id [of a group](hapax_store::StoredId::of_group), the scope; of all
+/// For a scope it is an id [of a group](hapax_store::StoredId::of_group), the scope; for all
 /// together ([`global_scope`](super::LayerBuilder::global_scope)) a [`Key`] of null and the key.
+/// [`TieredDedup::forget`](hapax_store::TieredDedup::forget).
+/// # use hapax_store::{InMemoryStore, TieredDedup};
+/// # async fn example(dedup: TieredDedup<InMemoryStore>) -> Result<(), hapax_store::StoreError> {
+/// dedup.forget(hapax_http::id_of(Some("alice"), "k-1")).await?; // her next request with it is handled
+/// Of a scope it is an id [of a group](hapax_store::StoredId::of_group), the scope; of all
 pub fn id_of(scope: Option<&str>, key: &str) -> Vec<u8> {
     match scope {
         Some(scope) => StoredId::of_group(scope.as_bytes(), key.as_bytes()).as_bytes().to_vec(),
@@ -115,7 +124,7 @@ pub fn id_of(scope: Option<&str>, key: &str) -> Vec<u8> {
     }
 }
 
-/// What is wrong with a key.
+/// The error in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyError {
     Missing,
@@ -145,7 +154,7 @@ impl fmt::Display for KeyError {
     }
 }
 
-/// The key of these header fields.
+/// Reads the key from these header fields.
 pub(super) fn parse<'h>(mut fields: impl Iterator<Item = &'h [u8]>) -> Result<String, KeyError> {
     let field = fields.next().ok_or(KeyError::Missing)?;
     if fields.next().is_some() {
@@ -167,8 +176,8 @@ pub(super) fn parse<'h>(mut fields: impl Iterator<Item = &'h [u8]>) -> Result<St
     }
 }
 
-/// What is before the closing quotation mark, which must be the end: a list, or parameters, of
-/// which none are defined, could mean anything.
+/// Returns the text before the closing quotation mark, which must be the end: a list, or
+/// parameters, of which none are defined, could mean anything.
 fn unquote(quoted: &str) -> Result<String, KeyError> {
     let (mut key, mut rest) = (String::new(), quoted.chars());
     loop {
@@ -184,8 +193,8 @@ fn unquote(quoted: &str) -> Result<String, KeyError> {
     }
 }
 
-/// More than a structured field's token, which no UUID that begins with a digit is; but nothing
-/// that could be a list, parameters or half a string.
+/// Reads a bare token. It accepts more than a structured field's token, which a UUID that begins
+/// with a digit is not; but nothing that could be a list, parameters or half a string.
 fn bare(text: &str) -> Result<&str, KeyError> {
     match text.chars().find(|c| matches!(c, ' ' | '"' | ',' | ';' | '\\')) {
         Some(wrong) => Err(KeyError::Character(wrong)),

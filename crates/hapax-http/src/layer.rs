@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tower_layer::Layer;
 
-/// What happens to a request without a key, where one is expected.
+/// The treatment of a request without a key, where one is expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMissing {
     /// It is refused: [`Problem::KeyMissing`].
@@ -24,17 +24,18 @@ pub enum OnMissing {
     Pass,
 }
 
-/// Handles a request once, however often it comes: a tower layer for axum, or any service of `http` types.
+/// A tower layer that handles a request once, however often it comes: for axum, or any service of
+/// `http` types.
 #[doc = include_str!("layer.md")]
 pub struct IdempotencyLayer<S: Store>(pub(super) Arc<Shared<S>>);
 
-/// What all clones of a layer and its services share.
+/// The state that all clones of a layer and its services share.
 pub(super) struct Shared<S: Store> {
     pub(super) dedup: TieredDedup<S>,
     pub(super) scope: Option<ScopeFn>,
     pub(super) options: Options,
     pub(super) room: Arc<Room>,
-    /// None if scopes may keep as much as they like.
+    /// `None` if scopes may store any number.
     pub(super) tabs: Option<Arc<Tabs>>,
     pub(super) usual: Usual,
     pub(super) counters: Counters,
@@ -42,20 +43,21 @@ pub(super) struct Shared<S: Store> {
 }
 
 impl<S: Store> IdempotencyLayer<S> {
-    /// Starts configuring a layer over an engine. The engine's own scope is the namespace of the keys, so that other ids are never taken for one;
-    /// its retention is how long they are remembered.
+    /// Starts configuring a layer over an engine. The engine's own scope is the namespace of the
+    /// keys, so that other ids are never taken for one; its retention is the time for which keys
+    /// are remembered.
     pub fn builder(dedup: TieredDedup<S>) -> LayerBuilder<S, Unscoped> {
         LayerBuilder::new(dedup)
     }
 
-    /// Returns when no covered request is being read or in flight, and refuses new ones meanwhile
-    /// ([`Problem::Busy`]): for the end of a server, after it has closed its connections, since
-    /// handlers whose clients are gone are not theirs any more.
+    /// Waits until no covered request is being read or in flight, and refuses new ones meanwhile
+    /// ([`Problem::Busy`]): for the end of a server, after it has closed its connections, which no
+    /// longer include handlers whose clients are gone.
     pub async fn idle(&self) {
         self.0.room.until_idle().await;
     }
 
-    /// Counts of what became of requests, and of those that are here now.
+    /// Returns counts of the requests so far, and of the current ones.
     pub fn stats(&self) -> HttpStats {
         self.0.counters.stats(self.0.room.used())
     }

@@ -1,4 +1,4 @@
-//! The keys and bytes that each scope has had kept within a retention, by this instance. Pure: time
+//! The keys and bytes that each scope has stored within a retention, by this instance. Pure: time
 //! is an argument.
 //!
 //! ```text
@@ -12,23 +12,23 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Parts of a retention.
+/// The number of parts of a retention.
 const PARTS: u32 = 16;
 const RING: usize = PARTS as usize + 1;
 
-/// Keys and bytes: charged, or the most that may be.
+/// Keys and bytes: charged, or the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Charge {
     pub(super) keys: u64,
     pub(super) bytes: u64,
 }
 
-/// A scope has what one may have.
+/// The error that a scope is at its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exhausted {
     pub(super) max: Charge,
     pub(super) is_of_keys: bool,
-    /// Until something of it is over.
+    /// The time until something of it expires.
     pub(super) until: Duration,
 }
 
@@ -56,13 +56,13 @@ struct Part {
 }
 
 impl Ledger {
-    /// What is kept for a retention; the part is at least a nanosecond.
+    /// Creates a ledger for a retention; the part is at least a nanosecond.
     pub(super) fn new(max: Charge, retention: Duration) -> Self {
         let part = (retention / PARTS).max(Duration::from_nanos(1));
         Ledger { max, part, scopes: HashMap::new(), swept: 0 }
     }
 
-    /// Charges a key, if the scope may keep one more. Returns the part to which it is charged.
+    /// Charges a key, if the scope may store one more. Returns the part to which it is charged.
     pub(super) fn reserve(&mut self, scope: &Arc<str>, now: Duration) -> Result<u64, Exhausted> {
         let number = self.number(now);
         self.sweep(number);
@@ -90,14 +90,14 @@ impl Ledger {
         Ok(number)
     }
 
-    /// Charges what is kept with the key.
+    /// Charges the bytes that are stored with the key.
     pub(super) fn keep(&mut self, scope: &Arc<str>, now: Duration, bytes: u64) {
         let number = self.number(now);
         let ring = self.scopes.entry(Arc::clone(scope)).or_default();
         charge(ring, number, |charged| charged.bytes += bytes);
     }
 
-    /// Takes a key back that is not kept.
+    /// Takes back the charge for a key that is not stored.
     pub(super) fn give_back(&mut self, scope: &Arc<str>, number: u64) {
         let Some(ring) = self.scopes.get_mut(scope) else { return };
         let part = &mut ring[number as usize % RING];
@@ -113,7 +113,7 @@ impl Ledger {
         u64::try_from(now.as_nanos() / self.part.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Forgets scopes of which everything is over: once in a part.
+    /// Forgets scopes of which everything has expired: once in a part.
     fn sweep(&mut self, number: u64) {
         if self.swept < number {
             self.swept = number;
@@ -162,7 +162,7 @@ mod tests {
         assert!(full.is_of_keys && full.until == HOUR / 16, "{full:?}");
         assert!(ledger.reserve(&b, HOUR).is_ok());
         assert!(ledger.reserve(&a, HOUR + full.until).is_ok());
-        // What was not kept after all is given back.
+        // The charge for a key that was not stored after all is given back.
         let number = ledger.reserve(&b, HOUR).unwrap();
         assert!(ledger.reserve(&b, HOUR).is_err());
         ledger.give_back(&b, number);
@@ -181,8 +181,8 @@ mod tests {
     }
 
     proptest! {
-        /// Never more within a retention than one may have, whenever they come, and never fewer
-        /// than that within a retention and a part of it.
+        /// Checks that a scope never gets more within a retention than the limit, whenever its
+        /// requests come, and never fewer than that within a retention and a part of it.
         #[test]
         fn never_more_than_one_may_have(pauses in proptest::collection::vec(0_u64..800, 1..200)) {
             let (mut ledger, scope) = (ledger(5, 1), Arc::from("a"));

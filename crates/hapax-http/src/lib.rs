@@ -13,13 +13,13 @@
 //!                                                                                                    └─► complete or release ─► response
 //! ```
 //!
-//! [`IdempotencyLayer`] is that; [`KeyBuilder`] and [`OutgoingKeyLayer`] are for the other
-//! direction. Behaviour: the IETF draft `draft-ietf-httpapi-idempotency-key-header`, problems by
-//! RFC 9457, header fields by RFC 9110 and 9651.
+//! [`IdempotencyLayer`] is the layer in the picture; [`KeyBuilder`] and [`OutgoingKeyLayer`] are
+//! for the other direction. Behaviour: the IETF draft `draft-ietf-httpapi-idempotency-key-header`,
+//! problems by RFC 9457, header fields by RFC 9110 and 9651.
 //!
 //! Files: `key`, `fingerprint` and `canonical`, `headers`, `record`, `problem`, `quota`, `ledger`
 //! are pure; `room` gives permits by the quotas, `tab` by the ledger, `body` reads, `usual`
-//! estimates, `telling` tells problems; `builder` and `options` configure the `layer`, `service`
+//! estimates, `telling` writes problems; `builder` and `options` configure the `layer`, `service`
 //! claims, `run` handles, `answers` answers.
 
 mod canonical;

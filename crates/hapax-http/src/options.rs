@@ -12,7 +12,7 @@ use http::{HeaderName, Method, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One scope has at most this part of what there is, unless it is said.
+/// The divisor for the default limits of one scope: it has at most this part of the total.
 const SHARES: usize = 4;
 
 type RetentionFn = Arc<dyn Fn(&Parts) -> Option<Duration> + Send + Sync>;
@@ -81,8 +81,8 @@ impl Default for Options {
     }
 }
 
-/// The default of what is stored: every status but 1xx, 5xx, 401, 403, 408 and 429, after which a
-/// retry may fare better.
+/// Returns true for the statuses that are stored by default: all but 1xx, 5xx, 401, 403, 408 and
+/// 429, after which a retry may succeed.
 ///
 /// ```
 /// use hapax_http::stores_status;
@@ -95,8 +95,8 @@ pub fn stores_status(status: StatusCode) -> bool {
     !status.is_informational() && !status.is_server_error() && !matches!(status.as_u16(), 401 | 403 | 408 | 429)
 }
 
-/// The default of the statuses by which requests are refused before anything begins, as routers and
-/// extractors do: 400, 404, 405, 406, 411, 413, 414, 415, 417, 422 and 431.
+/// Returns true for the statuses by which requests are refused before anything begins, by default,
+/// as routers and extractors do: 400, 404, 405, 406, 411, 413, 414, 415, 417, 422 and 431.
 ///
 /// ```
 /// use hapax_http::refuses_status;
@@ -110,20 +110,20 @@ pub fn refuses_status(status: StatusCode) -> bool {
 }
 
 impl Options {
-    /// The most that one scope may have kept; nothing if there is no limit.
+    /// Returns the limit of what one scope may have stored; `None` if there is no limit.
     pub(super) fn max_kept(&self) -> Option<Charge> {
         let (keys, bytes) = (self.max_kept_keys_per_scope, self.max_kept_bytes_per_scope);
         (keys.is_some() || bytes.is_some())
             .then(|| Charge { keys: keys.unwrap_or(u64::MAX), bytes: bytes.unwrap_or(u64::MAX) })
     }
 
-    /// The share of all together.
+    /// Returns the limits of all scopes together.
     pub(super) fn max(&self) -> Amounts {
         let bytes = self.max_buffered_bytes.unwrap_or((256 << 20).max(SHARES * self.max_request_bytes));
         Amounts { reading: self.max_reading, in_flight: self.max_in_flight, bytes }
     }
 
-    /// The share of one scope.
+    /// Returns the limits of one scope.
     pub(super) fn max_per_scope(&self) -> Amounts {
         let max = self.max();
         let share = |max: usize, least: usize| (max / SHARES).max(least).max(1);
@@ -165,7 +165,7 @@ impl Options {
         self.telling.validate()
     }
 
-    /// An exclusive engine's history is made for its own retention.
+    /// Checks the retention: an exclusive engine's history is made for its own retention.
     pub(super) fn validate_retention(&self, is_exclusive: bool) -> Result<(), StoreError> {
         let fits = self.gone_for.is_zero() || !is_exclusive || self.retention.is_some();
         let expected = "with an exclusive engine also `retention`, so that both are its own at most";

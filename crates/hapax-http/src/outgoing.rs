@@ -8,7 +8,8 @@ use std::fmt;
 /// The header in which keys travel.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Makes an [`OutgoingKey`] of parts: the same parts, in any process and at any time, make the same key.
+/// A builder of an [`OutgoingKey`] from parts: the same parts, in any process and at any time, make
+/// the same key.
 ///
 /// ```
 /// use hapax_http::KeyBuilder;
@@ -21,18 +22,20 @@ pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key
 ///
 /// # Guarantees
 ///
-/// - Different parts make different keys, as in [`Key`]: ("ab", "c") is not ("a", "bc"), null is not absent, 123 is not "123". Two are taken for one another if
-///   SHA-256 collides in its first 160 bits.
-/// - The form is versioned, the 1 in `h1`: what version 1 makes of parts never changes.
+/// - Different parts make different keys, as in [`Key`]: ("ab", "c") is not ("a", "bc"), null is
+///   not absent, 123 is not "123". Two are taken for one another if SHA-256 collides in its first
+///   160 bits.
+/// - The form is versioned, the 1 in `h1`: the keys of version 1 never change.
 ///
-/// Put in what names the effect: the saga, its step, the payee. Leave out what changes from one attempt to the next: a time, a counter of attempts, a random number.
+/// Use parts that name the effect: the saga, its step, the payee. Leave out values that change from
+/// one attempt to the next: a time, a counter of attempts, a random number.
 ///
 /// Idea: Helland, "Life beyond Distributed Transactions", CIDR 2007; UUIDs of names, RFC 9562.
 #[derive(Clone, Debug)]
 pub struct KeyBuilder(Key);
 
 impl KeyBuilder {
-    /// A key in a namespace: the service, or the kind of call.
+    /// Creates a key in a namespace: the service, or the kind of call.
     pub fn new(namespace: &str) -> Self {
         let mut key = Key::new();
         key.text(namespace);
@@ -63,13 +66,14 @@ impl KeyBuilder {
         self
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn build(&self) -> OutgoingKey {
         OutgoingKey(Sha256::new().chain_update(b"hapax outgoing key 1\0").chain_update(&self.0).finalize().into())
     }
 }
 
-/// A key of a call that this process makes, by which the other side knows it when it is made again.
+/// A key of a call that this process makes, by which the other side recognizes the call when it is
+/// repeated.
 ///
 /// ```
 /// use hapax_http::KeyBuilder;
@@ -81,13 +85,15 @@ impl KeyBuilder {
 /// # Ok::<(), http::Error>(())
 /// ```
 ///
-/// As text it is `h1` and 40 hexadecimal digits: 42 characters, within the 45 to 255 that known APIs accept. For those that want a
-/// UUID there is [`to_uuid`](OutgoingKey::to_uuid). A [layer](super::OutgoingKeyLayer) adds it to requests that carry it as an extension.
+/// As text it is `h1` and 40 hexadecimal digits: 42 characters, within the 45 to 255 that known
+/// APIs accept. For APIs that want a UUID there is [`to_uuid`](OutgoingKey::to_uuid). A
+/// [layer](super::OutgoingKeyLayer) adds it to requests that carry it as an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OutgoingKey([u8; 32]);
 
 impl OutgoingKey {
-    /// The same key as a UUID of version 8 (RFC 9562), whose 122 bits are those of the digest.
+    /// Returns the same key as a UUID of version 8 (RFC 9562), whose 122 bits are those of the
+    /// digest.
     pub fn to_uuid(&self) -> String {
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&self.0[..16]);
@@ -97,18 +103,19 @@ impl OutgoingKey {
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
 
-    /// The value of its header: bare, as known APIs read it.
+    /// Returns the value of its header: bare, as known APIs read it.
     pub fn header_value(&self) -> HeaderValue {
         header(self.to_string())
     }
 
-    /// The value of its header as the IETF draft has it: a string in quotation marks. APIs that compare headers as they come take it for another key than
-    /// the [bare one](OutgoingKey::header_value).
+    /// Returns the value of its header in the form of the IETF draft: a string in quotation marks.
+    /// APIs that compare headers literally take it for another key than the [bare
+    /// one](OutgoingKey::header_value).
     pub fn quoted_header_value(&self) -> HeaderValue {
         header(format!("\"{self}\""))
     }
 
-    /// Puts it into the header `Idempotency-Key`, bare, instead of what is there.
+    /// Puts it into the header `Idempotency-Key`, bare, in place of an existing value.
     pub fn insert_into(&self, headers: &mut HeaderMap) {
         headers.insert(IDEMPOTENCY_KEY, self.header_value());
     }
@@ -133,7 +140,8 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    // The vectors were computed apart from this code, from the description of the encoding in `Key`.
+    // The vectors were computed independently of this code, from the description of the encoding in
+    // `Key`.
     #[test]
     fn vectors_of_version_1() {
         for (key, text, uuid) in [

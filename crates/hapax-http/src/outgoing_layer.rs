@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// The header that says that a response is one that was kept.
+/// The header that marks a replayed response.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Puts the [`OutgoingKey`] that a request carries as an extension into its header, for a client
-/// made of tower services.
+/// A layer that puts the [`OutgoingKey`] that a request carries as an extension into its header,
+/// for a client made of tower services.
 ///
 /// ```
 /// use hapax_http::{KeyBuilder, OutgoingKeyLayer};
@@ -26,10 +26,10 @@ pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed")
 /// # }
 /// ```
 ///
-/// Outside a layer that retries, or inside: every attempt has the same key. The extension replaces
-/// a header that is there: that may be a client's of ours, copied from the request that is being
-/// handled, and whoever chooses a key that we have used would be given the response that was ours.
-/// A request without the extension goes as it is.
+/// It works outside a layer that retries, or inside: every attempt has the same key. The extension
+/// replaces an existing header. That may be from a client of ours, copied from the request that is
+/// being handled, and a client that chooses a key that we have used would get the response that was
+/// ours. A request without the extension is sent unchanged.
 #[derive(Clone, Debug)]
 pub struct OutgoingKeyLayer {
     header: HeaderName,
@@ -37,18 +37,18 @@ pub struct OutgoingKeyLayer {
 }
 
 impl OutgoingKeyLayer {
-    /// In the header `Idempotency-Key`, bare.
+    /// Creates a layer for the header `Idempotency-Key`, bare.
     pub fn new() -> Self {
         OutgoingKeyLayer { header: IDEMPOTENCY_KEY, is_quoted: false }
     }
 
-    /// In this header, for an API that calls it something else.
+    /// Sets the header, for an API with another name for it.
     #[must_use]
     pub fn header(self, header: HeaderName) -> Self {
         OutgoingKeyLayer { header, ..self }
     }
 
-    /// As a string in quotation marks, as the IETF draft has it.
+    /// Writes the key as a string in quotation marks, as the IETF draft has it.
     #[must_use]
     pub fn quoted(self) -> Self {
         OutgoingKeyLayer { is_quoted: true, ..self }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use std::future::{Ready, ready};
 
-    /// Answers with the header that it was sent.
+    /// A service that answers with the header that it was sent.
     #[derive(Clone)]
     struct Echo(&'static str);
 
@@ -134,7 +134,7 @@ mod tests {
         let other = HeaderName::from_static("x-request-id");
         assert_eq!(sent(new().header(other), "x-request-id", request()), Some(key.to_string()));
         assert_eq!(sent(new(), "idempotency-key", Request::new(())), None);
-        // Passed on from a client, say: several, even.
+        // For example passed on from a client: even several.
         let mut has_some = request();
         for value in ["a client's", "another"] {
             has_some.headers_mut().append(IDEMPOTENCY_KEY, http::HeaderValue::from_static(value));

@@ -1,4 +1,4 @@
-//! The answers that are the layer's own: problems (RFC 9457).
+//! The layer's own answers: problems (RFC 9457).
 
 use http::StatusCode;
 use std::fmt;
@@ -14,15 +14,18 @@ use std::fmt;
 /// assert_eq!(Problem::InProgress.type_uri(), "https://docs.rs/hapax/latest/hapax/http/enum.Problem.html#variant.InProgress");
 /// ```
 ///
-/// None of these is ever stored. Other statuses: [`status`](super::LayerBuilder::status) of the builder.
+/// None of these is ever stored. To change a status: [`status`](super::LayerBuilder::status) of the
+/// builder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Problem {
     /// Status 400: the request has no key, and its method requires one. The handler was not run.
     KeyMissing,
-    /// Status 400: the key is no string or token of 1 to 255 characters, or there are several. The handler was not run.
+    /// Status 400: the key is not a string or token of 1 to 255 characters, or there are several.
+    /// The handler was not run.
     KeyMalformed,
-    /// Status 400: who asks is not known, so the key is nobody's. The handler was not run.
+    /// Status 400: the scope of the request is not known, so its key has no owner. The handler was
+    /// not run.
     ScopeMissing,
     /// Status 400: the request's body broke off. The handler was not run.
     BodyUnreadable,
@@ -30,36 +33,42 @@ pub enum Problem {
     BodyTimeout,
     /// Status 413: the request's body is too large to be compared. The handler was not run.
     BodyTooLarge,
-    /// Status 409, with `Retry-After`: a request with this key is being handled, or was a moment ago. Ask again.
+    /// Status 409, with `Retry-After`: a request with this key is being handled, or was a moment
+    /// ago. Ask again.
     InProgress,
-    /// Status 422: the key was used for another request. The handler was not run; this request needs a key of its own.
+    /// Status 422: the key was used for another request. The handler was not run; this request
+    /// needs a key of its own.
     FingerprintMismatch,
-    /// Status 410: the request was handled, but its response was too large to be kept, or was completed by something else than this layer. The handler is not
-    /// run again; asking again does not help.
+    /// Status 410: the request was handled, but its response was too large to be stored, or it was
+    /// completed by other means than this layer. The handler is not run again; asking again does
+    /// not help.
     ResponseNotKept,
-    /// Status 410: the request was handled, and its response is not sent again any more
+    /// Status 410: the request was handled, and its response is no longer sent again
     /// ([`gone_for`](super::LayerBuilder::gone_for)). The handler is not run again; a new request
     /// needs a key of its own.
     KeyExpired,
-    /// Status 500: the request was handled, but what was kept of it cannot be read. The handler is not run again.
+    /// Status 500: the request was handled, but its stored response cannot be read. The handler is
+    /// not run again.
     ResponseUnreadable,
     /// Status 503, with `Retry-After`: the store of keys cannot be asked. The handler was not run.
     StoreUnavailable,
-    /// Status 500: the store of keys answers what it should not, or is not configured. The handler was not run.
+    /// Status 500: the store of keys answers wrongly, or is not configured. The handler was not
+    /// run.
     StoreFailed,
-    /// Status 503, with `Retry-After`: too many requests are being handled, of all who ask
-    /// together. The handler was not run.
+    /// Status 503, with `Retry-After`: too many requests are being handled, of all scopes together.
+    /// The handler was not run.
     Busy,
-    /// Status 429, with `Retry-After`: whoever asks has as many requests being received or in
-    /// flight, as many bytes of them in memory, or as many keys or bytes kept, as one scope may
-    /// have. The handler was not run; nobody else is refused for it.
+    /// Status 429, with `Retry-After`: the scope has as many requests being received or in flight,
+    /// as many bytes of them in memory, or as many keys or bytes stored, as one scope may have. The
+    /// handler was not run; no other scope is refused because of it.
     QuotaExceeded,
-    /// Status 504: the handler took too long and was stopped; what it has done, it has done. The key is free again.
+    /// Status 504: the handler took too long and was stopped; its effects so far remain. The key is
+    /// free again.
     HandlerTimeout,
 }
 
 impl Problem {
-    /// All of them.
+    /// All problems.
     pub const ALL: [Problem; 16] = [
         Problem::KeyMissing,
         Problem::KeyMalformed,
@@ -79,7 +88,7 @@ impl Problem {
         Problem::HandlerTimeout,
     ];
 
-    /// Its status, unless the layer was given another one.
+    /// Returns its status, unless the layer was given another one.
     pub fn status(self) -> StatusCode {
         match self {
             Problem::KeyMissing | Problem::KeyMalformed | Problem::ScopeMissing | Problem::BodyUnreadable => {
@@ -97,7 +106,7 @@ impl Problem {
         }
     }
 
-    /// Returns its name for an address: `key-missing`, say.
+    /// Returns its name for an address, for example `key-missing`.
     ///
     /// ```
     /// # use hapax_http::Problem;
@@ -114,12 +123,12 @@ impl Problem {
         slug
     }
 
-    /// Returns what identifies it, in every version of this crate.
+    /// Returns the address that identifies it, in every version of this crate.
     pub fn type_uri(self) -> String {
         format!("https://docs.rs/hapax/latest/hapax/http/enum.Problem.html#variant.{self:?}")
     }
 
-    /// What it is, in a few words.
+    /// Returns its title, in a few words.
     pub fn title(self) -> &'static str {
         match self {
             Problem::KeyMissing => "Idempotency key missing",

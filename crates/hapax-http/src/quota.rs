@@ -1,4 +1,4 @@
-//! The share of the layer that one scope may take, and all together. Pure.
+//! The limits of one scope, and of all together. Pure.
 //!
 //! ```text
 //!              of one scope                   of all
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A scope over its own limit is refused alone (429), the limit of all refuses everybody (503). The
-//! table of scopes has those of which something is here, and no others: nobody can make it grow
-//! without being in it with something that is itself limited.
+//! table of scopes has the scopes with current usage, and no others: no client can make it grow
+//! without usage that is itself limited.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,7 +23,7 @@ pub(super) enum Resource {
     Bytes,
 }
 
-/// An amount of each resource: what is used, or what may be.
+/// An amount of each resource: usage, or a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amounts {
     pub(super) reading: usize,
@@ -49,12 +49,12 @@ impl Amounts {
     }
 }
 
-/// The reason why nothing more may be taken.
+/// The reason for which nothing more may be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
-    /// This scope has what one scope may have.
+    /// This scope is at its limit.
     Scope(Resource, usize),
-    /// All together have what there is.
+    /// All scopes together are at the limit.
     All(Resource, usize),
     /// The server ends.
     Closing,
@@ -75,13 +75,13 @@ impl fmt::Display for Full {
     }
 }
 
-/// Limits, and what is used of them.
+/// Limits, and the usage.
 #[derive(Debug)]
 pub(super) struct Quotas {
     max: Amounts,
     max_per_scope: Amounts,
     used: Amounts,
-    /// Those of which something is used, and no others.
+    /// The scopes with usage, and no others.
     scopes: HashMap<Arc<str>, OfScope>,
 }
 
@@ -91,7 +91,7 @@ struct OfScope {
     turn: Turn,
 }
 
-/// Whoever holds it does what keeps a processor busy for the scope: one at a time.
+/// The right to keep a processor busy for a scope: one request at a time holds it.
 pub(super) type Turn = Arc<tokio::sync::Mutex<()>>;
 
 impl Quotas {
@@ -108,7 +108,7 @@ impl Quotas {
         self.used.reading == 0 && self.used.in_flight == 0
     }
 
-    /// Returns an error if nothing is left of a resource: for this scope, or (of none, and of any)
+    /// Returns an error if a resource is exhausted: for this scope, or (with or without a scope)
     /// for all.
     pub(super) fn has_room(&self, scope: Option<&Arc<str>>, resource: Resource) -> Result<(), Full> {
         let of_scope = scope.and_then(|scope| self.scopes.get(scope)).map_or(0, |scope| scope.used.of(resource));
@@ -122,7 +122,7 @@ impl Quotas {
         }
     }
 
-    /// Takes an amount, whether there is room or not.
+    /// Takes an amount, even if there is no room.
     pub(super) fn take(&mut self, scope: Option<&Arc<str>>, resource: Resource, amount: usize) {
         *self.used.of_mut(resource) += amount;
         let Some(scope) = scope.filter(|_| amount > 0) else { return };
@@ -136,7 +136,7 @@ impl Quotas {
         }
     }
 
-    /// Gives back what was taken.
+    /// Gives an amount back.
     pub(super) fn give_back(&mut self, scope: Option<&Arc<str>>, resource: Resource, amount: usize) {
         *self.used.of_mut(resource) -= amount;
         let Some(scope) = scope.filter(|_| amount > 0) else { return };
@@ -144,14 +144,14 @@ impl Quotas {
         *of_scope.used.of_mut(resource) -= amount;
         if of_scope.used == Amounts::default() {
             self.scopes.remove(scope);
-            // After a rush its memory goes, too.
+            // After a rush its memory is freed, too.
             if self.scopes.capacity() > 1_024 && self.scopes.len() < self.scopes.capacity() / 8 {
                 self.scopes.shrink_to(2 * self.scopes.len());
             }
         }
     }
 
-    /// The turn of a scope of which something is here; nothing where there are no scopes.
+    /// Returns the turn of a scope with usage; `None` where there are no scopes.
     pub(super) fn turn(&self, scope: Option<&Arc<str>>) -> Option<Turn> {
         scope.and_then(|scope| self.scopes.get(scope)).map(|of_scope| Arc::clone(&of_scope.turn))
     }
@@ -189,7 +189,7 @@ mod tests {
             assert_eq!(quotas.has_room(Some(&c), resource), Err(Full::All(resource, 5)));
             quotas.give_back(Some(&a), resource, 1);
             assert_eq!(quotas.has_room(Some(&a), resource), Ok(()));
-            // Who is in no scope is held by the limit of all only.
+            // A request without a scope is limited by the limit of all only.
             quotas.take(None, resource, 1);
             assert_eq!(quotas.has_room(None, resource), Err(Full::All(resource, 5)));
         }
@@ -212,8 +212,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken and given back: what is used is the sum of what the scopes use, and
-        /// the table has only scopes that use something.
+        /// Checks, whatever is taken and given back, that the usage is the sum of the scopes'
+        /// usages, and that the table has only scopes with usage.
         #[test]
         fn sums_agree(steps in proptest::collection::vec((0_usize..4, 0_usize..3, 0_usize..5, any::<bool>()), 0..200)) {
             let scopes: [Arc<str>; 4] = ["a".into(), "b".into(), "c".into(), "d".into()];

@@ -1,4 +1,4 @@
-//! A response as it is kept: a versioned record. Pure.
+//! A response in its stored form: a versioned record. Pure.
 //!
 //! ```text
 //! version 1: u8 | kind: u8 | status: u16 | headers | trailers | body
@@ -8,9 +8,9 @@
 //! headers:   count: u32 | (name length: u16 | name | value length: u32 | value) …      trailers alike
 //! body:      length: u64 | bytes, to the end of the record
 //! ```
-//! Little-endian. Whatever else a record holds, it is an error: what comes from a store may be
-//! somebody else's. So is a status that is no final response, a body where there can be none, and
-//! more fields than are ever stored. Reading takes time and memory in proportion to the record.
+//! Little-endian. A record with any other content is an error: data from a store may be written by
+//! another program. So is a status that is not of a final response, a body where there can be none,
+//! and more fields than are ever stored. Reading takes time and memory in proportion to the record.
 
 use super::headers;
 use bytes::{Buf, Bytes};
@@ -20,23 +20,23 @@ use std::time::Duration;
 
 const VERSION: u8 = 1;
 const VERSION_GONE: u8 = 2;
-/// The most fields that are stored of headers, and of trailers, and their bytes: more than any
-/// client takes.
+/// The largest number of stored headers, and of trailers, and their bytes: more than any client
+/// takes.
 const MAX_FIELDS: usize = 1_024;
 const MAX_FIELD_BYTES: usize = 256 << 10;
 
-/// What is kept of an answer.
+/// The stored part of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Kept {
     pub(super) status: StatusCode,
-    /// For so long before its end the record says only that the request was handled: whole
-    /// milliseconds.
+    /// The time before the end of the record during which it only says that the request was
+    /// handled: whole milliseconds.
     pub(super) gone_for: Duration,
-    /// Nothing, if it was too large.
+    /// `None` if it was too large.
     pub(super) content: Option<Content>,
 }
 
-/// All of it but the status.
+/// Everything but the status.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Content {
     pub(super) headers: HeaderMap,
@@ -44,7 +44,7 @@ pub(super) struct Content {
     pub(super) body: Bytes,
 }
 
-/// Why a record is none.
+/// The reason for which bytes are not a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RecordError {
     Version(u8),
@@ -59,12 +59,12 @@ pub(super) enum RecordError {
 }
 
 impl Content {
-    /// The number of bytes that it counts as.
+    /// Returns the number of bytes that it counts as.
     pub(super) fn bytes(&self) -> usize {
         headers::bytes(&self.headers) + headers::bytes(&self.trailers) + self.body.len()
     }
 
-    /// Returns true if there are no more fields than may be stored.
+    /// Returns true if there are at most as many fields as may be stored.
     pub(super) fn has_few_fields(&self) -> bool {
         [&self.headers, &self.trailers]
             .iter()
@@ -183,7 +183,7 @@ fn get_headers(rest: &mut Bytes) -> Result<HeaderMap, RecordError> {
     if count as usize > MAX_FIELDS {
         return Err(RecordError::Fields);
     }
-    // Not with room for as many as it says: it may lie.
+    // Without reserving room for the number of fields that it claims, which may be a lie.
     let (mut headers, mut bytes) = (HeaderMap::new(), 0);
     for _ in 0..count {
         let name_len = rest.try_get_u16_le().map_err(short)?;

@@ -1,4 +1,4 @@
-//! Permits for what is limited: given back when they are dropped, wherever that is.
+//! Permits for limited resources: given back when they are dropped, wherever that is.
 
 use super::quota::{Amounts, Full, Quotas, Resource, Turn};
 use bytes::Bytes;
@@ -7,16 +7,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// The room of one layer.
+/// The permits of one layer.
 pub(super) struct Room {
     state: Mutex<State>,
-    /// Told when nothing is read or in flight any more.
+    /// Notified when nothing is read or in flight any more.
     idle: Notify,
 }
 
 struct State {
     quotas: Quotas,
-    /// The number that wait until nothing is in flight: meanwhile nothing comes in.
+    /// The number of callers that wait until nothing is in flight: meanwhile nothing is let in.
     closing: usize,
 }
 
@@ -35,7 +35,7 @@ impl Room {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Sums and a table of them: nothing between two steps of which panics.
+        // Sums and a table of them: nothing between two steps of a change panics.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -49,7 +49,7 @@ impl Room {
         if state.closing > 0 {
             return Err(Full::Closing);
         }
-        // Neither is taken yet. But of what could not be handled nothing need be read; and a
+        // Neither is taken yet. But a request that could not be handled need not be read; and a
         // request without a body has none that could be refused later, but may have an answer.
         state.quotas.has_room(scope, Resource::InFlight)?;
         state.quotas.has_room(scope, Resource::Bytes)?;
@@ -58,7 +58,7 @@ impl Room {
         Ok(self.permit(scope, Resource::Reading, 1))
     }
 
-    /// A permit for bytes, of which there are none yet.
+    /// Returns a permit for bytes, of which there are none yet.
     pub(super) fn no_bytes(self: &Arc<Self>, scope: Option<&Arc<str>>) -> Permit {
         self.permit(scope, Resource::Bytes, 0)
     }
@@ -67,9 +67,9 @@ impl Room {
         Permit { room: Arc::clone(self), scope: scope.cloned(), resource, amount }
     }
 
-    /// Returns when nothing is read or in flight; until then nothing comes in.
+    /// Waits until nothing is read or in flight; until then nothing is let in.
     pub(super) async fn until_idle(&self) {
-        /// Opens again, also for a caller that gives up.
+        /// A guard that opens the room again, also for a caller that gives up.
         struct Closing<'r>(&'r Room);
         impl Drop for Closing<'_> {
             fn drop(&mut self) {
@@ -90,8 +90,8 @@ impl Room {
 }
 
 impl Permit {
-    /// Lets the request go on to its handler. Until it has that permit it keeps this one: it is
-    /// never without.
+    /// Lets the request go on to its handler. It keeps this permit until it has the next: it is
+    /// never without one.
     pub(super) fn run(self) -> Result<Permit, Full> {
         let scope = self.scope.as_ref();
         let mut state = self.room.lock();
@@ -101,17 +101,17 @@ impl Permit {
         Ok(self.room.permit(scope, Resource::InFlight, 1))
     }
 
-    /// The turn of its scope.
+    /// Returns the turn of its scope.
     pub(super) fn turn(&self) -> Option<Turn> {
         self.room.lock().quotas.turn(self.scope.as_ref())
     }
 
-    /// A permit for bytes of the same scope, of which there are none yet.
+    /// Returns a permit for bytes of the same scope, of which there are none yet.
     pub(super) fn bytes(&self) -> Permit {
         self.room.no_bytes(self.scope.as_ref())
     }
 
-    /// Takes more, if anything is left. (So one piece may be over the limit.)
+    /// Takes more, if anything is left. (So one piece may exceed the limit.)
     pub(super) fn grow(&mut self, amount: usize) -> Result<(), Full> {
         let mut state = self.room.lock();
         state.quotas.has_room(self.scope.as_ref(), self.resource)?;
@@ -120,14 +120,14 @@ impl Permit {
         Ok(())
     }
 
-    /// Takes more in any case: of what has been done and is to be told. Others are refused until it
-    /// is gone.
+    /// Takes more in any case: for the answer to a request that has been handled. Others are
+    /// refused until it is gone.
     pub(super) fn grow_anyway(&mut self, amount: usize) {
         self.room.lock().quotas.take(self.scope.as_ref(), self.resource, amount);
         self.amount += amount;
     }
 
-    /// These bytes, which keep the permit until the last of them is dropped.
+    /// Returns bytes that keep the permit until the last of them is dropped.
     pub(super) fn with(self, bytes: Bytes) -> Bytes {
         match bytes.is_empty() {
             true => bytes,
@@ -176,7 +176,7 @@ mod tests {
         assert!(room.enter(Some(&scope)).is_err());
         let running = reading.run().unwrap();
         assert_eq!(room.used(), Amounts { reading: 0, in_flight: 1, bytes: 0 });
-        // What could not be run is not read.
+        // A request that could not be run is not read.
         assert_eq!(room.enter(Some(&scope)).err(), Some(Full::Scope(Resource::InFlight, 1)));
         drop(running);
         assert!(room.enter(Some(&scope)).is_ok());
@@ -211,13 +211,13 @@ mod tests {
             let ends = tokio::spawn(async move { ends.until_idle().await });
             tokio::task::yield_now().await;
             assert_eq!(room.enter(None).err(), Some(Full::Closing));
-            // What is in already goes on to its end.
+            // A request that is already in goes on to its end.
             let running = reading.run().unwrap();
             tokio::task::yield_now().await;
             assert!(!ends.is_finished());
             drop(running);
             ends.await.unwrap();
-            // Whoever gives up waiting leaves it open.
+            // A caller that gives up waiting leaves it open.
             let reading = room.enter(None).unwrap();
             let gives_up = Arc::clone(&room);
             let gives_up = tokio::spawn(async move { gives_up.until_idle().await });

@@ -1,4 +1,5 @@
-//! The handler under its claim. If its client goes, it goes on in a task of its own: it is finished, and its end recorded, all the same.
+//! The handler under its claim. If its client goes, it goes on in a task of its own: it is
+//! finished, and its end recorded, all the same.
 
 use super::body::{self, Body, Read, Reading};
 use super::headers;
@@ -44,36 +45,36 @@ impl<B: Sent, R: Sent, Inner> Handles<B, R> for Inner where
 {
 }
 
-/// A request whose key is its own, on its way to the handler.
+/// A request that has claimed its key, on its way to the handler.
 pub(super) struct Run<S: Store, B: HttpBody> {
     pub(super) claim: TieredClaim<S>,
     pub(super) request: Request<Body<B>>,
-    /// Of those in flight: given back when all is recorded.
+    /// The permit to be in flight: given back when all is recorded.
     pub(super) room: Permit,
-    /// Of those that are kept.
+    /// The charge for the stored key.
     pub(super) tab: Option<Tab>,
     pub(super) begun: Begun,
     pub(super) sort: Sort,
 }
 
-/// How a handler ended.
+/// The end of a handler.
 enum Ended<R: HttpBody, E> {
-    /// With a response that is kept.
+    /// It has a response that is stored.
     Whole(Parts, Read),
-    /// With one that is too large for that.
+    /// It has a response that is too large to be stored.
     TooLarge(Response<Body<R>>),
-    /// With one that does not count: the next request with the key is handled.
+    /// It has a response that does not count: the next request with the key is handled.
     Released(Response<Body<R>>),
     Error(E),
     Late,
     Panic(Panic),
 }
 
-/// Runs the handler, to its end also if whoever waits for it is dropped.
+/// Runs the handler, to its end even if its caller is dropped.
 ///
 /// # Panics
 ///
-/// If the handler does: what is outside sees what it would without the layer.
+/// If the handler does: a caller sees the same as without the layer.
 pub(super) async fn to_its_end<Inner, S, B, R>(
     shared: Arc<Shared<S>>,
     inner: Inner,
@@ -93,10 +94,10 @@ where
     work.await.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Work that goes on as a task if it is dropped on the way. (Not from the start: waking another thread for each request takes longer than most of what is
-/// done here.)
+/// Work that goes on as a task if it is dropped on the way. (Not from the start: waking another
+/// thread for each request takes longer than most of the work here.)
 struct Outlives<F: Future<Output: Send + 'static> + Send + 'static> {
-    /// None when it is done.
+    /// `None` when it is done.
     work: Option<Pin<Box<F>>>,
     runtime: Handle,
 }
@@ -116,7 +117,7 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Future for Outlives<F> 
 
 impl<F: Future<Output: Send + 'static> + Send + 'static> Drop for Outlives<F> {
     fn drop(&mut self) {
-        // What has panicked cannot go on.
+        // A future that has panicked cannot go on.
         if let Some(work) = self.work.take()
             && !std::thread::panicking()
         {
@@ -125,7 +126,8 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Drop for Outlives<F> {
     }
 }
 
-/// Runs the handler, and ends its claim, before anybody is told, unless the store is away.
+/// Runs the handler, and ends its claim, before the client gets the response, unless the store is
+/// unavailable.
 async fn run<Inner, S, B, R>(
     shared: &Arc<Shared<S>>,
     inner: Inner,
@@ -177,7 +179,7 @@ where
 }
 
 impl<S: Store> Shared<S> {
-    /// Returns what is kept of a response: its status only, if the rest is too large.
+    /// Returns the stored part of a response: its status only, if the rest is too large.
     fn kept(&self, parts: &Parts, body: &Read) -> Kept {
         let keeps = &*self.options.keeps_header;
         let has_content = record::has_content(parts.status);
@@ -191,12 +193,12 @@ impl<S: Store> Shared<S> {
         Kept { status: parts.status, gone_for: self.options.gone_for, content: fits.then_some(content) }
     }
 
-    /// Where work goes on that nobody waits for.
+    /// Returns the runtime on which work without a waiting caller goes on.
     fn runtime(&self) -> Handle {
         Handle::try_current().unwrap_or_else(|_| self.runtime.clone())
     }
 
-    /// Records what was done.
+    /// Records the completed request.
     async fn record(self: &Arc<Self>, claim: TieredClaim<S>, kept: &Kept, (room, tab): (Permit, Option<Tab>)) {
         let (shared, record) = (Arc::clone(self), record::encode(kept));
         if let Some(tab) = tab {
@@ -210,8 +212,8 @@ impl<S: Store> Shared<S> {
         .await;
     }
 
-    /// Ends a claim. If the store does not answer, that goes on without whoever waits, and with so
-    /// many bytes that it needs.
+    /// Ends a claim. If the store does not answer, that goes on without the caller, and holds a
+    /// permit for the bytes that it needs.
     async fn settle(
         self: &Arc<Self>,
         (mut bytes, len): (Permit, usize),
@@ -232,8 +234,8 @@ impl<S: Store> Shared<S> {
         self.runtime().spawn(ending);
     }
 
-    /// The client gets the response either way: what was done is done, and a client that is told
-    /// otherwise would have it done again.
+    /// Counts the result of a completion. The client gets the response either way: the work is
+    /// done, and a client with another answer would have it done again.
     fn completed(&self, completed: Result<(), NotCompleted<S>>) {
         match completed {
             Ok(()) => self.counters.executed.count(),
@@ -249,7 +251,7 @@ impl<S: Store> Shared<S> {
     async fn released<T>(self: &Arc<Self>, claim: TieredClaim<S>, room: Permit, outcome: T) -> T {
         self.counters.released.count();
         self.settle((room.bytes(), 0), async move {
-            // If that fails, the lease ends it.
+            // If that fails, the lease ends the claim.
             let _ = claim.release().await;
             drop(room);
         })
@@ -275,7 +277,7 @@ where
         Ok(response) => response,
         Err(error) => return Ended::Error(error),
     };
-    // An interim response is none that could be sent again.
+    // An interim response cannot be sent again.
     if response.status().is_informational() || !(shared.options.stores)(response.status()) {
         return Ended::Released(response.map(Body::untouched));
     }
@@ -284,7 +286,7 @@ where
         return Ended::Released(response.map(Body::untouched));
     }
     let (parts, body) = response.into_parts();
-    // What was done is told, whether there is room for it or not.
+    // The answer to completed work is sent, even if there is no room for it.
     let counted = |more| -> Result<(), Infallible> {
         bytes.grow_anyway(more);
         Ok(())
@@ -298,12 +300,13 @@ where
     }
 }
 
-/// What the work comes to, while its claim is kept.
+/// Returns the result of the work, while its claim is renewed.
 async fn under<T, S: Store>(claim: &mut TieredClaim<S>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     let mut kept = pin!(async {
         claim.keep().await;
-        // The handler cannot be undone, and is told its token for this. Its completion will be refused.
+        // The handler cannot be undone, and has its token for this case. Its completion will be
+        // refused.
         pending::<()>().await
     });
     poll_fn(|context| {

@@ -70,7 +70,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that is ready; the clone is not.
+        // The original is ready; the clone is not.
         let clone = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, clone);
         let shared = Arc::clone(&self.shared);
@@ -81,7 +81,7 @@ where
     }
 }
 
-/// Hands the request to the handler as if there were no layer.
+/// Passes the request to the handler as if there were no layer.
 fn pass<Inner, B, R>(mut inner: Inner, request: Request<B>) -> Boxed<Result<Response<Body<R>>, Inner::Error>>
 where
     Inner: Handles<B, R>,
@@ -119,7 +119,7 @@ where
     }
 }
 
-/// What a request is called.
+/// The name of a request.
 struct Name {
     scope: Option<Arc<str>>,
     key: Arc<str>,
@@ -137,7 +137,7 @@ enum Attempt<S: Store> {
 }
 
 impl<S: Store> Shared<S> {
-    /// What the request is called; nothing, if it has no key and may go through without.
+    /// Returns the request's name; `None`, if it has no key and may go through without.
     fn name(&self, parts: &Parts) -> Result<Option<Name>, Refusal> {
         let header = &self.options.header;
         let key = match key::parse(parts.headers.get_all(header).iter().map(HeaderValue::as_bytes)) {
@@ -159,7 +159,7 @@ impl<S: Store> Shared<S> {
         let reading = self.room.enter(scope.as_ref()).map_err(|full| self.full(full))?;
         let mut bytes = self.room.no_bytes(scope.as_ref());
         let read = self.read(body, &mut bytes).await?;
-        // A request that is read slowly has cost nobody a place among those that are handled.
+        // A request that is read slowly has not taken a place among those that are handled.
         let room = reading.run().map_err(|full| self.full(full))?;
         let fingerprint = self.fingerprint(&parts, &read.data, &room).await;
         let sort = self.usual.sort(scope.as_deref(), &parts);
@@ -183,7 +183,7 @@ impl<S: Store> Shared<S> {
         Ok(Admitted::Run(Run { claim, request, room, tab, begun, sort }))
     }
 
-    /// Returns what was kept of a request that is done.
+    /// Returns the stored response of a request that is done.
     fn known<B: Sent>(&self, done: Done, mut bytes: Permit) -> Result<Admitted<S, B>, Refusal> {
         let Some(record) = done.result else {
             return Err(Refusal::new(Problem::ResponseNotKept, "it was completed without a response"));
@@ -200,7 +200,7 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    /// Counts a new key against what its scope may keep. Beyond that nobody has it.
+    /// Charges a new key to its scope. Beyond the limit the key is released.
     async fn reserve(
         &self,
         claim: TieredClaim<S>,
@@ -210,7 +210,7 @@ impl<S: Store> Shared<S> {
         match tabs.reserve(scope) {
             Ok(tab) => Ok((claim, Some(tab))),
             Err(exhausted) => {
-                // If that fails, the lease ends it.
+                // If that fails, the lease ends the claim.
                 let _ = claim.release().await;
                 self.counters.over_quota.count();
                 Err(Refusal::new(Problem::QuotaExceeded, exhausted.to_string()).retry_after(exhausted.until))
@@ -218,8 +218,8 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    /// Returns what the request is. Of one scope, one body of some size at a time is looked at:
-    /// many that come at once keep one processor busy, not all of them.
+    /// Returns the request's fingerprint. Of one scope, one body of some size at a time is
+    /// processed: many that come at once keep one processor busy, not all of them.
     async fn fingerprint(&self, parts: &Parts, body: &[u8], room: &Permit) -> Fingerprint {
         const SMALL: usize = 4 << 10;
         let turn = if body.len() > SMALL { room.turn() } else { None };
@@ -250,14 +250,14 @@ impl<S: Store> Shared<S> {
             (None, Duration::ZERO) => options,
             (chosen, gone_for) => {
                 let replayed = chosen.unwrap_or_else(|| self.dedup.remembers().0);
-                // None at all is an error also where it is remembered as gone.
+                // Zero is an error even if the key is remembered as gone.
                 let total = if replayed.is_zero() { replayed } else { replayed.saturating_add(gone_for) };
                 options.retention(total)
             }
         }
     }
 
-    /// Claims the key, and waits for somebody else's claim of it as long as the options say.
+    /// Claims the key, and waits for another claim of it for as long as the options allow.
     async fn attempt(
         &self,
         name: &Name,
@@ -274,7 +274,7 @@ impl<S: Store> Shared<S> {
         loop {
             let lease_left = match self.dedup.claim_with(&id, options).await {
                 Ok(TieredAttempt::Claimed(claim)) => return Ok(Attempt::Claimed(claim)),
-                // Memory knows that it is done, just now, but not with what result: the store does.
+                // Memory knows that it is done, just now, but not its result: the store does.
                 Ok(TieredAttempt::Duplicate(done)) if knows_no_result(&done) && blind < MAX_BLIND => {
                     blind += 1;
                     continue;

@@ -1,9 +1,9 @@
-//! What became of requests, counted.
+//! Counts of requests by their outcome.
 
 use super::quota::Amounts;
 use hapax_store::sync::{Ordering, StdAtomicU64};
 
-/// Counts of the requests that a layer covers, since it was built, and of what is there now.
+/// Counts of the requests that a layer has covered since it was built, and of the current ones.
 ///
 /// ```
 /// # fn watch(layer: &hapax_http::IdempotencyLayer<hapax_store::InMemoryStore>) {
@@ -24,7 +24,7 @@ pub struct HttpStats {
     /// Of those released: refused where nothing had begun
     /// ([`refuses_status`](super::refuses_status)).
     pub not_begun: u64,
-    /// Handled, and answered before the store had recorded or released that, since it took longer
+    /// Handled, and answered before the store had recorded or released that, because it took longer
     /// than [`answer_within`](super::LayerBuilder::answer_within).
     pub answered_early: u64,
     /// Answered that the key has expired ([`Problem::KeyExpired`](super::Problem::KeyExpired)).
@@ -32,22 +32,22 @@ pub struct HttpStats {
     /// Handled, but the store did not record that, or the lease was lost: a retry may be handled
     /// again. Worth an alarm.
     pub unrecorded: u64,
-    /// Handled and recorded as done, but the response was too large to be kept.
+    /// Handled and recorded as done, but the response was too large to be stored.
     pub not_kept: u64,
-    /// Answered with a response that was kept.
+    /// Answered with a stored response.
     pub replayed: u64,
     /// Answered by one of the layer's own problems.
     pub refused: u64,
     /// Let through without a key.
     pub passed: u64,
-    /// Of those refused: because the one who asked had as much as one scope may have
+    /// Of those refused: because the scope was at its limit
     /// ([`Problem::QuotaExceeded`](super::Problem::QuotaExceeded)).
     pub over_quota: u64,
-    /// Requests now whose bodies are coming.
+    /// Current requests whose bodies are coming.
     pub reading: u64,
-    /// Requests now whose keys are claimed or waited for, or whose handlers run.
+    /// Current requests whose keys are claimed or waited for, or whose handlers run.
     pub in_flight: u64,
-    /// Bytes now of requests' and responses' bodies in memory.
+    /// Current bytes of requests' and responses' bodies in memory.
     pub buffered_bytes: u64,
 }
 

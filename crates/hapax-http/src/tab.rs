@@ -1,4 +1,4 @@
-//! What scopes have kept, counted against what one may have.
+//! The keys and bytes that scopes have stored, charged against their limits.
 
 use super::ledger::{Charge, Exhausted, Ledger};
 use hapax_store::sync::{Mutex, MutexGuard};
@@ -12,7 +12,7 @@ pub(super) struct Tabs {
     since: Instant,
 }
 
-/// A key that may be kept: given back, unless it is.
+/// The charge for a key that may be stored: given back, unless it is stored.
 pub(super) struct Tab {
     tabs: Arc<Tabs>,
     scope: Arc<str>,
@@ -31,13 +31,13 @@ impl Tabs {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {
-        // Sums, nothing between two steps of which panics.
+        // Sums: nothing between two steps of a change panics.
         self.ledger.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
 impl Tab {
-    /// The key is kept, with so many bytes, or may be.
+    /// Keeps the charge, and adds this many bytes: the key is stored, or may be.
     pub(super) fn keep(mut self, bytes: usize) {
         self.is_kept = true;
         self.tabs.lock().keep(&self.scope, self.tabs.since.elapsed(), bytes as u64);

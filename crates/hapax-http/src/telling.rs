@@ -1,5 +1,5 @@
-//! How problems are told: `application/problem+json` (RFC 9457), unless an application says
-//! otherwise.
+//! The form of problems: `application/problem+json` (RFC 9457), unless an application chooses
+//! another one.
 
 use super::body::Body;
 use super::problem::Problem;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A problem with what is said about it.
+/// A problem with its details.
 ///
 /// ```
 /// # use hapax_http::IdempotencyLayer;
@@ -31,22 +31,20 @@ use std::time::Duration;
 pub struct ProblemDetails {
     /// The problem.
     pub problem: Problem,
-    /// The status with which it is told.
+    /// The status of its response.
     pub status: StatusCode,
     /// The address that identifies it.
     pub type_uri: String,
-    /// What is wrong with this request: what was expected, and what was there. No secrets of the
-    /// server.
+    /// The error in this request: what was expected, and what was found. No secrets of the server.
     pub detail: String,
-    /// The pause after which a retry is worth a try.
+    /// The pause after which a retry may succeed.
     pub retry_after: Option<Duration>,
     /// The address of a page that describes it.
     pub documentation: Option<String>,
 }
 
 impl ProblemDetails {
-    /// Returns the response as the layer makes it by itself: with `Link` and, if there is a pause,
-    /// `Retry-After`.
+    /// Returns the layer's default response: with `Link` and, if there is a pause, `Retry-After`.
     pub fn response(&self) -> Response<Bytes> {
         let body = serde_json::json!({
             "type": self.type_uri,
@@ -68,14 +66,14 @@ impl ProblemDetails {
     }
 }
 
-/// The header that leads to a page; none for what is no address.
+/// Returns the header that links to a page; `None` if it is not an address.
 fn link(page: &str) -> Option<HeaderValue> {
     let is_address = page.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !matches!(byte, b'<' | b'>' | b'"'));
     let link = format!("<{page}>; rel=\"describedby\"; type=\"text/html\"");
     HeaderValue::try_from(link).ok().filter(|_| is_address && !page.is_empty())
 }
 
-/// Rounded up, and never at once.
+/// Returns the pause in seconds, rounded up, and never zero.
 fn whole_seconds(pause: Duration) -> u64 {
     pause.as_secs().saturating_add(u64::from(pause.subsec_nanos() > 0)).max(1)
 }
@@ -101,7 +99,7 @@ impl Refusal {
 type TypeFn = Arc<dyn Fn(Problem) -> String + Send + Sync>;
 type ResponseFn = Arc<dyn Fn(&ProblemDetails) -> Response<Bytes> + Send + Sync>;
 
-/// What an application has said about it.
+/// An application's choices for problems.
 #[derive(Default)]
 pub(super) struct Telling {
     pub(super) statuses: HashMap<Problem, StatusCode>,

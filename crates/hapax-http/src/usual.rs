@@ -1,8 +1,9 @@
-//! The time that requests like one usually take, for `Retry-After`: a table of fixed size.
+//! The usual duration of similar requests, for `Retry-After`: a table of fixed size.
 //!
 //! Requests are alike if scope, method and the shape of the path are: `/charges/17/refund` is like
-//! `/charges/18/refund`, since what has a digit in it counts as a number. Each kind has a slot, the
-//! one that came last; so nobody makes the table grow, and what is forgotten is learned again.
+//! `/charges/18/refund`, since a segment with a digit counts as a number. Each kind has a slot,
+//! which belongs to the kind that came last; so no client makes the table grow, and a forgotten
+//! kind is learned again.
 //!
 //! ```text
 //! slot: tag of the kind, 24 bits | exponentially weighted mean in microseconds, 40 bits (12 days)
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 const SLOTS: usize = 4_096;
 const MICROS: u64 = (1 << 40) - 1;
-/// The newest counts as one part of so many.
+/// The weight of the newest: one part of this many.
 const PARTS: u64 = 4;
 
 pub(super) struct Usual {
@@ -23,7 +24,7 @@ pub(super) struct Usual {
     hashes: RandomState,
 }
 
-/// Requests that are alike.
+/// A kind of alike requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sort(u64);
 
@@ -45,7 +46,7 @@ impl Usual {
         Sort(hasher.finish())
     }
 
-    /// Learns that such a request took so long.
+    /// Learns the duration of such a request.
     pub(super) fn learn(&self, sort: Sort, took: Duration) {
         let (slot, tag) = self.slot(sort);
         // Relaxed: an estimate; of two at a time one may be lost.
@@ -58,7 +59,7 @@ impl Usual {
         slot.store(tag << 40 | mean.max(1), Ordering::Relaxed);
     }
 
-    /// Returns how long such a request takes, if any was seen of late.
+    /// Returns the duration of such a request, if any was seen recently.
     pub(super) fn takes(&self, sort: Sort) -> Option<Duration> {
         let (slot, tag) = self.slot(sort);
         let found = slot.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What a server's answers say.
+//! The meaning of a server's answers.
 
 use super::errors::error;
 use super::reply::Reply;
@@ -6,16 +6,16 @@ use super::value::{self, Kept, Kind};
 use hapax_store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Known, Mark, Marked, StoreError};
 use std::time::Duration;
 
-/// An answer that nothing says it could be.
+/// Returns an error for an answer that the protocol does not allow.
 pub(super) fn unexpected(to: &str, answer: Reply<'_>) -> StoreError {
     let shown: String = format!("{answer:?}").chars().take(200).collect();
     error(ErrorKind::Corrupt, format!("the answer to {to} is {shown}"))
 }
 
-/// What is kept, and for how much longer.
+/// A stored value, and its remaining time.
 pub(super) type Found<'b> = Option<(&'b [u8], Duration)>;
 
-/// What is kept, if anything is.
+/// Reads a stored value, if there is one, and its remaining time.
 pub(super) fn kept_and_left(answer: Reply<'_>) -> Result<Found<'_>, StoreError> {
     let pair = match answer {
         Reply::Array(pair) => pair.all(),
@@ -27,7 +27,8 @@ pub(super) fn kept_and_left(answer: Reply<'_>) -> Result<Found<'_>, StoreError> 
     }
 }
 
-/// What `PTTL` says. Who has made a key last for ever has it last as long as the longest retention.
+/// Reads the answer to `PTTL`. A key that another client has made to last for ever counts as
+/// lasting for the longest retention.
 fn left(left_ms: i64) -> Duration {
     match left_ms {
         -1 => Duration::from_millis(value::expiry_ms(Duration::MAX)),
@@ -35,13 +36,14 @@ fn left(left_ms: i64) -> Duration {
     }
 }
 
-/// What a mark is told that found something, given how that begins and for how much longer it is there.
+/// Returns the answer to a mark that found a value, given how the value begins and how long it
+/// remains.
 pub(super) fn marked(mark: &Mark, found: Found<'_>) -> Result<Marked, StoreError> {
     match found {
-        // It has just expired or was released: whoever asks again soon may get it.
+        // It has just expired or was released: a caller that asks again soon may get it.
         None => Ok(Marked::InProgress { lease_left: Duration::ZERO }),
         Some((kept, left)) => Ok(match value::kind(kept)? {
-            // Asked again: the earlier answer was lost.
+            // The mark is repeated: the earlier answer was lost.
             Kind::Marked(attempt) if attempt == value::attempt_bits(mark.attempt) => Marked::Fresh,
             Kind::Marked(attempt) => Marked::Duplicate { expires_in: left, attempt: Some(attempt) },
             Kind::Completed => Marked::Duplicate { expires_in: left, attempt: None },
@@ -50,12 +52,13 @@ pub(super) fn marked(mark: &Mark, found: Found<'_>) -> Result<Marked, StoreError
     }
 }
 
-/// What a claim is told: its token, or what is kept.
+/// Returns the answer to a claim: its token, or the existing record.
 pub(super) fn claimed(claim: &ClaimRequest, answer: Reply<'_>) -> Result<Claimed, StoreError> {
     if let Reply::Bytes(token) = answer {
         return Ok(Claimed::Claimed { token: value::parse_token(token)? });
     }
-    // What it found may have expired by the time it was asked for how long: for no time, then.
+    // The existing record may have expired before its remaining time was read: then the time is
+    // zero.
     let (kept, left) = kept_and_left(answer)?.ok_or_else(|| unexpected("a claim", Reply::Nil))?;
     let kept = Kept::decode(kept)?;
     if Fingerprint::differ(claim.fingerprint, kept.fingerprint()) {
@@ -68,7 +71,7 @@ pub(super) fn claimed(claim: &ClaimRequest, answer: Reply<'_>) -> Result<Claimed
     }
 }
 
-/// For how much longer a compact mark is known, if it is.
+/// Returns the remaining time of a compact mark, if it is known.
 pub(super) fn left_of_member(answer: Reply<'_>) -> Result<Option<Duration>, StoreError> {
     match answer {
         Reply::Int(-1) => Ok(None),

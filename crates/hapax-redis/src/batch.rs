@@ -9,11 +9,12 @@ use super::scripts::Script;
 use hapax_store::{Answers, StoreError};
 use std::ops::Range;
 
-/// Keys in a call to a script, where they may lie in different slots: the server does nothing else
-/// meanwhile, for some 100 µs.
+/// The number of keys in a call to a script, where they may lie in different slots: the server does
+/// nothing else meanwhile, for some 100 µs.
 const KEYS_IN_A_CALL: usize = 64;
 
-/// What a script is called with: keys, what comes after them, and then so many arguments for each.
+/// The arguments of a script's calls: keys, what comes after them, and then a fixed number of
+/// arguments for each key.
 pub(super) struct Calls<K, F, E> {
     pub(super) key: K,
     pub(super) first: (usize, F),
@@ -42,7 +43,7 @@ impl<K, F, E> Calls<K, F, E> {
 }
 
 impl RedisStore {
-    /// One script for all requests, in as few calls as may be.
+    /// Calls one script for all requests, in as few calls as possible.
     pub(super) async fn scripted<R: Sync, A: Send, K, F, E>(
         &self,
         script: &Script,
@@ -88,7 +89,7 @@ impl RedisStore {
         Ok(each)
     }
 
-    /// The slot of a key, where that matters.
+    /// Returns the slot of a key, where that matters.
     pub(super) fn slot(&self, key: &[u8]) -> u16 {
         if self.servers.in_cluster() { super::keys::slot(key) } else { 0 }
     }

@@ -16,12 +16,12 @@ struct Written {
 }
 
 impl Commands {
-    /// None yet, and room for some.
+    /// Creates an empty list, with room for some commands.
     pub(super) fn with_capacity(commands: usize, bytes: usize) -> Self {
         Commands { bytes: Vec::with_capacity(bytes), commands: Vec::with_capacity(commands) }
     }
 
-    /// One command, whose words are texts.
+    /// Creates one command, whose words are texts.
     pub(super) fn of(words: &[&str]) -> Self {
         let mut commands = Self::default();
         commands.add(words);
@@ -43,12 +43,13 @@ impl Commands {
         &self.bytes
     }
 
-    /// Begins a command of so many words, which are to follow.
+    /// Begins a command of this many words, which are to follow.
     pub(super) fn begin(&mut self, words: usize) {
         self.header(b'*', words as u64);
     }
 
-    /// Writes what [`begin`](Self::begin) and what follows would: the same words each time.
+    /// Writes the constant beginning of a command, as [`begin`](Self::begin) and the words after it
+    /// would.
     pub(super) fn written(&mut self, bytes: &'static [u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -63,7 +64,7 @@ impl Commands {
         self.word(word.as_bytes());
     }
 
-    /// Writes a word that is made of parts, and where it is.
+    /// Writes a word that is made of parts, and returns its position.
     pub(super) fn parts<const N: usize>(&mut self, parts: [&[u8]; N]) -> Range<usize> {
         self.header(b'$', parts.iter().map(|part| part.len() as u64).sum());
         let start = self.bytes.len();
@@ -93,17 +94,17 @@ impl Commands {
         self.commands.push(Written { end: self.bytes.len(), slot });
     }
 
-    /// Some of what was written.
+    /// Returns a part of the written bytes.
     pub(super) fn part(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }
 
-    /// The slot of a command's key.
+    /// Returns the slot of a command's key.
     pub(super) fn slot(&self, place: usize) -> u16 {
         self.commands[place].slot
     }
 
-    /// Adds a command of others.
+    /// Adds a command from another list.
     pub(super) fn copy(&mut self, others: &Commands, place: usize) {
         let start = place.checked_sub(1).map_or(0, |before| others.commands[before].end);
         self.bytes.extend_from_slice(&others.bytes[start..others.commands[place].end]);
@@ -121,7 +122,7 @@ impl Commands {
 
 const DIGITS_MAX: usize = 20;
 
-/// Two digits at a time: a mark has a number of nineteen.
+/// Writes two digits at a time: a mark has a number of nineteen.
 fn decimal(mut number: u64, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
     let mut start = DIGITS_MAX;
     while number >= 10 {
@@ -130,7 +131,7 @@ fn decimal(mut number: u64, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
         start -= 2;
         digits[start..start + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
     }
-    // What is left is one digit, unless the last pair was the number's first.
+    // The remainder is one digit, unless the last pair was the number's first.
     if number > 0 || start == DIGITS_MAX {
         start -= 1;
         digits[start] = b'0' + number as u8;
@@ -138,7 +139,7 @@ fn decimal(mut number: u64, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
     &digits[start..]
 }
 
-/// `00` to `99`.
+/// The pairs of digits from `00` to `99`.
 const PAIRS: [u8; 200] = {
     let mut pairs = [b'0'; 200];
     let mut number = 0;

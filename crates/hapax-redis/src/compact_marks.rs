@@ -1,4 +1,4 @@
-//! What is asked of marks that are members of sets, and of records beside them.
+//! Requests for marks that are members of sets, and for records beside them.
 
 use super::RedisStore;
 use super::answers::left_of_member;
@@ -31,7 +31,8 @@ impl RedisStore {
         Ok(records.iter().filter_map(answer).collect())
     }
 
-    /// Claims what is not marked. (Who marks it in between comes too late, and is told that it is fresh: marks don't see claims.)
+    /// Claims ids that are not marked. (A mark in between comes too late, and is told that it is
+    /// fresh: marks don't see claims.)
     pub(super) async fn claim_unmarked(&self, layout: &Layout, claims: &[ClaimRequest]) -> Answers<Claimed> {
         let places: Vec<Place> = claims.iter().map(|claim| layout.place(&claim.key)).collect();
         let marked = self.members(layout, "look", &places).await?;
@@ -65,7 +66,8 @@ impl RedisStore {
         Ok(forgotten.map(|(forgotten, left)| Ok(forgotten? | left?.is_some())).collect())
     }
 
-    /// Marks ids, and says of those that were marked for how much longer they are. Longer retentions than the sets' are refused.
+    /// Marks ids, and returns the remaining time of those that were marked before. Longer
+    /// retentions than the sets' are refused.
     async fn mark_members(&self, layout: &Layout, asked: &[(&RecordKey, Duration)]) -> Answers<Option<Duration>> {
         let refused: Vec<Option<StoreError>> =
             asked.iter().map(|(_, retention)| layout.check(*retention).err()).collect();
@@ -79,7 +81,8 @@ impl RedisStore {
         Ok(refused.into_iter().filter_map(answer).collect())
     }
 
-    /// Marks members of sets, looks at them or forgets them, and says of each for how much longer it was known.
+    /// Marks members of sets, looks at them or forgets them, and returns the remaining time of each
+    /// that was known.
     async fn members(&self, layout: &Layout, what: &'static str, places: &[Place]) -> Answers<Option<Duration>> {
         let calls = Calls {
             key: |place: &Place, commands: &mut Commands| commands.parts(self.keys.of_set(&place.set)),

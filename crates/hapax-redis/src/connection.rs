@@ -20,35 +20,36 @@ use tokio::time::Instant;
 
 /// A connection, or the intention to have one.
 ///
-/// Many may use it at once: what they ask goes out in the order in which they ask. Whoever finds it
-/// broken makes a new one, while the others wait; it goes on being made if whoever began gives up.
-/// If that fails, nobody tries again for a while, and all are told at once.
+/// Many callers may use it at once: their commands are sent in the order in which they ask. A
+/// caller that finds it broken makes a new one, while the others wait; the attempt goes on if the
+/// caller that began it gives up. If the attempt fails, there is no further one for a while, and
+/// all callers get the error at once.
 #[derive(Clone)]
 pub(super) struct Link(Arc<Shared>);
 
 struct Shared {
     reach: Reach,
     timing: Timing,
-    /// What a server must be like.
+    /// The requirements on a server.
     terms: Terms,
     met: Arc<Met>,
     wire: Mutex<Option<Wire>>,
     connecting: Arc<tokio::sync::Mutex<Option<Failed>>>,
 }
 
-/// What a server must be like to be used.
+/// The requirements on a server before it is used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) in_cluster: bool,
-    /// It may have no [risk](super::RedisRisk).
+    /// True if the server may have no [risk](super::RedisRisk).
     pub(super) is_durable: bool,
 }
 
-/// The way a server is found.
+/// The way to find a server.
 pub(super) enum Reach {
-    /// It is at an address, which is resolved anew for each connection.
+    /// The server is at an address, which is resolved anew for each connection.
     At(Box<Dialer>),
-    /// Sentinels know where it is; what else it takes to connect is as here.
+    /// Sentinels know where it is; the other parameters of a connection are as here.
     By(Arc<Connector>, Box<Sentinels>, Box<ConnectionInfo>),
 }
 
@@ -59,18 +60,18 @@ struct Failed {
 }
 
 impl Link {
-    /// A link that connects when it is first used.
+    /// Creates a link that connects when it is first used.
     pub(super) fn new(reach: Reach, timing: Timing, terms: Terms, met: Arc<Met>) -> Self {
         let (wire, connecting) = (Mutex::new(None), Arc::default());
         Link(Arc::new(Shared { reach, timing, terms, met, wire, connecting }))
     }
 
-    /// Sends commands, and gives what was answered. They are sent once.
+    /// Sends commands once, and returns the answers.
     pub(super) async fn send(&self, commands: Arc<Commands>) -> Result<Answered, StoreError> {
         self.connected().await?.ask(commands).await
     }
 
-    /// The connection, made if there is none.
+    /// Returns the connection, made if there is none.
     pub(super) async fn connected(&self) -> Result<Wire, StoreError> {
         if let Some(wire) = self.0.open() {
             return Ok(wire);
@@ -99,7 +100,7 @@ impl Shared {
         wire.as_ref().filter(|wire| wire.is_open()).cloned()
     }
 
-    /// Keeps a new connection, or why there is none and until when nobody tries again.
+    /// Keeps a new connection, or the error and the time of the next attempt.
     fn note(&self, connected: &Result<Wire, StoreError>, failed: &mut Option<Failed>) {
         *failed = match connected {
             Ok(_) => None,
@@ -125,7 +126,8 @@ impl Shared {
                     tried.push(place);
                     match self.connect_to(&dialer).await {
                         Ok(connected) => return Ok(connected),
-                        // What the server says matters more than why a Sentinel does not answer.
+                        // The server's error matters more than the reason for which a Sentinel does
+                        // not answer.
                         Err(failure) => {
                             why = Some(failure);
                             continue;
@@ -148,7 +150,7 @@ impl Shared {
         }
     }
 
-    /// Connects, and looks who is there.
+    /// Connects, and checks what server is there.
     async fn connect_to(&self, dialer: &Dialer) -> Result<Wire, StoreError> {
         let (wire, address) = (dialer.dial().await?, dialer.address());
         let answered = wire.ask(Arc::new(questions())).await.map_err(|why| not_introduced(why, &address))?;
@@ -165,8 +167,9 @@ impl Shared {
     }
 }
 
-/// How long not to connect after so many failures in a row: 10 ms, doubled by each, shortened at random by up to a half so that those who lost
-/// the same server do not all come back at once.
+/// Returns the wait before the next connection after this many failures in a row: 10 ms, doubled by
+/// each failure, shortened at random by up to a half so that clients that lost the same server do
+/// not all come back at once.
 fn back_off(failures: u32, wait_max: Duration, random: u64) -> Duration {
     BackOff { first: Duration::from_millis(10), max: wait_max }.after(failures, random)
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 
-/// The way to a server, by its address, and what to say there.
+/// The way to a server, by its address, and the credentials to send there.
 #[derive(Clone)]
 pub(super) struct Dialer {
     info: ConnectionInfo,
@@ -35,7 +35,7 @@ impl Dialer {
         self.info.addr().to_string()
     }
 
-    /// Connects, and says who we are.
+    /// Connects and authenticates.
     pub(super) async fn dial(&self) -> Result<Wire, StoreError> {
         let address = self.address();
         let no_connection = |cause| not_connected(cause, format!("no connection to {address}"));
@@ -71,7 +71,7 @@ impl Dialer {
         }
     }
 
-    /// Password and number of the database.
+    /// Returns the commands that send the password and select the database.
     fn greeting(&self) -> Commands {
         let (settings, mut greeting) = (self.info.redis_settings(), Commands::default());
         match (settings.username(), settings.password()) {
@@ -86,7 +86,7 @@ impl Dialer {
     }
 }
 
-/// Refuses an address that this build does not know the way to.
+/// Refuses an address that this build cannot connect to.
 pub(super) fn check(info: &ConnectionInfo) -> Result<(), StoreError> {
     let wrong = |what: &str| Err(error(ErrorKind::Misconfigured, format!("{}: {what}", info.addr())));
     match info.addr() {
@@ -106,7 +106,7 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The same credentials and encryption at another address.
+/// Returns an address with the same credentials and encryption at another host and port.
 pub(super) fn moved(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
     let address = match info.addr().clone() {
         ConnectionAddr::TcpTls { insecure, tls_params, .. } => {

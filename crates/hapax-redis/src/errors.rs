@@ -1,4 +1,4 @@
-//! Whose fault it is: errors of the server and of the connection by kind.
+//! Errors of the server and of the connection, by kind.
 
 use super::reply::Refusal;
 use hapax_store::{ErrorKind, StoreError};
@@ -7,17 +7,18 @@ use std::io;
 /// The backend's name.
 pub(super) const BACKEND: &str = "redis";
 
-/// An error of this backend.
+/// Creates an error of this backend.
 pub(super) fn error(kind: ErrorKind, what: impl Into<String>) -> StoreError {
     StoreError::new(kind, BACKEND, what)
 }
 
-/// What a server refused.
+/// Returns the error for a server's refusal.
 pub(super) fn refused(refusal: Refusal<'_>) -> StoreError {
     error(kind_of(refusal.code(), refusal.details()), format!("the server answered {refusal}"))
 }
 
-/// What went wrong with a connection that was there. The server may have done what it was asked.
+/// Returns the error for the failure of an established connection. The server may have carried out
+/// the request.
 pub(super) fn failed(cause: io::Error, what: &str) -> StoreError {
     let kind = match cause.kind() {
         io::ErrorKind::TimedOut => ErrorKind::Timeout,
@@ -27,7 +28,7 @@ pub(super) fn failed(cause: io::Error, what: &str) -> StoreError {
     StoreError::caused(kind, BACKEND, what, cause)
 }
 
-/// Why there is no connection. The server has done nothing.
+/// Returns the error for a connection that could not be made. The server has done nothing.
 pub(super) fn not_connected(cause: io::Error, what: String) -> StoreError {
     let kind = match cause.kind() {
         io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput => ErrorKind::Misconfigured,
@@ -36,7 +37,7 @@ pub(super) fn not_connected(cause: io::Error, what: String) -> StoreError {
     StoreError::caused(kind, BACKEND, what, cause)
 }
 
-/// Why a connection is none yet: whatever was to be asked there was not.
+/// Returns the error for a server that could not be introduced: no request was sent to it.
 pub(super) fn not_introduced(why: StoreError, address: &str) -> StoreError {
     match why.kind() {
         ErrorKind::Timeout => {
@@ -46,7 +47,7 @@ pub(super) fn not_introduced(why: StoreError, address: &str) -> StoreError {
     }
 }
 
-/// The kind of a server's error, by its first word.
+/// Returns the kind of a server's error, by its first word.
 fn kind_of(code: &str, details: &str) -> ErrorKind {
     match code {
         "LOADING" | "CLUSTERDOWN" | "TRYAGAIN" | "MASTERDOWN" | "READONLY" | "OOM" | "BUSY" | "MISCONF"
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!(failed(io(io::ErrorKind::TimedOut), "").kind(), ErrorKind::Timeout);
         assert_eq!(failed(io(io::ErrorKind::BrokenPipe), "").kind(), ErrorKind::Unavailable);
         assert_eq!(failed(io(io::ErrorKind::InvalidData), "").kind(), ErrorKind::Corrupt);
-        // Nobody was asked anything yet.
+        // No request was sent yet.
         assert_eq!(not_connected(io(io::ErrorKind::TimedOut), String::new()).kind(), ErrorKind::Unavailable);
         assert_eq!(not_introduced(error(ErrorKind::Timeout, "late"), "here").kind(), ErrorKind::Unavailable);
     }

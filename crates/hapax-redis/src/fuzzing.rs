@@ -1,4 +1,4 @@
-//! Values that a Redis server gives back, for the fuzz target `records`.
+//! Values that a Redis server returns, for the fuzz target `records`.
 
 use super::errors::refused;
 use super::introduction::Introduction;
@@ -26,12 +26,12 @@ pub fn fuzz(bytes: &[u8]) -> bool {
     }
 }
 
-/// The value that is kept under a key.
+/// Checks the value that is stored under a key.
 fn kept(value: &[u8]) -> bool {
     let beginning = &value[..value.len().min(value::MARK_BYTES)];
     let kind = value::kind(beginning);
     let Ok(kept) = Kept::decode(value) else { return false };
-    // A mark is asked for the beginning only, and is told the same as who asks for all of it.
+    // Only the beginning is read for a mark, and it must decide the same as the whole value.
     let expected = match &kept {
         Kept::Marked(attempt) => Kind::Marked(*attempt),
         Kept::Recorded | Kept::Completed { .. } => Kind::Completed,
@@ -39,13 +39,13 @@ fn kept(value: &[u8]) -> bool {
     };
     assert_eq!(kind.expect("what has a value has a kind"), expected);
     match &kept {
-        // As the script writes it, and has it compared.
+        // The script writes it like this, and compares it.
         Kept::Marked(attempt) => {
             assert_eq!(attempt.to_string().as_bytes(), value);
             assert_eq!(value::attempt_bits(*attempt), *attempt);
         }
         Kept::Recorded => assert_eq!(value::recorded(None, None), value),
-        // All but the token, which is the script's business.
+        // Everything but the token, which only the script uses.
         Kept::Completed { fingerprint, result } if fingerprint.is_some() || result.is_some() => {
             let again = value::recorded(*fingerprint, result.as_deref());
             assert_eq!(again[17..], value[17..]);
@@ -55,8 +55,8 @@ fn kept(value: &[u8]) -> bool {
     true
 }
 
-/// Checks that what is recorded is read as it was: a byte that says whether there is a fingerprint
-/// and a result, then both.
+/// Checks that a written record is read as it was: a byte that flags a fingerprint and a result,
+/// then both.
 fn recorded(bytes: &[u8]) -> bool {
     let Some((flags, rest)) = bytes.split_first() else { return false };
     let Some((fingerprint, result)) = rest.split_first_chunk::<16>() else { return false };
@@ -72,14 +72,14 @@ fn recorded(bytes: &[u8]) -> bool {
     true
 }
 
-/// The token of a claim.
+/// Checks the token of a claim.
 fn token(text: &[u8]) -> bool {
     let Ok(token) = value::parse_token(text) else { return false };
     assert_eq!(value::token_text(token).as_bytes(), text, "as the next script compares it");
     true
 }
 
-/// The name of a key, as a scan finds it.
+/// Checks the name of a key, as a scan finds it.
 fn name(name: &[u8]) -> bool {
     let in_cluster = name.starts_with(b"{}");
     let keys = Keys::new("h", in_cluster).expect("it is a namespace");
@@ -94,8 +94,8 @@ fn cursor(text: &[u8]) -> bool {
     true
 }
 
-/// Answers as they arrive, however they are cut, and then given to whoever waits for one: a byte
-/// that says how they are cut, then whatever a server might write.
+/// Checks answers as they arrive, however they are cut, and are then given to the callers that wait
+/// for them: a byte that determines the cuts, then anything that a server might write.
 fn answer(bytes: &[u8]) -> bool {
     let Some((cut, bytes)) = bytes.split_first() else { return false };
     let whole = ends(bytes, bytes.len());
@@ -111,7 +111,8 @@ fn answer(bytes: &[u8]) -> bool {
     is_one
 }
 
-/// The ends of whole answers in what arrives so many bytes at a time, and whether more may follow.
+/// Returns the ends of whole answers in bytes that arrive in pieces of `step`, and true if more may
+/// follow.
 fn ends(bytes: &[u8], step: usize) -> (Vec<usize>, bool) {
     let (mut scanner, mut ends, mut there) = (Scanner::default(), vec![], 0);
     while there < bytes.len() {

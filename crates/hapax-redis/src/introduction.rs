@@ -1,4 +1,4 @@
-//! What a server says about itself: asked with each connection, and once in a while.
+//! Information about a server, which is read with each connection and from time to time.
 
 use super::commands::Commands;
 use super::errors::{error, refused};
@@ -7,21 +7,22 @@ use super::risk::RedisRisk;
 use super::role::Role;
 use hapax_store::{ErrorKind, StoreError};
 
-/// A server's words about itself. What it does not say, or this user may not ask, is nothing.
+/// A server's information about itself. A value that the server does not report, or that this user
+/// may not read, is absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Introduction {
     pub(super) role: Role,
-    /// Another one each time that a server starts.
+    /// The run id, which is another one each time that a server starts.
     pub(super) run_id: Option<String>,
     pub(super) is_empty: bool,
-    /// Keys that it removed before their time since it started, for want of memory.
+    /// The number of keys that it removed before their time since it started, for lack of memory.
     pub(super) evicted: Option<u64>,
-    /// The times that somebody has removed all keys since it started.
+    /// The number of times that all keys were removed since it started.
     pub(super) flushed: Option<u64>,
     pub(super) risks: Vec<RedisRisk>,
 }
 
-/// What one asks.
+/// The commands of the introduction.
 const QUESTIONS: [&[&str]; 8] = [
     &["ROLE"],
     &["INFO", "server"],
@@ -33,7 +34,7 @@ const QUESTIONS: [&[&str]; 8] = [
     &["DBSIZE"],
 ];
 
-/// Asks a server to introduce itself: one round trip.
+/// Returns the commands that ask a server to introduce itself: one round trip.
 pub(super) fn questions() -> Commands {
     let mut commands = Commands::default();
     QUESTIONS.iter().for_each(|words| commands.add(words));
@@ -45,12 +46,13 @@ impl Introduction {
     ///
     /// # Errors
     ///
-    /// It is too old, or does not let us in.
+    /// The server is too old, or does not let us in.
     pub(super) fn read(answers: Replies<'_>, address: &str) -> Result<Self, StoreError> {
         let wrong = || error(ErrorKind::Corrupt, format!("{address} does not introduce itself, but says {answers:?}"));
         let [role, server, memory, persistence, stats, commands, save, keys] = answers.all().ok_or_else(wrong)?;
         match server {
-            // Not everybody may ask; who may not finds out with the first mark.
+            // The user may lack the permission for a question; without that for a mark, the first
+            // mark fails.
             Reply::Refusal(refusal) if refusal.code() != "NOPERM" => return Err(refused(refusal)),
             _ => {}
         }
@@ -69,7 +71,7 @@ impl Introduction {
     }
 }
 
-/// The risk that keys disappear when memory is full.
+/// Returns the risk that keys disappear when memory is full.
 fn eviction(memory: Reply<'_>) -> Option<RedisRisk> {
     let (policy, limit) = (field(memory, "maxmemory_policy"), field(memory, "maxmemory"));
     match policy.zip(limit) {
@@ -79,7 +81,7 @@ fn eviction(memory: Reply<'_>) -> Option<RedisRisk> {
     }
 }
 
-/// The risk that a restart forgets.
+/// Returns the risk that a restart forgets.
 fn persisted(persistence: Reply<'_>, save: Reply<'_>) -> Option<RedisRisk> {
     let is_saved = |mut parts: Replies<'_>| Some(!parts.nth(1)?.text()?.is_empty());
     match (field(persistence, "aof_enabled"), save) {
@@ -90,13 +92,13 @@ fn persisted(persistence: Reply<'_>, save: Reply<'_>) -> Option<RedisRisk> {
     }
 }
 
-/// A field of an answer to `INFO`.
+/// Returns a field of an answer to `INFO`.
 fn field<'b>(info: Reply<'b>, name: &str) -> Option<&'b str> {
     let line = info.text()?.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(line.trim())
 }
 
-/// The number of times that a command was called, in an answer to `INFO commandstats`.
+/// Returns the number of times that a command was called, in an answer to `INFO commandstats`.
 fn call_count(info: &str, command: &str) -> u64 {
     let calls = info.lines().find_map(|line| {
         let rest = line.strip_prefix("cmdstat_")?.strip_prefix(command)?.strip_prefix(":calls=")?;

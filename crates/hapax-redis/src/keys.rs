@@ -1,50 +1,51 @@
-//! Names of keys, and which slot of a cluster each is in.
+//! Names of keys, and the slot of a cluster that each is in.
 
 use super::commands::Commands;
 use super::errors::error;
 use hapax_store::{ErrorKind, RecordKey, StoreError};
 use std::ops::Range;
 
-/// Slots of a cluster.
+/// The number of slots of a cluster.
 pub(super) const SLOTS: u16 = 16_384;
 
-/// How keys are named in a store: `h:scope\0id`; in a cluster `{}h:scope\0id`.
+/// The names of the keys of a store: `h:scope\0id`; in a cluster `{}h:scope\0id`.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
-    /// What each begins with.
+    /// The beginning of each name.
     prefix: Vec<u8>,
     namespace: String,
 }
 
 impl Keys {
-    /// The names of a namespace.
+    /// Creates the names of a namespace.
     pub(super) fn new(namespace: &str, in_cluster: bool) -> Result<Self, StoreError> {
         let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         if !(1..=32).contains(&namespace.len()) || !namespace.bytes().all(is_valid) {
             let wrong = format!("a namespace is 1 to 32 of A-Z a-z 0-9 _ . -, not {namespace:?}");
             return Err(error(ErrorKind::Misconfigured, wrong));
         }
-        // An empty hash tag makes the whole key count. Without it, whoever puts `{…}` into ids would choose their slot.
+        // An empty hash tag makes the whole key count. Without it, a client that puts `{…}` into
+        // ids would choose their slot.
         let tag = if in_cluster { "{}" } else { "" };
         Ok(Keys { prefix: format!("{tag}{namespace}:").into(), namespace: namespace.into() })
     }
 
-    /// Writes the key of a record, and says where.
+    /// Writes the key of a record, and returns its position.
     pub(super) fn write(&self, key: &RecordKey, commands: &mut Commands) -> Range<usize> {
         commands.parts(self.parts(key))
     }
 
-    /// The slot of a record's key, in a cluster: all of it counts.
+    /// Returns the slot of a record's key, in a cluster: the whole key counts.
     pub(super) fn slot_of(&self, key: &RecordKey) -> u16 {
         crc16(self.parts(key).into_iter().flatten()) % SLOTS
     }
 
-    /// What the key of a record is made of.
+    /// Returns the parts of a record's key.
     pub(super) fn parts<'k>(&'k self, key: &'k RecordKey) -> [&'k [u8]; 4] {
         [&self.prefix, key.scope.as_str().as_bytes(), b"\0", key.id.as_bytes()]
     }
 
-    /// The record of a key.
+    /// Reads the record of a key.
     pub(super) fn parse(&self, name: &[u8]) -> Result<RecordKey, StoreError> {
         match name.strip_prefix(self.prefix.as_slice()) {
             Some(stored) => RecordKey::from_stored(stored),
@@ -56,18 +57,21 @@ impl Keys {
         }
     }
 
-    /// The glob that all of them match. A namespace has no characters that mean something in it.
+    /// Returns the glob that all names match. A namespace has no characters with a meaning in
+    /// globs.
     pub(super) fn pattern(&self) -> Vec<u8> {
         [&self.prefix[..], b"*"].concat()
     }
 
-    /// What begins the name of a compact set, up to its time bucket. All buckets of a set are in one slot. No record's key begins like it.
+    /// Returns the beginning of a compact set's name, up to its time bucket. All buckets of a set
+    /// are in one slot. No record's key begins like it.
     pub(super) fn of_set<'k>(&'k self, set: &'k str) -> [&'k [u8]; 5] {
         [b"{", self.namespace.as_bytes(), b"/", set.as_bytes(), b"}"]
     }
 }
 
-/// The slot of a key: CRC-16 (XMODEM) of its hash tag, if it has one, otherwise of all of it (Redis cluster specification).
+/// Returns the slot of a key: CRC-16 (XMODEM) of its hash tag, if it has one, otherwise of the
+/// whole key (Redis cluster specification).
 pub(super) fn slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];

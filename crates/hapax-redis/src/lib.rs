@@ -67,35 +67,40 @@ use std::time::Duration;
 ///
 /// # What is guaranteed
 ///
-/// - *Atomicity.* A plain mark is one `SET … NX PX`. Claims, and what ends them, are one script, called by its digest and loaded again by
-///   whoever finds that the server has lost it.
-/// - *Time* is the server's: retention, lease and the time after a failure are the expiry of a key, in milliseconds; tokens are its
-///   microseconds. If its clock is set back, a later claim may get a smaller token; the store itself goes by equality, so fencing holds here.
-/// - *Durability* is the server's configuration: without append-only file, nothing survives it; with `appendfsync everysec`, it may
-///   forget a second, and with `always` nothing that was acknowledged. **A replica that takes over may lack the last acknowledged
-///   writes**, since Redis replicates asynchronously: an id may then be fresh twice.
-/// - **Eviction forgets.** Set `maxmemory-policy noeviction`; when memory is full, requests then fail as unavailable.
-/// - *Nothing is repeated* unless the server said that it was not done (script not known, slot moved). Whoever got no answer may ask
-///   again with the same attempt or token.
-/// - *Connections*: two to each server. One that breaks is made anew, with waits that double and
-///   are jittered; meanwhile, requests fail at once. So is one that fell silent: if nothing is
-///   answered for [`response_timeout`](RedisOptions::response_timeout), also if whoever asked has
-///   given up long before.
-/// - *Who is the master* is asked with each connection (`ROLE`). A replica is refused as
-///   unavailable, a Sentinel's port as misconfigured; one that refuses to write since it was
-///   demoted is left, and its address resolved anew. With [`RedisOptions::sentinel`] the Sentinels
-///   are asked where the master is, each time that a connection is made. A master that was cut off
-///   and does not know of its successor takes writes that are lost, unless `min-replicas-to-write`
-///   forbids it.
-/// - *A server that may forget* (it evicts, or keeps nothing on disk) is [warned
-///   of](RedisStore::warnings), and refused with [`RedisOptions::require_durable`]. One that has
-///   forgotten is counted: [`restarted`](RedisStore::restarted), [`emptied`](RedisStore::emptied),
-///   [`evicted`](RedisStore::evicted). What was forgotten is fresh again.
+/// - *Atomicity.* A plain mark is one `SET … NX PX`. Claims, and the requests that end them, are
+///   one script, called by its digest and loaded again when the server has lost it.
+/// - *Time* is the server's: retention, lease and the time after a failure are the expiry of a key,
+///   in milliseconds; tokens are its microseconds. If its clock is set back, a later claim may get
+///   a smaller token; the store itself compares tokens for equality, so fencing holds here.
+/// - *Durability* is the server's configuration: without append-only file, nothing survives it;
+///   with `appendfsync everysec`, it may forget a second, and with `always` nothing that was
+///   acknowledged. **A replica that takes over may lack the last acknowledged writes**, since Redis
+///   replicates asynchronously: an id may then be fresh twice.
+/// - **Eviction forgets.** Set `maxmemory-policy noeviction`; when memory is full, requests then
+///   fail as unavailable.
+/// - *Nothing is repeated* unless the server reported that it was not done (script not known, slot
+///   moved). A caller that got no answer may ask again with the same attempt or token.
+/// - *Connections*: two to each server. A connection that breaks is made anew, with waits that
+///   double and are jittered; meanwhile, requests fail at once. So is a connection that fell
+///   silent: if nothing is answered for [`response_timeout`](RedisOptions::response_timeout), also
+///   if the caller has given up long before.
+/// - *The master* is verified with each connection (`ROLE`). A replica is refused as unavailable, a
+///   Sentinel's port as misconfigured; the connection to a server that refuses to write since it
+///   was demoted is closed, and its address resolved anew. With [`RedisOptions::sentinel`] the
+///   Sentinels are asked for the master each time that a connection is made. A master that was cut
+///   off and does not know of its successor takes writes that are lost, unless
+///   `min-replicas-to-write` forbids it.
+/// - *A server that may forget* (it evicts, or keeps nothing on disk) is reported by
+///   [warnings](RedisStore::warnings), and refused with [`RedisOptions::require_durable`]. A server
+///   that has forgotten is counted: [`restarted`](RedisStore::restarted),
+///   [`emptied`](RedisStore::emptied), [`evicted`](RedisStore::evicted). Forgotten ids are fresh
+///   again.
 /// - *A cluster*: each batch goes to all nodes concerned at once; moved slots are followed. A node
 ///   that is down fails its own requests only, and so does one that hangs: once another node has
-///   answered, it is waited for a quarter of [`response_timeout`](RedisOptions::response_timeout)
-///   longer. An engine asks each master apart (see [`node_of`](Store::node_of)). A store connects
-///   if one node answers. While slots move, a scan may miss records.
+///   answered, the store waits for it a quarter of
+///   [`response_timeout`](RedisOptions::response_timeout) longer. An engine queues requests for
+///   each master separately (see [`node_of`](Store::node_of)). A store connects if one node
+///   answers. While slots move, a scan may miss records.
 ///
 /// # Errors
 ///
@@ -104,15 +109,24 @@ use std::time::Duration;
 /// [`ErrorKind::Timeout`](hapax_store::ErrorKind::Timeout): no answer within
 /// [`response_timeout`](RedisOptions::response_timeout).
 /// [`ErrorKind::Misconfigured`](hapax_store::ErrorKind::Misconfigured): address, password,
-/// permissions, version. [`ErrorKind::Corrupt`](hapax_store::ErrorKind::Corrupt): something else
-/// is kept under a key.
+/// permissions, version. [`ErrorKind::Corrupt`](hapax_store::ErrorKind::Corrupt): a key has a
+/// value that is not hapax's.
 ///
 /// # Cost
 ///
-/// One round trip a batch; marks take a second one for those ids that are no longer fresh, to learn by whom and how long. Memory of the
-/// server: 129 bytes a mark (ids of 16 bytes), or 10 with [`RedisOptions::compact`].
+/// One round trip a batch; marks take a second one for the ids that are no longer fresh, to read
+/// the attempt and the remaining time of each. Memory of the server: 129 bytes a mark (ids of 16
+/// bytes), or 10 with [`RedisOptions::compact`].
 ///
-/// Ideas: Redis' own pattern of locks with random tokens (`SET NX PX`); effects of scripts rather than scripts are replicated.
+/// Ideas: Redis' own pattern of locks with random tokens (`SET NX PX`); effects of scripts rather
+/// than scripts are replicated.
+/// use hapax_redis::{RedisOptions, RedisStore};
+/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
+/// # async fn example() -> Result<(), hapax_store::StoreError> {
+/// [`ErrorKind::Unavailable`](hapax_store::ErrorKind::Unavailable): no connection, or the server
+/// [`ErrorKind::Timeout`](hapax_store::ErrorKind::Timeout): no answer within
+/// [`ErrorKind::Misconfigured`](hapax_store::ErrorKind::Misconfigured): address, password,
+/// permissions, version. [`ErrorKind::Corrupt`](hapax_store::ErrorKind::Corrupt): something else
 pub struct RedisStore {
     servers: Arc<Servers>,
     keys: Keys,
@@ -121,12 +135,14 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// A store on a server that answers.
+    /// Connects to a server, and waits until it answers.
     ///
     /// # Errors
     ///
+    /// [`ErrorKind::Misconfigured`](hapax_store::ErrorKind::Misconfigured) if an option or the
+    /// password is wrong, or the server is older than Redis 6.0;
+    /// [`ErrorKind::Unavailable`](hapax_store::ErrorKind::Unavailable) if no server answers.
     /// [`ErrorKind::Misconfigured`](hapax_store::ErrorKind::Misconfigured) if an option is wrong,
-    /// the password is, or the server is older than Redis 6.0;
     /// [`ErrorKind::Unavailable`](hapax_store::ErrorKind::Unavailable) if nobody answers.
     pub async fn connect(options: RedisOptions) -> Result<Self, StoreError> {
         let keys = Keys::new(&options.namespace, options.in_cluster)?;
@@ -134,9 +150,9 @@ impl RedisStore {
         Ok(RedisStore { servers: Servers::connect(&options).await?, keys, scripts: Scripts::new(), compact })
     }
 
-    /// Returns the ways in which the servers may forget what they have acknowledged, as their
-    /// configuration has it and as of when each was last asked: with each connection, and each time
-    /// that [`expire`](Store::expire) is called.
+    /// Returns the ways in which the servers may forget acknowledged ids, by their configuration
+    /// when it was last read: it is read with each connection, and each time that
+    /// [`expire`](Store::expire) is called.
     ///
     /// ```no_run
     /// # use hapax_redis::{RedisOptions, RedisStore};
@@ -149,33 +165,36 @@ impl RedisStore {
     /// # }
     /// ```
     ///
-    /// With the feature `tracing`, each that is new is an event of level WARN. To refuse such
+    /// With the feature `tracing`, each new warning is an event of level WARN. To refuse such
     /// servers, see [`RedisOptions::require_durable`].
+    /// # use hapax_redis::{RedisOptions, RedisStore};
+    /// # async fn example() -> Result<(), hapax_store::StoreError> {
     pub fn warnings(&self) -> Vec<RedisWarning> {
         self.servers.nodes().iter().flat_map(|node| node.warnings()).collect()
     }
 
-    /// Returns how often a server was met that had restarted or been replaced since this store met
-    /// it before: its run id was another one.
+    /// Returns the number of times that a server had restarted or been replaced since this store
+    /// met it before: its run id was another one.
     ///
-    /// What it knows then is what it had on disk, or what a replica had received; see *Durability*.
+    /// It then knows what it had on disk, or what a replica had received; see *Durability*.
     pub fn restarted(&self) -> u64 {
         self.lost(|losses| &losses.restarted)
     }
 
-    /// Returns how often a server was met that had been emptied since this store met it before: it
-    /// had restarted and come back without a key, or somebody had called `FLUSHALL` or `FLUSHDB`
-    /// (for whichever database).
+    /// Returns the number of times that a server had been emptied since this store met it before:
+    /// it had restarted and come back without a key, or a client had called `FLUSHALL` or `FLUSHDB`
+    /// (for any database).
     ///
-    /// Everything that it knew is fresh again. Servers are looked at with each connection, and each
+    /// All ids that it knew are fresh again. Servers are checked with each connection, and each
     /// time that [`expire`](Store::expire) is called: by an engine every ten seconds. With the
     /// feature `tracing` each time is an event of level WARN.
     pub fn emptied(&self) -> u64 {
         self.lost(|losses| &losses.emptied)
     }
 
-    /// Returns how many keys the servers have evicted for want of memory since this store met them,
-    /// of whichever application; see [`emptied`](RedisStore::emptied) for when they are looked at.
+    /// Returns the number of keys that the servers have evicted for lack of memory since this store
+    /// met them, of any application; see [`emptied`](RedisStore::emptied) for the times at which
+    /// they are checked.
     pub fn evicted(&self) -> u64 {
         self.lost(|losses| &losses.evicted)
     }
@@ -203,7 +222,7 @@ impl Store for RedisStore {
     }
 
     /// Returns, in a cluster, the number of the master that owns the key's slot as far as is known;
-    /// of compact marks, of the one that has their sets. Otherwise 0.
+    /// for compact marks, of the master that has their sets. Otherwise 0.
     fn node_of(&self, key: &RecordKey) -> u32 {
         if !self.servers.in_cluster() {
             return 0;
@@ -301,8 +320,8 @@ impl Store for RedisStore {
         }
     }
 
-    /// Looks at the servers, so that what they have lost is noticed; see [`RedisStore::emptied`].
-    /// They remove what has expired by themselves.
+    /// Checks the servers, so that losses are noticed; see [`RedisStore::emptied`]. They remove
+    /// expired records by themselves.
     async fn expire(&self, _limit: usize) -> Result<Expired, StoreError> {
         self.servers.look_after().await;
         Ok(Expired::default())

@@ -1,22 +1,22 @@
-//! Which node owns which slots.
+//! The map from slots to nodes.
 
 use super::node::Node;
 use std::sync::Arc;
 
 pub(super) struct Map {
-    /// By address.
+    /// The nodes, sorted by address.
     pub(super) nodes: Vec<Arc<Node>>,
-    /// The node of each slot, if it has any. Of a single server: empty.
+    /// The node of each slot, if it has one. Empty for a single server.
     owners: Vec<Option<u16>>,
 }
 
 impl Map {
-    /// A server that has all, if there is one.
+    /// Creates the map of a single server, if there is one.
     pub(super) fn of_all(nodes: Vec<Arc<Node>>) -> Self {
         Map { nodes, owners: Vec::new() }
     }
 
-    /// Nodes, and which of them owns each slot.
+    /// Creates a map of nodes and of the slots that each of them owns.
     pub(super) fn sorted(nodes: Vec<Arc<Node>>, mut owners: Vec<Option<u16>>) -> Self {
         let mut order: Vec<usize> = (0..nodes.len()).collect();
         order.sort_by(|a, b| nodes[*a].address().cmp(nodes[*b].address()));

@@ -1,17 +1,18 @@
-//! The servers that were met at an address: whether it is still the same one, and what it forgets.
+//! The servers that were met at an address: detects another server, and data that a server has
+//! lost.
 
 use super::introduction::Introduction;
 use super::risk::{RedisRisk, RedisWarning};
 use hapax_store::sync::{Mutex, Ordering, StdAtomicU64};
 
-/// The server that it was, as far as all connections to one address know.
+/// The last known server at an address, shared by all connections to it.
 #[derive(Default)]
 pub(super) struct Met {
     known: Mutex<Known>,
     losses: Losses,
 }
 
-/// Counts of what was noticed.
+/// Counts of noticed losses.
 #[derive(Default)]
 pub(super) struct Losses {
     pub(super) restarted: StdAtomicU64,
@@ -24,11 +25,11 @@ struct Known {
     run_id: Option<String>,
     evicted: Option<u64>,
     flushed: Option<u64>,
-    /// None: it was not met yet.
+    /// The risks; `None` before the server was first met.
     risks: Option<Vec<RedisRisk>>,
 }
 
-/// What is new about a server.
+/// Changes of a server since it was last met.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct News {
     restarted: bool,
@@ -63,7 +64,7 @@ impl Met {
 }
 
 impl Known {
-    /// Compares a server with what is known, and knows it from then on.
+    /// Compares a server with the last known state, and stores the new state.
     fn meet(&mut self, server: &Introduction) -> News {
         let before = std::mem::take(self);
         *self = Known {
@@ -73,7 +74,7 @@ impl Known {
             risks: Some(server.risks.clone()),
         };
         let restarted = before.run_id.is_some() && before.run_id != self.run_id;
-        // Another one's counts say nothing about what was acknowledged here.
+        // The counts of another server say nothing about what was acknowledged here.
         let more = |now: Option<u64>, before: Option<u64>| match now.zip(before) {
             Some((now, before)) if !restarted => now.saturating_sub(before),
             _ => 0,
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(known.meet(&flushed), nothing());
         let another = Introduction { flushed: Some(9), evicted: Some(9), ..server(Some("d"), false) };
         assert_eq!(known.meet(&another), News { restarted: true, ..nothing() }, "its counts are its own");
-        // Somebody has set the counts to nothing.
+        // The server's counts were reset to zero.
         assert_eq!(known.meet(&server(Some("d"), false)), nothing());
     }
 

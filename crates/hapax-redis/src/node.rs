@@ -15,7 +15,8 @@ use hapax_store::sync::{Mutex, Ordering, StdAtomicU64};
 use hapax_store::{ErrorKind, StoreError};
 use std::sync::{Arc, Weak};
 
-/// Connections to each server. One would do for the server; the client is faster with two.
+/// The number of connections to each server. One would do for the server; the client is faster with
+/// two.
 const CONNECTIONS: usize = 2;
 
 pub(super) struct Node {
@@ -31,12 +32,13 @@ impl Node {
         &self.address
     }
 
-    /// The same as long as a node of this address is known: from 1 in a cluster, otherwise 0.
+    /// Returns the node's number, which is the same as long as a node of this address is known:
+    /// from 1 in a cluster, otherwise 0.
     pub(super) fn number(&self) -> u32 {
         *self.number
     }
 
-    /// What was noticed that the servers here have lost.
+    /// Returns the noticed losses of the servers at this address.
     pub(super) fn losses(&self) -> &Losses {
         self.met.losses()
     }
@@ -50,12 +52,12 @@ impl Node {
         self.links[turn % self.links.len()].send(commands).await
     }
 
-    /// Connects, and has it introduce itself.
+    /// Connects, and reads the server's introduction.
     pub(super) async fn meet(&self) -> Result<(), StoreError> {
         self.links[0].connected().await.map(drop)
     }
 
-    /// Has it introduce itself again.
+    /// Reads the server's introduction again.
     pub(super) async fn look_after(&self) -> Result<(), StoreError> {
         let answered = self.ask(Arc::new(questions())).await?;
         self.met.meet(&self.address, &Introduction::read(answered.replies(), &self.address)?);
@@ -63,7 +65,7 @@ impl Node {
     }
 }
 
-/// How to reach a node, given its address.
+/// The way to reach a node, given its address.
 pub(super) struct Connector {
     timing: Timing,
     terms: Terms,
@@ -95,7 +97,7 @@ impl Connector {
         self.linked(info.addr().to_string(), || Reach::At(Box::new(dialer.clone())))
     }
 
-    /// The master that Sentinels know by the host's name of this address.
+    /// Returns the master that Sentinels know by the host's name of this address.
     pub(super) fn master(
         self: &Arc<Self>,
         like: &ConnectionInfo,
@@ -125,8 +127,8 @@ impl Connector {
         Arc::new(Node { address, number, links, turn: StdAtomicU64::new(0), met })
     }
 
-    /// A number that no other address has, and none that is not needed: those of nodes that are
-    /// gone are given to others.
+    /// Returns a number that no other address has. Numbers stay small: those of nodes that are gone
+    /// are used again.
     fn number(&self, address: &str) -> Arc<u32> {
         let mut numbers = self.numbers.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(number) = numbers.iter().find(|known| known.0 == address).and_then(|known| known.1.upgrade()) {

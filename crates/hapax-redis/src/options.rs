@@ -1,4 +1,4 @@
-//! Where the server is, and how long to wait for it.
+//! The address of the server, and the time limits for it.
 
 use super::compact::CompactOptions;
 use super::errors::{BACKEND, error};
@@ -7,7 +7,8 @@ use redis::{ConnectionInfo, IntoConnectionInfo};
 use std::fmt;
 use std::time::Duration;
 
-/// How a [`RedisStore`](super::RedisStore) reaches its server, and what it calls its keys.
+/// Options for a [`RedisStore`](super::RedisStore): the way to its server, and the names of its
+/// keys.
 ///
 /// ```
 /// use hapax_redis::RedisOptions;
@@ -36,7 +37,7 @@ pub struct RedisOptions {
     pub(super) certificates: Certificates,
 }
 
-/// How long to wait for what.
+/// The time limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
     pub(super) connect_timeout: Duration,
@@ -44,7 +45,7 @@ pub(super) struct Timing {
     pub(super) reconnect_wait_max: Duration,
 }
 
-/// In PEM, if not the system's.
+/// In PEM; `None` for the system's.
 #[cfg(feature = "tls")]
 #[derive(Clone, Default)]
 pub(super) struct Certificates {
@@ -54,24 +55,25 @@ pub(super) struct Certificates {
 }
 
 impl RedisOptions {
-    /// One server: `redis://[[user]:password@]host[:port][/database]`, `redis+unix:///path[?db=…&pass=…&user=…]`, and with the feature `tls`
-    /// `rediss://…`.
+    /// Creates options for one server: `redis://[[user]:password@]host[:port][/database]`,
+    /// `redis+unix:///path[?db=…&pass=…&user=…]`, and with the feature `tls` `rediss://…`.
     pub fn single(url: impl Into<String>) -> Self {
         Self::new(vec![url.into()], false)
     }
 
-    /// A cluster, by some of its nodes; it names the others. User, password and TLS are those of the first one.
+    /// Creates options for a cluster, by some of its nodes, which name the others. User, password
+    /// and TLS are those of the first one.
     pub fn cluster(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self::new(hapax::tier::collect(urls.into_iter().map(Into::into)), true)
     }
 
-    /// The master that Sentinels watch, wherever it is: they are asked each time that a connection
-    /// is made.
+    /// Creates options for the master that Sentinels watch, wherever it is: they are asked each
+    /// time that a connection is made.
     ///
     /// The URL is the master's, as for [`single`](RedisOptions::single), with the name that the
-    /// Sentinels know it by in place of a host: `redis://:password@mymaster/0`. Name all Sentinels,
-    /// each by its URL: they are asked at once, and one that answers will do. What they say is
-    /// believed if the server itself says that it is the master.
+    /// Sentinels have for it in place of a host: `redis://:password@mymaster/0`. Name all
+    /// Sentinels, each by its URL: they are asked at once, and one answer suffices. It is accepted
+    /// only if the server itself reports that it is the master.
     pub fn sentinel(master: impl Into<String>, sentinels: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let sentinels = Some(sentinels.into_iter().map(Into::into).collect());
         RedisOptions { sentinels, ..Self::single(master) }
@@ -95,67 +97,70 @@ impl RedisOptions {
         }
     }
 
-    /// What the names of all keys begin with, before a colon: 1 to 32 of `A-Z a-z 0-9 _ . -`. If nothing is said, `h`.
+    /// Sets the beginning of the names of all keys, before a colon: 1 to 32 of `A-Z a-z 0-9 _ . -`.
+    /// Default: `h`.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// How long to wait for a connection. If nothing is said, two seconds.
+    /// Sets the time limit for a connection. Default: two seconds.
     pub fn connect_timeout(mut self, wait: Duration) -> Self {
         self.timing.connect_timeout = wait;
         self
     }
 
-    /// Sets how long to wait for the answers to a batch; then it failed with
-    /// [`ErrorKind::Timeout`], and its connection is made anew, also if whoever asked has given up
-    /// before. In a cluster, parts of a batch whose nodes are silent for a quarter of that longer
-    /// than another one have failed, too. If nothing is said, two seconds.
+    /// Sets the time limit for the answers to a batch. Then the batch has failed with
+    /// [`ErrorKind::Timeout`], and its connection is made anew, also if the caller has given up
+    /// before. In a cluster, parts of a batch fail, too, when their nodes are silent for a quarter
+    /// of that time longer than another node. Default: two seconds.
     pub fn response_timeout(mut self, wait: Duration) -> Self {
         self.timing.response_timeout = wait;
         self
     }
 
-    /// The longest wait between two attempts to connect. It begins with 10 ms and doubles, each shortened at random by up to a half;
-    /// meanwhile, requests fail at once. If nothing is said, two seconds.
+    /// Sets the longest wait between two attempts to connect. The wait begins with 10 ms and
+    /// doubles, each shortened at random by up to a half; meanwhile, requests fail at once.
+    /// Default: two seconds.
     pub fn reconnect_wait_max(mut self, wait: Duration) -> Self {
         self.timing.reconnect_wait_max = wait;
         self
     }
 
-    /// Refuses a server that may forget what it has acknowledged, as
-    /// [`RedisRisk`](super::RedisRisk) has it, with [`ErrorKind::Misconfigured`]. If nothing is
-    /// said, such a server is used, and [`RedisStore::warnings`](super::RedisStore::warnings) says
-    /// so.
+    /// Refuses a server that may forget acknowledged ids (see [`RedisRisk`](super::RedisRisk)),
+    /// with [`ErrorKind::Misconfigured`]. By default, such a server is used, and
+    /// [`RedisStore::warnings`](super::RedisStore::warnings) reports it.
     ///
-    /// It is looked at with each connection. Managed services often keep no append-only file: what
-    /// they replicate instead is theirs to promise, and this option refuses them.
+    /// This is checked with each connection. Managed services often keep no append-only file: they
+    /// promise replication instead, and this option refuses them.
     pub fn require_durable(mut self, is_required: bool) -> Self {
         self.is_durable = is_required;
         self
     }
 
-    /// Keeps plain marks as members of sets of integers, in a tenth of the memory: see [`CompactOptions`].
+    /// Stores plain marks as members of sets of integers, in a tenth of the memory: see
+    /// [`CompactOptions`].
     pub fn compact(mut self, options: CompactOptions) -> Self {
         self.compact = Some(options);
         self
     }
 
-    /// Trusts servers whose certificates this one has signed (PEM), instead of those that the system trusts.
+    /// Trusts servers whose certificates are signed by this one (PEM), instead of those that the
+    /// system trusts.
     #[cfg(feature = "tls")]
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.certificates.root = Some(pem.into());
         self
     }
 
-    /// Shows servers this certificate (PEM), and its key.
+    /// Presents this certificate (PEM) and its key to servers.
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {
         self.certificates.client = Some((pem.into(), key_pem.into()));
         self
     }
 
-    /// The servers' addresses, with credentials.
+    /// Returns the servers' addresses, with credentials.
     pub(super) fn addresses(&self) -> Result<Vec<ConnectionInfo>, StoreError> {
         if self.urls.is_empty() {
             return Err(error(ErrorKind::Misconfigured, "a cluster is reached by at least one address, there is none"));
@@ -163,7 +168,7 @@ impl RedisOptions {
         self.urls.iter().map(|url| address(url)).collect()
     }
 
-    /// Those of the Sentinels, if they are to be asked.
+    /// Returns the Sentinels' addresses, if Sentinels are to be asked.
     pub(super) fn sentinels(&self) -> Result<Option<Vec<ConnectionInfo>>, StoreError> {
         self.sentinels.as_ref().map(|urls| urls.iter().map(|url| address(url)).collect()).transpose()
     }
@@ -175,7 +180,7 @@ fn address(url: &str) -> Result<ConnectionInfo, StoreError> {
         let wrong = format!("{scheme}:// is none: name the master and its Sentinels by RedisOptions::sentinel");
         return Err(error(ErrorKind::Misconfigured, wrong));
     }
-    // (Its message names what is wrong, not the URL, which may have a password.)
+    // (The message names the error, not the URL, which may have a password.)
     let wrong = "an address is no URL as in redis://127.0.0.1:6379/0";
     let info = url.into_connection_info();
     let info = info.map_err(|cause| StoreError::caused(ErrorKind::Misconfigured, BACKEND, wrong, cause))?;

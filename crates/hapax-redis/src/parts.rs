@@ -1,11 +1,11 @@
-//! Several things at once, of which some may never end.
+//! Several futures at once, some of which may never end.
 
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-/// Waits for what each comes to; but once one has succeeded, for the others only so much longer.
-/// Nothing comes of those that are given up.
+/// Waits for the results of all; but once one has succeeded, only this much longer for the others.
+/// Those that are given up have no result.
 pub(super) async fn in_parts<T: Send + 'static, E: Send + 'static>(
     parts: impl Iterator<Item = impl Future<Output = Result<T, E>> + Send + 'static>,
     patience: Duration,
@@ -45,7 +45,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(work);
     }
 
-    /// Ends after so many milliseconds.
+    /// Ends after this many milliseconds.
     async fn after(ms: u64, outcome: Result<u64, u64>) -> Result<u64, u64> {
         tokio::time::sleep(Duration::from_millis(ms)).await;
         outcome
@@ -60,7 +60,7 @@ mod tests {
             assert_eq!(in_parts(parts.into_iter(), patience).await, [Some(Ok(1)), None, Some(Err(3)), Some(Ok(4))]);
             assert_eq!(began.elapsed(), Duration::from_millis(600));
 
-            // As long as none has succeeded, nobody is slower than the others.
+            // As long as none has succeeded, none counts as slower than the others.
             let parts = [after(2_000, Err(1)), after(10, Err(2))];
             assert_eq!(in_parts(parts.into_iter(), patience).await, [Some(Err(1)), Some(Err(2))]);
             assert_eq!(in_parts(vec![after(0, Ok(0))].into_iter().skip(1), patience).await, []);

@@ -1,4 +1,4 @@
-//! What is asked of records, and what of it is commands and what scripts.
+//! Requests for records, as commands and as calls to scripts.
 
 use super::RedisStore;
 use super::answers::{self, Found, unexpected};
@@ -9,7 +9,7 @@ use super::value::{self, Kept};
 use hapax_store::*;
 use std::ops::Range;
 
-/// Bytes of a command, but for the key and what is kept under it: about.
+/// The approximate size of a command without the key and the value.
 const WORDS: usize = 80;
 
 impl RedisStore {
@@ -28,8 +28,8 @@ impl RedisStore {
             other => Err(unexpected("SET", other)),
         };
         let are_set = self.each(marks, set, is_set).await?;
-        // Those that were there are looked at, in whole if they are marks: there are fewer of them, and `SET … NX GET` would cost each one a
-        // fifth more, and not say for how long.
+        // Existing values are looked at, in whole if they are marks: there are fewer of them, and
+        // `SET … NX GET` would cost each one a fifth more, and not return the remaining time.
         let known: Vec<&Mark> = marks
             .iter()
             .zip(&are_set)
@@ -75,7 +75,7 @@ impl RedisStore {
         self.scripted(&self.scripts.claim, claims, calls, answers::claimed).await
     }
 
-    /// What is kept, up to a byte (-1: all of it), and for how much longer.
+    /// Reads the stored value, up to a byte (-1: all of it), and its remaining time.
     pub(super) async fn look<R: Sync, A: Send>(
         &self,
         requests: &[R],
@@ -159,7 +159,7 @@ impl RedisStore {
         self.each(keys, unlink, answer).await
     }
 
-    /// One command for each request, which it writes, and says where its key is.
+    /// Sends one command for each request. `write` writes it, and returns the position of its key.
     async fn each<R: Sync, A: Send>(
         &self,
         requests: &[R],

@@ -1,7 +1,7 @@
 //! Answers as the server writes them (RESP2), read where they lie.
 //!
-//! [`Scanner`] finds out where answers end, however they arrive, and refuses what is none.
-//! [`Reply`] says what a whole one is.
+//! [`Scanner`] finds the ends of answers, however they arrive, and rejects bytes that are no
+//! answer. [`Reply`] reads a whole one.
 
 use std::fmt;
 
@@ -28,30 +28,31 @@ pub(super) struct Replies<'b> {
     bytes: &'b [u8],
 }
 
-/// What is no answer.
+/// Bytes that are no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// The longest text that a server sends in one piece.
+/// The length of the longest text that a server sends in one piece.
 const BYTES_MAX: u64 = 512 << 20;
-/// The most elements of an array that are believed: more than any answer has that is asked for.
+/// The largest accepted number of elements of an array: more than any requested answer has.
 const ELEMENTS_MAX: u64 = 1 << 24;
-/// The longest line: a refusal may quote what was asked.
+/// The length of the longest line: a refusal may quote the request.
 const LINE_MAX: usize = 64 << 10;
 
-/// Looks for the ends of answers in bytes that arrive little by little. Each byte is looked at
+/// A scanner for the ends of answers in bytes that arrive little by little. Each byte is looked at
 /// once, and nothing is kept of it: memory is the reader's.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
-    /// What begins here has not arrived in whole.
+    /// The first byte of a part that has not arrived in whole.
     at: usize,
-    /// Elements of the answer that are still to come. None: it is to begin.
+    /// Elements of the answer that are still to come. 0 before an answer begins.
     pending: u64,
     has_refusals: bool,
 }
 
 impl Scanner {
-    /// Goes on in what is there; whether a whole answer has ended.
+    /// Continues in the available bytes. Returns the end of the next whole answer, if it has
+    /// arrived.
     pub(super) fn next_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, Malformed> {
         self.pending = self.pending.max(1);
         while self.pending > 0 {
@@ -70,12 +71,12 @@ impl Scanner {
         Ok(Some(self.at))
     }
 
-    /// Returns true if something was refused since the last call.
+    /// Returns true if the server refused a request since the last call.
     pub(super) fn take_refusals(&mut self) -> bool {
         std::mem::take(&mut self.has_refusals)
     }
 
-    /// So many bytes were taken off the front.
+    /// Notes that this many bytes were taken off the front.
     pub(super) fn taken(&mut self, bytes: usize) {
         self.at -= bytes;
     }
@@ -91,7 +92,7 @@ enum Head<'b> {
     Array(u64),
 }
 
-/// The head that begins here, and its length, if it is there in whole.
+/// Returns the head that begins here, and its length, if it has arrived in whole.
 fn head(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, Malformed> {
     let Some((sort, rest)) = bytes.split_first() else { return Ok(None) };
     let Some(line) = line(rest)? else { return Ok(None) };
@@ -118,7 +119,7 @@ fn head(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, Malformed> {
     Ok(Some((head, len)))
 }
 
-/// What comes before the end of the line, if that is there.
+/// Returns the bytes before the end of the line, if that has arrived.
 fn line(bytes: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     match bytes.iter().take(LINE_MAX).position(|&byte| byte == b'\r') {
         Some(end) => match bytes.get(end + 1) {
@@ -147,7 +148,7 @@ fn integer(line: &[u8]) -> Result<i64, Malformed> {
 }
 
 impl<'b> Replies<'b> {
-    /// So many answers, which a [`Scanner`] has found whole.
+    /// Creates an iterator over this many answers, which a [`Scanner`] has found whole.
     pub(super) fn new(count: usize, bytes: &'b [u8]) -> Self {
         Replies { left: count as u64, bytes }
     }
@@ -156,7 +157,7 @@ impl<'b> Replies<'b> {
         self.left as usize
     }
 
-    /// All of them, if they are as many as expected.
+    /// Returns all answers, if they are as many as expected.
     pub(super) fn all<const N: usize>(mut self) -> Option<[Reply<'b>; N]> {
         let mut all = [Reply::Nil; N];
         if self.len() != N {
@@ -174,7 +175,7 @@ impl<'b> Iterator for Replies<'b> {
 
     fn next(&mut self) -> Option<Reply<'b>> {
         self.left = self.left.checked_sub(1)?;
-        // Whole, as was found out before; if they were not, there would be fewer.
+        // The scanner has found them whole; if they were not, there would be fewer.
         let (head, len) = head(self.bytes).ok()??;
         let rest = &self.bytes[len..];
         let (reply, rest) = match head {
@@ -196,7 +197,7 @@ impl<'b> Iterator for Replies<'b> {
 }
 
 impl<'b> Reply<'b> {
-    /// The text of an answer, if it has one.
+    /// Returns the text of an answer, if it has one.
     pub(super) fn text(self) -> Option<&'b str> {
         match self {
             Reply::Word(text) | Reply::Bytes(text) => std::str::from_utf8(text).ok(),
@@ -206,18 +207,18 @@ impl<'b> Reply<'b> {
 }
 
 impl<'b> Refusal<'b> {
-    /// Its first word: in capitals, what kind of refusal it is.
+    /// Returns the first word, the kind of refusal, in capitals.
     pub(super) fn code(self) -> &'b str {
         self.split().0
     }
 
-    /// What comes after the first word.
+    /// Returns the text after the first word.
     pub(super) fn details(self) -> &'b str {
         self.split().1
     }
 
     fn split(self) -> (&'b str, &'b str) {
-        // Whatever is no text is not worth more than the text before it.
+        // Bytes that are not text are worth no more than the text before them.
         let text = match std::str::from_utf8(self.0) {
             Ok(text) => text,
             Err(wrong) => std::str::from_utf8(&self.0[..wrong.valid_up_to()]).unwrap_or_default(),
@@ -239,7 +240,7 @@ impl fmt::Debug for Refusal<'_> {
     }
 }
 
-/// Shown in brief, since it may be long and, from who knows whom, as deep as it likes.
+/// Shown in brief, since an answer may be long and, from an unknown source, as deep as it likes.
 impl fmt::Debug for Reply<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -265,7 +266,7 @@ impl fmt::Debug for Replies<'_> {
     }
 }
 
-/// The only answer in these bytes, for tests.
+/// Returns the only answer in these bytes, for tests.
 #[cfg(test)]
 pub(super) fn read(bytes: &[u8]) -> Option<Reply<'_>> {
     let end = Scanner::default().next_end(bytes).ok()??;

@@ -1,8 +1,8 @@
-//! Ways in which a server forgets what it has acknowledged, by its configuration.
+//! Ways in which a server forgets acknowledged ids, by its configuration.
 
 use std::fmt;
 
-/// A way in which a server may forget ids that it has acknowledged, as its configuration has it.
+/// A way in which a server may forget ids that it has acknowledged, by its configuration.
 ///
 /// See [`RedisStore::warnings`](super::RedisStore::warnings), and
 /// [`RedisOptions::require_durable`](super::RedisOptions::require_durable), which refuses them all.
@@ -17,13 +17,13 @@ pub enum RedisRisk {
     },
     /// Neither a log nor snapshots: a restart forgets everything.
     NotPersisted,
-    /// No append-only file, at most snapshots: a restart forgets what came after the last one.
+    /// No append-only file, at most snapshots: a restart forgets everything after the last one.
     NoLog,
-    /// It does not say whether it evicts.
+    /// The server does not report whether it evicts.
     UnknownEviction,
-    /// It does not say what it keeps on disk.
+    /// The server does not report its persistence.
     UnknownPersistence,
-    /// It has not answered yet. It is asked when it is first reached.
+    /// The server has not answered yet. It is checked when it is first reached.
     Unreached,
 }
 

@@ -1,4 +1,4 @@
-//! The role that a server says it has.
+//! The role that a server reports.
 
 use super::errors::error;
 use super::reply::Reply;
@@ -8,12 +8,12 @@ use hapax_store::{ErrorKind, StoreError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Master,
-    /// It takes no writes, and follows the server at this address.
+    /// A replica: it takes no writes, and follows the server at this address.
     Replica {
         of: String,
     },
     Sentinel,
-    /// It does not say, or this user may not ask.
+    /// The server does not report its role, or this user may not ask.
     Unknown,
 }
 
@@ -33,10 +33,10 @@ impl Role {
         }
     }
 
-    /// Refuses to keep records in a server that is none for them.
+    /// Refuses a server whose role cannot keep records.
     ///
-    /// A cluster's replica sends whoever writes to its master by itself, and may be asked who owns
-    /// what.
+    /// A cluster's replica redirects writes to its master by itself, and may be asked for the
+    /// owners of slots.
     pub(super) fn refuse(&self, address: &str, in_cluster: bool) -> Result<(), StoreError> {
         match self {
             Role::Sentinel => Err(error(
@@ -55,15 +55,15 @@ impl Role {
     }
 }
 
-/// Returns true if a refusal says that its server is the master no more.
+/// Returns true if a refusal means that its server is no longer the master.
 pub(super) fn is_demotion(answer: Reply<'_>) -> bool {
     match answer {
-        // Redis 6 wraps what a script is refused.
+        // Redis 6 wraps the refusal of a command in a script.
         Reply::Refusal(refusal) => {
             matches!(refusal.code(), "READONLY" | "MASTERDOWN")
                 || refusal.code() == "ERR" && refusal.details().contains("-READONLY")
         }
-        // What a script is refused for one of its keys.
+        // The refusal for one of a script's keys.
         Reply::Array(mut parts) => parts.any(|part| matches!(part, Reply::Refusal(_)) && is_demotion(part)),
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! Ids that are done, node after node.
+//! Scans of completed ids, node after node.
 
 use super::RedisStore;
 use super::answers::{self, unexpected};
@@ -10,7 +10,7 @@ use super::value::{self, Kind};
 use hapax_store::*;
 use std::sync::Arc;
 
-/// Where a scan got to: the server's own cursor, and which server's.
+/// The position of a scan: the server's own cursor, and its server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct At {
     cursor: u64,
@@ -34,7 +34,8 @@ impl At {
 impl RedisStore {
     pub(super) async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
         let from = from.map(At::parse).transpose()?.unwrap_or(At { cursor: 0, address: String::new() });
-        // Nodes are in the order of their addresses: whoever was at one that is gone goes on with the next.
+        // Nodes are in the order of their addresses: a scan whose node is gone goes on with the
+        // next.
         let mut nodes = self.servers.nodes().into_iter().skip_while(|node| node.address() < from.address.as_str());
         let Some(node) = nodes.next() else { return Ok(Page::default()) };
         let cursor = if node.address() == from.address { from.cursor } else { 0 };

@@ -2,13 +2,13 @@
 
 use super::commands::Commands;
 
-/// A script that is done for each of its keys.
+/// A script that is run for each of its keys.
 pub(super) struct Script {
     source: &'static str,
     digest: String,
 }
 
-/// What the store asks for that is more than one command.
+/// The scripts, for requests that take more than one command.
 pub(super) struct Scripts {
     pub(super) claim: Script,
     pub(super) hold: Script,
@@ -34,12 +34,12 @@ impl Script {
         Script { source, digest: ::redis::Script::new(source).get_hash().into() }
     }
 
-    /// Tells a server about it.
+    /// Adds the command that loads the script into a server.
     pub(super) fn load(&self, commands: &mut Commands) {
         commands.add(&["SCRIPT", "LOAD", self.source]);
     }
 
-    /// Begins a call for so many keys, which are to follow, and then so many arguments.
+    /// Begins a call for this many keys, which are to follow, and then this many arguments.
     pub(super) fn call(&self, keys: usize, arguments: usize, commands: &mut Commands) {
         commands.begin(3 + keys + arguments);
         commands.written(b"$7\r\nEVALSHA\r\n");

@@ -1,8 +1,8 @@
-//! Sentinels: who is the master now.
+//! Sentinels: they know the current master.
 //!
-//! As Redis' guidelines for clients of Sentinel have it: ask for the address each time that a
-//! connection is made, connect there, and believe it only if the server says itself that it is the
-//! master.
+//! The procedure is that of Redis' guidelines for clients of Sentinel: ask for the address each
+//! time that a connection is made, connect there, and accept it only if the server reports itself
+//! that it is the master.
 
 use super::commands::Commands;
 use super::dial::Dialer;
@@ -15,18 +15,18 @@ use tokio::task::JoinSet;
 /// The Sentinels of one master.
 #[derive(Clone)]
 pub(super) struct Sentinels {
-    /// The name that they have for it.
+    /// The name that the Sentinels have for it.
     pub(super) master: String,
     pub(super) dialers: Vec<Dialer>,
 }
 
-/// Returns the place where a Sentinel says that the master is: host and port; nowhere, if it knows
-/// none of this name.
+/// The address at which a Sentinel reports the master: host and port; `None` if it knows no master
+/// of this name.
 pub(super) type Found = Result<Option<(String, u16)>, StoreError>;
 
 impl Sentinels {
-    /// Asks all at once: what each says comes as soon as it does, within the time that connecting
-    /// and answering may take.
+    /// Asks all at once: each answer arrives as soon as it is there, within the time limits for
+    /// connecting and answering.
     pub(super) fn ask(&self) -> JoinSet<Found> {
         let mut asked = JoinSet::new();
         for dialer in &self.dialers {
@@ -35,7 +35,7 @@ impl Sentinels {
         asked
     }
 
-    /// No Sentinel knows the name.
+    /// Returns the error that no Sentinel knows the name.
     pub(super) fn unknown(&self) -> StoreError {
         let wrong = format!("the Sentinels know no master of the name {:?}", self.master);
         error(ErrorKind::Misconfigured, wrong)
@@ -48,7 +48,7 @@ async fn ask_one(dialer: Dialer, master: String) -> Found {
     master_of(answered.replies().next().unwrap_or(Reply::Nil), &dialer.address())
 }
 
-/// Reads what a Sentinel answers.
+/// Reads a Sentinel's answer.
 fn master_of(answer: Reply<'_>, sentinel: &str) -> Found {
     let unexpected = || super::answers::unexpected("SENTINEL GET-MASTER-ADDR-BY-NAME", answer);
     match answer {

@@ -1,9 +1,9 @@
-//! Who is asked what: one server, or the nodes of a cluster.
+//! Distribution of commands: to one server, or to the nodes of a cluster.
 //!
-//! A cluster's client of our own, since what a batch asks for lies in many slots: commands are
-//! sorted by the node that owns their keys' slots, each node gets one pipeline, and all of them at
-//! once. Whatever a node says is elsewhere is asked for there: it has not been done. A node that is
-//! silent keeps nobody waiting for the others.
+//! This is a client for clusters of our own, since the keys of a batch lie in many slots: commands
+//! are sorted by the node that owns their keys' slots, each node gets one pipeline, and all of them
+//! at once. A command that a node redirects is sent to the other node: it has not been done. A
+//! silent node does not delay the answers of the others.
 
 use super::commands::Commands;
 use super::dial::moved;
@@ -26,31 +26,31 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-/// How often what was redirected is asked for elsewhere.
+/// The number of times that a redirected command is sent elsewhere.
 const REDIRECTIONS: usize = 4;
-/// Whoever asks who owns which slots asks another node, too, after so long.
+/// The wait before another node, too, is asked for the owners of slots.
 const HEDGE: Duration = Duration::from_millis(100);
-/// It is not asked more often than that.
+/// The shortest time between two requests for the map.
 const REFRESH_EVERY: Duration = Duration::from_millis(100);
 
 /// One server, or those of a cluster.
 pub(super) struct Servers {
-    /// How to reach a node, but for its address.
+    /// The connection parameters of a node, besides its address.
     like: ConnectionInfo,
     in_cluster: bool,
-    /// Longer than another node, which a silent one is waited for.
+    /// The time that a silent node may take longer than another node.
     patience: Duration,
     connector: Arc<Connector>,
     map: Mutex<Arc<Map>>,
-    /// Those of a cluster that were named.
+    /// The nodes of a cluster that were named in the options.
     seeds: Vec<Arc<Node>>,
-    /// A node could not be reached, or has sent elsewhere: the slots may have moved.
+    /// True if a node could not be reached, or has redirected: the slots may have moved.
     is_stale: StdAtomicBool,
-    /// When the map was last asked for.
+    /// The time at which the map was last requested.
     refreshing: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
-/// What is still to be asked for: its place in the batch, and where.
+/// A command that is still to be sent: its place in the batch, and its destination.
 struct Asked {
     place: usize,
     to: To,
@@ -58,19 +58,19 @@ struct Asked {
 
 #[derive(Clone, PartialEq)]
 enum To {
-    /// Whoever owns its slot.
+    /// The owner of its slot.
     Owner,
-    /// The node that owns it, as another one says.
+    /// The node that owns it, as reported by another one.
     Node(String),
     /// A node that is about to own it.
     Importer(String),
 }
 
-/// What one server is sent; nobody is, if no node owns the slots.
+/// The commands for one server; without a server if no node owns the slots.
 struct Batch {
     node: Option<Arc<Node>>,
     commands: Arc<Commands>,
-    /// The place of each command in what was asked for, if it has one.
+    /// The place of each command in the request, if it has one.
     places: Vec<Option<usize>>,
 }
 
@@ -82,7 +82,7 @@ struct Share {
 }
 
 impl Servers {
-    /// The servers, one of which must answer.
+    /// Connects to the servers, one of which must answer.
     pub(super) async fn connect(options: &RedisOptions) -> Result<Arc<Self>, StoreError> {
         let seeds = options.addresses()?;
         let connector = Arc::new(Connector::new(options, &seeds)?);
@@ -109,7 +109,7 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Meets those that own slots: one of them must answer, and none refuse us. Others are met when
+    /// Meets the owners of slots: one of them must answer, and none refuse us. Others are met when
     /// they are first reached.
     async fn meet(&self) -> Result<(), StoreError> {
         let nodes = self.nodes();
@@ -140,18 +140,19 @@ impl Servers {
         self.in_cluster
     }
 
-    /// Those that own slots, by address.
+    /// Returns the owners of slots, by address.
     pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
         self.map().nodes.clone()
     }
 
-    /// The number of the node that owns a slot; 0 if there is one server, or no node owns it.
+    /// Returns the number of the node that owns a slot; 0 if there is one server, or no node owns
+    /// it.
     pub(super) fn number_of(&self, slot: u16) -> u32 {
         self.map().owner(slot).map_or(0, |node| node.number())
     }
 
-    /// Has all servers introduce themselves again, so that what they have lost is noticed. Those
-    /// that do not answer are left out.
+    /// Reads the introductions of all servers again, so that losses are noticed. Servers that do
+    /// not answer are left out.
     pub(super) async fn look_after(&self) {
         let look = |node: Arc<Node>| async move { node.look_after().await };
         in_parts(self.nodes().into_iter().map(look), self.patience).await;
@@ -162,8 +163,9 @@ impl Servers {
         Arc::clone(&self.map.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
-    /// Asks each command's server, once, and again only if it said that it has not done it: because the slot is elsewhere, or it does not know
-    /// the script. Each answer that is no refusal is read.
+    /// Sends each command to its server, once, and again only if the server reported that it has
+    /// not done it: because the slot is elsewhere, or it does not know the script. Each answer that
+    /// is no refusal is read.
     pub(super) async fn ask<A: Send>(
         self: &Arc<Self>,
         commands: Commands,
@@ -191,14 +193,14 @@ impl Servers {
                 break;
             }
             again.sort_by_key(|asked| asked.place);
-            // Also after a redirection: another node may not know the script.
+            // The script is passed also after a redirection: another node may not know it.
             batches = self.share_out(&commands, again.into_iter(), script)?;
         }
         let unanswered = || Err(error(ErrorKind::Unavailable, "the cluster sends whoever asks from node to node"));
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect())
     }
 
-    /// Sends each server its share. If none of them answers, nothing came of it.
+    /// Sends each server its share. If none of them answers, the whole request fails.
     async fn send(&self, mut batches: Vec<Batch>) -> Result<Vec<(Batch, Result<Answered, StoreError>)>, StoreError> {
         let ask = |node: Option<Arc<Node>>, commands: Arc<Commands>| async move {
             match node {
@@ -230,8 +232,8 @@ impl Servers {
         error(ErrorKind::Timeout, late)
     }
 
-    /// Puts answers in their places, and what was not done on the list of what to ask again: if it
-    /// may be, be it because a script was not known.
+    /// Puts answers in their places, and commands that were not done and may be repeated on the
+    /// list of commands to send again, also those whose script was not known.
     fn sort<A>(
         &self,
         batch: Batch,
@@ -277,7 +279,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Who gets which commands, in their order; after a script that they call, if it is to be
+    /// Sorts commands by server, in their order; after the script that they call, if it is to be
     /// loaded.
     fn share_out(
         &self,
@@ -313,7 +315,7 @@ impl Servers {
         Ok(shares.into_iter().map(batch).collect())
     }
 
-    /// A node that another one has named.
+    /// Returns a node that another one has named.
     fn named(&self, map: &Map, address: &str) -> Result<Arc<Node>, StoreError> {
         match map.nodes.iter().find(|node| node.address() == address) {
             Some(node) => Ok(Arc::clone(node)),
@@ -324,12 +326,12 @@ impl Servers {
         }
     }
 
-    /// Asks in the background who owns which slots, if that may have changed.
+    /// Requests the owners of slots in the background, if they may have changed.
     fn refresh_if_stale(self: &Arc<Self>) {
         if !self.is_stale.load(Ordering::Relaxed) {
             return;
         }
-        // Somebody does, or has just done so: whoever comes next finds it stale.
+        // Another caller is doing so, or has just done so: the next caller finds the map stale.
         let Ok(mut last) = Arc::clone(&self.refreshing).try_lock_owned() else { return };
         if last.is_some_and(|last| last.elapsed() < REFRESH_EVERY) {
             return;
@@ -344,8 +346,8 @@ impl Servers {
         });
     }
 
-    /// Asks the nodes who owns which slots: one, and if it does not say soon another one as well,
-    /// until one has said so.
+    /// Asks the nodes for the owners of slots: one, and if it does not answer soon another one as
+    /// well, until one has answered.
     async fn refresh(&self, first: usize) -> Result<(), StoreError> {
         let mut known = self.nodes();
         let is_new = |seed: &&Arc<Node>| !self.nodes().iter().any(|node| node.address() == seed.address());
@@ -360,7 +362,7 @@ impl Servers {
                     asked.spawn(async move { owned(&node).await });
                     HEDGE
                 }
-                // Each says something, or fails, within its own time.
+                // Each answers, or fails, within its own time limit.
                 None => Duration::MAX,
             };
             match timeout(wait, asked.join_next()).await {
@@ -370,13 +372,13 @@ impl Servers {
                 }
                 Ok(Some(Ok(Err(why)))) => failure = why,
                 Ok(None) => return Err(failure),
-                // It has panicked, or says nothing yet.
+                // It has panicked, or has not answered yet.
                 Ok(Some(Err(_))) | Err(_) => {}
             }
         }
     }
 
-    /// Makes a map of who owns what. Nodes that are known keep their connections.
+    /// Makes a map of the owners. Known nodes keep their connections.
     fn adopt(&self, owned: Vec<Owned>) {
         let known = [self.nodes(), self.seeds.clone()].concat();
         let mut nodes: Vec<Arc<Node>> = Vec::new();
@@ -396,7 +398,7 @@ impl Servers {
     }
 }
 
-/// Who owns which slots, as a node says.
+/// Asks a node for the owners of slots.
 async fn owned(node: &Node) -> Result<Vec<Owned>, StoreError> {
     let answered = node.ask(Arc::new(Commands::of(&["CLUSTER", "SLOTS"]))).await?;
     match answered.replies().next() {

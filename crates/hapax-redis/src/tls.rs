@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Whom we trust, and who we are.
+/// The trusted certificates, and our own.
 #[derive(Clone)]
 pub(super) struct Encryption(TlsConnector);
 
@@ -45,7 +45,7 @@ impl Encryption {
     }
 }
 
-/// Those in this text, or the platform's.
+/// Reads the certificates in this text, or the platform's.
 fn roots(pem: Option<&[u8]>) -> Result<RootCertStore, StoreError> {
     let mut roots = RootCertStore::empty();
     match pem {
@@ -56,7 +56,8 @@ fn roots(pem: Option<&[u8]>) -> Result<RootCertStore, StoreError> {
             }
         }
         None => {
-            // Some of a platform's are usually of a kind that nobody reads any more.
+            // Some of a platform's certificates are usually of a kind that no library reads any
+            // more.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }

@@ -1,4 +1,4 @@
-//! What nodes say about who owns which slots.
+//! The owners of slots, as nodes report them.
 
 use super::errors::error;
 use super::keys::SLOTS;
@@ -6,7 +6,7 @@ use super::reply::{Replies, Reply};
 use hapax_store::{ErrorKind, StoreError};
 use std::ops::RangeInclusive;
 
-/// Slots, and where their owner is.
+/// A range of slots, and the address of their owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
     pub(super) slots: RangeInclusive<u16>,
@@ -14,7 +14,8 @@ pub(super) struct Owned {
     pub(super) port: u16,
 }
 
-/// Reads the answer to `CLUSTER SLOTS` of a node that was reached at `asked`: that is where a node is that does not say.
+/// Reads the answer to `CLUSTER SLOTS` of a node that was reached at `asked`, which is the address
+/// of a node that reports none.
 pub(super) fn owned(answer: Reply<'_>, asked: &str) -> Result<Vec<Owned>, StoreError> {
     let wrong = || error(ErrorKind::Corrupt, format!("a node does not say who owns which slots, but {answer:?}"));
     let Reply::Array(ranges) = answer else { return Err(wrong()) };
@@ -38,20 +39,20 @@ fn owned_range(range: Reply<'_>, asked: &str) -> Option<Owned> {
     Some(Owned { slots, host: host.into(), port: u16::try_from(number(&mut owner)?).ok()? })
 }
 
-/// Whereto `MOVED 3999 127.0.0.1:6381` sends, or `ASK`, if it says: a node that does not know its
-/// own name says nothing but a port.
+/// Returns the target of `MOVED 3999 127.0.0.1:6381`, or of `ASK`, if it is complete: a node that
+/// does not know its own name reports nothing but a port.
 pub(super) fn redirection(details: &str) -> Option<String> {
     let address = details.split_ascii_whitespace().nth(1)?;
     (!address.starts_with([':', '?'])).then(|| address.to_owned())
 }
 
-/// The parts of an address, which for IPv6 has colons of its own.
+/// Returns the parts of an address, which for IPv6 has colons of its own.
 pub(super) fn host_and_port(address: &str) -> Result<(&str, u16), StoreError> {
     let parts = address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     parts.ok_or_else(|| error(ErrorKind::Misconfigured, format!("{address:?} is not the host and port of a node")))
 }
 
-/// Nobody has the slot.
+/// Returns the error that no node owns the slot.
 pub(super) fn no_owner() -> StoreError {
     error(ErrorKind::Unavailable, "no node of the cluster owns the key's slot")
 }

@@ -1,4 +1,4 @@
-//! What is kept under a key.
+//! The value under a key.
 //!
 //! | | |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | a failed claim | `F` token fingerprint |
 //! | a completed claim, a record | `C` token fingerprint result |
 //!
-//! *token*: 16 decimal digits, microseconds since 1970, enough until 2286. *fingerprint*: `0`, or `1` and 16 bytes. *attempt*: 8 bytes,
-//! big-endian. *result*: `0`, or `1` and its bytes. Until when all this counts is the key's own expiry. `claim.lua` and `hold.lua` write and
-//! read the same.
+//! *token*: 16 decimal digits, microseconds since 1970, enough until 2286. *fingerprint*: `0`, or
+//! `1` and 16 bytes. *attempt*: 8 bytes, big-endian. *result*: `0`, or `1` and its bytes. The end
+//! of a record is the key's own expiry. `claim.lua` and `hold.lua` write and read the same.
 
 use super::errors::error;
 use hapax_store::{Completed, ErrorKind, Fingerprint, Known, StoreError};
@@ -21,9 +21,9 @@ use std::time::Duration;
 pub(super) enum Kept {
     /// Marked by this attempt.
     Marked(u64),
-    /// Recorded, with nothing to it.
+    /// Recorded, without result and fingerprint.
     Recorded,
-    /// Claimed. (Whose attempt it is is the script's business.)
+    /// Claimed. (Only the script reads the attempt.)
     InProgress { fingerprint: Option<Fingerprint> },
     /// In progress for everybody.
     Failed { fingerprint: Option<Fingerprint> },
@@ -33,10 +33,10 @@ pub(super) enum Kept {
 
 const TOKEN_BYTES: usize = 16;
 const ATTEMPT_BYTES: usize = 8;
-/// What a record with nothing to it is.
+/// The value of a record without result and fingerprint.
 const RECORDED: &[u8] = b"-1";
 
-/// Attempts have 63 bits, so that Redis takes them for integers.
+/// Returns an attempt as stored, with 63 bits, so that Redis stores it as an integer.
 pub(super) fn attempt_bits(attempt: u64) -> u64 {
     attempt & (i64::MAX as u64)
 }
@@ -68,7 +68,7 @@ impl Kept {
         })
     }
 
-    /// What the message was, as far as anybody said.
+    /// Returns the fingerprint of the message, if it was given.
     pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
         match self {
             Kept::Marked(_) | Kept::Recorded => None,
@@ -78,7 +78,7 @@ impl Kept {
         }
     }
 
-    /// What it says, for so long.
+    /// Returns what the value says of the id, given its remaining time.
     pub(super) fn known(self, left: Duration) -> Known {
         match self {
             Kept::InProgress { fingerprint } | Kept::Failed { fingerprint } => {
@@ -94,10 +94,10 @@ impl Kept {
     }
 }
 
-/// The most bytes that a mark has, and enough of anything else to tell what it is.
+/// The largest size of a mark, which is enough of any other value to tell its kind.
 pub(super) const MARK_BYTES: usize = 20;
 
-/// What a value is, as far as its beginning says.
+/// The kind of a value, by its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A mark, by this attempt.
@@ -108,7 +108,7 @@ pub(super) enum Kind {
     InProgress,
 }
 
-/// What a value is that begins like this.
+/// Returns the kind of a value that begins like this.
 pub(super) fn kind(beginning: &[u8]) -> Result<Kind, StoreError> {
     let is_claim = || beginning.len() > TOKEN_BYTES && beginning[1..=TOKEN_BYTES].iter().all(u8::is_ascii_digit);
     match beginning.first() {
@@ -121,14 +121,14 @@ pub(super) fn kind(beginning: &[u8]) -> Result<Kind, StoreError> {
     }
 }
 
-/// The attempt of a mark. A server says an integer in one way only, and so does hapax.
+/// Reads the attempt of a mark. A server writes an integer in one way only, and so does hapax.
 fn mark(value: &[u8]) -> Option<u64> {
     let attempt: u64 = std::str::from_utf8(value).ok()?.parse().ok()?;
     let is_one = attempt == attempt_bits(attempt) && attempt.to_string().as_bytes() == value;
     is_one.then_some(attempt)
 }
 
-/// Fingerprint and the rest of a value that begins with tag and token.
+/// Returns the fingerprint and the rest of a value that begins with tag and token.
 fn claim(value: &[u8]) -> Option<(Option<Fingerprint>, &[u8])> {
     let (token, rest) = value[1..].split_at_checked(TOKEN_BYTES)?;
     if !token.iter().all(u8::is_ascii_digit) {
@@ -141,12 +141,12 @@ fn claim(value: &[u8]) -> Option<(Option<Fingerprint>, &[u8])> {
     }
 }
 
-/// A token as values have it. One that is too long is that of no claim.
+/// Returns a token as values have it. One that is too long is that of no claim.
 pub(super) fn token_text(token: u64) -> String {
     format!("{token:0TOKEN_BYTES$}")
 }
 
-/// The token of a claim that was granted.
+/// Reads the token of a claim that was granted.
 pub(super) fn parse_token(text: &[u8]) -> Result<u64, StoreError> {
     let is_one = text.len() == TOKEN_BYTES && text.iter().all(u8::is_ascii_digit);
     let token = std::str::from_utf8(text).ok().filter(|_| is_one).and_then(|text| text.parse().ok());
@@ -157,7 +157,7 @@ pub(super) fn parse_token(text: &[u8]) -> Result<u64, StoreError> {
 pub(super) const NO_RESULT: &[u8] = b"0";
 pub(super) const RESULT: &[u8] = b"1";
 
-/// A record's value.
+/// Returns a record's value.
 pub(super) fn recorded(fingerprint: Option<Fingerprint>, result: Option<&[u8]>) -> Vec<u8> {
     if fingerprint.is_none() && result.is_none() {
         return RECORDED.into();
@@ -175,8 +175,9 @@ pub(super) fn recorded(fingerprint: Option<Fingerprint>, result: Option<&[u8]>) 
     value
 }
 
-/// Milliseconds until a key expires: rounded up, since nothing is forgotten before its time, and at least one, since Redis takes no zero.
-/// At most a thousand years, since Redis adds it to its clock.
+/// Returns the milliseconds until a key expires: rounded up, since nothing is forgotten before its
+/// time, and at least one, since Redis takes no zero. At most a thousand years, since Redis adds it
+/// to its clock.
 pub(super) fn expiry_ms(of: Duration) -> u64 {
     const MAX_MS: u128 = 1_000 * 366 * 86_400_000;
     of.as_nanos().div_ceil(1_000_000).clamp(1, MAX_MS) as u64
@@ -212,8 +213,7 @@ mod tests {
         let fingerprint = Some(Fingerprint([7; 16]));
         let whole = recorded(fingerprint, None);
         let mut wrong: Vec<Vec<u8>> = (0..whole.len()).map(|len| whole[..len].to_vec()).collect();
-        // An integer that is written otherwise is nobody's: the script would take it for another
-        // one.
+        // An integer in another notation is not hapax's: the script would take it for another one.
         let integers = ["-2", "+5", "007", "18446744073709551615", "00000000000000000000017"];
         for text in ["x", "P", "F1", "1.0", "99999999999999999999999", "C00000000000000070x", "hello"] {
             wrong.push(text.into());

@@ -1,7 +1,7 @@
 //! Commands and answers on one connection: many callers at once, in the order in which they ask.
 //!
-//! One task reads and writes. It alone says when the other end owes an answer for too long, so a
-//! connection that fell silent is found out also if each caller gives up before that.
+//! One task reads and writes. It alone decides that the other end owes an answer for too long, so a
+//! silent connection is detected even if each caller gives up before that.
 
 use super::commands::Commands;
 use super::errors::{error, failed};
@@ -18,20 +18,20 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-/// Requests that wait for the task. Whoever comes then waits, too.
+/// The number of requests that wait for the task. Further callers wait for a place.
 const QUEUE: usize = 64;
-/// Bytes that were not written yet, from which on nothing more is taken from the queue.
+/// The number of unwritten bytes from which on nothing more is taken from the queue.
 const OUTGOING_MAX: usize = 256 << 10;
-/// Bytes that are read at a time, at least.
+/// The smallest number of bytes that is read at a time.
 const READ_MIN: usize = 16 << 10;
-/// Memory that is kept for the next batch.
+/// The memory that is kept for the next batch.
 const KEPT_MAX: usize = 1 << 20;
 
-/// Whatever bytes go through.
+/// A stream of bytes in both directions.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
-/// A connection, which all may use at once.
+/// A connection, which all callers may use at once.
 #[derive(Clone)]
 pub(super) struct Wire {
     requests: mpsc::Sender<Request>,
@@ -58,7 +58,7 @@ impl Answered {
 }
 
 impl Wire {
-    /// Starts to use a connection: whoever waits longer than this for an answer ends it.
+    /// Starts to use a connection: a request that waits longer than this for an answer ends it.
     pub(super) fn new(stream: Box<dyn Stream>, response_timeout: Duration) -> Self {
         let (requests, receiver) = mpsc::channel(QUEUE);
         let is_left = Arc::<StdAtomicBool>::default();
@@ -68,13 +68,13 @@ impl Wire {
         Wire { requests, is_left }
     }
 
-    /// Returns true if requests may be sent here. (Who is late finds out by an error.)
+    /// Returns true if requests may be sent here. (A caller that is late gets an error.)
     pub(super) fn is_open(&self) -> bool {
-        // Relaxed: whoever sees it late finds the connection left.
+        // Relaxed: a caller that sees it late finds the connection left.
         !self.requests.is_closed() && !self.is_left.load(Ordering::Relaxed)
     }
 
-    /// Sends nobody here any more. Who waits still gets an answer.
+    /// Lets no further request in. Those that wait still get an answer.
     pub(super) fn leave(&self) {
         self.is_left.store(true, Ordering::Relaxed);
     }
@@ -85,7 +85,7 @@ impl Wire {
         let closed = || error(ErrorKind::Unavailable, "the connection has ended");
         self.requests.send(Request { commands, reply }).await.map_err(|_| closed())?;
         let answered = answered.await.map_err(|_| closed())??;
-        // It was demoted: the master is elsewhere, be it behind the same address.
+        // The server was demoted: the master is elsewhere, possibly behind the same address.
         if answered.has_refusals && answered.replies().any(role::is_demotion) {
             self.leave();
         }
@@ -93,7 +93,7 @@ impl Wire {
     }
 }
 
-/// Both directions.
+/// Both directions of the connection.
 struct Ends {
     reader: ReadHalf<Box<dyn Stream>>,
     writer: WriteHalf<Box<dyn Stream>>,
@@ -101,23 +101,24 @@ struct Ends {
     outgoing: Outgoing,
 }
 
-/// Who waits for how many answers, since when.
+/// A caller that waits for answers: their number, and the time since which it waits.
 struct Waiting {
     count: usize,
     since: Instant,
     reply: oneshot::Sender<Result<Answered, StoreError>>,
 }
 
-/// Sends what is asked, and gives answers to those who wait, until the connection ends or nobody
-/// uses it.
+/// Sends requests, and gives answers to the callers that wait, until the connection ends or has no
+/// user left.
 async fn run(mut ends: Ends, mut requests: mpsc::Receiver<Request>, response_timeout: Duration) {
     let mut waiting = VecDeque::new();
     let why = drive(&mut ends, &mut requests, &mut waiting, response_timeout).await;
-    // First nobody is let in, then those who wait are told: whoever asks again connects anew.
+    // First further requests are refused, then the waiting callers are told: a caller that asks
+    // again connects anew.
     requests.close();
     drop(ends);
     for Waiting { reply, .. } in waiting {
-        // Whoever is gone need not know.
+        // A caller that is gone gets nothing.
         let _ = reply.send(Err(why.clone()));
     }
     while let Ok(Request { reply, .. }) = requests.try_recv() {
@@ -125,7 +126,7 @@ async fn run(mut ends: Ends, mut requests: mpsc::Receiver<Request>, response_tim
     }
 }
 
-/// Why the connection has ended.
+/// Runs the connection, and returns the reason for its end.
 async fn drive(
     ends: &mut Ends,
     requests: &mut mpsc::Receiver<Request>,
@@ -133,7 +134,7 @@ async fn drive(
     response_timeout: Duration,
 ) -> StoreError {
     let mut is_used = true;
-    // Looked at when it fires, and set anew then: not with each request.
+    // Checked when it fires, and reset only then: not with each request.
     let mut alarm = pin!(tokio::time::sleep(response_timeout));
     loop {
         if !is_used && waiting.is_empty() && ends.outgoing.is_empty() {
@@ -171,7 +172,7 @@ async fn drive(
     }
 }
 
-/// What was not written yet.
+/// Bytes that are not written yet.
 #[derive(Default)]
 struct Outgoing {
     bytes: Vec<u8>,
@@ -188,7 +189,7 @@ impl Outgoing {
     }
 
     fn take(&mut self, Request { commands, reply }: Request, waiting: &mut VecDeque<Waiting>) {
-        // Nobody wants to know: it need not be done.
+        // The caller has gone, so the request is skipped.
         if !reply.is_closed() {
             self.bytes.extend_from_slice(commands.bytes());
             waiting.push_back(Waiting { count: commands.len(), since: Instant::now(), reply });
@@ -204,19 +205,19 @@ impl Outgoing {
             self.bytes.clear();
             self.bytes.shrink_to(KEPT_MAX);
             self.written = 0;
-            // Encrypted connections may hold some back.
+            // Encrypted connections may hold some bytes back.
             writer.flush().await?;
         }
         Ok(())
     }
 }
 
-/// What was read, and not given to anybody yet.
+/// Bytes that were read, and not given to a caller yet.
 #[derive(Default)]
 struct Incoming {
     bytes: Vec<u8>,
     scanner: Scanner,
-    /// Whole answers in it.
+    /// The number of whole answers in it.
     whole: usize,
 }
 
@@ -230,7 +231,7 @@ impl Incoming {
         }
     }
 
-    /// Gives those who wait longest what has arrived in whole.
+    /// Gives the answers that have arrived in whole to the callers that wait longest.
     fn deliver(&mut self, waiting: &mut VecDeque<Waiting>) -> io::Result<()> {
         let invalid = |what: &'static str| io::Error::new(io::ErrorKind::InvalidData, what);
         while let Some(end) =
@@ -243,14 +244,14 @@ impl Incoming {
             {
                 let has_refusals = self.scanner.take_refusals();
                 let bytes = self.take(end);
-                // Whoever is gone need not know.
+                // A caller that is gone gets nothing.
                 let _ = reply.send(Ok(Answered { bytes, count, has_refusals }));
             }
         }
         Ok(())
     }
 
-    /// The bytes before this one; the others move to the front.
+    /// Takes the bytes before this one; the others move to the front.
     fn take(&mut self, end: usize) -> Vec<u8> {
         let taken = self.bytes[..end].to_vec();
         self.bytes.drain(..end);
@@ -270,7 +271,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(2);
 
-    /// With the clock stopped: it goes on when nobody has anything to do.
+    /// Runs with the clock stopped: it advances when no task has anything to do.
     fn block_on(work: impl Future<Output = ()>) {
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(work);
     }
@@ -284,7 +285,7 @@ mod tests {
         Arc::new(Commands::of(&["PING"]))
     }
 
-    /// Answers each command after so long, until the connection ends.
+    /// Answers each command after this long, until the connection ends.
     async fn serve(mut server: DuplexStream, after: Duration, answer: &'static [u8]) {
         let mut request = [0; b"*1\r\n$4\r\nPING\r\n".len()];
         while server.read_exact(&mut request).await.is_ok() {

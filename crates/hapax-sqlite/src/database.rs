@@ -1,4 +1,4 @@
-//! The connection: what the thread owns.
+//! The connection: the database that the thread owns.
 
 use super::table::SqliteTable;
 use super::{BACKEND, failed};
@@ -64,12 +64,12 @@ impl Table {
         puts.iter().try_for_each(|put| self.table.write(&self.connection, &put.key, put.until, &put.value))
     }
 
-    /// Ends a transaction that is still there; one that SQLite has ended itself is not.
+    /// Rolls back an open transaction; SQLite may have ended it itself.
     fn roll_back(&self) -> bool {
         self.connection.is_autocommit() || self.execute("ROLLBACK").is_ok()
     }
 
-    /// Up to when records were removed: none of their tokens is later.
+    /// Returns the time up to which records were removed: none of their tokens is later.
     fn removed_until(&self) -> rusqlite::Result<Timestamp> {
         let removed = self
             .connection
@@ -111,7 +111,8 @@ impl Database for Table {
     const BACKEND: &'static str = BACKEND;
 
     fn begin(&mut self, writes: bool) -> Result<(), StoreError> {
-        // A lock for writing at once: a transaction that reads first may find that it cannot write.
+        // Takes the lock for writing at once: a transaction that reads first may find that it
+        // cannot write.
         self.execute(if writes { "BEGIN IMMEDIATE" } else { "BEGIN DEFERRED" })?;
         match self.removed_until() {
             Ok(removed) => self.clock.goes_on_from(removed),
@@ -152,14 +153,15 @@ impl Database for Table {
     }
 
     fn close(self) {
-        // Closing the last connection moves what is in the log into the file. What cannot be moved stays in the log.
+        // Closing the last connection moves the content of the log into the file. Anything that
+        // cannot be moved stays in the log.
         let _ = self.connection.close();
     }
 }
 
 fn connect(path: &Path, durability: Durability, busy_timeout: Duration) -> Result<Connection, StoreError> {
     let failed = |error| failed(error, "opening it");
-    // A path is a path: nothing in it is taken for an option.
+    // A path is taken literally: nothing in it is an option.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     connection.busy_timeout(busy_timeout).map_err(failed)?;
@@ -179,7 +181,8 @@ fn connect(path: &Path, durability: Durability, busy_timeout: Duration) -> Resul
     Ok(connection)
 }
 
-/// Whether SQLite has said that nothing was done: it is busy or full. Of other errors nobody knows what reached the disk.
+/// Returns true if SQLite has reported that nothing was done: it is busy or full. After other
+/// errors it is unknown what reached the disk.
 fn is_sure(error: &StoreError) -> bool {
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
     while let Some(error) = cause {
@@ -192,7 +195,7 @@ fn is_sure(error: &StoreError) -> bool {
     false
 }
 
-/// The same error, with the file.
+/// Adds the file to an error.
 fn at(path: &Path, error: StoreError) -> StoreError {
     StoreError::caused(error.kind(), BACKEND, path.display().to_string(), error)
 }

@@ -13,7 +13,8 @@ pub use table::SqliteTable;
 
 const BACKEND: &str = "sqlite";
 
-/// Records in a table of an SQLite file: for tools that keep everything in one file, and where users mark ids in transactions of their own, by a [`SqliteTable`].
+/// Records in a table of an SQLite file: for tools that keep everything in one file, and for users
+/// that mark ids in transactions of their own, by a [`SqliteTable`].
 ///
 /// ```
 /// use hapax_sqlite::SqliteStore;
@@ -38,31 +39,45 @@ const BACKEND: &str = "sqlite";
 ///
 /// # Guarantees
 ///
-/// - What was acknowledged survives kill -9, and with [`Durability::Disk`], the default, the loss of power (write-ahead log, `synchronous=FULL`).
-/// - Any number of processes of one machine may share the file. Each group of calls is one transaction (`BEGIN IMMEDIATE`).
-/// - Time is the clock's, in each process its own: by default the system's as the store is opened, monotonic from then on, so processes agree on leases as far as their
-///   machine's clock was not set meanwhile. It never goes back behind what was removed, so tokens grow.
-/// - After an error that leaves open what reached the disk, every call fails until the store is opened again.
-/// - Nothing is done on the caller's thread, and a call that is cancelled is done nevertheless.
+/// - What was acknowledged survives kill -9, and with [`Durability::Disk`], the default, the loss
+///   of power (write-ahead log, `synchronous=FULL`).
+/// - Any number of processes of one machine may share the file. Each group of calls is one
+///   transaction (`BEGIN IMMEDIATE`).
+/// - Time is the clock's, in each process its own: by default the system's when the store is
+///   opened, monotonic from then on, so processes agree on leases as far as their machine's clock
+///   was not set meanwhile. It never goes back behind records that were removed, so tokens grow.
+/// - After an error that leaves open what reached the disk, every call fails until the store is
+///   opened again.
+/// - Nothing is done on the caller's thread, and a call that is cancelled is carried out
+///   nevertheless.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unavailable`]: another process held the lock for longer than the [busy timeout](SqliteOptions::busy_timeout), or the disk failed or is full. [`ErrorKind::Corrupt`]: what is there is
-/// damaged, or no database. [`ErrorKind::Misconfigured`]: the file cannot be used, or its table is not hapax's, or of another version.
+/// [`ErrorKind::Unavailable`]: another process held the lock for longer than the [busy
+/// timeout](SqliteOptions::busy_timeout), or the disk fails or is full. [`ErrorKind::Corrupt`]: the
+/// file is damaged, or no database. [`ErrorKind::Misconfigured`]: the file cannot be used, or its
+/// table is not hapax's, or of another version.
 ///
 /// # Cost
 ///
-/// One transaction and one sync for all calls that have gathered while the last one was committed; a look by primary key for each id, but for [`record`](hapax_store::Store::record), and a write to the
-/// table and to its index by time. [`expire`](hapax_store::Store::expire) deletes up to `limit` rows by that index; the file keeps its size, and reuses the space.
-/// Dropping the store waits until it is closed.
+/// One transaction and one sync for all calls that have gathered while the previous one was
+/// committed; a look-up by primary key for each id, except for [`record`](super::Store::record),
+/// and a write to the table and to its index by time. [`expire`](super::Store::expire) deletes up
+/// to `limit` rows by that index; the file keeps its size, and reuses the space. Dropping the store
+/// waits until it is closed.
 ///
 /// Ideas: SQLite's write-ahead log; the idempotency table of the transactional inbox.
+/// use hapax_sqlite::SqliteStore;
+/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
+/// # Ok::<(), hapax_store::StoreError>(())
+/// One transaction and one sync for all calls that have gathered while the last one was committed; a look by primary key for each id, but for [`record`](hapax_store::Store::record), and a write to the
+/// table and to its index by time. [`expire`](hapax_store::Store::expire) deletes up to `limit` rows by that index; the file keeps its size, and reuses the space.
 pub struct SqliteStore {
     path: PathBuf,
     committer: Committer<Table>,
 }
 
-/// How a [`SqliteStore`] is kept.
+/// Options for a [`SqliteStore`].
 ///
 /// ```no_run
 /// use hapax_sqlite::SqliteOptions;
@@ -73,6 +88,8 @@ pub struct SqliteStore {
 /// # Ok(())
 /// # }
 /// ```
+/// use hapax_sqlite::SqliteOptions;
+/// # async fn open() -> Result<(), hapax_store::StoreError> {
 #[must_use]
 pub struct SqliteOptions {
     table: String,
@@ -93,27 +110,29 @@ impl Default for SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// The defaults.
+    /// Creates the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The table's name, as [`SqliteTable::new`] takes it. Default: `hapax`.
+    /// Sets the table's name, as [`SqliteTable::new`] takes it. Default: `hapax`.
     pub fn table(self, table: &str) -> Self {
         SqliteOptions { table: table.into(), ..self }
     }
 
-    /// When a call is answered. Default: when the disk has what it wrote.
+    /// Sets the time at which a call is answered. Default: when the disk has what it wrote.
     pub fn durability(self, durability: Durability) -> Self {
         SqliteOptions { durability, ..self }
     }
 
-    /// How long a group of calls waits for another process that is writing. Default: 5 s.
+    /// Sets the time that a group of calls waits for another process that is writing. Default: 5 s.
     pub fn busy_timeout(self, busy_timeout: Duration) -> Self {
         SqliteOptions { busy_timeout, ..self }
     }
 
-    /// The clock. Times are kept, so it must count from the same origin every time, and everywhere. Default: the system's, read when the store is opened, and a monotonic one from then on.
+    /// Sets the clock. Times are stored, so it must count from the same origin every time, and
+    /// everywhere. Default: the system's, read when the store is opened, and a monotonic one from
+    /// then on.
     pub fn clock(self, clock: impl Clock) -> Self {
         SqliteOptions { clock: Some(Box::new(clock)), ..self }
     }
@@ -144,13 +163,13 @@ impl SqliteStore {
         SqliteOptions::new().open(path).await
     }
 
-    /// Its file.
+    /// Returns the store's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// What an error of SQLite means.
+/// Returns the store's error for an error of SQLite.
 fn failed(error: rusqlite::Error, doing: &str) -> StoreError {
     use rusqlite::ErrorCode::*;
     let kind = match error.sqlite_error_code() {

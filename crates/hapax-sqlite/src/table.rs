@@ -9,7 +9,8 @@ use std::time::Duration;
 
 const VERSION: i64 = 1;
 
-/// A table of records in an SQLite database: a [`SqliteStore`](super::SqliteStore)'s, and for marks inside a user's own transaction.
+/// A table of records in an SQLite database: that of a [`SqliteStore`](super::SqliteStore), and for
+/// marks inside a user's own transaction.
 ///
 /// ```
 /// use hapax::Timestamp;
@@ -35,13 +36,16 @@ const VERSION: i64 = 1;
 ///
 /// # Guarantees
 ///
-/// The mark is part of the transaction: what was done in it happens once, however often the message comes. Rolled back, the id is fresh
-/// again. The table also holds a store's records: a mark sees claims, and is seen by them. The time is the caller's, which should be that of the store's clock: since 1970, as here.
+/// The mark is part of the transaction: the work in it happens once, however often the message
+/// comes. Rolled back, the id is fresh again. The table also holds a store's records: a mark sees
+/// claims, and is seen by them. The time is the caller's, which should be that of the store's
+/// clock: since 1970, as here.
 ///
 /// # Cost
 ///
-/// One look and one insert by primary key. A transaction that begins with [`Immediate`](rusqlite::TransactionBehavior::Immediate) cannot be
-/// refused at its first write because another one wrote after its first look.
+/// One look-up and one insert by primary key. A transaction that begins with
+/// [`Immediate`](rusqlite::TransactionBehavior::Immediate) cannot be refused at its first write
+/// because another one wrote after its first look-up.
 #[derive(Clone, Debug)]
 pub struct SqliteTable {
     pub(super) name: String,
@@ -50,14 +54,15 @@ pub struct SqliteTable {
 }
 
 impl SqliteTable {
-    /// The longest name, in bytes.
+    /// The length of the longest name, in bytes.
     pub const MAX_NAME_BYTES: usize = 63;
 
-    /// A table of this name: ASCII letters, digits and underscores, no digit first, not SQLite's own.
+    /// Creates a table of this name: ASCII letters, digits and underscores, no digit first, not
+    /// SQLite's own.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if that is no such name.
+    /// [`ErrorKind::Misconfigured`] if the name is invalid.
     pub fn new(name: &str) -> Result<Self, StoreError> {
         let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let is_number = name.bytes().next().is_none_or(|byte| byte.is_ascii_digit());
@@ -76,16 +81,18 @@ impl SqliteTable {
         })
     }
 
-    /// Its name.
+    /// Returns the table's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Makes the table, if it is not there: `NAME` with an index, and `NAME_about`, which holds the version.
+    /// Creates the table in the database, if it is not there: `NAME` with an index, and
+    /// `NAME_about`, which holds the version.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if something else has that name, or another version of hapax made it.
+    /// [`ErrorKind::Misconfigured`] if something else has that name, or another version of hapax
+    /// made it.
     pub fn create(&self, connection: &Connection) -> Result<(), StoreError> {
         let name = &self.name;
         let create = format!(
@@ -105,14 +112,14 @@ impl SqliteTable {
             None => {}
         }
         if let Err(error) = connection.execute_batch(&create) {
-            // It fails again if the savepoint was not reached; the first error says why.
+            // It fails again if the savepoint was not reached; the first error has the reason.
             let _ = connection.execute_batch("ROLLBACK TO hapax_create; RELEASE hapax_create;");
             return Err(failed(error, &format!("making table {name}")));
         }
         Ok(())
     }
 
-    /// The version of the table that is there.
+    /// Returns the version of the existing table.
     fn version(&self, connection: &Connection) -> Result<Option<i64>, StoreError> {
         let name = &self.name;
         let failed = |error| failed(error, &format!("looking at table {name}"));
@@ -138,7 +145,8 @@ impl SqliteTable {
     ///
     /// # Errors
     ///
-    /// Those of SQLite, and [`ErrorKind::Corrupt`] if what is kept of the id is no record. Nothing was marked then.
+    /// Those of SQLite, and [`ErrorKind::Corrupt`] if the stored data of the id is no record. Then
+    /// nothing was marked.
     pub fn mark(
         &self,
         transaction: &Transaction<'_>,
@@ -165,11 +173,13 @@ impl SqliteTable {
         }
     }
 
-    /// Marks ids as part of a transaction, one after the other: the second of two that are the same is a duplicate.
+    /// Marks ids as part of a transaction, one after the other: the second of two equal ids is a
+    /// duplicate.
     ///
     /// # Errors
     ///
-    /// Those of [`mark`](SqliteTable::mark), for all of them: those before the one that failed are marked, as far as the transaction goes.
+    /// Those of [`mark`](SqliteTable::mark), for the whole batch: the ids before the failed one are
+    /// marked, as far as the transaction goes.
     pub fn mark_batch<I: AsRef<[u8]>>(
         &self,
         transaction: &Transaction<'_>,

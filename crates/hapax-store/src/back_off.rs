@@ -1,9 +1,9 @@
-//! How long to wait after failures: longer each time, and never as long as others who failed with
-//! us.
+//! Waits after failures: longer after each failure, and jittered, so that callers that failed
+//! together do not return together.
 
 use std::time::Duration;
 
-/// Twice as long each time, up to a limit.
+/// A wait that doubles with each failure, up to a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackOff {
     pub first: Duration,
@@ -11,21 +11,21 @@ pub struct BackOff {
 }
 
 impl BackOff {
-    /// The wait after so many failures, at least one: shortened at random by up to a half, so that
-    /// those who failed together do not come back together (Brooker, "Exponential backoff and
-    /// jitter", 2015).
+    /// Returns the wait after this many failures, at least one. It is shortened at random by up to
+    /// a half, so that callers that failed together do not come back together (Brooker,
+    /// "Exponential backoff and jitter", 2015).
     pub fn after(self, failures: u32, random: u64) -> Duration {
         jittered(self.longest(failures), random)
     }
 
-    /// The longest that it can be.
+    /// Returns the longest possible wait.
     pub fn longest(self, failures: u32) -> Duration {
         let doubled = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
         self.first.checked_mul(doubled).map_or(self.max, |delay| delay.min(self.max))
     }
 }
 
-/// A part of a wait: between half of it and all. All of it if the number is 0.
+/// Returns a part of a wait: between half of it and all of it. It is all of it if the number is 0.
 pub fn jittered(longest: Duration, random: u64) -> Duration {
     let half_nanos = longest.as_nanos() / 2;
     // A duration has less than 94 bits of nanoseconds: 32 bits of the number leave room.

@@ -1,4 +1,4 @@
-//! A record in bytes, for the backends that keep records as they are.
+//! A record in bytes, for the backends that store records in this encoding.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -9,7 +9,8 @@
 //! | 16 | the fingerprint, if any |
 //! | the rest | the result, if any |
 //!
-//! Numbers are little-endian. A mark takes 17 bytes, a record without anything 9. A record has one encoding, and no other bytes are taken for it.
+//! Numbers are little-endian. A mark takes 17 bytes, a record without optional fields 9. A record
+//! has exactly one encoding; all other bytes are rejected.
 
 use super::error::{ErrorKind, StoreError};
 use super::record::{Kept, State};
@@ -32,7 +33,7 @@ const VERSION_SHIFT: u32 = 5;
 /// The largest time and the largest token.
 const MAX_63_BITS: u64 = i64::MAX as u64;
 
-/// The bytes of a record.
+/// Encodes a record.
 pub fn encode(kept: &Kept) -> Vec<u8> {
     let (state, attempt, result) = match &kept.state {
         State::InProgress { attempt } => (IN_PROGRESS, Some(*attempt), None),
@@ -56,11 +57,11 @@ pub fn encode(kept: &Kept) -> Vec<u8> {
     bytes
 }
 
-/// The record of such bytes.
+/// Decodes a record.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Corrupt`] if they are those of none; `backend` is whose they are.
+/// [`ErrorKind::Corrupt`] if the bytes are not a record; `backend` is the backend that read them.
 pub fn decode(bytes: &[u8], backend: &'static str) -> Result<Kept, StoreError> {
     let wrong = |expected: &str| {
         let start = bytes[..bytes.len().min(48)].escape_ascii();
@@ -102,7 +103,7 @@ pub fn decode(bytes: &[u8], backend: &'static str) -> Result<Kept, StoreError> {
     Ok(Kept { state, token, fingerprint, until })
 }
 
-/// Does what the fuzz target `records` does with a record: what is one, is written as it was.
+/// Runs the fuzz target `records` on one record: bytes that decode must encode to the same bytes.
 #[cfg(any(fuzzing, test))]
 pub fn fuzz(bytes: &[u8]) -> bool {
     match decode(bytes, "fuzzing") {
@@ -117,7 +118,7 @@ pub fn fuzz(bytes: &[u8]) -> bool {
     }
 }
 
-/// Takes so many bytes.
+/// Reads this many bytes.
 fn number<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (bytes, after) = rest.split_first_chunk()?;
     *rest = after;
@@ -181,7 +182,7 @@ mod tests {
         Ok(())
     }
 
-    /// The layout is what is on disks: whoever changes it changes the version.
+    /// Checks the layout, which is the format on disks: a change of it must change the version.
     #[test]
     fn the_layout_is_as_documented() {
         let until = Timestamp::from_nanos(0x0102_0304_0506_0708);

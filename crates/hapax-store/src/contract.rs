@@ -1,14 +1,14 @@
-//! The contract between the engine and whatever keeps its records.
+//! The contract between the engine and the store that keeps its records.
 
 use super::error::StoreError;
 use super::key::RecordKey;
 use super::request::*;
 use std::sync::Arc;
 
-/// The most nodes of a store that an engine tells apart; see [`Store::node_of`].
+/// The largest number of nodes of a store that an engine tells apart; see [`Store::node_of`].
 pub const MAX_NODES: u32 = 1_024;
 
-/// A durable, authoritative memory of ids: what a backend implements.
+/// A durable, authoritative memory of ids: the trait that a backend implements.
 ///
 /// ```
 /// use hapax_store::{ClaimRequest, Claimed, Completion, Hold, InMemoryStore, RecordKey, Scope, Store};
@@ -31,61 +31,81 @@ pub const MAX_NODES: u32 = 1_024;
 ///
 /// # The records
 ///
-/// There is at most one record of a [`RecordKey`]. It is *in progress* (an attempt, a token, a lease), *failed* (in progress for everybody,
-/// until a time), or *completed* (until a time; perhaps with a fingerprint and a result). A lease that has expired, a failure that is over,
-/// and a completion whose retention is over count as no record, whether or not something is still kept.
+/// There is at most one record of a [`RecordKey`]. It is *in progress* (an attempt, a token, a
+/// lease), *failed* (in progress for everybody, until a time), or *completed* (until a time;
+/// perhaps with a fingerprint and a result). A lease that has expired, a failure that is over, and
+/// a completion whose retention is over count as no record, whether or not something is still
+/// stored.
 ///
 /// # What a backend promises
 ///
-/// 1. *Batches.* There is one answer for each request, in order, as if they had been made one after the other: of two marks of one id in
-///    one batch, the first is fresh and the second a duplicate. `Err` for a request concerns it alone; `Err` for the batch says that each of its
-///    requests may or may not have been done. An empty batch has an empty answer, and asks nobody.
-/// 2. *Atomicity.* Of any number of marks and claims of one id, in any number of processes, one gets it.
-/// 3. *Durability.* Once a call has answered, what it did is as durable as the backend was told to make it, which its documentation says.
-/// 4. *Tokens* grow: a later claim of an id gets a larger one. By convention a token is the time in microseconds since 1970, or one more than
-///    the token before, whichever is larger, so that it also grows when nothing is left of earlier claims.
-/// 5. *Fencing.* Whoever does not hold an unexpired lease under its token changes nothing, and is told [`Held::Lost`]. A completion that
-///    is asked for again with its token is [`Held::Done`] again.
-/// 6. *Attempts.* A mark or claim that is asked for again with the same attempt number gets the
-///    answer that it had: whoever got none in time may therefore ask again. (A claim then has a
-///    whole lease again.) Others who meet a mark are told which attempt has made it, and a mark is
-///    [taken back](Store::unmark) by its attempt only. A backend that cannot do that says so at the
-///    beginning of its documentation.
-/// 7. *Ids* are any bytes, and different ids and scopes have different records, whatever is in them.
-/// 8. *Time* is the server's, where there is one, and otherwise a clock's that the backend is given; its documentation says which. Nothing is
-///    forgotten before its time. It may be remembered longer by the unit in which the backend counts, a second at most.
-/// 9. *Clean-up* is bounded work, whenever [`expire`](Store::expire) is called, and nothing but the memory or disk that is used depends on it.
-/// 10. *Cancellation.* A future that is dropped leaves the store as if each of its requests had been done or not.
+/// 1. *Batches.* There is one answer for each request, in order, as if the requests had been made
+///    one after the other: of two marks of one id in one batch, the first is fresh and the second a
+///    duplicate. `Err` for a request concerns it alone; `Err` for the batch means that each of its
+///    requests may or may not have been done. An empty batch has an empty answer, and causes no
+///    request.
+/// 2. *Atomicity.* Of any number of marks and claims of one id, in any number of processes, one
+///    gets it.
+/// 3. *Durability.* Once a call has answered, its changes are as durable as the backend was
+///    configured to make them, which its documentation states.
+/// 4. *Tokens* grow: a later claim of an id gets a larger token. By convention a token is the time
+///    in microseconds since 1970, or one more than the previous token, whichever is larger, so that
+///    it also grows when nothing is left of earlier claims.
+/// 5. *Fencing.* A caller that does not hold an unexpired lease under its token changes nothing,
+///    and gets [`Held::Lost`]. A completion that is repeated with its token gets [`Held::Done`]
+///    again.
+/// 6. *Attempts.* A mark or claim that is repeated with the same attempt number gets the answer
+///    that it had: a caller that got no answer in time may therefore ask again. (A claim then has a
+///    whole lease again.) Other callers that find a mark are told the attempt that made it, and
+///    only its own attempt can [take a mark back](Store::unmark). A backend that cannot do that
+///    says so at the beginning of its documentation.
+/// 7. *Ids* are any bytes. Different ids and scopes have different records, whatever bytes they
+///    contain.
+/// 8. *Time* is the server's, where there is one, and otherwise that of a clock that the backend is
+///    given; its documentation says which. Nothing is forgotten before its time. A record may be
+///    remembered longer by the unit in which the backend counts, a second at most.
+/// 9. *Clean-up* is bounded work, each time that [`expire`](Store::expire) is called. Only the use
+///    of memory or disk depends on it.
+/// 10. *Cancellation.* A future that is dropped leaves the store as if each of its requests had
+///     been done or not.
 ///
-/// The suite `hapax_testing::store` (feature `testing`) checks all that; run it on a new backend.
+/// The suite `hapax_testing::store` (feature `testing`) checks all of that; run it on a new
+/// backend.
 ///
 /// # Cost
 ///
-/// One round trip a call, for up to [`limits`](Store::limits) requests: the engine puts batches together and never sends larger ones.
+/// One round trip a call, for up to [`limits`](Store::limits) requests: the engine puts batches
+/// together and never sends larger ones.
 ///
-/// Ideas: the idempotency table of the transactional inbox; leases, Gray and Cheriton, SOSP 1989; fencing tokens, Burrows, OSDI 2006.
+/// Ideas: the idempotency table of the transactional inbox; leases, Gray and Cheriton, SOSP 1989;
+/// fencing tokens, Burrows, OSDI 2006.
+/// use hapax_store::{ClaimRequest, Claimed, Completion, Hold, InMemoryStore, RecordKey, Scope, Store};
+/// # Ok::<(), hapax_store::StoreError>(())
+/// The suite `hapax_testing::store` (feature `testing`) checks all that; run it on a new backend.
 pub trait Store: Send + Sync + 'static {
-    /// The backend's name, for errors and metrics.
+    /// Returns the backend's name, for errors and metrics.
     fn backend(&self) -> &'static str;
 
-    /// How it is served best.
+    /// Returns the batch size and the number of batches under way that suit the store best.
     fn limits(&self) -> Limits {
         Limits { batch: 1_024, under_way: 2 }
     }
 
-    /// Whether no other process can have this store open at the same time.
+    /// Returns true if no other process can have this store open at the same time.
     fn is_private(&self) -> bool {
         false
     }
 
-    /// Whether every call is over when it is polled for the first time, since nothing is waited for. Then it is called by each caller itself, and nothing
-    /// is gathered into batches. (A caller that is dropped while such a call is under way all the same may leave a claim behind, for its lease.)
+    /// Returns true if every call finishes when it is polled for the first time, because it never
+    /// waits. Then each caller makes its calls itself, and nothing is gathered into batches. (A
+    /// caller that is dropped while such a call is under way all the same may leave a claim behind,
+    /// until its lease expires.)
     fn answers_at_once(&self) -> bool {
         false
     }
 
-    /// Returns the number of the node that answers for a key, for a store whose nodes answer apart:
-    /// one may hang while the others work. All are one node unless the store says otherwise.
+    /// Returns the number of the node that answers for a key, for a store whose nodes answer
+    /// independently: one may hang while the others work. By default all keys are on one node.
     ///
     /// ```
     /// use hapax_store::{InMemoryStore, RecordKey, Scope, Store};
@@ -95,31 +115,33 @@ pub trait Store: Send + Sync + 'static {
     /// ```
     ///
     /// The engine never mixes keys of two nodes in one call, and has a queue, time-outs and a
-    /// circuit breaker for each: a node that hangs delays and fails its own keys only. A node keeps
-    /// its number as long as it is there; which keys are its own may change at any time, and a call
-    /// that was sent to the node before must still be answered. Numbers should be small and not be
-    /// used up: the engine tells [`MAX_NODES`] apart, and those whose numbers differ by a multiple
-    /// of that share what each would have.
+    /// circuit breaker for each node: a node that hangs delays and fails its own keys only. A node
+    /// keeps its number as long as it exists. The set of its keys may change at any time, and a
+    /// call that was sent to the previous node must still be answered. Numbers should be small and
+    /// be used again: the engine tells [`MAX_NODES`] nodes apart, and nodes whose numbers differ by
+    /// a multiple of that share one queue, time-outs and circuit breaker.
     ///
-    /// It is asked once or more for every request: it should cost nanoseconds, and not wait.
+    /// The engine calls it at least once for every request: it should take nanoseconds, and not
+    /// wait.
+    /// use hapax_store::{InMemoryStore, RecordKey, Scope, Store};
     fn node_of(&self, _key: &RecordKey) -> u32 {
         0
     }
 
-    /// Marks ids as completed, those that are not, nor in progress.
+    /// Marks ids as completed, unless they are completed or in progress.
     fn mark(&self, marks: &[Mark]) -> impl Future<Output = Answers<Marked>> + Send;
 
-    /// Takes back the marks of these attempts, and nothing else: neither what others have marked,
-    /// nor what is claimed, completed or recorded.
+    /// Takes back the marks of these attempts, and nothing else: neither marks of others, nor ids
+    /// that are claimed, completed or recorded.
     fn unmark(&self, marks: &[Unmark]) -> impl Future<Output = Answers<Unmarked>> + Send;
 
-    /// Claims ids, those that are not completed, nor in progress.
+    /// Claims ids, unless they are completed or in progress.
     fn claim(&self, claims: &[ClaimRequest]) -> impl Future<Output = Answers<Claimed>> + Send;
 
     /// Completes claims. Their fingerprints are kept.
     fn complete(&self, completions: &[Completion]) -> impl Future<Output = Answers<Held>> + Send;
 
-    /// Ends claims: nothing is kept of them.
+    /// Ends claims and removes their records.
     fn release(&self, holds: &[Hold]) -> impl Future<Output = Answers<Held>> + Send;
 
     /// Ends claims: their ids are in progress for a while.
@@ -128,24 +150,26 @@ pub trait Store: Send + Sync + 'static {
     /// Extends claims.
     fn renew(&self, renewals: &[Renewal]) -> impl Future<Output = Answers<Held>> + Send;
 
-    /// What is known of ids. Changes nothing.
+    /// Returns what is known of ids. Changes nothing.
     fn look_up(&self, keys: &[RecordKey]) -> impl Future<Output = Answers<Known>> + Send;
 
-    /// Makes ids completed, whatever they were: for whoever knows that they are new, or does not care.
+    /// Makes ids completed, whatever they were: for callers that know that the ids are new, or do
+    /// not care.
     fn record(&self, records: &[Record]) -> impl Future<Output = Answers<()>> + Send;
 
-    /// Forgets ids, also those in progress. Says of each whether there was anything to forget.
+    /// Forgets ids, also those in progress. Returns true for each id that had anything to forget.
     fn forget(&self, keys: &[RecordKey]) -> impl Future<Output = Answers<bool>> + Send;
 
-    /// Removes what has expired: about `limit` records, or whatever unit the backend removes at a time.
+    /// Removes expired records: about `limit` of them, or one unit of removal of the backend.
     fn expire(&self, limit: usize) -> impl Future<Output = Result<Expired, StoreError>> + Send;
 
-    /// Ids that are completed, about `limit` at a time, in no particular order, from the beginning or where an earlier page ended. Whoever
-    /// follows the cursor to its end has seen each one at least once that was completed before, and is not expired after.
+    /// Returns completed ids, about `limit` at a time, in no particular order, from the beginning
+    /// or from the end of an earlier page. A caller that follows the cursor to its end has seen, at
+    /// least once, each id that was completed before the scan and had not expired after it.
     fn scan(&self, from: Option<&Cursor>, limit: usize) -> impl Future<Output = Result<Page, StoreError>> + Send;
 }
 
-/// A store that is shared, say with whoever injects its faults.
+/// A store that is shared, for example with a test that injects its faults.
 impl<S: Store> Store for Arc<S> {
     fn backend(&self) -> &'static str {
         S::backend(self)

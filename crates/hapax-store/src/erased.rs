@@ -1,4 +1,5 @@
-//! Stores behind pointers, so that what uses them is compiled once and not for each backend.
+//! Stores behind pointers, so that the code that uses them is compiled once and not for each
+//! backend.
 
 use super::contract::Store;
 use super::error::StoreError;
@@ -9,7 +10,7 @@ use std::pin::Pin;
 /// A call that is under way.
 pub type Answering<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A [`Store`], whichever.
+/// A [`Store`] of any type.
 pub trait Erased: Send + Sync + 'static {
     fn backend(&self) -> &'static str;
     fn limits(&self) -> Limits;

@@ -1,27 +1,31 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// What kind of thing went wrong: whether asking again may help, and whether the store may have done what it was asked.
+/// The kind of an error. It says whether another try may help, and whether the store may have
+/// carried out the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The store could not be reached, or said that it cannot answer now. It may have done what it was asked.
+    /// The store could not be reached, or reported that it cannot answer now. It may have carried
+    /// out the request.
     Unavailable,
-    /// No answer in time. It may have done what it was asked.
+    /// There was no answer in time. The store may have carried out the request.
     Timeout,
-    /// Somebody else has what was asked for (the store's ownership, a lock), or stood in the way. Nothing was done.
+    /// Another party has what was requested (the ownership of the store, a lock), or was in the
+    /// way. Nothing was done.
     Conflict,
-    /// What the store has kept is not what hapax keeps.
+    /// The stored data is not hapax's data.
     Corrupt,
-    /// It cannot work like this: wrong address, password, permission, option. Nothing was done.
+    /// The store cannot work with this configuration: wrong address, password, permission, option.
+    /// Nothing was done.
     Misconfigured,
 }
 
 impl ErrorKind {
-    /// Whether asking the same again may help.
+    /// Returns true if repeating the same request may help.
     pub fn is_transient(self) -> bool {
         matches!(self, ErrorKind::Unavailable | ErrorKind::Timeout)
     }
@@ -39,9 +43,9 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Why a store did not do what it was asked.
+/// The reason for which a store did not carry out a request.
 ///
-/// Cloning one costs a reference count, since all who asked in one batch get it.
+/// Cloning one costs a reference count, since all callers in one batch get it.
 #[derive(Clone)]
 pub struct StoreError(Arc<Inner>);
 
@@ -53,12 +57,12 @@ struct Inner {
 }
 
 impl StoreError {
-    /// An error of a backend: `what` says what was expected and what was got.
+    /// Creates an error of a backend: `what` says what was expected and what was found.
     pub fn new(kind: ErrorKind, backend: &'static str, what: impl Into<String>) -> Self {
         StoreError(Arc::new(Inner { kind, backend, what: what.into(), source: None }))
     }
 
-    /// The same with its cause.
+    /// Creates an error with its cause.
     pub fn caused(
         kind: ErrorKind,
         backend: &'static str,
@@ -68,12 +72,12 @@ impl StoreError {
         StoreError(Arc::new(Inner { kind, backend, what: what.into(), source: Some(source.into()) }))
     }
 
-    /// What kind of thing went wrong.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whose error it is: the backend's name.
+    /// Returns the name of the backend that reported the error.
     pub fn backend(&self) -> &'static str {
         self.0.backend
     }
@@ -82,7 +86,8 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.0.backend, self.0.kind, self.0.what)?;
-        // Drivers' errors say little without their causes, and many who log errors print no sources.
+        // Drivers' errors say little without their causes, and much code that logs errors prints no
+        // sources.
         let mut cause = self.source();
         while let Some(error) = cause {
             write!(f, ": {error}")?;

@@ -1,9 +1,10 @@
-//! Records as stores give them back, as the fuzz target `records` gives it to its decoders: a
-//! letter that says which, and bytes for it. What a decoder takes, it must write as it was, or as
-//! an equal.
+//! Records as stores return them, in the form in which the fuzz target `records` gives them to its
+//! decoders: a letter that selects the decoder, and bytes for it. A decoder that accepts bytes must
+//! write them as they were, or as an equal record.
 
 use super::{RecordKey, Scope, StoredId};
 
+/// Runs the fuzz target `records` on its input. Returns true if the decoder accepted it.
 /// Does what the fuzz target `records` does with its input, if it is for this crate; returns true if the
 /// decoder took it.
 pub fn fuzz(bytes: &[u8]) -> bool {
@@ -16,7 +17,7 @@ pub fn fuzz(bytes: &[u8]) -> bool {
     }
 }
 
-/// A key as SQLite, fjall and Redis have it.
+/// Checks a key as SQLite, fjall and Redis store it.
 fn key(stored: &[u8]) -> bool {
     let Ok(key) = RecordKey::from_stored(stored) else { return false };
     assert_eq!(key.to_stored(), stored);
@@ -24,12 +25,12 @@ fn key(stored: &[u8]) -> bool {
     scope(key.scope.as_str().as_bytes())
 }
 
-/// A scope's name, as any store has it.
+/// Checks a scope's name, as any store has it.
 fn scope(name: &[u8]) -> bool {
     let Ok(name) = std::str::from_utf8(name) else { return false };
     let Ok(scope) = Scope::from_stored(name) else { return false };
     assert_eq!(scope.as_str(), name);
-    // Users name all but those of hapax's own.
+    // Users may name all scopes but hapax's own.
     assert_eq!(Scope::new(name).is_err(), scope.is_reserved());
     true
 }

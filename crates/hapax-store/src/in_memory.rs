@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-/// Records in this process's memory: the reference for what a [`Store`] does, and the store of tests.
+/// Records in this process's memory: the reference for the behaviour of a [`Store`], and the store
+/// for tests.
 ///
 /// ```
 /// use hapax::ManualClock;
@@ -23,8 +24,9 @@ use std::time::Duration;
 /// assert_eq!(store.len(), 0);
 /// ```
 ///
-/// Several engines of one process may share it, by an [`Arc`](std::sync::Arc). Nothing survives the process. One lock, and memory for every
-/// record until [`expire`](Store::expire) has removed it: about 200 bytes each. Time is the given clock's.
+/// Several engines of one process may share it through an [`Arc`](std::sync::Arc). Nothing survives
+/// the process. It has one lock, and uses memory for every record until [`expire`](Store::expire)
+/// has removed it: about 200 bytes each. Time is the given clock's.
 pub struct InMemoryStore {
     clock: Box<dyn Clock>,
     records: Mutex<Records>,
@@ -34,27 +36,27 @@ pub struct InMemoryStore {
 struct Records {
     kept: BTreeMap<RecordKey, Kept>,
     expiries: BTreeSet<(Timestamp, RecordKey)>,
-    /// No record that was removed has a larger one.
+    /// The largest token among removed records.
     last_token: u64,
 }
 
 impl InMemoryStore {
-    /// An empty store, by the system's clock.
+    /// Creates an empty store, on the system's clock.
     pub fn new() -> Self {
         Self::with_clock(MonotonicClock::since_epoch(Duration::ZERO))
     }
 
-    /// An empty store, by this clock.
+    /// Creates an empty store, on the given clock.
     pub fn with_clock(clock: impl Clock) -> Self {
         InMemoryStore { clock: Box::new(clock), records: Mutex::default() }
     }
 
-    /// How many records it keeps, those that have expired and are not yet removed among them.
+    /// Returns the number of records, including those that have expired and are not yet removed.
     pub fn len(&self) -> usize {
         self.lock().kept.len()
     }
 
-    /// Whether it keeps none.
+    /// Returns true if there are no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -64,7 +66,7 @@ impl InMemoryStore {
         self.records.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Decides request after request, and does what is decided.
+    /// Decides the requests one after another, and applies each decision.
     fn each<R, A>(
         &self,
         requests: &[R],
@@ -75,7 +77,8 @@ impl InMemoryStore {
         Ok(requests
             .iter()
             .map(|request| {
-                // A claim of an id of which nothing is kept gets a token that nobody had, even if the clock stands still.
+                // A claim of an id without a record gets a token that no earlier claim had, even if
+                // the clock stands still.
                 let forgotten = Kept {
                     state: State::Failed,
                     token: records.last_token,

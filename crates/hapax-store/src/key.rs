@@ -1,11 +1,11 @@
-//! What names a record: a scope, and an id as stores keep it.
+//! The name of a record: a scope, and an id as stores keep it.
 
 use super::error::{ErrorKind, StoreError};
 use sha2::{Digest as _, Sha256, Sha384};
 use std::fmt;
 use std::sync::Arc;
 
-/// A namespace of ids: a consumer, a tenant. The same id in two scopes is two ids.
+/// A namespace of ids, for example of a consumer or a tenant. The same id in two scopes is two ids.
 ///
 /// ```
 /// use hapax_store::Scope;
@@ -21,10 +21,11 @@ use std::sync::Arc;
 pub struct Scope(Arc<str>);
 
 impl Scope {
-    /// The longest name, in bytes.
+    /// The length of the longest name, in bytes.
     pub const MAX_BYTES: usize = 128;
 
-    /// The scope of this name: any text of up to 128 bytes without control characters; the empty one, too.
+    /// Creates the scope with this name: any text of up to 128 bytes without control characters;
+    /// the empty one, too.
     ///
     /// # Errors
     ///
@@ -41,17 +42,18 @@ impl Scope {
         Ok(Scope(name.into()))
     }
 
-    /// A scope that no user can name: its name begins with a control character.
+    /// Creates a scope that no user can name: its name begins with a control character.
     pub(crate) fn reserved(name: &str) -> Self {
         Scope(format!("\u{1}{name}").into())
     }
 
-    /// Whether it is hapax's own.
+    /// Returns true if the scope is hapax's own.
     pub fn is_reserved(&self) -> bool {
         self.0.starts_with('\u{1}')
     }
 
-    /// A scope as a store has it: any that [`as_str`](Scope::as_str) has shown, of hapax's own, too.
+    /// Reads a scope from its stored name: any name that [`as_str`](Scope::as_str) has returned,
+    /// including hapax's own.
     ///
     /// # Errors
     ///
@@ -64,20 +66,20 @@ impl Scope {
         }
     }
 
-    /// Its name.
+    /// Returns the scope's name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl Default for Scope {
-    /// The scope without a name.
+    /// Returns the scope without a name.
     fn default() -> Self {
         Scope("".into())
     }
 }
 
-/// An id as stores keep it: as it is, up to 47 bytes; a longer one as the 48 bytes of its SHA-384.
+/// An id as stores keep it: unchanged up to 47 bytes; a longer one as the 48 bytes of its SHA-384.
 ///
 /// ```
 /// use hapax_store::StoredId;
@@ -86,7 +88,8 @@ impl Default for Scope {
 /// assert_eq!(StoredId::new(&[7; 200]).as_bytes().len(), 48);
 /// ```
 ///
-/// No short id is as long as a digest, so whoever chooses ids can make none that is taken for another one without breaking SHA-384.
+/// No short id is as long as a digest. So a party that chooses ids cannot make one that is taken
+/// for another one without breaking SHA-384.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoredId {
     bytes: [u8; StoredId::MAX_BYTES],
@@ -94,10 +97,10 @@ pub struct StoredId {
 }
 
 impl StoredId {
-    /// The longest, which is that of a digest.
+    /// The length of the longest stored id, which is that of a digest.
     pub const MAX_BYTES: usize = 48;
 
-    /// How an id is kept.
+    /// Converts an id into its stored form.
     #[inline]
     pub fn new(id: &[u8]) -> Self {
         let mut bytes = [0; Self::MAX_BYTES];
@@ -108,9 +111,9 @@ impl StoredId {
         StoredId { bytes: Sha384::digest(id).into(), len: Self::MAX_BYTES as u8 }
     }
 
-    /// Returns an id of a group, a tenant's say: a byte 255, 14 bytes of the group's SHA-256, and
-    /// the 32 bytes of the SHA-256 of both. Stores take it for any other id; one with a budget can
-    /// tell who uses how much of it.
+    /// Returns an id of a group, for example of a tenant: a byte 255, 14 bytes of the group's
+    /// SHA-256, and the 32 bytes of the SHA-256 of both. Stores treat it like any other id; a store
+    /// with a budget can tell how much of it each group uses.
     ///
     /// ```
     /// use hapax_store::StoredId;
@@ -132,20 +135,20 @@ impl StoredId {
         StoredId { bytes, len: 47 }
     }
 
-    /// Returns what stands for the group of an id that is [of one](StoredId::of_group).
+    /// Returns the digest of the group of an id that was made [for a group](StoredId::of_group).
     pub fn group(&self) -> Option<[u8; 14]> {
         let is_of_group = self.len == 47 && self.bytes[0] == Self::OF_GROUP;
         is_of_group.then(|| std::array::from_fn(|i| self.bytes[i + 1]))
     }
 
-    /// No text begins with it.
+    /// The first byte of an id of a group. No text begins with it.
     const OF_GROUP: u8 = 255;
 
-    /// What a store has kept.
+    /// Reads a stored id.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`] if it is longer than any.
+    /// [`ErrorKind::Corrupt`] if it is longer than any stored id.
     pub fn from_stored(kept: &[u8]) -> Result<Self, StoreError> {
         let mut bytes = [0; Self::MAX_BYTES];
         match bytes.get_mut(..kept.len()) {
@@ -158,7 +161,7 @@ impl StoredId {
         Ok(StoredId { bytes, len: kept.len() as u8 })
     }
 
-    /// What is kept.
+    /// Returns the stored bytes.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len.into()]
@@ -171,7 +174,7 @@ impl fmt::Debug for StoredId {
     }
 }
 
-/// Names a record: scope and id.
+/// The name of a record: scope and id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordKey {
     /// The namespace.
@@ -181,22 +184,23 @@ pub struct RecordKey {
 }
 
 impl RecordKey {
-    /// The key of an id in a scope.
+    /// Creates the key of an id in a scope.
     #[inline]
     pub fn new(scope: &Scope, id: impl AsRef<[u8]>) -> Self {
         RecordKey { scope: scope.clone(), id: StoredId::new(id.as_ref()) }
     }
 
-    /// Scope and id in one string of bytes, of which no other key has the same: the scope, a zero, the id.
+    /// Returns scope and id in one string of bytes, which is different for every key: the scope, a
+    /// zero, the id.
     pub fn to_stored(&self) -> Vec<u8> {
         [self.scope.as_str().as_bytes(), &[0], self.id.as_bytes()].concat()
     }
 
-    /// The key of such a string.
+    /// Reads a key from such a string.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`] if it is that of none.
+    /// [`ErrorKind::Corrupt`] if the bytes are not a key.
     pub fn from_stored(stored: &[u8]) -> Result<Self, StoreError> {
         let wrong =
             || StoreError::new(ErrorKind::Corrupt, "key", format!("no record has the key {}", stored.escape_ascii()));

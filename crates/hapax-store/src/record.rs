@@ -1,21 +1,22 @@
-//! One record and what requests make of it: pure, for the backends that decide in this process.
+//! One record and the effect of requests on it: pure, for the backends that decide in this process.
 
 use super::request::*;
 use hapax::Timestamp;
 use std::time::Duration;
 
-/// What is kept of an id.
+/// The record of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     pub state: State,
-    /// Of the claim, or the last one.
+    /// The token of the claim, or of the last one.
     pub token: u64,
     pub fingerprint: Option<Fingerprint>,
-    /// Of the lease, the failure or the retention: at this time, it counts as nothing.
+    /// The end of the lease, the failure or the retention: from this time on, the record counts as
+    /// nothing.
     pub until: Timestamp,
 }
 
-/// How far an id has come.
+/// The progress of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     InProgress {
@@ -29,7 +30,7 @@ pub enum State {
     },
 }
 
-/// What becomes of the record.
+/// The change of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     None,
@@ -45,7 +46,7 @@ impl Kept {
         Completed { expires_in: self.left(now), fingerprint: self.fingerprint, result: result.clone() }
     }
 
-    /// The attempt of a mark.
+    /// Returns the attempt of a mark.
     fn attempt(&self) -> Option<u64> {
         match self.state {
             State::Completed { attempt, .. } => attempt,
@@ -53,12 +54,13 @@ impl Kept {
         }
     }
 
-    /// What is left of it when it has ended: its token, so that the next one is larger even if the clock stands still.
+    /// Returns the remainder of a record that has ended: its token, so that the next one is larger
+    /// even if the clock stands still.
     fn ended(&self, now: Timestamp) -> Kept {
         Kept { state: State::Failed, token: self.token, fingerprint: None, until: now }
     }
 
-    /// An id that is done.
+    /// Returns the record of an id that is done.
     pub fn recorded(record: &Record, now: Timestamp) -> Kept {
         Kept {
             state: State::Completed { attempt: None, result: record.result.clone() },
@@ -69,12 +71,12 @@ impl Kept {
     }
 }
 
-/// What counts of what is kept.
+/// Returns the record unless it has expired.
 pub fn live(kept: Option<&Kept>, now: Timestamp) -> Option<&Kept> {
     kept.filter(|kept| now < kept.until)
 }
 
-/// A token larger than any before.
+/// Returns a token larger than any before.
 pub fn next_token(kept: Option<&Kept>, now: Timestamp) -> u64 {
     (now.as_nanos() / 1_000).max(kept.map_or(0, |kept| kept.token + 1))
 }
@@ -122,7 +124,7 @@ pub fn claim(kept: Option<&Kept>, claim: &ClaimRequest, now: Timestamp) -> (Clai
     }
 }
 
-/// The record that this holds.
+/// Returns the record if this claim holds it.
 fn held<'k>(kept: Option<&'k Kept>, hold: &Hold, now: Timestamp) -> Option<&'k Kept> {
     live(kept, now).filter(|kept| matches!(kept.state, State::InProgress { .. }) && kept.token == hold.token)
 }

@@ -1,14 +1,15 @@
-//! What a store is asked, and what it answers.
+//! The requests to a store, and its answers.
 
 use super::error::StoreError;
 use super::key::RecordKey;
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
-/// One answer for each request of a batch, in its order; or the batch came to nothing as a whole.
+/// One answer for each request of a batch, in its order; or an error if the batch failed as a
+/// whole.
 pub type Answers<T> = Result<Vec<Result<T, StoreError>>, StoreError>;
 
-/// What a message is besides its id, in 16 bytes of SHA-256.
+/// The content of a message besides its id, in 16 bytes of SHA-256.
 ///
 /// ```
 /// use hapax_store::Fingerprint;
@@ -20,84 +21,87 @@ pub type Answers<T> = Result<Vec<Result<T, StoreError>>, StoreError>;
 pub struct Fingerprint(pub [u8; 16]);
 
 impl Fingerprint {
-    /// That of a message's body.
+    /// Returns the fingerprint of a message's body.
     pub fn of(message: impl AsRef<[u8]>) -> Self {
         let mut fingerprint = [0; 16];
         fingerprint.copy_from_slice(&Sha256::digest(message)[..16]);
         Fingerprint(fingerprint)
     }
 
-    /// Whether what is asked with one of these and kept with the other is not the same message. Without a fingerprint nobody can tell.
+    /// Returns true if both fingerprints are given and differ: then the message is not the same.
+    /// Without a fingerprint this cannot be told.
     pub fn differ(asked: Option<Self>, kept: Option<Self>) -> bool {
         matches!((asked, kept), (Some(asked), Some(kept)) if asked != kept)
     }
 }
 
-/// Marks an id as seen, if nobody has.
+/// A request that marks an id as seen, unless it was seen before.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// Which id.
+    /// The id.
     pub key: RecordKey,
-    /// Who asks, in 63 random bits: asked again with the same ones, the store gives the same answer.
+    /// The caller's attempt, in 63 random bits: if the same one is repeated, the store gives the
+    /// same answer.
     pub attempt: u64,
-    /// How long it is then a duplicate.
+    /// The time for which the id is then a duplicate.
     pub retention: Duration,
 }
 
-/// What came of a [`Mark`].
+/// The result of a [`Mark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marked {
-    /// It was not seen. Now it is.
+    /// The id was not seen. Now it is.
     Fresh,
-    /// It was seen.
+    /// The id was seen.
     Duplicate {
-        /// How much longer it is.
+        /// The time for which it remains a duplicate.
         expires_in: Duration,
-        /// The attempt that marked it. None, if it was completed or recorded, or if the store does
+        /// The attempt that marked it. `None` if it was completed or recorded, or if the store does
         /// not keep attempts.
         attempt: Option<u64>,
     },
-    /// It is claimed, or was failed a short time ago.
+    /// The id is claimed, or was failed a short time ago.
     InProgress {
-        /// How much longer.
+        /// The time for which it remains in progress.
         lease_left: Duration,
     },
 }
 
-/// Takes a mark back, of which nobody was told that it is fresh.
+/// A request that takes back a mark whose answer "fresh" was not passed on.
 #[derive(Clone, Debug)]
 pub struct Unmark {
-    /// Which id.
+    /// The id.
     pub key: RecordKey,
-    /// The attempt that marked it, if it did: a mark of another one is left alone.
+    /// The attempt that may have marked it: a mark of another one is left alone.
     pub attempt: u64,
 }
 
-/// What came of an [`Unmark`].
+/// The result of an [`Unmark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmarked {
     /// The mark is gone: the id is fresh.
     Done,
-    /// That attempt has not marked the id, or its mark has expired. Nothing was changed.
+    /// The attempt has not marked the id, or its mark has expired. Nothing was changed.
     NotThere,
     /// The store does not keep attempts, so it cannot tell. Nothing was changed.
     Unknown,
 }
 
-/// Claims an id under a lease, if nobody has and it is not done.
+/// A request that claims an id under a lease, unless it is claimed or done.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
-    /// Which id.
+    /// The id.
     pub key: RecordKey,
-    /// Who asks, in 63 random bits: asked again with the same ones while the lease lasts, the store gives the same answer, and a whole lease.
+    /// The caller's attempt, in 63 random bits: if the same one is repeated while the lease lasts,
+    /// the store gives the same answer, and a whole lease.
     pub attempt: u64,
-    /// How long nobody else gets it.
+    /// The time for which no other caller gets it.
     pub lease: Duration,
-    /// What the message is.
+    /// The content of the message.
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// What came of a [`ClaimRequest`].
+/// The result of a [`ClaimRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claimed {
     /// The id is the caller's.
@@ -105,67 +109,67 @@ pub enum Claimed {
         /// A fencing token: larger than that of any earlier claim of this id, and below 2^63.
         token: u64,
     },
-    /// Somebody else has it, or has failed a short time ago.
+    /// Another caller has it, or has failed a short time ago.
     InProgress {
-        /// How much longer.
+        /// The time for which it remains in progress.
         lease_left: Duration,
     },
-    /// It is done.
+    /// The id is done.
     Duplicate(Completed),
-    /// It is done, or in progress, as another message.
+    /// The id is done, or in progress, with another message.
     Mismatch,
 }
 
-/// What a store knows of an id that is done.
+/// A completed id's record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completed {
-    /// How much longer it is a duplicate.
+    /// The time for which it remains a duplicate.
     pub expires_in: Duration,
-    /// What the message was.
+    /// The content of the message.
     pub fingerprint: Option<Fingerprint>,
-    /// What was kept with the completion.
+    /// The result that was stored with the completion.
     pub result: Option<Vec<u8>>,
 }
 
-/// Completes a claim.
+/// A request that completes a claim.
 #[derive(Clone, Debug)]
 pub struct Completion {
-    /// Which.
+    /// The claim.
     pub hold: Hold,
-    /// How long the id is then a duplicate.
+    /// The time for which the id is then a duplicate.
     pub retention: Duration,
-    /// What is kept with it.
+    /// The result to store with it.
     pub result: Option<Vec<u8>>,
 }
 
-/// A claim that is held: releases it.
+/// A claim that is held. As a request, releases it.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// Which id.
+    /// The id.
     pub key: RecordKey,
-    /// As [`Claimed::Claimed`] has it.
+    /// The token, from [`Claimed::Claimed`].
     pub token: u64,
 }
 
-/// Ends a claim without a completion: nobody gets the id for a while.
+/// A request that ends a claim without a completion: no caller gets the id for a while.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Which.
+    /// The claim.
     pub hold: Hold,
-    /// For how long. None at all is a release.
+    /// The time for which no caller gets the id. Zero is a release.
     pub retry_after: Duration,
 }
 
-/// Extends a claim.
+/// A request that extends a claim.
 #[derive(Clone, Debug)]
 pub struct Renewal {
-    /// Which.
+    /// The claim.
     pub hold: Hold,
     /// Its lease from now on.
     pub lease: Duration,
 }
 
-/// Whether a claim could be ended or extended.
+/// The result of ending or extending a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// Done as asked.
@@ -174,71 +178,71 @@ pub enum Held {
     Lost,
 }
 
-/// An id that is done: recorded without a look at what the store has of it.
+/// An id that is done: recorded without a look at the store's record of it.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Which id.
+    /// The id.
     pub key: RecordKey,
-    /// How long it is then a duplicate.
+    /// The time for which it is then a duplicate.
     pub retention: Duration,
-    /// What the message was.
+    /// The content of the message.
     pub fingerprint: Option<Fingerprint>,
-    /// What is kept with it.
+    /// The result to store with it.
     pub result: Option<Vec<u8>>,
 }
 
-/// What a store knows of an id.
+/// The state of an id in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing.
+    /// No record.
     Unknown,
-    /// It is claimed, or was failed a short time ago.
+    /// The id is claimed, or was failed a short time ago.
     InProgress {
-        /// How much longer.
+        /// The time for which it remains in progress.
         lease_left: Duration,
-        /// What the message is.
+        /// The content of the message.
         fingerprint: Option<Fingerprint>,
     },
-    /// It is done.
+    /// The id is done.
     Completed(Completed),
 }
 
-/// What a [`scan`](super::Store::scan) has found, up to where it got.
+/// The ids that a [`scan`](super::Store::scan) has found, up to its position.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// Ids that are done.
     pub found: Vec<Found>,
-    /// Where to go on; nowhere, if that was all.
+    /// The position from which to go on; `None` at the end.
     pub next: Option<Cursor>,
 }
 
 /// An id that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Which.
+    /// The id.
     pub key: RecordKey,
-    /// How much longer it is a duplicate.
+    /// The time for which it remains a duplicate.
     pub expires_in: Duration,
 }
 
-/// Where a scan got to, in the store's own words.
+/// The position of a scan, in the store's own encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor(pub Vec<u8>);
 
-/// What an [`expire`](super::Store::expire) got done.
+/// The result of an [`expire`](super::Store::expire).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expired {
-    /// How many records it removed, as far as the store can tell.
+    /// The number of records that it removed, as far as the store can tell.
     pub records: u64,
-    /// Whether there is more to do now.
+    /// True if there is more to remove now.
     pub more: bool,
 }
 
-/// How a store is served best.
+/// The batches that suit a store best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests in a batch.
+    /// The number of requests in a batch.
     pub batch: usize,
-    /// Batches under way at a time.
+    /// The number of batches under way at a time.
     pub under_way: usize,
 }

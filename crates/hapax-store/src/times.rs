@@ -1,15 +1,15 @@
-//! Times that stores are asked for. One that cannot be is an error that names it: nothing is
-//! clamped, and nothing overflows.
+//! Times in requests to stores. An invalid time is an error that names it: nothing is clamped, and
+//! nothing overflows.
 
 use super::error::{ErrorKind, StoreError};
 use super::request::*;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// The longest of them: 100 years.
+/// The longest time: 100 years.
 pub const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
-/// Returns an error if a time is longer than any, or none at all.
+/// Returns an error if a time is longer than the longest, or zero.
 pub fn check(option: &str, time: Duration) -> Result<(), StoreError> {
     match !time.is_zero() && time <= MAX {
         true => Ok(()),
@@ -17,7 +17,7 @@ pub fn check(option: &str, time: Duration) -> Result<(), StoreError> {
     }
 }
 
-/// The same for one that may be none at all.
+/// Returns an error if a time is longer than the longest; it may be zero.
 pub fn check_or_none(option: &str, time: Duration) -> Result<(), StoreError> {
     match time <= MAX {
         true => Ok(()),
@@ -71,10 +71,10 @@ impl Timed for Record {
     }
 }
 
-/// Requests of a batch: those whose times can be, and what is wrong with the others.
+/// The requests of a batch: those with valid times, and the errors of the others.
 pub struct Sound<'r, R: Timed> {
     sound: Cow<'r, [R]>,
-    /// None at all if nothing is wrong.
+    /// The errors; empty if nothing is wrong.
     wrong: Vec<Option<StoreError>>,
 }
 
@@ -88,12 +88,12 @@ impl<'r, R: Timed> Sound<'r, R> {
         Sound { sound: sound.map(|(request, _)| request.clone()).collect(), wrong }
     }
 
-    /// Those to ask about.
+    /// Returns the valid requests.
     pub fn requests(&self) -> &[R] {
         &self.sound
     }
 
-    /// The answers to all, given those to these.
+    /// Returns the answers to all requests, given those to the valid ones.
     pub fn answers<A>(self, answers: Answers<A>) -> Answers<A> {
         if self.wrong.is_empty() {
             return answers;

@@ -8,7 +8,8 @@ use std::task::Poll;
 
 pub type Panic = Box<dyn Any + Send>;
 
-/// What some work comes to, or what it panicked with. Whoever catches that throws away what the work may have left half done.
+/// Returns the result of some work, or the value that it panicked with. A caller that catches a
+/// panic throws away the state that the work may have left half changed.
 pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic> {
     let mut work = pin!(work);
     // What has panicked is not polled again.
@@ -19,7 +20,7 @@ pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic> {
     .await
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("nothing")

@@ -1,10 +1,11 @@
-//! Counts of messages' failures in this run: where the broker counts no deliveries, or there is
-//! no claim under which the store could count.
+//! Counts of messages' failures in this run, for brokers that count no deliveries, and for messages
+//! without a claim under which the store could count.
 
 use hapax_store::StoredId;
 use std::collections::{HashMap, VecDeque};
 
-/// Failures of ids that the broker does not count. If there are too many ids, the first ones are forgotten: these are tried more often, and none is lost.
+/// Failures of ids that the broker does not count. If there are too many ids, the first ones are
+/// forgotten: these are tried more often, and none is lost.
 pub(super) struct Attempts {
     failures: HashMap<StoredId, u32>,
     oldest: VecDeque<StoredId>,
@@ -34,7 +35,7 @@ impl Attempts {
         self.oldest.push_back(id);
     }
 
-    /// It is done. (Its place in the order is found to be empty later.)
+    /// Forgets an id that is done. (Its place in the order is found to be empty later.)
     pub(super) fn forget(&mut self, id: &StoredId) {
         if self.failures.remove(id).is_some() && self.oldest.len() > 2 * self.max.min(self.failures.len() + 8) {
             let failures = &self.failures;

@@ -1,15 +1,16 @@
-//! A stream whose items are asked about in batches: what is ready while a call is under way is the next batch.
+//! A stream whose items are requested in batches: items that are ready while a call is under way
+//! are the next batch.
 
 use futures_core::Stream;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Answers to come, one for each item.
+/// Future answers, one for each item.
 pub(super) type Asking<A> = Pin<Box<dyn Future<Output = Vec<A>> + Send>>;
 
 pub(super) struct Batched<St: Stream, A> {
-    /// None when it has ended: it is not polled again.
+    /// The stream; `None` when it has ended: it is not polled again.
     stream: Option<Pin<Box<St>>>,
     max: usize,
     gathered: Vec<St::Item>,
@@ -17,7 +18,7 @@ pub(super) struct Batched<St: Stream, A> {
     answered: VecDeque<(St::Item, A)>,
 }
 
-// Items are not pinned: only what is boxed is.
+// Items are not pinned: only boxes are.
 impl<St: Stream, A> Unpin for Batched<St, A> {}
 
 impl<St: Stream, A> Batched<St, A> {
@@ -30,14 +31,15 @@ impl<St: Stream, A> Batched<St, A> {
         self.max = max;
     }
 
-    /// How many more items there may be.
+    /// Returns the upper bound of the number of further items.
     pub(super) fn upper(&self) -> Option<usize> {
         let asked = self.asking.as_ref().map_or(0, |(items, _)| items.len());
         let here = self.gathered.len() + asked + self.answered.len();
         self.stream.as_ref().map_or(Some(0), |stream| stream.size_hint().1)?.checked_add(here)
     }
 
-    /// The next item with its answer, if `wanted` makes something of it. Polls the stream only for as many as a batch takes, and goes through one batch at most.
+    /// Polls for the next item that `wanted` maps to a value, given its answer. Polls the stream
+    /// only for as many items as a batch takes, and goes through one batch at most.
     pub(super) fn poll_wanted<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -52,7 +54,7 @@ impl<St: Stream, A> Batched<St, A> {
             let items = std::mem::take(&mut self.gathered);
             let asking = ask(&items);
             self.asking = Some((items, asking));
-            // There is room again, and its end must be heard of.
+            // There is room again, and the end of the stream must be noticed.
             self.gather(cx);
         }
         let Some((_, asking)) = &mut self.asking else {
@@ -65,7 +67,7 @@ impl<St: Stream, A> Batched<St, A> {
         match self.next_wanted(&mut wanted) {
             Some(next) => Poll::Ready(Some(next)),
             None => {
-                // Others may run before the next batch.
+                // Other tasks may run before the next batch.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }

@@ -1,4 +1,4 @@
-//! What a run of a consumer begins, and when.
+//! The actions that a run of a consumer begins, and their conditions.
 
 use super::calls::Dead;
 use super::consumer::ConsumerError;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl<S: Store, Src: Source> Run<'_, S, Src> {
-    /// Whatever can be begun.
+    /// Begins every action that can be begun.
     pub(super) fn begin(&mut self) {
         let now = Instant::now();
         self.messages.wake(now);
@@ -29,7 +29,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         self.begin_extending(now);
     }
 
-    /// With what an engine owes the store: also a duplicate may be one of a check that is not durable yet.
+    /// Flushes the engine first: also a duplicate may be one of a check that is not durable yet.
     fn begin_acknowledging(&mut self) {
         if self.calls.acknowledge.is_some() || !self.order.has_ready() || self.unflushed.is_some() {
             return;
@@ -42,7 +42,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }
         self.calls.acknowledging.clone_from(&tickets);
         let (engine, source, messages) = (&self.consumer.engine, self.source, self.messages.of(&tickets));
-        // What is done has no attempts any more.
+        // A message that is done needs no count of attempts any more.
         let notes = tickets.iter().filter_map(|&ticket| self.messages.get(ticket)?.note.clone()).collect();
         self.calls.acknowledge = Some(Box::pin(async move {
             match engine.flush().await {
@@ -80,7 +80,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             return;
         }
         let mut dead: Vec<Dead<S>> = std::mem::take(&mut self.dead);
-        // One that is not held any more is not put aside here, so its id must not be completed.
+        // A message that is no longer held is not put aside here, so its id must not be completed.
         dead.retain(|(ticket, ..)| self.messages.get(*ticket).is_some());
         let messages = self.messages.of(&dead.iter().map(|(ticket, ..)| *ticket).collect::<Vec<Ticket>>());
         let source = self.source;
@@ -94,7 +94,8 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }));
     }
 
-    /// As many as there are handlers to spare, so that no lease passes while its message waits.
+    /// Claims as many messages as there are free handlers, so that no lease passes while its
+    /// message waits.
     fn begin_claiming(&mut self) {
         let room = self.consumer.options.max_in_flight.saturating_sub(self.tasks.len());
         if self.calls.claim.is_some() || room == 0 || !self.messages.has_waiting() {
@@ -126,7 +127,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }
     }
 
-    /// The engine with the scope of a message's partition.
+    /// Returns the engine with the scope of a message's partition.
     fn engine_of(&self, message: &Message<Src::Message>) -> Result<TieredDedup<S>, StoreError> {
         match &self.consumer.options.scope_of {
             Some(scope_of) => self.consumer.engine.with_scope(&scope_of(&message.partition)),

@@ -1,4 +1,4 @@
-//! What a consumer awaits: one call of each kind at most, its handlers, and time.
+//! The futures that a consumer awaits: one call of each kind at most, its handlers, and a timer.
 
 use super::handle::Ended;
 use super::order::Ticket;
@@ -13,18 +13,18 @@ use tokio::time::{Instant, Sleep};
 type Call<'r, T> = Option<Pin<Box<dyn Future<Output = T> + Send + 'r>>>;
 type Received<Src> = Result<Option<Vec<<Src as Source>::Message>>, <Src as Source>::Error>;
 
-/// What the source said to something it was told.
+/// The source's answer to a call.
 pub(super) type Told<Src> = Result<(), <Src as Source>::Error>;
-/// Whether a flush came before it.
+/// The result of an acknowledgement; the outer error is that of the flush before it.
 type Acknowledged<Src> = Result<Told<Src>, StoreError>;
 type Attempts<S> = Vec<Result<TieredAttempt<S>, StoreError>>;
-/// A claim that was to be completed: of which message, whether it was verified, and what came of it.
+/// A claim that was to be completed: its message, a flag that it was verified, and the result.
 pub(super) type Completed<S> = (Ticket, bool, Result<(), NotCompleted<S>>);
 
-/// A message that is to be put aside, why, and its claim.
+/// A message that is to be put aside, the reason, and its claim.
 pub(super) type Dead<S> = (Ticket, String, Option<TieredClaim<S>>);
 
-/// What has happened.
+/// An event of a run.
 pub(super) enum Happened<S: Store, Src: Source> {
     Shutdown,
     Due,
@@ -32,19 +32,19 @@ pub(super) enum Happened<S: Store, Src: Source> {
     Released,
     Handled(Result<(tokio::task::Id, Ended<S>), JoinError>),
     Completed(Vec<Completed<S>>),
-    /// One that was tried by itself.
+    /// A completion that was tried by itself.
     CompletedLate(Result<Completed<S>, JoinError>),
-    /// These, unless the engine's flush failed.
+    /// Acknowledged these messages, unless the engine's flush failed.
     Acknowledged(Vec<Ticket>, Acknowledged<Src>),
     Retried(Vec<Ticket>, Told<Src>),
-    /// What went wrong while the broker was told which messages are still worked on.
+    /// The errors of telling the broker which messages are still worked on.
     Extended(Vec<String>),
     DeadLettered(Vec<Dead<S>>, Told<Src>),
     Claimed(Vec<Ticket>, Attempts<S>),
     Received(Received<Src>),
 }
 
-/// What is under way.
+/// The calls under way.
 pub(super) struct Calls<'r, S: Store, Src: Source> {
     pub(super) shutdown: Call<'r, ()>,
     pub(super) revoked: Call<'r, Vec<Partition>>,
@@ -53,7 +53,7 @@ pub(super) struct Calls<'r, S: Store, Src: Source> {
     pub(super) completing_since: Instant,
     /// Completions that are tried by themselves.
     pub(super) late: JoinSet<Completed<S>>,
-    /// Of which messages.
+    /// The messages of the acknowledgement under way.
     pub(super) acknowledging: Vec<Ticket>,
     pub(super) acknowledge: Call<'r, (Vec<Ticket>, Acknowledged<Src>)>,
     pub(super) retry: Call<'r, (Vec<Ticket>, Told<Src>)>,
@@ -86,7 +86,8 @@ impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
         }
     }
 
-    /// Acknowledges nothing of these any more. If some were about to be, the others of that call are still to be acknowledged.
+    /// Cancels the acknowledgement of these messages. If one of them was about to be acknowledged,
+    /// returns the others of that call, which are still to be acknowledged.
     pub(super) fn cancel_acknowledging(&mut self, gone: &HashSet<Ticket>) -> Vec<Ticket> {
         if self.acknowledge.is_none() || !self.acknowledging.iter().any(|ticket| gone.contains(ticket)) {
             return Vec::new();
@@ -96,7 +97,7 @@ impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
         acknowledging.into_iter().filter(|ticket| !gone.contains(ticket)).collect()
     }
 
-    /// Waits for the next thing to happen, or until then.
+    /// Waits for the next event, or until this time.
     pub(super) async fn next(&mut self, until: Option<Instant>) -> Happened<S, Src> {
         if let Some(until) = until
             && self.timer.deadline() != until
@@ -106,7 +107,7 @@ impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
         std::future::poll_fn(|cx| self.poll_next(cx, until.is_some())).await
     }
 
-    /// What makes room comes before what fills it.
+    /// Polls calls that make room before those that fill it.
     fn poll_next(&mut self, cx: &mut Context<'_>, timed: bool) -> Poll<Happened<S, Src>> {
         if poll(&mut self.shutdown, cx).is_ready() {
             return Poll::Ready(Happened::Shutdown);
@@ -148,7 +149,7 @@ impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
     }
 }
 
-/// A call that has answered is over; one that there is not, never answers.
+/// Polls a call, and removes it once it has answered; an absent call never answers.
 fn poll<T>(call: &mut Call<'_, T>, cx: &mut Context<'_>) -> Poll<T> {
     let Some(under_way) = call else { return Poll::Pending };
     let polled = under_way.as_mut().poll(cx);

@@ -1,5 +1,5 @@
-//! Completions of what was handled: together, and if the store cannot record one, by itself, for as
-//! long as its lease is. Its message waits for that: it is neither acknowledged nor tried again.
+//! Completions of handled messages: together, and if the store cannot record one, by itself, for as
+//! long as its lease. Its message waits for that: it is neither acknowledged nor tried again.
 
 use super::calls::Completed;
 use super::messages::Stage;
@@ -12,12 +12,13 @@ use std::time::Duration;
 use tokio::task::JoinError;
 use tokio::time::Instant;
 
-/// How long those that were handled meanwhile wait for a completion that is under way. Then they
-/// are completed beside it, since nobody renews their leases while they wait.
+/// The time that messages that were handled meanwhile wait for a completion that is under way. Then
+/// they are completed beside it, since their leases are not renewed while they wait.
 const SLOW: Duration = Duration::from_millis(250);
 
 impl<S: Store, Src: Source> Run<'_, S, Src> {
-    /// Its work is done: from here on it is not released, whatever becomes of this run.
+    /// Queues the completion of a claim whose work is done: from here on it is not released,
+    /// whatever becomes of this run.
     pub(super) fn queue_completion(&mut self, ticket: Ticket, mut claim: TieredClaim<S>) {
         claim.work_is_done();
         self.messages.set_stage(Stage::Handled, ticket);
@@ -55,7 +56,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }));
     }
 
-    /// Until when those that were handled wait for the completion that is under way.
+    /// Returns the time until which handled messages wait for the completion that is under way.
     pub(super) fn completions_wait_until(&self) -> Option<Instant> {
         let is_waiting = !self.handled.is_empty() && self.calls.complete.is_some();
         is_waiting.then(|| self.calls.completing_since + SLOW)
@@ -68,7 +69,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }));
         for (ticket, is_verified, completed) in completed {
             match completed {
-                // The claim is held: to ask for another one would do the work again.
+                // The claim is held: a new claim would do the work again.
                 Err(not_completed) if is_verified && is_transient(not_completed.error()) => {
                     self.count(Event::StoreError, 1);
                     self.calls.late.spawn(async move { (ticket, is_verified, not_completed.retry().await) });
@@ -83,7 +84,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             Ok((ticket, is_verified, completed)) => {
                 self.settled(ticket, is_verified, completed.map_err(ClaimError::from));
             }
-            // As if it had panicked here.
+            // Handled like a panic in this task.
             Err(error) => {
                 if let Ok(panic) = error.try_into_panic() {
                     std::panic::resume_unwind(panic);

@@ -1,4 +1,4 @@
-//! A consumer: what its users call.
+//! The consumer: its public interface.
 
 use super::delivery::{Delivery, Handler};
 use super::options::{ConsumerBuilder, IdOf, Options};
@@ -9,7 +9,8 @@ use hapax_store::{Store, StoreError, TieredDedup};
 use std::fmt;
 use std::sync::Arc;
 
-/// Receives from a broker, handles each message once, and acknowledges what is done.
+/// A consumer: it receives from a broker, handles each message once, and acknowledges it when it is
+/// done.
 ///
 /// ```
 /// # use std::{convert::Infallible, sync::{Arc, Mutex}, time::Duration};
@@ -42,45 +43,63 @@ use std::sync::Arc;
 /// ```
 ///
 /// A message is received, claimed by its id, handled, completed, and acknowledged, in batches where
-/// there are some. What is done already is acknowledged at once. What is being handled here waits
-/// for that, and what somebody else is at is tried again when the lease that is left has passed. A
-/// handler that fails or panics is tried again after a while, and after so many
-/// [attempts](super::Delivery::attempt) the message is put aside. Deliveries are not counted: a
+/// there are several. A duplicate is acknowledged at once. A message whose id is being handled here
+/// waits for that. One whose id is in progress elsewhere is tried again when the rest of that lease
+/// has passed. A message whose handler fails or panics is tried again after a while, and is put
+/// aside after a number of [attempts](super::Delivery::attempt). Deliveries are not counted: a
 /// message may wait, or be in progress elsewhere, for any number of them.
 ///
 /// # Guarantees
 ///
-/// - No message is acknowledged before its completion is durable in the store, or it was put aside, or had no id and was to be dropped.
-/// - What was handled is recorded, for as long as its lease is: a store that is away for less
-///   repeats nothing. Meanwhile the message is neither acknowledged nor tried again.
-/// - What is not acknowledged comes again, at the latest when the broker misses the acknowledgement: nothing is lost, whenever the run is dropped, or the process dies.
-/// - A handler runs once for each completed claim. It may run again if it has failed, if its lease had expired, if the process died before the completion
-///   was durable, or if the store did not say whether it was; [`Delivery::token`] fences such a second run.
+/// - No message is acknowledged before its completion is durable in the store, or it was put aside,
+///   or had no id and was to be dropped.
+/// - A handled message is recorded, with tries for as long as its lease: if the store is
+///   unavailable for less than that, nothing is repeated. Meanwhile the message is neither
+///   acknowledged nor tried again.
+/// - A message that is not acknowledged comes again, at the latest when the broker misses the
+///   acknowledgement: nothing is lost, whenever the run is dropped, or the process dies.
+/// - A handler runs once for each completed claim. It may run again if it has failed, if its lease
+///   had expired, if the process died before the completion was durable, or if the store did not
+///   report whether it was; [`Delivery::token`] fences such a second run.
 /// - The lease of a message is renewed for as long as its handler runs, and that is no longer than
 ///   [`handler_timeout`](ConsumerBuilder::handler_timeout).
-/// - With [`Acks::Cumulative`](super::Acks::Cumulative), no acknowledgement overtakes an unfinished message of its partition. Messages of a partition are handled at the same time.
-/// - Of a partition that is revoked nothing new is handled. What is being handled may go on until the [deadline](ConsumerBuilder::drain); then it is dropped and
-///   its claim released, for the next owner. Nothing of it is acknowledged after [`Source::released`]. A handler that blocks its thread cannot be dropped, and nobody waits for it
-///   longer than a second; if its claim is still good when it ends, its completion is recorded, so that the next owner does not do it again.
-/// - At most [`max_unacknowledged`](ConsumerBuilder::max_unacknowledged) messages are held; while they are, none is received.
+/// - With [`Acks::Cumulative`](super::Acks::Cumulative), no acknowledgement overtakes an unfinished
+///   message of its partition. Messages of a partition are handled at the same time.
+/// - Once a partition is revoked, none of its messages begins to be handled. Handlers that run may
+///   go on until the [deadline](ConsumerBuilder::drain); then each is dropped and its claim
+///   released, for the next owner. Nothing of it is acknowledged after [`Source::released`]. A
+///   handler that blocks its thread cannot be dropped, and the consumer waits for it no longer than
+///   a second; if its claim is still good when it ends, its completion is recorded, so that the
+///   next owner does not do it again.
+/// - At most [`max_unacknowledged`](ConsumerBuilder::max_unacknowledged) messages are held; while
+///   that many are held, none is received.
 ///
 /// A message that is put aside has its id completed, so that another delivery of it does not run.
-/// Whoever replays dead letters [forgets](hapax_store::TieredDedup::forget) the id first, and its
-/// attempts with it.
+/// To replay dead letters, [forget](hapax_store::TieredDedup::forget) the id first, and its attempts with
+/// it.
 ///
-/// Where the engine [admits](hapax_store::OnStoreError::Admit) messages while the store cannot be asked, those are handled and acknowledged even if their completion cannot be recorded either
-/// ([`ConsumerStats::unrecorded`]): that is what this policy asks for. Otherwise messages wait for the store, here, without being handled.
+/// If the engine [admits](hapax_store::OnStoreError::Admit) messages while the store cannot be asked,
+/// these are handled and acknowledged even if their completion cannot be recorded either
+/// ([`ConsumerStats::unrecorded`]): that is the meaning of this policy. Otherwise messages wait for
+/// the store, here, without being handled.
 ///
 /// # Cost
 ///
 /// A task for each message that is handled. One call each of claim, complete, acknowledge, retry
-/// and dead letter is under way at a time, and takes all that have gathered, so batches are as
-/// large as the store and the broker are slow. No timer delays anything. A message that the broker
-/// has [delivered before](super::Source::deliveries) costs three requests more, which are batched
-/// as well: its attempts are looked up, counted, and forgotten when it is done.
+/// and dead letter is under way at a time, and takes all messages that have gathered, so batches
+/// are as large as the store and the broker are slow. No timer delays anything. A message that the
+/// broker has [delivered before](super::Source::deliveries) costs three requests more, which are
+/// batched as well: its attempts are looked up, counted, and forgotten when it is done.
 ///
-/// What comes of it is what Kafka's "exactly-once" and Flink's checkpoints call effectively once: at-least-once delivery, and an idempotent receiver (Hohpe and Woolf, *Enterprise
-/// Integration Patterns*, 2003), whose leases and fencing tokens are those of Gray and Cheriton (1989) and of Chubby (Burrows, 2006).
+/// The result is what Kafka's "exactly-once" and Flink's checkpoints call effectively once:
+/// at-least-once delivery, and an idempotent receiver (Hohpe and Woolf, *Enterprise Integration
+/// Patterns*, 2003), whose leases and fencing tokens are those of Gray and Cheriton (1989) and of
+/// Chubby (Burrows, 2006).
+/// # impl hapax_stream::Source for Broker {
+/// use hapax_stream::{Consumer, Delivery};
+/// use hapax_store::{InMemoryStore, TieredDedup};
+/// Whoever replays dead letters [forgets](hapax_store::TieredDedup::forget) the id first, and its
+/// Where the engine [admits](hapax_store::OnStoreError::Admit) messages while the store cannot be asked, those are handled and acknowledged even if their completion cannot be recorded either
 pub struct Consumer<S: Store, M> {
     pub(super) engine: TieredDedup<S>,
     pub(super) id_of: IdOf<M>,
@@ -88,17 +107,19 @@ pub struct Consumer<S: Store, M> {
     pub(super) counts: Arc<Counts>,
 }
 
-/// Why a run ended before its time. Whatever had begun by then was finished, within the [deadline](ConsumerBuilder::drain).
+/// The reason for which a run ended before its time. Everything that had begun by then was
+/// finished, within the [deadline](ConsumerBuilder::drain).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConsumerError<E> {
-    /// The broker could not be asked, or told.
+    /// The broker could not be reached, or a call of it failed.
     Source(E),
-    /// The store will not do better if it is asked again: it belongs to somebody else, or cannot work like this.
+    /// The store cannot succeed if it is asked again: it belongs to another engine, or cannot work
+    /// with this configuration.
     Store(StoreError),
     /// A message has no id, and [`OnMissing::Error`](super::OnMissing::Error) was chosen.
     MissingId {
-        /// Where it came from.
+        /// The partition of the message.
         partition: Partition,
     },
 }
@@ -129,8 +150,8 @@ impl<E: std::error::Error + 'static> std::error::Error for ConsumerError<E> {
 }
 
 impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
-    /// Starts configuring a consumer: `id_of` takes the id of a message, a header or a field, say,
-    /// or one made by [`ids`](super::ids). `None`, or a blank one, is
+    /// Starts configuring a consumer: `id_of` returns the id of a message, for example a header or
+    /// a field, or one made by [`ids`](super::ids). `None`, or a blank one, is
     /// [missing](ConsumerBuilder::on_missing): so is that of a message that cannot be parsed.
     pub fn builder<I: AsRef<[u8]>>(
         engine: TieredDedup<S>,
@@ -139,14 +160,17 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
         ConsumerBuilder::new(engine, id_of)
     }
 
-    /// Consumes until the source has no more, or `shutdown` is ready. Then nothing more is received, what is being handled may go on until the
-    /// [deadline](ConsumerBuilder::drain), what is done is made durable and acknowledged, and the rest is given back. Runs on a tokio runtime.
+    /// Consumes until the source has no more, or `shutdown` is ready. Then nothing more is
+    /// received, running handlers may go on until the [deadline](ConsumerBuilder::drain), finished
+    /// messages are made durable and acknowledged, and the rest is given back. Runs on a tokio
+    /// runtime.
     ///
-    /// It may be dropped at any time: handlers are dropped where they wait, and their claims released.
+    /// It may be dropped at any time: handlers are dropped where they wait, and their claims
+    /// released.
     ///
     /// # Errors
     ///
-    /// [`ConsumerError`]. A handler's errors are none.
+    /// [`ConsumerError`]. A handler's errors are not among them.
     pub async fn run<Src, H, F, E>(
         &self,
         source: &Src,
@@ -167,7 +191,7 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
         Ok(self.stats())
     }
 
-    /// What was counted so far, also while it runs.
+    /// Returns the counts so far, also while it runs.
     pub fn stats(&self) -> ConsumerStats {
         self.counts.stats()
     }

@@ -1,4 +1,4 @@
-//! What a handler gets.
+//! The argument of a handler.
 
 use hapax::Token;
 use std::fmt;
@@ -6,7 +6,8 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A message to be handled, and what the handler should know about that. It derefs to the message.
+/// A message to be handled, with the token and the attempt of its handling. It derefs to the
+/// message.
 pub struct Delivery<M> {
     pub(super) message: Arc<M>,
     pub(super) token: Token,
@@ -15,30 +16,31 @@ pub struct Delivery<M> {
 }
 
 impl<M> Delivery<M> {
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> &Arc<M> {
         &self.message
     }
 
-    /// The fencing token of the claim: what the handler's own writes are to be fenced with, if its effect must not happen after somebody else's.
-    /// Zero if nobody has verified the claim, or the message has no id.
+    /// Returns the fencing token of the claim: use it to fence the handler's own writes, if its
+    /// effect must not happen after that of a later holder. Zero if the claim is not verified, or
+    /// the message has no id.
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// The number of this attempt, from one: one more than those that are known to have begun
-    /// before.
+    /// Returns the number of this attempt, from one: one more than the number of earlier attempts
+    /// that are known to have begun.
     ///
-    /// Attempts are counted, and deliveries never: one that found the id in progress, or waited
-    /// here until the broker sent it again, was no attempt. Where the broker [counts
+    /// Attempts are counted, and deliveries never: a delivery that found the id in progress, or
+    /// waited here until the broker sent it again, was no attempt. Where the broker [counts
     /// deliveries](super::Source::deliveries), the store counts for all instances: from the second
     /// delivery on, an attempt is counted before it begins, so one that kills its process is
     /// counted. A first delivery costs no call, so it is attempt one, and is counted when it fails.
-    /// Elsewhere this run counts what has failed.
+    /// With other brokers this run counts the failures.
     ///
     /// An attempt that was stopped, by a shutdown or a revocation, is taken back, if the store can
-    /// be told. One whose lease was lost, or whose run was dropped, counts: nobody can tell it from
-    /// one that has killed its process.
+    /// be reached. One whose lease was lost, or whose run was dropped, counts: it cannot be told
+    /// from one that has killed its process.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -47,7 +49,7 @@ impl<M> Delivery<M> {
     /// [`max_attempts`](super::ConsumerBuilder::max_attempts).
     ///
     /// A first delivery whose id other messages have used up attempts of is put aside as well,
-    /// though nobody knew that when it began.
+    /// though this was not known when it began.
     pub fn is_last_attempt(&self) -> bool {
         self.is_last
     }
@@ -71,6 +73,6 @@ impl<M: fmt::Debug> fmt::Debug for Delivery<M> {
     }
 }
 
-/// A handler, whatever its type, and a future of one.
+/// A handler of any type, and its future.
 pub(super) type Handler<M> = Arc<dyn Fn(Delivery<M>) -> Handling + Send + Sync>;
 pub(super) type Handling = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;

@@ -1,4 +1,5 @@
-//! The end of a consumer's work on some partitions, or on all: nothing new, then a deadline, then a fence.
+//! The end of a consumer's work on some partitions, or on all: nothing new, then a deadline, then a
+//! fence.
 
 use super::order::Ticket;
 use super::run::Run;
@@ -8,14 +9,15 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long after the deadline handlers have to be dropped and claims released, before nobody waits for that any more.
+/// The time after the deadline for dropping handlers and releasing claims, after which the drain no
+/// longer waits.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What is being ended.
+/// The drains under way.
 #[derive(Default)]
 pub(super) struct Drains {
     revoked: Vec<Drain>,
-    /// To be reported as released, one after the other.
+    /// Partitions to be reported as released, one set after the other.
     to_report: VecDeque<Vec<Partition>>,
     reporting: Vec<Partition>,
     shutdown: Option<Drain>,
@@ -23,13 +25,13 @@ pub(super) struct Drains {
 }
 
 struct Drain {
-    /// Which partitions; none are all.
+    /// The partitions; an empty list means all.
     partitions: Vec<Partition>,
     until: Instant,
     is_fenced: bool,
 }
 
-/// What is to be done about a drain now.
+/// The next step of a drain.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Wait,
@@ -61,7 +63,7 @@ impl Drain {
 }
 
 impl Drains {
-    /// Whether nothing new of it is to be begun.
+    /// Returns true if nothing new of the partition may begin.
     pub(super) fn covers(&self, partition: &Partition) -> bool {
         let ends = self.revoked.iter().chain(&self.shutdown).any(|drain| drain.covers(partition));
         ends || self.reporting.contains(partition) || self.to_report.iter().any(|them| them.contains(partition))
@@ -83,7 +85,7 @@ impl Drains {
         self.revoked.iter().chain(&self.shutdown).map(|drain| drain.until).min()
     }
 
-    /// The source was told.
+    /// Notes that the source was told.
     pub(super) fn released(&mut self) {
         self.reporting.clear();
     }
@@ -130,14 +132,14 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             let source = self.source;
             self.calls.released = Some(Box::pin(async move { source.released(&partitions).await }));
         }
-        // Last, since whoever waits for a release is told before the run ends.
+        // Last, since a task that waits for a release is told before the run ends.
         if let Some(mut drain) = self.drains.shutdown.take() {
             self.drains.is_shut_down = self.step(&mut drain, now);
             self.drains.shutdown = Some(drain);
         }
     }
 
-    /// Whether it is over.
+    /// Takes the next step. Returns true if the drain is over.
     fn step(&mut self, drain: &mut Drain, now: Instant) -> bool {
         let busy: Vec<Ticket> = self.messages.such(|held| held.is_busy && drain.covers(&held.partition));
         let has_ready = self
@@ -158,7 +160,8 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }
     }
 
-    /// From here on nothing of them is acknowledged: what comes of what is still under way is ignored.
+    /// Releases partitions: from here on none of their messages is acknowledged, and the results of
+    /// calls under way are ignored.
     fn release(&mut self, partitions: Vec<Partition>) {
         let gone: HashSet<Ticket> =
             self.messages.such(|held| partitions.contains(&held.partition)).into_iter().collect();

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// How many items are asked about at a time, at most.
+/// The largest number of items that are requested at a time.
 const BATCH: usize = 256;
 
 /// Deduplication for any [`Stream`].
@@ -41,18 +41,28 @@ pub trait StreamExt: Stream + Sized {
     ///
     /// # Guarantees
     ///
-    /// - Order is kept. An item of which nobody could say whether it is fresh is an error, in its place, with the item inside: nothing is lost.
-    /// - What is ready is asked about in one batch; one batch is under way while the next one gathers. So at most three [batches](DedupBy::batch) of
-    ///   items are held: gathered, asked about, and decided. When there is no room, the stream is not polled.
-    /// - It ends after the stream has, which is not polled again; then it answers `None` for ever. The lower bound of its size is zero, the upper one what may still come.
+    /// - Order is kept. An item that could not be decided is an error, in its place, with the item
+    ///   inside: nothing is lost.
+    /// - Items that are ready are checked in one batch; one batch is under way while the next one
+    ///   gathers. So at most three [batches](DedupBy::batch) of items are held: gathered,
+    ///   requested, and decided. When there is no room, the stream is not polled.
+    /// - It ends after the stream has, which is not polled again; then it returns `None` for ever.
+    ///   The lower bound of its size is zero, the upper one the number of items that may still
+    ///   come.
     ///
-    /// An id is marked at sight, by [`check_batch`](TieredDedup::check_batch): dropped, the stream loses the items that it has decided and not yet given out, and so does
-    /// whoever dies before an item's work is done. Where that matters, use [`claim_by`](StreamExt::claim_by), or a [`Consumer`](super::Consumer).
-    /// (A [`Dedup`](hapax::Dedup) in memory answers at once and needs none of this: `filter` with its `check`.)
+    /// An id is marked at first sight, by [`check_batch`](TieredDedup::check_batch). If the stream
+    /// is dropped, it loses the items that it has decided and not yet returned, and so does a
+    /// process that dies before an item's work is done. Where that matters, use
+    /// [`claim_by`](StreamExt::claim_by), or a [`Consumer`](super::Consumer). (A
+    /// [`Dedup`](hapax::Dedup) in memory answers at once and needs none of this: `filter` with its
+    /// `check`.)
     ///
     /// # Errors
     ///
-    /// [`Undecided`], an item of the stream. It goes on.
+    /// [`Undecided`], an item of the stream, which goes on.
+    /// use hapax_stream::StreamExt;
+    /// use hapax_store::{InMemoryStore, TieredDedup};
+    /// (A [`Dedup`](hapax::Dedup) in memory answers at once and needs none of this: `filter` with its `check`.)
     fn dedup_by<S, I, F>(self, engine: TieredDedup<S>, id_of: F) -> DedupBy<Self, S, F>
     where
         S: Store,
@@ -93,17 +103,22 @@ pub trait StreamExt: Stream + Sized {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Items that are done already are left out, unless they are [wanted](ClaimBy::with_duplicates). What somebody else is at, or was refused, is not: such an item must
-    /// come again.
+    /// Items that are done already are left out, unless they are
+    /// [wanted](ClaimBy::with_duplicates). An item that is in progress elsewhere, or was refused,
+    /// is not left out: it must come again.
     ///
     /// # Guarantees
     ///
-    /// Those of [`dedup_by`](StreamExt::dedup_by) about order, errors and back-pressure. Claims are held from when they are taken, up to a batch before their item is given
-    /// out, and nobody renews them: a [batch](ClaimBy::batch) should be handled well within a lease. Dropped, the stream releases those it holds.
+    /// Those of [`dedup_by`](StreamExt::dedup_by) about order, errors and back-pressure. Claims are
+    /// held from the time at which they are made, up to a batch before their item is returned, and
+    /// are not renewed: a [batch](ClaimBy::batch) should be handled well within a lease. Dropped,
+    /// the stream releases those it holds.
     ///
     /// # Errors
     ///
-    /// [`Undecided`], an item of the stream. It goes on.
+    /// [`Undecided`], an item of the stream, which goes on.
+    /// use hapax_stream::StreamExt;
+    /// use hapax_store::{InMemoryStore, TieredAttempt, TieredDedup};
     fn claim_by<S, I, F>(self, engine: TieredDedup<S>, id_of: F) -> ClaimBy<Self, S, F>
     where
         S: Store,
@@ -116,21 +131,23 @@ pub trait StreamExt: Stream + Sized {
 
 impl<St: Stream> StreamExt for St {}
 
-/// An item of which nobody could say whether it is fresh. It should come again.
+/// An item for which it could not be decided whether it is fresh. It should come again.
 #[derive(Clone, Debug)]
 pub struct Undecided<T> {
     /// The item.
     pub item: T,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
-/// Why it could not be said whether an item is fresh.
+/// The reason for which an item could not be decided.
 #[derive(Clone, Debug)]
 pub enum Why {
     /// The store could not be asked.
     Store(StoreError),
-    /// Somebody has claimed its id, and may complete it or not; or another instance has marked it
+    /// Another caller has claimed its id, and may complete it or not; or another instance has
+    /// marked it just now, and may not have got the answer (see
+    /// [`in_doubt`](hapax_store::TieredBuilder::in_doubt)).
     /// just now, and may not have been told so (see [`in_doubt`](hapax_store::TieredBuilder::in_doubt)).
     InProgress,
 }
@@ -173,7 +190,7 @@ pub struct ClaimBy<St: Stream, S: Store, F> {
 }
 
 impl<St: Stream, S: Store, F> DedupBy<St, S, F> {
-    /// How many items to ask about at a time, at most. Default: 256.
+    /// Sets the largest number of items to check at a time. Default: 256.
     pub fn batch(mut self, items: NonZeroUsize) -> Self {
         self.batched.set_max(items.get());
         self
@@ -181,13 +198,14 @@ impl<St: Stream, S: Store, F> DedupBy<St, S, F> {
 }
 
 impl<St: Stream, S: Store, F> ClaimBy<St, S, F> {
-    /// How many items to claim at a time, at most. Default: 256.
+    /// Sets the largest number of items to claim at a time. Default: 256.
     pub fn batch(mut self, items: NonZeroUsize) -> Self {
         self.batched.set_max(items.get());
         self
     }
 
-    /// Gives out items that are done already as well, so that their results can be read, or their messages acknowledged.
+    /// Returns items that are done already as well, so that their results can be read, or their
+    /// messages acknowledged.
     pub fn with_duplicates(self) -> Self {
         ClaimBy { with_duplicates: true, ..self }
     }
@@ -211,7 +229,7 @@ where
         batched.poll_wanted(cx, ask, |item, verdict| match verdict {
             Ok(verdict) if verdict.is_fresh() => Some(Ok(item)),
             Ok(verdict) if verdict.is_duplicate() => None,
-            // (Refused is none: a store goes by its own time.)
+            // (`Refused` does not occur: a store uses its own time.)
             Ok(_) => Some(Err(Undecided { item, why: Why::InProgress })),
             Err(error) => Some(Err(Undecided { item, why: Why::Store(error) })),
         })

@@ -1,4 +1,5 @@
-//! The broker's own time-out: it is told, now and then, which messages are still worked on here.
+//! Heartbeats against the broker's own time-out: from time to time the broker is told which
+//! messages are still worked on here.
 
 use super::run::Run;
 use super::source::Source;
@@ -7,7 +8,7 @@ use hapax_store::Store;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// When the broker is told next.
+/// The time at which the broker is told next.
 pub(super) struct Heartbeat {
     every: Duration,
     next: Instant,
@@ -19,7 +20,7 @@ impl Heartbeat {
         Heartbeat { every, next: now + every }
     }
 
-    /// Returns true if it is due, once each time. One that was missed is not made up for.
+    /// Returns true if it is due, once each time. A missed one is not made up for.
     fn is_due(&mut self, now: Instant) -> bool {
         let is_due = now >= self.next;
         if is_due {
@@ -58,8 +59,8 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }));
     }
 
-    /// What the broker was not told, it is told the next time. If it delivers a message to somebody
-    /// else meanwhile, that finds the id in progress.
+    /// Counts the errors. A message that the broker was not told of is in the next heartbeat. If
+    /// the broker delivers it elsewhere meanwhile, the other consumer finds the id in progress.
     pub(super) fn extended(&mut self, errors: Vec<String>) {
         self.count(Event::Unextended, errors.len());
         errors.iter().for_each(|error| self.consumer.counts.not_extended(error));

@@ -14,27 +14,27 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
-/// How a message left its handler.
+/// The end of a message's handling.
 pub(super) enum Ended<S: Store> {
     /// It is handled, and its claim is to be completed.
     Done(Option<TieredClaim<S>>),
-    /// It failed, and so did its claim, for so long.
+    /// It failed, and its claim was failed, for this long.
     Failed { why: String, how: How, after: Duration },
     /// It failed for the last time. The claim is held until the message is put aside.
     Exhausted { why: String, how: How, claim: Option<TieredClaim<S>> },
     /// It was not handled: all its attempts have begun before. The claim is held until it is put
     /// aside.
     Overdue { why: String, claim: Option<TieredClaim<S>> },
-    /// It was not handled: the store does not say which attempt it is, and will not if it is asked
-    /// again soon.
+    /// It was not handled: the store does not report the number of the attempt, and a further call
+    /// would not help soon.
     Uncounted(StoreError),
-    /// Somebody else has the id.
+    /// Another caller has the id.
     Lost,
     /// It was told to stop, and the claim is released.
     Stopped,
 }
 
-/// How a handler failed.
+/// The way in which a handler failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     Failed,
@@ -42,36 +42,37 @@ pub(super) enum How {
     TimedOut,
 }
 
-/// What is to be handled.
+/// A message to be handled, its claim and its stop.
 pub(super) struct Work<S: Store, M> {
     pub(super) task: Task<M>,
     pub(super) claim: Option<TieredClaim<S>>,
     pub(super) stop: oneshot::Receiver<()>,
 }
 
-/// The same, but for what ends it.
+/// The message and the parameters of its handling, without its end.
 pub(super) struct Task<M> {
     pub(super) handler: Handler<M>,
     pub(super) message: Arc<M>,
     pub(super) token: Token,
     pub(super) counting: Counting,
     pub(super) max_attempts: u32,
-    /// Of the handler.
+    /// The handler's time-out.
     pub(super) timeout: Duration,
     pub(super) back_off: BackOff,
     /// This message's number for waits, which differ from those of others.
     pub(super) random: u64,
-    /// Whoever may be the one that has killed its process is at its last attempt alone.
+    /// A permit for one: an attempt that may be the one that has killed its process is the only
+    /// last attempt under way.
     pub(super) alone: Arc<Semaphore>,
     pub(super) counts: Arc<Counts>,
 }
 
-/// The point that it has come to, also if it was stopped there.
+/// The progress of an attempt, which is known even if it was stopped.
 #[derive(Default)]
 struct Progress {
-    /// As the store was told, or perhaps was, when this attempt began.
+    /// The count of attempts that the store has, or perhaps has, since this attempt began.
     begun: Option<Tally>,
-    /// Since when the handler runs.
+    /// The time since which the handler runs.
     since: Option<Instant>,
     failure: Option<Failure>,
 }
@@ -107,7 +108,8 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
             let mut lost = pin!(lost(claim.as_mut()));
             let mut stop = pin!(stop);
             std::future::poll_fn(move |cx| {
-                // First, since one that must not begin any more is told so before its handler is called.
+                // First, since a task that must not begin any more is told so before its handler is
+                // called.
                 if stop.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Err(Interrupted::Stopped));
                 }
@@ -126,7 +128,7 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
         }
         match worked {
             Ok(Worked::Handled) => {
-                // Also if nobody takes this task's end any more, the work is not done again at
+                // Even if this task's end is not taken any more, the work is not done again at
                 // once.
                 claim.iter_mut().for_each(TieredClaim::work_is_done);
                 Ended::Done(claim)
@@ -140,7 +142,7 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
                 task.take_back(progress.begun).await;
                 released(claim, Ended::Stopped).await
             }
-            // Whoever has the id now also has its count: this attempt stays in it.
+            // The new holder of the id also has its count: this attempt stays in it.
             Err(Interrupted::Lost) => released(claim, Ended::Lost).await,
         }
     }
@@ -162,7 +164,7 @@ async fn failed<S: Store>(failure: Failure, claim: Option<TieredClaim<S>>, back_
 
 async fn released<S: Store>(claim: Option<TieredClaim<S>>, ended: Ended<S>) -> Ended<S> {
     if let Some(claim) = claim {
-        // The same; and of a claim that was lost there is nothing to release.
+        // The same; and a claim that was lost needs no release.
         let _ = claim.release().await;
     }
     ended
@@ -200,7 +202,8 @@ impl<M: Send + Sync + 'static> Task<M> {
         Worked::Handled
     }
 
-    /// The attempt that it is, once that is known, and the store knows that it has begun.
+    /// Returns the number of the attempt, once it is known, and the store knows that the attempt
+    /// has begun.
     async fn begin(&self, progress: &mut Progress) -> Result<(u32, Option<SemaphorePermit<'_>>), Worked> {
         let note = match &self.counting {
             Counting::Here(failures) => return Ok((failures.saturating_add(1), None)),
@@ -212,8 +215,8 @@ impl<M: Send + Sync + 'static> Task<M> {
             return Err(Worked::Overdue(tally.began));
         }
         let begun = tally.with_one_begun();
-        // Of those that were in progress when a process died, one may have killed it, and would
-        // take the others with it: they must not all be convicted.
+        // Of the messages that were in progress when a process died, one may have killed it, and
+        // would take the others with it: they must not all be convicted.
         let is_tried = tally.is_suspect() && begun.began >= self.max_attempts;
         let alone = if is_tried { self.alone.acquire().await.ok() } else { None };
         progress.begun = Some(begun);
@@ -221,8 +224,7 @@ impl<M: Send + Sync + 'static> Task<M> {
         Ok((begun.began, alone))
     }
 
-    /// Counts a failure, where that is done in the store; whether it was the last one that there
-    /// may be.
+    /// Counts a failure, where that is done in the store. Returns true if it was the last attempt.
     async fn count_failed(&self, begun: Option<Tally>) -> bool {
         match (&self.counting, begun) {
             (Counting::WhenFailed(note), _) => {
@@ -234,7 +236,7 @@ impl<M: Send + Sync + 'static> Task<M> {
                 failed.began >= self.max_attempts
             }
             (Counting::Before(note), Some(begun)) => {
-                // It is counted; this only says that it has killed nobody.
+                // It is counted already; this only notes that it has not killed its process.
                 let _ = note.write(begun.with_one_failed().encode(), self.at_least()).await;
                 false
             }
@@ -242,7 +244,7 @@ impl<M: Send + Sync + 'static> Task<M> {
         }
     }
 
-    /// An attempt that was stopped is none, if the store can be told.
+    /// Takes back the count of an attempt that was stopped, if the store can be told.
     async fn take_back(&self, begun: Option<Tally>) {
         if let (Counting::Before(note), Some(begun)) = (&self.counting, begun) {
             let _ = note.write(begun.with_one_taken_back().encode(), self.at_least()).await;
@@ -257,8 +259,8 @@ impl<M: Send + Sync + 'static> Task<M> {
         self.patiently(move || note.write(tally.encode(), self.at_least())).await
     }
 
-    /// The time that a count is kept at least: until the attempt after the next one that this
-    /// consumer itself puts off.
+    /// Returns the least time that a count is kept: until the attempt after the next one that this
+    /// consumer itself delays.
     fn at_least(&self) -> Duration {
         self.back_off.max.saturating_mul(2)
     }
@@ -282,7 +284,7 @@ impl<M: Send + Sync + 'static> Task<M> {
     }
 }
 
-/// Until the claim, if there is one, is lost.
+/// Waits until the claim, if there is one, is lost.
 async fn lost<S: Store>(claim: Option<&mut TieredClaim<S>>) {
     match claim {
         Some(claim) => claim.keep().await,

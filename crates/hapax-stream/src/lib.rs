@@ -1,6 +1,7 @@
 //! Consumers of brokers, and streams without their duplicates.
 //!
-//! [`Consumer`] does what every consumer of an at-least-once broker has to do, for any broker that is a [`Source`]: claim, handle, complete, acknowledge.
+//! [`Consumer`] does the work of every consumer of an at-least-once broker, for any broker that is
+//! a [`Source`]: claim, handle, complete, acknowledge.
 //!
 //! ```text
 //! receive ─► claim ─┬─ claimed ─────► handle ─┬─ done ──► complete ─► flush ─► acknowledge
@@ -10,7 +11,8 @@
 //!                   └─ in progress elsewhere ─► retry, when the lease has passed
 //! ```
 //!
-//! [`StreamExt`] does less, for any stream: it [leaves out](StreamExt::dedup_by) duplicates, or [claims](StreamExt::claim_by) what comes.
+//! [`StreamExt`] does less, for any stream: it [leaves out](StreamExt::dedup_by) duplicates, or
+//! [claims](StreamExt::claim_by) each item.
 
 mod attempts;
 mod batched;

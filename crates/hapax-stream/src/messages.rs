@@ -1,4 +1,4 @@
-//! What a consumer holds: messages that were received and are not acknowledged.
+//! The messages that a consumer holds: received and not acknowledged.
 
 use super::order::Ticket;
 use super::source::Partition;
@@ -12,44 +12,46 @@ use tokio::time::Instant;
 pub(super) struct Message<M> {
     pub(super) message: Arc<M>,
     pub(super) partition: Partition,
-    /// None if there is none, and the message is handled all the same.
+    /// The id; `None` if there is none, and the message is handled all the same.
     pub(super) id: Option<Vec<u8>>,
-    /// The number of deliveries, as the broker says.
+    /// The number of deliveries, as reported by the broker.
     pub(super) deliveries: Option<u32>,
-    /// As far as they are known here.
+    /// The number of failures, as far as they are known here.
     pub(super) failures: u32,
     /// True if its failures are counted here, and not in the store.
     pub(super) counts_here: bool,
     /// The place where the store keeps its count, if it has one.
     pub(super) note: Option<Note>,
-    /// Whether something is under way for it: not while it waits to be claimed or tried again, or for those before it.
+    /// True if something is under way for it: not while it waits to be claimed or tried again, or
+    /// for earlier messages.
     pub(super) is_busy: bool,
-    /// Whether it may be acknowledged, perhaps after those before it.
+    /// True if it may be acknowledged, perhaps after earlier messages.
     pub(super) is_done: bool,
     pub(super) stage: Stage,
-    /// Stops its handler; dropped, too.
+    /// The stop of its handler, which works by dropping, too.
     pub(super) stop: Option<oneshot::Sender<()>>,
 }
 
-/// How far a message has come, as its broker sees it.
+/// The progress of a message, as its broker sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It is handled, or is to be.
+    /// It is handled, or will be.
     Here,
-    /// Its work is done, or it is put aside, which is to be recorded.
+    /// Its work is done, or it is put aside, and that is to be recorded.
     Handled,
     /// The broker is told that it is done, or gets it back.
     Leaving,
 }
 
-/// All of them. One that is removed is let go of: whatever comes of what is under way for it is ignored.
+/// All messages. Results for a message that was removed are ignored.
 pub(super) struct Messages<M> {
     held: HashMap<Ticket, Message<M>>,
     waiting: VecDeque<Ticket>,
     later: BTreeSet<(Instant, Ticket)>,
-    /// Ids that are claimed, or about to be: by which message, and which others wait for that.
+    /// Ids that are claimed, or about to be: the message that claims, and the messages that wait
+    /// for that.
     in_flight: HashMap<Key, (Ticket, Vec<Ticket>)>,
-    /// Whether ids of different partitions are different.
+    /// True if ids of different partitions are different.
     by_partition: bool,
     next: Ticket,
 }
@@ -96,7 +98,7 @@ impl<M> Messages<M> {
         Some((self.by_partition.then(|| held.partition.clone()), held.id.clone()?))
     }
 
-    /// It is not busy any more, and others of its id may be claimed.
+    /// Ends what was under way for it, so that other messages of its id may be claimed.
     pub(super) fn rest(&mut self, ticket: Ticket) {
         let Some(held) = self.held.get_mut(&ticket) else { return };
         held.is_busy = false;
@@ -109,23 +111,23 @@ impl<M> Messages<M> {
         }
     }
 
-    /// The messages of these.
+    /// Returns the messages of these tickets.
     pub(super) fn of(&self, tickets: &[Ticket]) -> Vec<Arc<M>> {
         tickets.iter().filter_map(|&ticket| self.get(ticket)).map(|held| Arc::clone(&held.message)).collect()
     }
 
-    /// It is to be claimed.
+    /// Queues a message to be claimed.
     pub(super) fn wait(&mut self, ticket: Ticket) {
         self.waiting.push_back(ticket);
     }
 
-    /// It is to be claimed, then.
+    /// Queues a message to be claimed at this time.
     pub(super) fn wait_until(&mut self, due: Instant, ticket: Ticket) {
         self.rest(ticket);
         self.later.insert((due, ticket));
     }
 
-    /// Those that are due wait to be claimed.
+    /// Moves the messages that are due to those that wait to be claimed.
     pub(super) fn wake(&mut self, now: Instant) {
         while let Some(&(due, ticket)) = self.later.first()
             && due <= now
@@ -139,17 +141,17 @@ impl<M> Messages<M> {
         self.later.first().map(|(due, _)| *due)
     }
 
-    /// It has come so far.
+    /// Sets the stage of a message.
     pub(super) fn set_stage(&mut self, stage: Stage, ticket: Ticket) {
         self.held.entry(ticket).and_modify(|held| held.stage = stage);
     }
 
-    /// The number of those that are handled, or are to be.
+    /// Returns the number of messages that are handled, or will be.
     pub(super) fn unhandled(&self) -> usize {
         self.held.values().filter(|held| held.stage == Stage::Here).count()
     }
 
-    /// Those that the broker is to leave alone.
+    /// Returns the messages that the broker must not deliver to others.
     pub(super) fn staying(&self) -> Vec<Arc<M>> {
         let staying = self.held.values().filter(|held| held.stage != Stage::Leaving);
         staying.map(|held| Arc::clone(&held.message)).collect()
@@ -159,8 +161,9 @@ impl<M> Messages<M> {
         !self.waiting.is_empty()
     }
 
-    /// The first ones that wait, from now on busy. Those whose id is in flight wait for that instead: when it is done, they need not ask. If ids of different partitions
-    /// are different, they are of one.
+    /// Takes the first waiting messages, which are busy from now on. A message whose id is in
+    /// flight waits for that instead: when it is done, no further request is needed. If ids of
+    /// different partitions are different, all taken messages are of one partition.
     pub(super) fn take_waiting(&mut self, max: usize) -> Vec<Ticket> {
         let (mut taken, mut partition) = (Vec::new(), None);
         while taken.len() < max
@@ -188,7 +191,7 @@ impl<M> Messages<M> {
         taken
     }
 
-    /// Takes those out of the queues that wait to be claimed, and are such ones.
+    /// Takes the matching messages that wait to be claimed out of the queues.
     pub(super) fn take_idle(&mut self, is_such: impl Fn(&Message<M>) -> bool) -> Vec<Ticket> {
         let held = &self.held;
         let is_taken = |ticket: &Ticket| held.get(ticket).is_none_or(&is_such);
@@ -200,7 +203,7 @@ impl<M> Messages<M> {
         taken
     }
 
-    /// All of them that are such ones.
+    /// Returns all matching messages.
     pub(super) fn such(&self, is_such: impl Fn(&Message<M>) -> bool) -> Vec<Ticket> {
         self.held.iter().filter(|(_, held)| is_such(held)).map(|(&ticket, _)| ticket).collect()
     }

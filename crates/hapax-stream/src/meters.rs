@@ -8,7 +8,7 @@ const MESSAGES: &str = "hapax_consumer_messages_total";
 const HANDLING: &str = "hapax_consumer_handling_seconds";
 const HELD: &str = "hapax_consumer_held_messages";
 
-/// Of the consumers of one name.
+/// Metrics of the consumers of one name.
 pub(super) struct ConsumerMeters {
     events: [Counter; Event::ALL.len()],
     handling_seconds: Histogram,

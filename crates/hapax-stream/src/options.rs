@@ -1,4 +1,4 @@
-//! How a consumer is configured.
+//! The configuration of a consumer.
 
 use super::consumer::Consumer;
 use super::source::Partition;
@@ -9,13 +9,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What becomes of a message whose id is missing or blank.
+/// The treatment of a message whose id is missing or blank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMissing {
     /// It is [put aside](super::Source::dead_letter), and acknowledged, unhandled.
     #[default]
     DeadLetter,
-    /// It is handled like one that nobody has claimed: a repetition is handled again.
+    /// It is handled like one that is not claimed: a repetition is handled again.
     Pass,
     /// It is acknowledged, and not handled.
     Drop,
@@ -24,9 +24,9 @@ pub enum OnMissing {
     Error,
 }
 
-/// Takes the id of a message.
+/// A function that returns the id of a message.
 pub(super) type IdOf<M> = Arc<dyn Fn(&M) -> Option<Vec<u8>> + Send + Sync>;
-/// Names the scope of a partition's ids.
+/// A function that names the scope of a partition's ids.
 pub(super) type ScopeOf = Arc<dyn Fn(&Partition) -> String + Send + Sync>;
 
 #[derive(Clone)]
@@ -43,7 +43,7 @@ pub(super) struct Options {
     pub(super) scope_of: Option<ScopeOf>,
 }
 
-/// Configures a [`Consumer`].
+/// A builder of a [`Consumer`].
 ///
 /// ```
 /// use hapax_stream::{Consumer, OnMissing};
@@ -65,6 +65,9 @@ pub(super) struct Options {
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+/// use hapax_stream::{Consumer, OnMissing};
+/// use hapax_store::{InMemoryStore, TieredDedup};
+/// # Ok::<(), hapax_store::StoreError>(())
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct ConsumerBuilder<S: Store, M> {
     engine: TieredDedup<S>,
@@ -99,71 +102,75 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         changed
     }
 
-    /// The name under which metrics and spans show it. Default: none.
+    /// Sets the name under which metrics and spans show it. Default: none.
     pub fn name(self, name: impl Into<String>) -> Self {
         self.with(|options| options.name = name.into())
     }
 
-    /// Sets what becomes of a message whose id is missing, or blank, or cannot be found, since the
-    /// message is not what it should be. Default: it is put aside. Either way it is
+    /// Sets the treatment of a message whose id is missing, or blank, or cannot be found because
+    /// the message is malformed. Default: it is put aside. Either way it is
     /// [counted](super::ConsumerStats::missing).
     pub fn on_missing(self, on_missing: OnMissing) -> Self {
         self.with(|options| options.on_missing = on_missing)
     }
 
-    /// How many handlers run at a time. A crash may repeat the effects of up to twice as many messages: of those being handled, and those being completed. Default: 64.
+    /// Sets the number of handlers that run at a time. A crash may repeat the effects of up to
+    /// twice as many messages: of those being handled, and those being completed. Default: 64.
     pub fn max_in_flight(self, handlers: usize) -> Self {
         self.with(|options| options.max_in_flight = handlers)
     }
 
-    /// How many messages to receive at a time, at most. Default: 256.
+    /// Sets the largest number of messages to receive at a time. Default: 256.
     pub fn batch(self, messages: usize) -> Self {
         self.with(|options| options.batch = messages)
     }
 
-    /// Sets how many messages may be received and not acknowledged: no more are received then. They
-    /// are a consumer's own, so a slow one keeps so many from others. Where a broker delivers what
-    /// waits here to somebody else ([`keeps_received`](super::Source::keeps_received)), no more are
-    /// received than handlers are free. Default: 1,024.
+    /// Sets the number of messages that may be received and not acknowledged: no more are received
+    /// then. They belong to this consumer, so a slow one keeps this many from others. If a broker
+    /// delivers messages that wait here to other consumers
+    /// ([`keeps_received`](super::Source::keeps_received)), no more are received than handlers are
+    /// free. Default: 1,024.
     pub fn max_unacknowledged(self, messages: usize) -> Self {
         self.with(|options| options.max_unacknowledged = messages)
     }
 
-    /// Sets after how many [attempts](super::Delivery::attempt) a message is put aside. Default: 5.
+    /// Sets the number of [attempts](super::Delivery::attempt) after which a message is put aside.
+    /// Default: 5.
     ///
-    /// The last one that fails puts it aside. If the broker [counts
+    /// The message is put aside when the last attempt fails. If the broker [counts
     /// deliveries](super::Source::deliveries), attempts that never ended count, too: a message that
-    /// kills its consumer is put aside unhandled at the next delivery after so many, and one more,
-    /// since the first delivery is counted only when it fails. What was in progress beside it when
-    /// the process died is not put aside with it: of those that have one attempt left, one at a
-    /// time is handled. (With a limit of one they are: the first attempt that is counted is the
-    /// last.)
+    /// kills its consumer is put aside unhandled at the next delivery after this many, and one
+    /// more, since the first delivery is counted only when it fails. Messages that were in progress
+    /// beside it when the process died are not put aside with it: of those that have one attempt
+    /// left, one at a time is handled. (With a limit of one they are: the first attempt that is
+    /// counted is the last.)
     ///
     /// If the broker does not count (Kafka, RabbitMQ's classic queues), failures are counted in
     /// this run, and a message that kills its process comes again each time: nothing is written
     /// before a message is handled. A message without an id has no count but the broker's
     /// deliveries.
     ///
-    /// The store keeps a count as long as the engine remembers what is done, and for twice the
-    /// longest [delay](Self::retry_delay) at least; a broker that takes longer to deliver again
+    /// The store keeps a count as long as the engine remembers completed ids, and for twice the
+    /// longest [delay](Self::retry_delay) at least; with a broker that takes longer to deliver
+    /// again, the count begins anew. [`forget`](hapax_store::TieredDedup::forget) forgets it with the id.
     /// begins anew. [`forget`](hapax_store::TieredDedup::forget) forgets it with the id.
     pub fn max_attempts(self, attempts: u32) -> Self {
         self.with(|options| options.max_attempts = attempts)
     }
 
-    /// Sets how long a handler may take. Then it is dropped where it awaits, its attempt has
+    /// Sets the time that a handler may take. Then it is dropped where it awaits, its attempt has
     /// failed, which is [counted](super::ConsumerStats::timed_out), and the message is tried again
     /// or put aside like any that fails. Default: 10 minutes.
     ///
-    /// The lease is renewed, and the broker told that the message is worked on, for so long at
+    /// The lease is renewed, and the broker told that the message is worked on, for this time at
     /// most: without a limit, a few handlers that hang would stop this consumer for ever, and no
     /// other one would get their messages. It may be longer or shorter than the lease. The default
-    /// is longer than handlers of single messages take; as many as
-    /// [`max_in_flight`](Self::max_in_flight) that hang stop a consumer for so long, so say what
+    /// is longer than handlers of single messages take. As many hanging handlers as
+    /// [`max_in_flight`](Self::max_in_flight) stop a consumer for this time, so set the time that
     /// yours need.
     ///
     /// A handler that blocks its thread cannot be dropped: nothing ends it, and its lease is not
-    /// renewed, so somebody else handles the message when that is over. Blocking work belongs on
+    /// renewed, so another consumer handles the message when that is over. Blocking work belongs on
     /// [`spawn_blocking`](tokio::task::spawn_blocking), with a time-out of its own: the handler
     /// that awaits it is dropped in time, but the work goes on, and may still have its effect.
     /// [`Delivery::token`](super::Delivery::token) fences that.
@@ -171,20 +178,21 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         self.with(|options| options.handler_timeout = timeout)
     }
 
-    /// After how long a message that has failed is tried again: twice as long each time, up to a
+    /// Sets the wait before a failed message is tried again: twice as long each time, up to a
     /// limit, and shortened at random by up to a half. The limit holds for messages in progress
     /// elsewhere, too. Default: half a second, a minute.
     pub fn retry_delay(self, first: Duration, max: Duration) -> Self {
         self.with(|options| options.back_off = BackOff { first, max })
     }
 
-    /// How long handlers may go on when the consumer is shut down, or their partition is revoked. They are dropped then. Default: 10 seconds.
+    /// Sets the time for which handlers may go on when the consumer is shut down, or their
+    /// partition is revoked. They are dropped then. Default: 10 seconds.
     pub fn drain(self, deadline: Duration) -> Self {
         self.with(|options| options.drain = deadline)
     }
 
-    /// Gives each partition's ids a scope of their own, so that the same id in two partitions is two ids, and each may have a policy. Default:
-    /// all are in the engine's scope.
+    /// Gives each partition's ids a scope of their own, so that the same id in two partitions is
+    /// two ids, and each may have a policy. Default: all are in the engine's scope.
     pub fn scope_by(self, scope_of: impl Fn(&Partition) -> String + Send + Sync + 'static) -> Self {
         self.with(|options| options.scope_of = Some(Arc::new(scope_of)))
     }
@@ -193,7 +201,7 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] says which option is wrong.
+    /// [`ErrorKind::Misconfigured`] names the wrong option.
     pub fn build(self) -> Result<Consumer<S, M>, StoreError> {
         self.options.validate()?;
         let counts = Arc::new(Counts::new(&self.options.name));

@@ -1,4 +1,5 @@
-//! Which messages may be acknowledged: all that are done, or those before which nothing is unfinished.
+//! The order of acknowledgements: messages that are done may be acknowledged, either each of them,
+//! or those before which nothing is unfinished.
 
 use super::source::{Acks, Partition};
 use std::collections::{BTreeMap, HashMap};
@@ -6,10 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 /// A message, in the order of receipt.
 pub(super) type Ticket = u64;
 
-/// What was received and is not acknowledged.
+/// The messages that were received and are not acknowledged.
 pub(super) struct Order {
     acks: Acks,
-    /// Whether it is done, for each of a partition: only if acknowledgements are cumulative.
+    /// Flags of the messages of each partition that are done: only if acknowledgements are
+    /// cumulative.
     partitions: HashMap<Partition, BTreeMap<Ticket, bool>>,
     ready: Vec<Ticket>,
 }
@@ -28,7 +30,7 @@ impl Order {
         }
     }
 
-    /// It is done; what may be acknowledged now is ready.
+    /// Notes that a message is done; messages that may be acknowledged now become ready.
     pub(super) fn done(&mut self, partition: &Partition, ticket: Ticket) {
         if self.acks == Acks::Each {
             return self.ready.push(ticket);
@@ -45,27 +47,28 @@ impl Order {
         }
     }
 
-    /// Nothing of it will be acknowledged any more, but what is ready.
+    /// Drops the messages of a partition that are not ready: they will not be acknowledged any
+    /// more.
     pub(super) fn close(&mut self, partition: &Partition) {
         self.partitions.remove(partition);
     }
 
-    /// These were taken, and not acknowledged.
+    /// Puts back messages that were taken, and not acknowledged.
     pub(super) fn again(&mut self, tickets: Vec<Ticket>) {
         self.ready.splice(..0, tickets);
     }
 
-    /// Whether such a one may be acknowledged.
+    /// Returns true if a matching message may be acknowledged.
     pub(super) fn has_ready_of(&self, is_such: impl Fn(Ticket) -> bool) -> bool {
         self.ready.iter().any(|&ticket| is_such(ticket))
     }
 
-    /// What may be acknowledged, in order.
+    /// Takes the messages that may be acknowledged, in order.
     pub(super) fn take_ready(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.ready)
     }
 
-    /// Whether something may be acknowledged.
+    /// Returns true if a message may be acknowledged.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }

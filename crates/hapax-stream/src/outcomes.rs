@@ -1,4 +1,4 @@
-//! What follows from how a handler ended, and from what the broker said to what it was told.
+//! The consequences of the end of a handler, and of the broker's answers.
 
 use super::calls::{Dead, Told};
 use super::consumer::ConsumerError;
@@ -15,7 +15,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
     pub(super) fn ended(&mut self, ended: Result<(tokio::task::Id, Ended<S>), tokio::task::JoinError>) {
         let (task, ended) = match ended {
             Ok((task, ended)) => (task, ended),
-            // What the handler holds has panicked while it was dropped.
+            // A value that the handler holds has panicked while it was dropped.
             Err(error) => {
                 let how = if error.is_panic() { How::Panicked } else { How::Failed };
                 (error.id(), Ended::Failed { why: error.to_string(), how, after: self.back_off(1) })
@@ -23,8 +23,8 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         };
         let Some(ticket) = self.tasks.remove(&task) else { return };
         let Some(held) = self.messages.get_mut(ticket) else {
-            // Too late to be acknowledged. If the claim is still good, what was done is recorded,
-            // so that the next owner does not do it again.
+            // Too late to be acknowledged. If the claim is still good, the work is recorded, so
+            // that the next owner does not do it again.
             if let Ended::Done(Some(claim)) = ended {
                 self.queue_completion(ticket, claim);
             }

@@ -1,4 +1,4 @@
-//! What was received: each message gets its id, its partition, and a place in the queue.
+//! Received messages: each gets its id, its partition, and a place in the queue.
 
 use super::consumer::ConsumerError;
 use super::messages::{Message, Stage};
@@ -18,14 +18,14 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         let (options, source) = (&self.consumer.options, self.source);
         let mut room = options.max_unacknowledged.saturating_sub(self.messages.len()).min(options.batch);
         if !self.keeps_received {
-            // Whatever waits here may be delivered to somebody else.
+            // Messages that wait here may be delivered to another consumer.
             room = room.min(options.max_in_flight.saturating_sub(self.messages.unhandled()));
         }
         if room > 0 {
             self.calls.receive = Some(Box::pin(async move {
                 loop {
                     match source.receive(room).await {
-                        // Also where the broker does not wait at all, others get their turn.
+                        // Other tasks get their turn, even if the broker does not wait at all.
                         Ok(Some(messages)) if messages.is_empty() => tokio::task::yield_now().await,
                         received => return received,
                     }
@@ -50,7 +50,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             let deliveries = self.source.deliveries(&message);
             let failures = match &id {
                 Some(id) => self.attempts.failures(&StoredId::new(id)),
-                // There is nothing that the store could count by.
+                // There is nothing by which the store could count.
                 None => deliveries.unwrap_or(1).saturating_sub(1),
             };
             let is_missing = id.is_none();

@@ -1,4 +1,4 @@
-//! A run of a consumer: what follows from what has happened. Nothing is awaited here but the next thing to happen.
+//! A run of a consumer: the consequences of each event. Nothing is awaited here but the next event.
 
 use super::attempts::Attempts;
 use super::calls::{Calls, Dead, Happened};
@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// How many ids' failures are counted, where the broker does not.
+/// The number of ids whose failures are counted, where the broker does not count.
 const MAX_COUNTED: usize = 65_536;
 
 pub(super) struct Run<'r, S: Store, Src: Source> {
@@ -32,23 +32,24 @@ pub(super) struct Run<'r, S: Store, Src: Source> {
     pub(super) messages: Messages<Src::Message>,
     pub(super) order: Order,
     pub(super) attempts: Attempts,
-    /// One at a time.
+    /// A permit for one at a time.
     alone: Arc<Semaphore>,
-    /// Whose handlers run.
+    /// The messages of running handlers.
     pub(super) tasks: HashMap<tokio::task::Id, Ticket>,
-    /// Handled, and to be completed. Their work is done: dropping them releases none.
+    /// Handled messages whose claims are to be completed. Their work is done: dropping them
+    /// releases none.
     pub(super) handled: Vec<(Ticket, TieredClaim<S>)>,
-    /// To be given back to the broker.
+    /// Messages to be given back to the broker.
     pub(super) retries: Vec<(Ticket, Duration)>,
-    /// To be put aside.
+    /// Messages to be put aside.
     pub(super) dead: Vec<Dead<S>>,
-    /// To be acknowledged, again, not before.
+    /// The earliest time of the next acknowledgement, after a failed flush.
     pub(super) unflushed: Option<Instant>,
     store_failures: u32,
     pub(super) drains: Drains,
-    /// Whether there may be more to receive.
+    /// True if there may be more to receive.
     pub(super) is_receiving: bool,
-    /// Whether more may be received than handlers are free.
+    /// True if more messages may be received than handlers are free.
     pub(super) keeps_received: bool,
     pub(super) heartbeat: Option<Heartbeat>,
     error: Option<ConsumerError<Src::Error>>,
@@ -120,7 +121,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     }
 
     fn is_over(&self) -> bool {
-        // Also what is done of messages that are somebody else's by now is recorded.
+        // Finished work is recorded even if its message belongs to another consumer by now.
         let all_recorded = self.handled.is_empty() && self.calls.complete.is_none() && self.calls.late.is_empty();
         let all_done =
             self.messages.len() == 0 && all_recorded && self.calls.released.is_none() && self.drains.is_empty();
@@ -130,7 +131,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     fn claimed(&mut self, tickets: Vec<Ticket>, attempts: Vec<Result<TieredAttempt<S>, StoreError>>) {
         self.store_answered(attempts.iter().any(Result::is_ok));
         for (ticket, attempt) in tickets.into_iter().zip(attempts) {
-            // A claim of one that is not held any more is dropped, which releases it.
+            // A claim of a message that is no longer held is dropped, which releases it.
             let Some(held) = self.messages.get(ticket) else { continue };
             let tries = held.deliveries.unwrap_or(held.failures.saturating_add(1));
             match attempt {
@@ -147,8 +148,8 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                         // Nothing behind it is acknowledged, so it asks again soon.
                         Acks::Cumulative => back_off.first,
                     };
-                    // One that is in progress for no more time is not asked about at once, or this
-                    // would spin if the store says so again and again.
+                    // An id that is in progress with no time left is not asked about at once: the
+                    // store may repeat the answer again and again, and this would spin.
                     let after = match lease_left < Duration::from_millis(1) {
                         true => self.back_off(tries),
                         false => lease_left,
@@ -164,8 +165,9 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         }
     }
 
-    /// A store that fails does so for all messages: they wait here, and no more are received when there are enough, since giving them back would empty the whole queue into
-    /// retries.
+    /// Handles a failure of the store. A store that fails does so for all messages: they wait here,
+    /// and no more are received when there are enough, since giving them back would empty the whole
+    /// queue into retries.
     pub(super) fn store_failed(&mut self, ticket: Ticket, error: StoreError) {
         self.count(Event::StoreError, 1);
         self.later(ticket, self.back_off(self.store_failures));
@@ -174,12 +176,12 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         }
     }
 
-    /// The wait after so many failures, which is not that of others.
+    /// Returns the wait after this many failures, which is jittered.
     pub(super) fn back_off(&self, failures: u32) -> Duration {
         self.consumer.options.back_off.after(failures, self.consumer.engine.random())
     }
 
-    /// Counts calls of which nothing came.
+    /// Counts calls without a result.
     pub(super) fn store_answered(&mut self, has_answered: bool) {
         self.store_failures = if has_answered { 0 } else { self.store_failures.saturating_add(1) };
     }
@@ -199,7 +201,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             held.note = Some(note.clone());
         }
         held.is_busy = true;
-        // One that must not begin any more is stopped before its handler is called.
+        // A handler that must not begin any more is stopped before it is called.
         held.stop = (!self.drains.covers(&held.partition)).then_some(stop);
         let task = Task {
             handler: Arc::clone(&self.handler),
@@ -217,7 +219,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         self.tasks.insert(self.calls.handlers.spawn(work.run()).id(), ticket);
     }
 
-    /// It need not be handled again.
+    /// Notes that a message need not be handled again.
     pub(super) fn done(&mut self, ticket: Ticket) {
         let Some(held) = self.messages.get_mut(ticket) else { return };
         held.is_done = true;
@@ -236,7 +238,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         self.dead.push(dead);
     }
 
-    /// It is to be tried again, after so long: by the broker, if that takes it back.
+    /// Has a message tried again, after this long: by the broker, if it takes messages back.
     pub(super) fn again(&mut self, ticket: Ticket, after: Duration) {
         self.count(Event::Retried, 1);
         match self.acks {
@@ -245,7 +247,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         }
     }
 
-    /// The broker takes it back.
+    /// Gives a message back to the broker.
     fn leave(&mut self, ticket: Ticket, after: Duration) {
         self.messages.rest(ticket);
         self.set_busy(ticket, true);
@@ -253,7 +255,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         self.retries.push((ticket, after));
     }
 
-    /// It is to be tried again here, after so long.
+    /// Has a message tried again here, after this long.
     fn later(&mut self, ticket: Ticket, after: Duration) {
         let Some(held) = self.messages.get(ticket) else { return };
         match self.drains.covers(&held.partition) {
@@ -265,16 +267,16 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         }
     }
 
-    /// It was not handled, and will not be here.
+    /// Gives up a message that was not handled, and will not be here.
     pub(super) fn give_back(&mut self, ticket: Ticket) {
         match self.acks {
             Acks::Each if self.drains.is_shutting_down() => self.leave(ticket, Duration::ZERO),
-            // Whoever has the partition next gets it.
+            // The next owner of the partition gets it.
             _ => drop(self.messages.remove(ticket)),
         }
     }
 
-    /// Whether it is held.
+    /// Marks a message as busy or idle. Returns true if it is held.
     pub(super) fn set_busy(&mut self, ticket: Ticket, is_busy: bool) -> bool {
         let held = self.messages.get_mut(ticket);
         held.map(|held| held.is_busy = is_busy).is_some()
@@ -284,7 +286,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         self.consumer.counts.add(event, n);
     }
 
-    /// The run ends with the first error, once what was begun is done.
+    /// Ends the run with the first error, once everything that was begun is done.
     pub(super) fn fail(&mut self, error: ConsumerError<Src::Error>) {
         self.error.get_or_insert(error);
         self.shut_down();

@@ -1,31 +1,34 @@
-//! What a consumer needs of a broker.
+//! The interface of a broker for a consumer.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a broker is told that messages are done.
+/// The form of acknowledgements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Acks {
-    /// Each by itself, in any order. What is to be tried again is given [back](Source::retry) to the broker.
+    /// Each message by itself, in any order. A message that is to be tried again is given
+    /// [back](Source::retry) to the broker.
     #[default]
     Each,
-    /// All of a partition up to one, as offsets are committed. None overtakes an unfinished one before it, and what is to be
-    /// tried again waits in the consumer, since such brokers take nothing back.
+    /// All messages of a partition up to one, as offsets are committed. None overtakes an
+    /// unfinished one before it, and a message that is to be tried again waits in the consumer,
+    /// since such brokers take nothing back.
     Cumulative,
 }
 
-/// A part of a stream that belongs to one consumer at a time. Brokers that know none have one, the default.
+/// A part of a stream that belongs to one consumer at a time. Brokers without partitions have one,
+/// the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition {
     /// The stream, topic or queue.
     pub topic: Arc<str>,
-    /// Which part of it.
+    /// The number of the part.
     pub number: u32,
 }
 
 impl Partition {
-    /// A partition of a topic.
+    /// Creates a partition of a topic.
     pub fn new(topic: impl Into<Arc<str>>, number: u32) -> Self {
         Partition { topic: topic.into(), number }
     }
@@ -80,42 +83,49 @@ impl fmt::Display for Partition {
 /// }
 /// ```
 ///
-/// All methods take `&self`, and up to one call of each is under way at a time: messages are acknowledged while `receive` waits. A client that
-/// must be borrowed mutably for that goes into an asynchronous mutex, as here.
+/// All methods take `&self`, and up to one call of each is under way at a time: messages are
+/// acknowledged while `receive` waits. A client that must be borrowed mutably for that goes into an
+/// asynchronous mutex, as here.
 ///
 /// # Errors
 ///
-/// An error of any method ends the run, once what was begun is done: what is worth trying again, such as a lost connection, a source tries
-/// again itself. Whatever was not acknowledged then must come again, from the broker, after its own time-out or at the next start.
+/// An error of any method ends the run, once everything that was begun is done: an error that is
+/// worth another try, such as a lost connection, is tried again by the source itself. A message
+/// that was not acknowledged then must come again, from the broker, after its own time-out or at
+/// the next start.
 pub trait Source: Send + Sync {
-    /// What is received. The consumer and the handler share it.
+    /// The type of messages. The consumer and the handler share them.
     type Message: Send + Sync + 'static;
-    /// What goes wrong at the broker.
+    /// The error of the broker.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// The next messages, at most `max`; none at all if the broker has waited for some in vain: it is asked again at once. `None`: there will be no more.
+    /// Receives the next messages, at most `max`; an empty list if the broker has waited for some
+    /// in vain: it is asked again at once. `None`: there will be no more.
     ///
-    /// One that cannot be decoded is a message all the same: what cannot be read is kept as it
-    /// came, has no id, and is [put aside](super::ConsumerBuilder::on_missing). An error would end
-    /// the run, and those that were received with it would come again, with it, at each start.
+    /// A message that cannot be decoded is a message all the same: it is kept as it came, has no
+    /// id, and is [put aside](super::ConsumerBuilder::on_missing). An error would end the run, and
+    /// the messages that were received with it would come again, with it, at each start.
     ///
-    /// The call is not dropped before it has answered, except when the consumer stops (a shutdown, an error): what it has taken from the broker
-    /// by then counts as received and not acknowledged.
+    /// The call is not dropped before it has answered, except when the consumer stops (a shutdown,
+    /// an error): messages that it has taken from the broker by then count as received and not
+    /// acknowledged.
     fn receive(&self, max: usize) -> impl Future<Output = Result<Option<Vec<Self::Message>>, Self::Error>> + Send;
 
-    /// These are done, now or long ago, and that is durable: the broker may forget them. With [`Acks::Cumulative`] they are in the order in which
-    /// they were received, and the last one of a partition stands for all before it.
+    /// Acknowledges messages that are done, now or long ago, and durably so: the broker may forget
+    /// them. With [`Acks::Cumulative`] they are in the order in which they were received, and the
+    /// last one of a partition stands for all before it.
     fn acknowledge(&self, messages: &[Arc<Self::Message>]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// This one was not done: deliver it again, after so long. With [`Acks::Cumulative`] it is not called.
+    /// Gives a message back that was not done: it is to be delivered again, after this long. With
+    /// [`Acks::Cumulative`] it is not called.
     fn retry(
         &self,
         message: &Arc<Self::Message>,
         after: Duration,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// This one has failed so often, or has killed so many consumers, that it is put aside: keep a
-    /// copy where somebody will look at it. It is then [acknowledged](Source::acknowledge) like one
+    /// Puts a message aside that has failed too often, or has killed too many consumers: keep a
+    /// copy in a place that people look at. It is then [acknowledged](Source::acknowledge) like one
     /// that is done, and its id is completed, so that another delivery is a duplicate. A broker
     /// whose own dead letters work by a refusal remembers that here, and refuses when it is to
     /// acknowledge.
@@ -125,80 +135,85 @@ pub trait Source: Send + Sync {
         why: &str,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// How it is told that messages are done. Default: each by itself.
+    /// Returns the form of acknowledgements. Default: each by itself.
     fn acks(&self) -> Acks {
         Acks::Each
     }
 
-    /// The partition of a message. Default: there is one.
+    /// Returns the partition of a message. Default: there is one.
     fn partition(&self, message: &Self::Message) -> Partition {
         let _ = message;
         Partition::default()
     }
 
-    /// Returns how often the broker has delivered this message, this time included, if it counts.
-    /// Default: it does not.
+    /// Returns the number of times that the broker has delivered this message, this time included,
+    /// if it counts. Default: it does not.
     ///
-    /// No count of deliveries is taken for one of attempts. All that is made of it is this: at the
-    /// first, nobody has tried the message, so it is handled at once; at any other, the store is
-    /// asked how many [attempts](super::Delivery::attempt) there were, and told that one begins,
-    /// which are two calls for each batch of them. A broker that knows only that it has delivered a
-    /// message before says two.
+    /// No count of deliveries is taken for one of attempts. It has one use. At the first delivery,
+    /// the message was never tried, so it is handled at once. At any other, the store is asked for
+    /// the number of [attempts](super::Delivery::attempt) so far, and told that one begins, which
+    /// are two calls for each batch of messages. A broker that knows only that it has delivered a
+    /// message before returns two.
     fn deliveries(&self, message: &Self::Message) -> Option<u32> {
         let _ = message;
         None
     }
 
-    /// Returns how often the broker is to be [told](Source::extend) that messages are still worked
-    /// on. Default: never.
+    /// Returns the interval at which the broker is to be [told](Source::extend) that messages are
+    /// still worked on. Default: never.
     ///
-    /// A third of the time for which the broker leaves a message alone is often enough, also if it
-    /// is not told once.
+    /// A third of the time for which the broker leaves a message alone is often enough, even if one
+    /// call fails.
     fn heartbeat(&self) -> Option<Duration> {
         None
     }
 
-    /// Tells the broker that these wait here, or are handled, or recorded: it is not to deliver
-    /// them to others yet. Amazon SQS changes their visibility, JetStream takes it for progress.
-    /// Default: nothing.
+    /// Tells the broker that these messages wait here, or are handled, or recorded: it must not
+    /// deliver them to others yet. Amazon SQS changes their visibility, JetStream takes it for
+    /// progress. Default: nothing.
     ///
     /// It is called at every [heartbeat](Source::heartbeat) for all messages that are neither being
     /// acknowledged nor given back, in batches, and dropped if it has not answered when the next
-    /// one is due. A message may be acknowledged or given back while this call is under way: what
-    /// comes too late is not to be an error.
+    /// one is due. A message may be acknowledged or given back while this call is under way: a call
+    /// that comes too late must not be an error.
     ///
     /// # Errors
     ///
     /// They are [counted](super::ConsumerStats::unextended), and do not end the run: a message that
-    /// is delivered to somebody else all the same is in progress there.
+    /// is delivered to another consumer all the same is in progress there.
     fn extend(&self, messages: &[Arc<Self::Message>]) -> impl Future<Output = Result<(), Self::Error>> + Send {
         let _ = messages;
         std::future::ready(Ok(()))
     }
 
-    /// Returns true if what was received is this consumer's until it is acknowledged or given back,
-    /// however long it waits here. Default: with [`Acks::Cumulative`], or if there is a
+    /// Returns true if received messages are this consumer's until they are acknowledged or given
+    /// back, however long they wait here. Default: with [`Acks::Cumulative`], or if there is a
     /// [heartbeat](Source::heartbeat).
     ///
     /// Then messages are received before there is a handler for them, up to
     /// [`max_unacknowledged`](super::ConsumerBuilder::max_unacknowledged). Otherwise no more are
-    /// received than handlers are free, since whatever waits may be delivered to somebody else
-    /// meanwhile, again and again. That costs a round trip to the broker between two messages of a
-    /// handler. RabbitMQ, say, takes nothing away as long as its channel is open.
+    /// received than handlers are free, since messages that wait may be delivered to another
+    /// consumer meanwhile, again and again. That costs a round trip to the broker between two
+    /// messages of a handler. RabbitMQ, for example, takes nothing away as long as its channel is
+    /// open.
     fn keeps_received(&self) -> bool {
         self.acks() == Acks::Cumulative || self.heartbeat().is_some()
     }
 
-    /// Waits until partitions are taken away from this consumer, and says which. Default: never.
+    /// Waits until partitions are taken away from this consumer, and returns them. Default: never.
     ///
-    /// It is awaited all the time, also while the consumer has no room to receive. From then until [`released`](Source::released), what `receive` returns of
-    /// these partitions is ignored; what it returns after that belongs to a new assignment, so a source forgets what it had buffered of the old one.
+    /// It is awaited all the time, also while the consumer has no room to receive. From then until
+    /// [`released`](Source::released), messages of these partitions from `receive` are ignored;
+    /// messages that it returns after that belong to a new assignment, so a source forgets its
+    /// buffer of the old one.
     fn revoked(&self) -> impl Future<Output = Vec<Partition>> + Send {
         std::future::pending()
     }
 
-    /// Nothing of these partitions is in the works any more, and nothing of the old assignment will be acknowledged: a rebalance may go on. A callback
-    /// that must block until then (Kafka's) runs on a thread of its own, sends to where [`revoked`](Source::revoked) waits, and waits for this.
+    /// Reports that nothing of these partitions is under way any more, and nothing of the old
+    /// assignment will be acknowledged: a rebalance may go on. A callback that must block until
+    /// then (Kafka's) runs on a thread of its own, sends to the place where
+    /// [`revoked`](Source::revoked) waits, and waits for this.
     fn released(&self, partitions: &[Partition]) -> impl Future<Output = ()> + Send {
         let _ = partitions;
         std::future::ready(())

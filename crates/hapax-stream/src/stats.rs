@@ -1,10 +1,10 @@
-//! What a consumer counts.
+//! Counts of a consumer.
 
 use super::meters::ConsumerMeters;
 use super::source::Partition;
 use hapax_store::sync::{Ordering, StdAtomicU64};
 
-/// What can happen to a message.
+/// An event of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Received,
@@ -50,7 +50,7 @@ impl Event {
         ]
     };
 
-    /// As metrics and traces call it.
+    /// Returns its name in metrics and traces.
     #[cfg(feature = "metrics")]
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl Counts {
         }
     }
 
-    /// What a handler does, in a span.
+    /// Returns a handler's future, in a span.
     pub(super) fn in_a_span<F: Future>(&self, handling: F, attempt: u32) -> impl Future<Output = F::Output> + use<F> {
         #[cfg(feature = "tracing")]
         return tracing::Instrument::instrument(
@@ -107,21 +107,21 @@ impl Counts {
         }
     }
 
-    /// A handler has failed, perhaps for the last time.
+    /// Reports that a handler has failed, perhaps for the last time.
     pub(super) fn failed(&self, why: &str, is_last: bool) {
         #[cfg(feature = "tracing")]
         tracing::warn!(consumer = self.consumer, why, is_last, "a message could not be handled");
         let _ = (why, is_last);
     }
 
-    /// The broker could not be told that messages are still worked on.
+    /// Reports that the broker could not be told that messages are still worked on.
     pub(super) fn not_extended(&self, why: &str) {
         #[cfg(feature = "tracing")]
         tracing::warn!(consumer = self.consumer, why, "the broker could not be told that messages are still worked on");
         let _ = why;
     }
 
-    /// A message has no id.
+    /// Reports that a message has no id.
     pub(super) fn missing(&self, partition: &Partition) {
         #[cfg(feature = "tracing")]
         tracing::warn!(consumer = self.consumer, %partition, "a message has no id, or a blank one");
@@ -158,7 +158,7 @@ impl Counts {
     }
 }
 
-/// What a [`Consumer`](super::Consumer) has done so far, in all its runs.
+/// The counts of a [`Consumer`](super::Consumer) so far, in all its runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConsumerStats {
@@ -168,7 +168,7 @@ pub struct ConsumerStats {
     pub handled: u64,
     /// Messages whose id was done already.
     pub duplicates: u64,
-    /// Messages whose id somebody else was at.
+    /// Messages whose id was in progress elsewhere.
     pub in_progress: u64,
     /// Handlers that failed, panics and time-outs included.
     pub failed: u64,
@@ -183,7 +183,8 @@ pub struct ConsumerStats {
     pub refused: u64,
     /// Claims, completions and flushes that the store could not do.
     pub store_errors: u64,
-    /// Messages admitted and handled whose completion could not be recorded, and that were acknowledged all the same.
+    /// Messages admitted and handled whose completion could not be recorded, and that were
+    /// acknowledged all the same.
     pub unrecorded: u64,
     /// Messages without an id, or with a blank one. By default they are put aside.
     pub missing: u64,

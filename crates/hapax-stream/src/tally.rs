@@ -6,22 +6,21 @@ use hapax_store::Note;
 /// counted, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// The number that have begun.
+    /// The number of attempts that have begun.
     pub(super) began: u32,
-    /// The number of them that have failed, and said so.
+    /// The number of attempts that have reported a failure.
     failed: u32,
 }
 
 impl Tally {
-    /// Reads what a store has kept; nothing, if there is none, or it is from a version that kept
-    /// something else.
+    /// Reads a stored count; zero, if there is none, or it is from a version with another encoding.
     pub(super) fn decode(kept: Option<Vec<u8>>) -> Self {
         let Some(Ok(kept)) = kept.map(<[u8; 8]>::try_from) else { return Tally::default() };
         let [a, b, c, d, e, f, g, h] = kept;
         Tally { began: u32::from_le_bytes([a, b, c, d]), failed: u32::from_le_bytes([e, f, g, h]) }
     }
 
-    /// As a store keeps it: both numbers, little-endian.
+    /// Returns the stored form: both numbers, little-endian.
     pub(super) fn encode(self) -> Vec<u8> {
         [self.began.to_le_bytes(), self.failed.to_le_bytes()].concat()
     }
@@ -34,13 +33,13 @@ impl Tally {
         Tally { failed: self.failed.saturating_add(1), ..self }
     }
 
-    /// The last one that has begun was stopped: it was none.
+    /// Returns the count without the last attempt that has begun, which was stopped.
     pub(super) fn with_one_taken_back(self) -> Self {
         Tally { began: self.began.saturating_sub(1), ..self }
     }
 
-    /// Returns true if one has begun of which nobody heard again, so that it may have killed its
-    /// process.
+    /// Returns true if an attempt has begun that never reported its end, so that it may have killed
+    /// its process.
     pub(super) fn is_suspect(self) -> bool {
         self.began > self.failed
     }
@@ -48,10 +47,10 @@ impl Tally {
 
 /// The place where the attempts at a message are counted.
 pub(super) enum Counting {
-    /// Here: so many have failed before. The broker does not count deliveries, or there is no claim
-    /// under which the store could be told.
+    /// Here: this many have failed before. The broker does not count deliveries, or there is no
+    /// claim under which the store could be told.
     Here(u32),
-    /// In the store, if this one fails: the broker has delivered the message to nobody before.
+    /// In the store, if this one fails: this is the broker's first delivery of the message.
     WhenFailed(Note),
     /// In the store, before it begins: an earlier delivery may have been tried.
     Before(Note),

@@ -1,4 +1,5 @@
-//! Strategies that are wrong, each in its way, and the same one without a flaw: the harness must tell them apart.
+//! Strategies that are wrong, each in its own way, and the same one without a flaw: the harness
+//! must tell them apart.
 
 use super::{Clocks, Semantics, Subject, Time, Workload, verify};
 use hapax::tier::random::mix;
@@ -24,19 +25,19 @@ enum Flaw {
     LosesOne,
     /// Loses as many, and counts every other one.
     CountsTooFew,
-    /// Compares with the caller's clock, whatever time it is.
+    /// Compares with the caller's clock, whatever others have given.
     GoesByTheCallersClock,
     /// Does not refresh, or does.
     Refreshes,
-    /// Now and then forgets nothing.
+    /// Sometimes forgets nothing.
     ForgetsNothing,
-    /// Forgets, and then forgets again what was accepted meanwhile.
+    /// Forgets, and then forgets again an id that was accepted meanwhile.
     ForgetsTwice,
-    /// Answers fresh, and remembers nothing, when somebody else is in its way.
+    /// Answers fresh, and remembers nothing, when another thread is in its way.
     FreshIfBusy,
-    /// Answers nothing then, having remembered the id or not: which is right.
+    /// Gives no answer then, whether it has remembered the id or not: which is right.
     SilentIfBusy,
-    /// Answers nothing then, and remembers the id later, again and again.
+    /// Gives no answer then, and remembers the id later, again and again.
     RepeatsIfSilent,
 }
 
@@ -44,7 +45,7 @@ enum Flaw {
 struct Map {
     flaw: Flaw,
     shards: [Mutex<HashMap<u64, u64>>; 16],
-    /// What was not answered, and is to be repeated.
+    /// Ids that were not answered, and are to be repeated.
     silent: Mutex<Vec<u64>>,
     latest: AtomicU64,
     accepted: AtomicU64,
@@ -91,7 +92,8 @@ impl Subject for Map {
     fn check(&self, id: u64, at: Timestamp) -> Option<Outcome> {
         let shard = self.shard(id);
         let busy = shard.try_lock().is_err();
-        // Under the lock, or a refresh by somebody who has read the time and then waited would make the id older.
+        // Under the lock, or a refresh by a thread that has read the time and then waited would
+        // make the id older.
         let mut accepted = shard.lock().unwrap();
         let now = self.now(at);
         match self.flaw {
@@ -161,14 +163,15 @@ impl Subject for Map {
     }
 }
 
-/// Slots in a line of eight: an id goes into the first one that is free, which callers with different clocks do not agree on.
+/// Slots in a line of eight: an id goes into the first free one, on which callers with different
+/// clocks do not agree.
 struct FirstFree {
     lines: Vec<[AtomicU64; 8]>,
 }
 
 impl Subject for FirstFree {
     fn check(&self, id: u64, at: Timestamp) -> Option<Outcome> {
-        // An entry: 32 bits of the id, and when it was accepted, in microseconds.
+        // An entry: 32 bits of the id, and the time of its acceptance, in microseconds.
         let now = at.as_nanos() / 1_000;
         let key = mix(id) << 32;
         let line = &self.lines[(mix(id) >> 32) as usize % self.lines.len()];
@@ -200,7 +203,7 @@ fn workload(seed: u64) -> Workload {
     }
 }
 
-/// How many workloads it takes until a subject is found wrong, if it is.
+/// Returns the number of workloads until a subject is found wrong, if it is.
 fn found_after(name: &str, subject: impl Fn() -> Box<dyn Run>, semantics: &Semantics) -> Option<u64> {
     const WORKLOADS_MAX: u64 = 30;
     let found = (0..WORKLOADS_MAX).find_map(|seed| {

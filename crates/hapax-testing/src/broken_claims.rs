@@ -1,4 +1,5 @@
-//! Claims that are wrong, each in its way, and the same ones without a flaw: the harness must tell them apart.
+//! Claims that are wrong, each in its own way, and the same ones without a flaw: the harness must
+//! tell them apart.
 
 use super::{Attempt, Semantics, Subject, Workload, verify};
 use hapax::{Outcome, Timestamp};
@@ -11,18 +12,18 @@ const WINDOW: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
-    /// Whoever checks gets what somebody else has claimed.
+    /// A check gets an id that another thread has claimed.
     ChecksIgnoreClaims,
     ClaimsIgnoreClaims,
-    /// In progress is called done.
+    /// An id in progress is called done.
     DuplicateInProgress,
-    /// What is completed is fresh again.
+    /// A completed id is fresh again.
     ForgetsCompletion,
-    /// What is released is done.
+    /// A released id is done.
     RemembersRelease,
-    /// What is claimed is remembered from then on, not from when it is completed.
+    /// A claimed id is remembered from the claim on, not from its completion.
     CompletesAtTheClaim,
-    /// What is claimed can be forgotten, and its holder does not learn of it.
+    /// A claimed id can be forgotten, and its holder does not learn of it.
     ForgetsClaims,
 }
 
@@ -47,7 +48,7 @@ impl State {
         self.latest
     }
 
-    /// What is known of an id, and has not expired.
+    /// Returns the state of an id, unless it has expired.
     fn known(&self, id: u64, now: u64) -> Option<Known> {
         self.ids.get(&id).copied().filter(|known| match known {
             Known::Accepted(then) => now - then < WINDOW.as_nanos() as u64,
@@ -57,7 +58,7 @@ impl State {
 }
 
 impl Map {
-    /// Makes an id something that is neither done nor claimed; otherwise says what it is.
+    /// Gives an id without a state a new one; otherwise returns its state.
     fn take(&self, id: u64, at: Timestamp, ignores_claims: bool, becomes: impl Fn(u64) -> Known) -> Outcome {
         let mut state = self.1.lock().unwrap();
         let now = state.now(at);
@@ -107,14 +108,14 @@ impl Subject for Map {
     fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
         Some(match self.take(id, at, self.0 == Flaw::ClaimsIgnoreClaims, Known::Claimed) {
             Outcome::Fresh => Attempt::Claimed(Box::new(move |completes, at| self.end(id, completes, at))),
-            // (Refused is none: it takes every time.)
+            // (`Refused` does not occur: it takes every time.)
             Outcome::InProgress | Outcome::Refused(_) => Attempt::InProgress,
             Outcome::Duplicate => Attempt::Duplicate,
         })
     }
 }
 
-/// What is wrong with a workload's answers.
+/// Returns the error that the checker finds in a workload's answers.
 fn found(flaw: Flaw, seed: u64) -> Option<String> {
     let workload = Workload {
         seed,

@@ -1,4 +1,4 @@
-//! The checker: is there, for each id, an order of its operations that explains every answer?
+//! The checker: it looks, for each id, for an order of its operations that explains every answer.
 
 use super::operation::{Interval, Operation};
 use super::search::{Configuration, Failed, Remainder, Search, Step};
@@ -8,9 +8,10 @@ use super::violation::{Reason, Report, Violation};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Whether a correct subject could have given this history; `evicted` is how many evictions it has counted.
+/// Checks whether a correct subject could have given this history; `evicted` is the number of
+/// evictions that it has counted.
 ///
-/// Operations may come in any order, but for those of one thread.
+/// Operations may come in any order, except those of one thread.
 ///
 /// ```
 /// use hapax_testing::{Event, Interval, Operation, Semantics, check_history};
@@ -38,29 +39,30 @@ use std::ops::Range;
 ///
 /// # Errors
 ///
-/// [`Violation`] says which operations could not have been answered so.
+/// [`Violation`] has the operations that could not have been answered so.
 pub fn check_history(operations: &[Operation], semantics: &Semantics, evicted: u64) -> Result<Report, Box<Violation>> {
     let mut checker = Checker::new(semantics);
     checker.check(operations, evicted)?;
     Ok(checker.report())
 }
 
-/// Checks a long history piece by piece.
+/// A checker of a long history, piece by piece.
 ///
-/// A piece ends when no call is under way, and the next one begins after that: then what is known of each id is carried over, and
-/// the pieces together are checked as if they were one. (Calls that gave no answer may go on.)
+/// A piece ends when no call is under way, and the next one begins after that: then the state of
+/// each id is carried over, and the pieces together are checked as if they were one. (Calls that
+/// gave no answer may go on.)
 #[derive(Debug)]
 pub struct Checker {
     semantics: Semantics,
     spec: Specification,
-    /// What is known of the ids of earlier pieces.
+    /// The states of the ids of earlier pieces.
     known: HashMap<u64, Remainder>,
     given: Given,
     report: Report,
 }
 
 impl Checker {
-    /// A checker that has seen nothing yet.
+    /// Creates a checker that has seen nothing yet.
     pub fn new(semantics: &Semantics) -> Self {
         Checker {
             semantics: *semantics,
@@ -71,16 +73,18 @@ impl Checker {
         }
     }
 
-    /// What was checked and found right so far.
+    /// Returns the counts of operations that were checked and found right so far.
     pub fn report(&self) -> Report {
         self.report
     }
 
-    /// Checks the next piece; `evicted` is how many evictions the subject has counted up to its end.
+    /// Checks the next piece; `evicted` is the number of evictions that the subject has counted up
+    /// to its end.
     ///
     /// # Errors
     ///
-    /// [`Violation`] says which operations could not have been answered so. After that there is no going on.
+    /// [`Violation`] has the operations that could not have been answered so. After that the
+    /// checker cannot go on.
     pub fn check(&mut self, operations: &[Operation], evicted: u64) -> Result<(), Box<Violation>> {
         let effective = effective_times(operations, self.semantics.time, &mut self.given);
         let key = |i: usize| (operations[i].id, operations[i].interval.invoked, i);
@@ -109,7 +113,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks what was done to one id.
+    /// Checks the operations on one id.
     fn check_id(
         &mut self,
         id: u64,
@@ -125,7 +129,7 @@ impl Checker {
         })?;
         let now = match self.semantics.time {
             Time::LargestSoFar => self.given.told,
-            // Anything can come after that.
+            // Any time can come after that.
             Time::AsGiven => 0,
         };
         let was_known = known.is_some();
@@ -151,20 +155,22 @@ impl Step {
     }
 }
 
-/// A way through one id's operations, and what to show of it if it ends early.
+/// A walk through one id's operations, and the part to show if it ends early.
 #[derive(Default)]
 struct Walk {
     overlapping: u64,
-    /// How far it has come.
+    /// The index of the next operation.
     reached: usize,
-    /// The last moment at which nothing was under way and something new was known of the id, and the one before that.
+    /// The last moment at which nothing was under way and the id's state had become better known,
+    /// and the one before that.
     pause: Pause,
     pause_before: Pause,
-    /// Where the last operations that only an eviction explains begin, and where they end.
+    /// The beginning and the end of the last operations that only an eviction explains.
     evicting: Option<(Pause, usize)>,
 }
 
-/// A moment at which nothing was under way: before which operation, and what was possible.
+/// A moment at which nothing was under way: the index of the next operation, and the possible
+/// states.
 #[derive(Clone, Default)]
 struct Pause {
     at: usize,
@@ -190,7 +196,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Nothing is under way.
+    /// Notes a moment at which nothing is under way.
     fn pause(&mut self, search: &Search, at: usize) {
         let configurations = search.configurations();
         if configurations == self.pause.configurations {
@@ -206,14 +212,15 @@ impl Walk {
         }
     }
 
-    /// What to show when it has failed: what was possible before, and the operations since then. From where it was last learnt
-    /// something of the id: that is what the last operations contradict.
+    /// Returns the part to show when no order was found: the states that were possible before, and
+    /// the operations since then. It begins where the id's state last became better known: that is
+    /// what the last operations contradict.
     fn failed(&self) -> (Vec<State>, Range<usize>) {
         let begin = if self.pause.at > 0 { &self.pause_before } else { &self.pause };
         (begin.states(), begin.at..self.reached)
     }
 
-    /// What to show when it took one eviction too many.
+    /// Returns the part to show when it took one eviction too many.
     fn evicted(&self) -> (Vec<State>, Range<usize>) {
         self.evicting.as_ref().map_or_else(|| self.failed(), |(pause, end)| (pause.states(), pause.at..*end))
     }
@@ -228,14 +235,15 @@ impl Pause {
 /// The largest times that were given so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Given {
-    /// Those that the subject knows of: by checks that have returned.
+    /// The largest time that the subject knows: by checks that have returned.
     told: u64,
-    /// Those that it may know of.
+    /// The largest time that it may know.
     any: u64,
 }
 
-/// The time that counted for each operation: no less than what those had given that had returned before it was invoked, no more than
-/// what those had given that were invoked before it returned.
+/// Returns the time that counted for each operation: no less than the times that were given by
+/// operations that had returned before it was invoked, no more than the times that were given by
+/// operations that were invoked before it returned.
 pub(super) fn effective_times(operations: &[Operation], time: Time, given: &mut Given) -> Vec<Effective> {
     let mut effective: Vec<_> = operations
         .iter()
@@ -245,7 +253,7 @@ pub(super) fn effective_times(operations: &[Operation], time: Time, given: &mut 
     if time == Time::AsGiven {
         return effective;
     }
-    // These sorts find what is sorted already: each thread's.
+    // These sorts find runs that are already sorted: each thread's.
     let mut by_invoked: Vec<_> = (0..operations.len()).collect();
     by_invoked.sort_by_key(|&i| operations[i].interval.invoked);
     let mut by_returned: Vec<_> = (0..operations.len()).filter(|&i| !operations[i].is_optional()).collect();

@@ -1,7 +1,9 @@
-//! Is a strategy right when many threads use it at once? Record what it answers, and check that against what it should do.
+//! A harness that tests whether a strategy is right when many threads use it at once: it records
+//! the answers, and checks them against the specification.
 //!
-//! A [`Workload`] says what threads do, a [`Recorder`] notes what was answered and when, and a checker looks, for each id, for an order of
-//! the operations in which every answer is right. [`verify`] is all of that:
+//! A [`Workload`] defines the threads' calls, a [`Recorder`] notes each answer and its time, and a
+//! checker looks, for each id, for an order of the operations in which every answer is right.
+//! [`verify`] does all of that:
 //!
 //! ```
 //! use hapax_testing::{Semantics, Workload, verify};
@@ -19,8 +21,9 @@
 //! # Ok::<(), hapax::Error>(())
 //! ```
 //!
-//! For a strategy of your own implement [`Subject`], which takes one function; `crates/hapax-testing/examples/verify_your_own.rs` does, for one that is wrong.
-//! This is what being wrong looks like (two threads looked before either of them wrote):
+//! For a strategy of your own implement [`Subject`], which takes one function;
+//! `examples/verify_your_own.rs` does, for one that is wrong. The report of a wrong strategy looks
+//! like this (two threads looked before either of them wrote):
 //!
 //! ```text
 //! id 9223372036854776256: in no order are these answers right
@@ -33,33 +36,45 @@
 //!
 //! # What is guaranteed
 //!
-//! - What is rejected is wrong: there is no order of the operations, and no choice of the times that are not exactly known, in which all
-//!   answers are right. [`Reason::TooManyOrders`] is the exception, and says so.
-//! - What is accepted was right this time. A race that takes an interruption between two instructions shows once in a while, or not at
-//!   all; models that try all interleavings find it, and this finds what models leave out: real processors, compilers, and code that was
-//!   not written to be modelled. [`Report::overlapping`] says how much was really concurrent.
-//! - *Order.* Ids are independent of each other, so a history is linearizable if that of each id is (Herlihy and Wing, 1990). A call takes
-//!   effect at one moment between its invocation and its return; calls of one thread follow each other; of a batch, ids in their order.
-//! - *Time.* With [`Time::LargestSoFar`] an operation counts from a time between the largest that any check that had returned had
-//!   given, and the largest that any had given that was invoked before this one returned.
-//! - *Forgetting.* What is accepted while an id is being forgotten may be forgotten, too, if
-//!   [`Semantics::forgets_meanwhile`] says so, as it does for hapax: then the id is fresh once more for each time.
-//! - *No answer.* A call that gave none may take effect at any moment after it was invoked, or never.
-//! - *Evictions.* Each may explain one fresh answer that nothing else explains: [`Event::Evict`] in a history says of which id, and if it is
-//!   only counted ([`Subject::evicted`]), then the least number that explains all answers must not exceed the count.
+//! - A rejected history is wrong: there is no order of the operations, and no choice of the times
+//!   that are not exactly known, in which all answers are right. [`Reason::TooManyOrders`] is the
+//!   exception, and says so.
+//! - An accepted history was right this time. A race that takes an interruption between two
+//!   instructions shows rarely, or not at all; models that try all interleavings find it. This
+//!   harness tests what models leave out: real processors, compilers, and code that was not written
+//!   to be modelled. [`Report::overlapping`] counts the operations that were really concurrent.
+//! - *Order.* Ids are independent of each other, so a history is linearizable if that of each id is
+//!   (Herlihy and Wing, 1990). A call takes effect at one moment between its invocation and its
+//!   return; calls of one thread follow each other; of a batch, ids in their order.
+//! - *Time.* With [`Time::LargestSoFar`] the time that counts for an operation is at least the
+//!   largest that was given by a check that had returned, and at most the largest that was given by
+//!   one that was invoked before this one returned.
+//! - *Forgetting.* An id that is accepted while it is being forgotten may be forgotten again, if
+//!   [`Semantics::forgets_meanwhile`] says so, as it does for hapax: then the id is fresh once more
+//!   for each time.
+//! - *No answer.* A call that gave none may take effect at any moment after it was invoked, or
+//!   never.
+//! - *Evictions.* Each may explain one fresh answer that nothing else explains. [`Event::Evict`] in
+//!   a history names the id. If evictions are only counted ([`Subject::evicted`]), then the least
+//!   number that explains all answers must not exceed the count.
 //!
 //! # Cost
 //!
-//! 40 bytes an operation, for a million at a time. Recording costs two fences a call. An operation that overlaps no other on its id takes one
-//! step of the checker, others a few; in the worst case it is exponential in how many overlap on one id, but what has the same
-//! effect is tried once.
+//! 40 bytes an operation, for a million at a time. Recording costs two fences a call. An operation
+//! that overlaps no other on its id takes one step of the checker, others a few; the worst case is
+//! exponential in the number of operations that overlap on one id, but operations with the same
+//! effect are tried once.
 //!
 //! # Where the ideas come from
 //!
-//! The search for an order: Wing and Gong, *Testing and Verifying Concurrent Objects* (1993). Remembering what was tried, and deferring
-//! choices to returns: Lowe, *Testing for Linearizability* (2017). Parts that can be checked alone: Horn and Kroening, *Faster Linearizability
-//! Checking via P-compositionality* (2015). Knossos and Porcupine do the same for histories of distributed systems. The states with
-//! ranges of time, and the counted evictions, are this crate's own.
+//! The search for an order: Wing and Gong, *Testing and Verifying Concurrent Objects* (1993).
+//! Remembering the tried configurations, and deferring choices to returns: Lowe, *Testing for
+//! Linearizability* (2017). Parts that can be checked alone: Horn and Kroening, *Faster
+//! Linearizability Checking via P-compositionality* (2015). Knossos and Porcupine do the same for
+//! histories of distributed systems. The states with ranges of time, and the counted evictions, are
+//! this crate's own.
+//! use hapax_testing::{Semantics, Workload, verify};
+//! For a strategy of your own implement [`Subject`], which takes one function; `crates/hapax-testing/examples/verify_your_own.rs` does, for one that is wrong.
 
 #[cfg(test)]
 mod broken;

@@ -1,4 +1,5 @@
-//! Histories of a model that is right: each is accepted, and rejected when one answer is made impossible.
+//! Histories of a model that is right: each is accepted, and rejected when one answer is made
+//! impossible.
 
 use super::check::{Given, effective_times};
 use super::{Checker, Event, Interval, Operation, Reason, Semantics, Time, check_history};
@@ -12,7 +13,7 @@ const WINDOW: u64 = 1_000;
 const SLACK: u64 = 20;
 const THREADS: usize = 6;
 
-/// Which unusual things happen.
+/// The unusual events that may happen.
 #[derive(Clone, Copy, Debug)]
 struct Unusual {
     refresh: bool,
@@ -26,8 +27,8 @@ fn semantics(refresh_on_duplicate: bool) -> Semantics {
     Semantics { window, slack, refresh_on_duplicate, forgets_meanwhile: false, time: Time::LargestSoFar }
 }
 
-/// What a right subject answers to threads, each operation at a moment of its own within a longer interval; and how many evictions it
-/// has counted.
+/// Returns the answers of a right subject to threads, each operation at a moment of its own within
+/// a longer interval, and the number of evictions that it has counted.
 fn history(seed: u64, len: u64, unusual: Unusual) -> (Vec<Operation>, u64) {
     let mut random = Random::new(seed);
     let mut accepted: HashMap<u64, u64> = HashMap::new();
@@ -81,7 +82,8 @@ proptest! {
         let unusual = Unusual { refresh, forgets, evictions, silence };
         let (operations, evicted) = history(seed, 400, unusual);
         let report = check_history(&operations, &semantics(refresh), evicted);
-        // With this much that may have happened at any time it may give up, which it says.
+        // With this many operations that may have happened at any time the checker may give up,
+        // which it reports.
         let may_give_up = silence && evictions;
         prop_assume!(!(may_give_up && report.as_ref().is_err_and(|violation| violation.reason == Reason::TooManyOrders)));
         prop_assert!(report.is_ok(), "{}", report.unwrap_err());
@@ -109,12 +111,12 @@ proptest! {
         let same = |i: usize, j: usize| i != j && operations[i].id == operations[j].id;
         let all = || 0..operations.len();
         let impossible = |j: usize| match fresh {
-            // Accepted before, and not yet expired whenever that was.
+            // Accepted before, and not yet expired at any possible time.
             true => all().any(|i| {
                 let accepted = same(i, j) && before(i, j) && operations[i].event == Event::Fresh;
                 accepted && times[j].latest - times[i].earliest < WINDOW
             }),
-            // Not known to anybody who can have been first.
+            // Not known to any operation that can have been first.
             false => all().filter(|&i| same(i, j)).all(|i| before(j, i)),
         };
         let wrong = if fresh { Event::Fresh } else { Event::Duplicate };

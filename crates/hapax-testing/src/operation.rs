@@ -1,8 +1,8 @@
-//! What is recorded: operations, each with the interval in which it took effect.
+//! Recorded operations, each with the interval in which it took effect.
 
 use hapax::{Outcome, Timestamp};
 
-/// What was done to an id, and what came of it.
+/// The kind of an operation on an id, and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A check answered that the id is fresh.
@@ -21,62 +21,64 @@ pub enum Event {
     Released,
     /// The id was forgotten.
     Forget,
-    /// The id had to go before its time, for a strategy that says which.
+    /// The id had to go before its time, for a strategy that reports which.
     Evict,
 }
 
 impl Event {
-    /// The event that a check was.
+    /// Returns the event of a check.
     pub fn of_check(answer: Option<Outcome>) -> Self {
         match answer {
             Some(Outcome::Fresh) => Event::Fresh,
             Some(Outcome::Duplicate) => Event::Duplicate,
             Some(Outcome::InProgress) => Event::InProgress,
-            // Not taken: it has changed nothing, as that may have, too.
+            // The time was refused: the check has changed nothing, which is one of the
+            // possibilities.
             Some(Outcome::Refused(_)) | None => Event::Unanswered,
         }
     }
 
-    /// Whether it was a check, and so told the subject a time.
+    /// Returns true if it was a check, and so told the subject a time.
     pub(super) fn is_check(self) -> bool {
         matches!(self, Event::Fresh | Event::Duplicate | Event::Unanswered)
     }
 }
 
-/// When something was called and when it returned, in stamps: of two operations the one came before the other if it had returned at a
-/// stamp smaller than that at which the other was invoked. What a stamp is does not matter otherwise.
+/// The times of a call and of its return, in stamps: of two operations the one came before the
+/// other if it had returned at a stamp smaller than that at which the other was invoked. Nothing
+/// else about a stamp matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Interval {
-    /// Taken before the call.
+    /// The stamp before the call.
     pub invoked: u64,
-    /// Taken after the call; [`NEVER`](Interval::NEVER) if it gave no answer.
+    /// The stamp after the call; [`NEVER`](Interval::NEVER) if it gave no answer.
     pub returned: u64,
 }
 
 impl Interval {
-    /// When an operation without an answer returned.
+    /// The stamp of the return of an operation without an answer.
     pub const NEVER: u64 = u64::MAX;
 }
 
 /// One operation of a thread on one id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operation {
-    /// On which id.
+    /// The id.
     pub id: u64,
     /// The time that the caller gave.
     pub at: Timestamp,
-    /// When that was, in stamps.
+    /// The interval of the operation, in stamps.
     pub interval: Interval,
-    /// By which thread. A thread does one thing after the other.
+    /// The thread. A thread does one thing after the other.
     pub thread: u16,
-    /// What it was.
+    /// The kind of the operation, and its result.
     pub event: Event,
 }
 
 const _: () = assert!(size_of::<Operation>() <= 40);
 
 impl Operation {
-    /// Whether it may never have happened.
+    /// Returns true if it may never have happened.
     pub(super) fn is_optional(&self) -> bool {
         self.interval.returned == Interval::NEVER
     }

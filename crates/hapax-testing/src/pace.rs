@@ -1,8 +1,9 @@
-//! Threads that wait for each other, without the system if possible: so they go on at the same moment.
+//! Threads that wait for each other, without the system if possible: so they go on at the same
+//! moment.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far each thread has come.
+/// The progress of each thread.
 #[derive(Debug)]
 pub(super) struct Pace(Vec<Progress>);
 
@@ -16,7 +17,7 @@ impl Pace {
         Pace((0..threads).map(|_| Progress::default()).collect())
     }
 
-    /// All threads are to begin at a step.
+    /// Sets the step at which all threads begin.
     pub(super) fn begin(&self, step: u64) {
         // Relaxed: threads are started afterwards.
         self.0.iter().for_each(|progress| progress.0.store(step, Ordering::Relaxed));
@@ -27,7 +28,8 @@ impl Pace {
     }
 }
 
-/// A thread's part in it. When it is dropped, nobody waits for this thread any more, even if it has panicked.
+/// A thread's part in the pace. When it is dropped, the others wait for this thread no longer, even
+/// if it has panicked.
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     all: &'a [Progress],
@@ -38,7 +40,7 @@ impl Member<'_> {
     /// Waits until every thread has come to a step, or has left.
     pub(super) fn meet(&self, step: u64) {
         const LOOKS_BEFORE_YIELD: u32 = 200;
-        // Release and Acquire: what is done before threads meet comes before what is done afterwards.
+        // Release and Acquire: writes before threads meet come before reads afterwards.
         self.own.0.store(step, Ordering::Release);
         let mut looks = 0_u32;
         while self.all.iter().any(|other| other.0.load(Ordering::Acquire) < step) {

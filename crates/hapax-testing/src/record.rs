@@ -1,4 +1,4 @@
-//! Running threads and recording what they do.
+//! Running threads and recording their operations.
 
 use super::check::Checker;
 use super::operation::{Event, Operation};
@@ -11,12 +11,12 @@ use hapax::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Barrier;
 
-/// Runs a workload on a subject, and checks what was recorded. A long one is recorded and checked a million operations at a time, so that
-/// memory does not limit it.
+/// Runs a workload on a subject, and checks the recorded history. A long one is recorded and
+/// checked a million operations at a time, so that memory does not limit it.
 ///
 /// # Errors
 ///
-/// [`Violation`] says which answers are wrong.
+/// [`Violation`] names the wrong answers.
 pub fn verify<S: Subject>(subject: &S, workload: &Workload, semantics: &Semantics) -> Result<Report, Box<Violation>> {
     const PIECE: u64 = 1_000_000;
     let stamps = Stamps::new();
@@ -33,8 +33,9 @@ pub fn verify<S: Subject>(subject: &S, workload: &Workload, semantics: &Semantic
     Ok(checker.report())
 }
 
-/// Runs a thread for each script, and records what they do: for workloads of your own. Batches become operations one by one, in their
-/// order, each with the interval of the whole; empty ones are skipped.
+/// Runs a thread for each script, and records its operations: for workloads of your own. Batches
+/// become operations one by one, in their order, each with the interval of the whole; empty ones
+/// are skipped.
 pub fn record<S: Subject, I>(subject: &S, stamps: &Stamps, scripts: Vec<I>) -> Vec<Operation>
 where
     I: Iterator<Item = (Timestamp, Call)> + Send,
@@ -57,7 +58,7 @@ where
     })
 }
 
-/// Does what a script says.
+/// Makes the calls of a script.
 fn follow<S: Subject>(subject: &S, script: impl Iterator<Item = (Timestamp, Call)>, recorder: &mut Recorder<'_>) {
     let mut answers = Vec::new();
     let mut held = VecDeque::new();
@@ -65,7 +66,7 @@ fn follow<S: Subject>(subject: &S, script: impl Iterator<Item = (Timestamp, Call
     for (at, call) in script {
         now = at;
         match call {
-            // Nothing would be recorded of it, though it may tell the subject a time.
+            // It would not be recorded, though it may tell the subject a time.
             Call::Batch(ids) if ids.is_empty() => {}
             Call::Check(id) => recorder.check(id, at, || subject.check(id, at)),
             Call::Batch(ids) => {

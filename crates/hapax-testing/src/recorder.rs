@@ -4,16 +4,18 @@ use super::operation::{Event, Interval, Operation};
 use hapax::{Outcome, Timestamp};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Where the threads of one recording take their stamps.
+/// The source of stamps for the threads of one recording.
 ///
-/// A counter that every thread reads before and after each call, and adds one to after every eighth, unless they are to be
-/// [`exact`](Stamps::exact): what a thread reads is mostly in its own cache, so recording disturbs what it records little.
+/// It is a counter that every thread reads before and after each call, and adds one to after every
+/// eighth, unless the stamps are to be [`exact`](Stamps::exact). A read mostly hits the thread's
+/// own cache, so recording disturbs the recorded calls little.
 ///
-/// That a stamp `s` taken after one call is smaller than a stamp taken before another means that the one call came before the other: each
-/// thread has a `SeqCst` fence between its calls and its accesses to the counter, so the fence after the one call precedes the fence
-/// before the other in the order of all such fences, and what was written before the first is seen after the second. The converse does
-/// not hold: calls that follow each other closely may have one stamp, and then count as overlapping. (Calls of one thread never
-/// do.) So whatever the checker rejects is wrong.
+/// If a stamp `s` taken after one call is smaller than a stamp taken before another, then the one
+/// call came before the other: each thread has a `SeqCst` fence between its calls and its accesses
+/// to the counter, so the fence after the one call precedes the fence before the other in the order
+/// of all such fences, and writes before the first are seen after the second. The converse does not
+/// hold: calls that follow each other closely may have one stamp, and then count as overlapping.
+/// (Calls of one thread never do.) So every history that the checker rejects is wrong.
 #[derive(Debug)]
 pub struct Stamps {
     counter: Padded,
@@ -26,17 +28,17 @@ pub struct Stamps {
 struct Padded(AtomicU64);
 
 impl Stamps {
-    /// For long recordings.
+    /// Creates stamps for long recordings.
     pub fn new() -> Self {
         Stamps { counter: Padded::default(), calls_a_stamp: 8 }
     }
 
-    /// For short ones: calls that do not overlap never have one stamp.
+    /// Creates stamps for short recordings: calls that do not overlap never have one stamp.
     pub fn exact() -> Self {
         Stamps { calls_a_stamp: 1, ..Self::new() }
     }
 
-    /// A recorder for one thread.
+    /// Creates a recorder for one thread.
     pub fn recorder(&self, thread: u16) -> Recorder<'_> {
         let Stamps { counter, calls_a_stamp } = self;
         Recorder { counter: &counter.0, calls_a_stamp: *calls_a_stamp, calls: 0, thread, operations: Vec::new() }
@@ -49,7 +51,7 @@ impl Default for Stamps {
     }
 }
 
-/// Records what one thread does.
+/// Records the operations of one thread.
 ///
 /// ```
 /// use hapax_testing::{Event, Stamps};
@@ -69,7 +71,7 @@ impl Default for Stamps {
 pub struct Recorder<'a> {
     counter: &'a AtomicU64,
     calls_a_stamp: u32,
-    /// Since this thread has moved the counter on.
+    /// The number of calls since this thread has advanced the counter.
     calls: u32,
     thread: u16,
     operations: Vec<Operation>,
@@ -82,7 +84,7 @@ impl Recorder<'_> {
         self.push(interval, id, at, Event::of_check(answer));
     }
 
-    /// Calls, and says when that was.
+    /// Makes a call, and returns its interval and its result.
     #[inline(always)]
     pub fn time<T>(&mut self, call: impl FnOnce() -> T) -> (Interval, T) {
         // Relaxed: the fences order it; see `Stamps`.
@@ -100,7 +102,8 @@ impl Recorder<'_> {
         (Interval { invoked, returned }, result)
     }
 
-    /// Adds an operation of an interval that is known. Operations of a thread are added in the order in which it did them.
+    /// Adds an operation with a known interval. Operations of a thread are added in the order in
+    /// which it did them.
     #[inline(always)]
     pub fn push(&mut self, mut interval: Interval, id: u64, at: Timestamp, event: Event) {
         if event == Event::Unanswered {
@@ -109,7 +112,7 @@ impl Recorder<'_> {
         self.operations.push(Operation { id, at, interval, thread: self.thread, event });
     }
 
-    /// What was recorded.
+    /// Returns the recorded operations.
     pub fn into_operations(self) -> Vec<Operation> {
         self.operations
     }

@@ -1,8 +1,10 @@
 //! The search for an order of one id's operations that explains all answers.
 //!
-//! Operations are looked at in the order in which they were invoked. Only when one of them has returned must it have happened: then
-//! every way is tried in which it, and before it any of those that had been invoked by then, can have happened (Lowe's "just-in-time"
-//! form of the search by Wing and Gong). What is kept between returns is a set of [`Configuration`]s: what is possible, each once.
+//! Operations are looked at in the order in which they were invoked. An operation must have
+//! happened only when it has returned. Then every way is tried in which it can have happened, and
+//! before it any of the operations that had been invoked by then (Lowe's "just-in-time" form of the
+//! search by Wing and Gong). Between returns, the search keeps a set of [`Configuration`]s: the
+//! possible ones, each once.
 
 use super::operation::Event;
 use super::state::{Effective, Specification, State};
@@ -16,9 +18,9 @@ pub(super) struct Step {
     pub(super) effective: Effective,
     pub(super) thread: u16,
     pub(super) event: Event,
-    /// Whether it may never have happened.
+    /// True if it may never have happened.
     pub(super) optional: bool,
-    /// Whether it stands for any number of such operations.
+    /// True if it stands for any number of such operations.
     pub(super) endless: bool,
 }
 
@@ -26,9 +28,9 @@ pub(super) struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Configuration {
     pub(super) state: State,
-    /// Of the operations under way, those that have happened: a bit each.
+    /// The operations under way that have happened: a bit each.
     done: u128,
-    /// How many evictions that takes.
+    /// The number of evictions that this way takes.
     pub(super) evictions: u32,
 }
 
@@ -36,31 +38,32 @@ pub(super) struct Configuration {
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     step: Step,
-    /// Those that the same thread had to do before.
+    /// The operations that the same thread had to do before.
     after: u128,
 }
 
-/// Why a search has ended without an order.
+/// The reason for which a search has ended without an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// There is none.
+    /// There is no order.
     NoOrder,
     /// There are too many to try.
     TooMany,
 }
 
-/// No more configurations are tried for one return.
+/// The largest number of configurations that are tried for one return.
 const CONFIGURATIONS_MAX: usize = 20_000;
 
-/// Of more operations on one id that may never have happened it is not known how many do.
+/// The largest number of operations on one id that may never have happened and are kept apart: of
+/// more, it is not known how many happen.
 const OPTIONAL_MAX: u32 = 8;
 
-/// What may have happened to one id so far.
+/// The search over the operations on one id so far.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     configurations: Vec<Configuration>,
     pending: [Option<Pending>; u128::BITS as usize],
-    /// The bits of those that are pending, and of those among them that may never happen.
+    /// The bits of pending operations, and of those among them that may never happen.
     pending_bits: u128,
     optional_bits: u128,
     evictions_allowed: bool,
@@ -68,7 +71,7 @@ pub(super) struct Search {
     tried: HashSet<Configuration>,
 }
 
-/// What one id's search leaves for operations that come later.
+/// The result of one id's search that later operations begin with.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Remainder {
     pub(super) configurations: Vec<Configuration>,
@@ -103,23 +106,24 @@ impl Search {
         Ok(())
     }
 
-    /// What is possible now. Only if nothing is under way does that say all.
+    /// Returns the possible configurations. They are complete only if nothing is under way.
     pub(super) fn configurations(&self) -> &[Configuration] {
         &self.configurations
     }
 
-    /// Whether everything that was invoked has returned, but for what never may.
+    /// Returns true if everything that was invoked has returned, except operations that may never
+    /// return.
     pub(super) fn is_quiet(&self) -> bool {
         self.pending_bits == self.optional_bits
     }
 
-    /// Whether an operation of another thread is under way.
+    /// Returns true if an operation of another thread is under way.
     pub(super) fn overlaps(&self, thread: u16) -> bool {
         let of_another = |i: usize| self.pending[i].is_some_and(|pending| pending.step.thread != thread);
         bits(self.pending_bits & !self.optional_bits).any(of_another)
     }
 
-    /// An operation that nothing overlaps, which is what most are.
+    /// Takes an operation that no other overlaps, as for most of them.
     pub(super) fn alone(&mut self, spec: &Specification, step: &Step) -> Result<(), Failed> {
         if let [one] = &mut self.configurations[..]
             && self.pending_bits == 0
@@ -134,7 +138,7 @@ impl Search {
         self.invoke(*step)
     }
 
-    /// An operation begins.
+    /// Begins an operation.
     pub(super) fn invoke(&mut self, step: Step) -> Result<(), Failed> {
         if step.optional && self.optional_bits.count_ones() >= OPTIONAL_MAX && self.join(step) {
             return Ok(());
@@ -152,7 +156,7 @@ impl Search {
         Ok(())
     }
 
-    /// Lets another operation stand for this one as well.
+    /// Makes another operation stand for this one as well. Returns true if there is one.
     fn join(&mut self, step: Step) -> bool {
         let alike = |i: &usize| self.pending[*i].is_some_and(|pending| pending.step.event == step.event);
         let Some(i) = bits(self.optional_bits).find(alike) else {
@@ -167,10 +171,10 @@ impl Search {
         true
     }
 
-    /// Everything returns that does so before a stamp.
+    /// Ends all operations that return before a stamp.
     pub(super) fn catch_up(&mut self, spec: &Specification, before: u64) -> Result<(), Failed> {
         loop {
-            // Of a thread's, the earlier one first.
+            // Of one thread's operations, the earlier one first.
             let returned =
                 |i: usize| self.pending[i].map_or((u64::MAX, 0), |p| (p.step.returned, p.after.count_ones()));
             let first = bits(self.pending_bits & !self.optional_bits).min_by_key(|&i| returned(i));
@@ -181,10 +185,11 @@ impl Search {
         }
     }
 
-    /// An operation returns: it has happened.
+    /// Ends an operation that returns: it has happened.
     fn settle(&mut self, spec: &Specification, index: usize) -> Result<(), Failed> {
         let bit = 1 << index;
-        // What has not returned, but happened before this has, took no later time than this may have.
+        // An operation that has not returned, but happened before this one, took no later time than
+        // this one may have.
         let latest = self.pending[index].map_or(u64::MAX, |pending| pending.step.effective.latest);
         self.tried.clear();
         self.stack.clear();
@@ -192,7 +197,8 @@ impl Search {
         while let Some(from) = self.stack.pop() {
             if from.done & bit != 0 {
                 self.configurations.push(Configuration { done: from.done & !bit, ..from });
-                // What may happen again may do so until it returns, after whatever happens meanwhile.
+                // An operation that may happen again may do so until it returns, after any
+                // operation meanwhile.
                 if !self.is_repeatable(spec, from.done, index) {
                     continue;
                 }
@@ -212,7 +218,7 @@ impl Search {
         if self.configurations.is_empty() { Err(Failed::NoOrder) } else { Ok(()) }
     }
 
-    /// Everything that can happen next.
+    /// Takes each operation that can happen next.
     fn step_from(&mut self, spec: &Specification, from: Configuration, latest: u64) {
         let next = |i: usize| -> Option<_> {
             let Pending { step, after } = self.pending[i]?;
@@ -221,8 +227,9 @@ impl Search {
             (after & !from.done == 0).then(|| (step, next()))
         };
         let open = self.pending_bits & !from.done;
-        // Who never changes anything may go first: wherever else it stood in an order, it can be taken from there and put here. Unless
-        // its thread then cannot forget again what it is forgetting.
+        // An operation that never changes anything may go first: from any other place in an order,
+        // it can be taken away and put here. The exception: its thread then cannot forget again an
+        // id that it is forgetting.
         let may_go_first = |i: &usize| !spec.refreshes() && self.pending[*i].is_some_and(|pending| pending.after == 0);
         let idle = bits(open & !self.optional_bits).filter(may_go_first).find(|&i| {
             next(i).is_some_and(|(step, next)| {
@@ -249,20 +256,22 @@ impl Search {
         }
     }
 
-    /// Whether an operation that has happened may happen again: forgetting, unless its thread has gone on.
+    /// Returns true if an operation that has happened may happen again: forgetting, unless its
+    /// thread has gone on.
     fn is_repeatable(&self, spec: &Specification, done: u128, index: usize) -> bool {
         let is_forget = self.pending[index].is_some_and(|pending| pending.step.event == Event::Forget);
         let is_followed = |j: usize| self.pending[j].is_some_and(|pending| pending.after >> index & 1 != 0);
         is_forget && spec.forgets_meanwhile() && !bits(self.pending_bits & done).any(is_followed)
     }
 
-    /// Ends the search for this id: what may follow, and how many evictions it took so far.
+    /// Ends the search for this id: returns the state for later operations, and the number of
+    /// evictions so far.
     pub(super) fn finish(&mut self, spec: &Specification, now: u64) -> (Option<Remainder>, u32) {
         let evictions = self.configurations.iter().map(|c| c.evictions).min().unwrap_or(0);
         if self.optional_bits == 0 && self.configurations.iter().all(|c| spec.is_over(c.state, now)) {
             return (None, evictions);
         }
-        // What is left of the optional ones gets new bits, in order.
+        // The remaining optional operations get new bits, in order.
         let done = self.configurations.iter().fold(!0, |done, c| done & c.done);
         let left: Vec<_> = bits(self.optional_bits & !done).collect();
         let renumber = |done: u128| left.iter().enumerate().fold(0, |bits, (to, from)| bits | (done >> from & 1) << to);
@@ -277,10 +286,10 @@ impl Search {
     }
 }
 
-/// Drops what is covered by another configuration, which took no more evictions, and nothing that may never have happened but what this
-/// one took as well.
+/// Drops a configuration if another one covers it, took no more evictions, and took no operation
+/// that may never have happened besides those that this one took as well.
 fn prune(configurations: &mut Vec<Configuration>, optional: u128) {
-    // So many are rare, and comparing them all would take longer than to go on with them.
+    // This many are rare, and comparing them all would take longer than to go on with them.
     if configurations.len() > 64 {
         return;
     }
@@ -291,7 +300,7 @@ fn prune(configurations: &mut Vec<Configuration>, optional: u128) {
     let mut i = 0;
     while i < configurations.len() {
         let this = configurations[i];
-        // Of two that are equal the first one stays.
+        // Of two equal ones the first stays.
         let is_covered =
             |(j, other): (usize, &Configuration)| j != i && covers(other, &this) && (*other != this || j < i);
         if configurations.iter().enumerate().any(is_covered) {
@@ -302,7 +311,7 @@ fn prune(configurations: &mut Vec<Configuration>, optional: u128) {
     }
 }
 
-/// The members of a set.
+/// Returns the members of a set.
 fn bits(mut set: u128) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let i = set.trailing_zeros() as usize;

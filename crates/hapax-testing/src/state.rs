@@ -1,24 +1,25 @@
 //! The sequential specification of one id. Pure.
 //!
-//! When exactly an operation took effect is not known, only between which times. So what is known of an accepted id is between
-//! which times it was accepted; an answer narrows that down, or is impossible.
+//! The exact time at which an operation took effect is not known, only a range of times. So the
+//! state of an accepted id is a range of times of its acceptance; an answer narrows that down, or
+//! is impossible.
 
 use super::operation::Event;
 use super::subject::Semantics;
 
-/// What a subject may know of an id.
+/// A possible state of an id in a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {
-    /// Nothing.
+    /// Not known.
     Unknown,
-    /// It was accepted (with refresh: seen) at a time in this range of nanoseconds, any of it.
+    /// Accepted (with refresh: seen) at a time in this range of nanoseconds, any of it.
     Accepted { earliest: u64, latest: u64 },
-    /// A thread has claimed it, and it is remembered no longer than that.
+    /// Claimed by a thread, and remembered only until the claim ends.
     Claimed { by: u16 },
 }
 
 impl State {
-    /// Whether whatever can follow on the other state can follow on this one.
+    /// Returns true if everything that can follow on the other state can follow on this one.
     pub(super) fn covers(self, other: State) -> bool {
         match (self, other) {
             (State::Unknown, State::Unknown) => true,
@@ -40,7 +41,7 @@ pub(super) struct Effective {
 }
 
 impl Effective {
-    /// For what has not returned, and so has no end: the end.
+    /// Returns the range with an end, for an operation that has not returned and so has none.
     pub(super) fn until(self, latest: u64) -> Self {
         Effective { latest: if self.latest == u64::MAX { latest } else { self.latest }, ..self }
     }
@@ -50,13 +51,14 @@ impl Effective {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Specification {
     window: u64,
-    /// From then on it is certainly forgotten.
+    /// The age from which on it is certainly forgotten.
     gone: u64,
     refresh: bool,
     forgets_meanwhile: bool,
 }
 
-/// What an operation can have done: up to two next states, the second one only if the id had to go before its time.
+/// The possible effects of an operation: up to two next states, the second one only if the id had
+/// to go before its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) state: Option<State>,
@@ -80,7 +82,7 @@ impl Specification {
         self.forgets_meanwhile
     }
 
-    /// What can follow on a state.
+    /// Returns the states that can follow on a state.
     #[inline]
     pub(super) fn next(&self, state: State, event: Event, thread: u16, at: Effective) -> Next {
         let only = |state| Next { state, evicted: None };
@@ -89,7 +91,7 @@ impl Specification {
         match event {
             Event::Fresh => self.accept(state, at),
             Event::Duplicate => only(self.recognize(state, at)),
-            // Both do as a fresh check does, but for what comes then.
+            // Both act like a fresh check, but differ in the state that follows.
             Event::Claimed => {
                 let Next { state, evicted } = self.accept(state, at);
                 let claimed = State::Claimed { by: thread };
@@ -101,11 +103,11 @@ impl Specification {
             Event::InProgress => only(is_claimed.then_some(state)),
             Event::Completed => only(is_mine.then_some(State::Accepted { earliest: at.earliest, latest: at.latest })),
             Event::Released => only(is_mine.then_some(State::Unknown)),
-            // What is claimed cannot be forgotten.
+            // A claimed id cannot be forgotten.
             Event::Forget => only((!is_claimed).then_some(State::Unknown)),
             Event::Evict => only(Some(if is_claimed { state } else { State::Unknown })),
-            // If it was a duplicate, and that has changed something, then it has refreshed; if it has changed nothing, it need not
-            // have happened.
+            // If it was a duplicate, and that has changed something, then it has refreshed; if it
+            // has changed nothing, it need not have happened.
             Event::Unanswered => {
                 let accepted = self.accept(state, at);
                 let refreshed = self.recognize(state, at).filter(|_| self.refresh);
@@ -133,7 +135,7 @@ impl Specification {
         let State::Accepted { earliest, latest } = state else {
             return None;
         };
-        // What was accepted before that is gone.
+        // An id that was accepted before that is gone.
         let earliest = match at.earliest.checked_sub(self.gone) {
             Some(gone) => earliest.max(gone + 1),
             None => earliest,
@@ -150,7 +152,7 @@ impl Specification {
         })
     }
 
-    /// Whether a state means nothing any more to operations whose time is this or later.
+    /// Returns true if a state means nothing any more to operations whose time is this or later.
     pub(super) fn is_over(&self, state: State, earliest: u64) -> bool {
         match state {
             State::Unknown => true,
@@ -160,7 +162,7 @@ impl Specification {
     }
 }
 
-/// The least state that covers both, if they are of one kind.
+/// Returns the least state that covers both, if they are of one kind.
 fn either(one: Option<State>, other: Option<State>) -> Option<State> {
     match (one, other) {
         (

@@ -1,11 +1,11 @@
-//! What is tested, and what it has to do.
+//! The interface of a tested strategy, and its specification.
 
 use hapax::{Dedup, Digester, Forgotten, Int, Outcome, Timestamp, Verdict, Window};
 use std::cell::RefCell;
 use std::fmt;
 use std::time::Duration;
 
-/// A way to deduplicate that is to be tested: hapax, or one of your own.
+/// A tested way to deduplicate: hapax, or one of your own.
 ///
 /// ```
 /// use hapax_testing::Subject;
@@ -28,16 +28,18 @@ use std::time::Duration;
 /// }
 /// ```
 pub trait Subject: Sync {
-    /// Whether the id is fresh; if so, it is remembered from now on. `None` if there was no answer (a store that did not answer in
-    /// time, say): the checker then takes it that the check may or may not have happened.
+    /// Checks whether the id is fresh; if so, it is remembered from now on. `None` if there was no
+    /// answer (for example from a store that did not answer in time): the checker then assumes that
+    /// the check may or may not have happened.
     fn check(&self, id: u64, at: Timestamp) -> Option<Outcome>;
 
-    /// Checks many ids, in order; `answers` is empty, and then holds one for each.
+    /// Checks many ids, in order; `answers` is empty at the call, and has one for each afterwards.
     fn check_batch(&self, ids: &[u64], at: Timestamp, answers: &mut Vec<Option<Outcome>>) {
         answers.extend(ids.iter().map(|&id| self.check(id, at)));
     }
 
-    /// Forgets an id, so that its next check is fresh. False if the subject cannot: then nothing is recorded.
+    /// Forgets an id, so that its next check is fresh. Returns false if the subject cannot: then
+    /// nothing is recorded.
     fn forget(&self, id: u64, at: Timestamp) -> bool {
         let _ = (id, at);
         false
@@ -49,24 +51,26 @@ pub trait Subject: Sync {
         None
     }
 
-    /// How many ids had to go before their time, so far, if that is counted. As many answers may be fresh without reason.
+    /// Returns the number of ids that had to go before their time, so far, if that is counted. As
+    /// many answers may be fresh without reason.
     fn evicted(&self) -> u64 {
         0
     }
 }
 
-/// What came of an attempt to claim an id.
+/// The result of an attempt to claim an id.
 pub enum Attempt<'s> {
-    /// It is the caller's.
+    /// The id is the caller's.
     Claimed(End<'s>),
-    /// It is somebody else's.
+    /// The id is another caller's.
     InProgress,
-    /// It is done.
+    /// The id is done.
     Duplicate,
 }
 
-/// Ends a claim at a time: completes it if true, otherwise releases it. Whether it was still the caller's: if not, nothing is recorded, so leases must
-/// last.
+/// A function that ends a claim at a time: it completes the claim if the flag is true, otherwise
+/// releases it. It returns true if the claim was still the caller's: if not, nothing is recorded,
+/// so leases must last.
 pub type End<'s> = Box<dyn FnOnce(bool, Timestamp) -> bool + 's>;
 
 impl fmt::Debug for Attempt<'_> {
@@ -79,35 +83,37 @@ impl fmt::Debug for Attempt<'_> {
     }
 }
 
-/// What a subject has to do: remember an id for a time.
+/// The specification of a subject: it remembers an id for a time.
 ///
-/// An id that was accepted at time a is a duplicate at every time e with e - a < window, and fresh at every e with e - a >= window + slack.
-/// In between, either is right.
+/// An id that was accepted at time a is a duplicate at every time e with e - a < window, and fresh
+/// at every e with e - a >= window + slack. In between, either is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Semantics {
-    /// How long an id is remembered, from when it was accepted.
+    /// The time for which an id is remembered, from its acceptance.
     pub window: Duration,
-    /// For how much longer it may be remembered.
+    /// The additional time for which it may be remembered.
     pub slack: Duration,
-    /// Whether a duplicate extends its id's stay.
+    /// True if a duplicate extends its id's stay.
     pub refresh_on_duplicate: bool,
-    /// Whether forgetting an id may also forget what is accepted while it is under way, so that the id is fresh more than once.
+    /// True if forgetting an id may also forget it when it is accepted meanwhile, so that the id is
+    /// fresh more than once.
     pub forgets_meanwhile: bool,
-    /// Which time counts.
+    /// The rule for the time that counts.
     pub time: Time,
 }
 
-/// Which time counts for an operation whose caller's clock differs from others'.
+/// The rule for the time that counts for an operation whose caller's clock differs from others'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// Nobody's time runs backwards: the largest time that anybody has given so far. That is hapax's rule.
+    /// Time never runs backwards: the largest time that any caller has given so far counts. That is
+    /// hapax's rule.
     LargestSoFar,
     /// The time that the caller gave, whatever others have given.
     AsGiven,
 }
 
 impl Semantics {
-    /// hapax's semantics with a window: up to a 50th of it (two ticks) longer, no refresh.
+    /// Returns hapax's semantics with a window: up to a 50th of it (two ticks) longer, no refresh.
     pub fn of_window(window: Duration) -> Self {
         Semantics {
             window,
@@ -125,7 +131,7 @@ impl Subject for Dedup {
     }
 
     fn check_batch(&self, ids: &[u64], at: Timestamp, answers: &mut Vec<Option<Outcome>>) {
-        // What a thread keeps from one batch to the next.
+        // The buffers that a thread keeps from one batch to the next.
         thread_local! {
             static VERDICTS: RefCell<Vec<Verdict>> = const { RefCell::new(Vec::new()) };
         }
@@ -135,7 +141,8 @@ impl Subject for Dedup {
         });
     }
 
-    /// With a history that decides, what is forgotten may still be a duplicate: then do not let a workload forget.
+    /// Forgets an id. With a history that decides, a forgotten id may still be a duplicate: then do
+    /// not let a workload forget.
     fn forget(&self, id: u64, at: Timestamp) -> bool {
         tell(self, at);
         Dedup::forget(self, Int::from(id)) != Forgotten::InProgress
@@ -158,12 +165,13 @@ impl Subject for Dedup {
     }
 }
 
-/// Forgetting and claiming take no time, so an engine that was not told one yet would read its clock.
+/// Tells the engine a time: forgetting and claiming take none, so an engine that was not told one
+/// yet would read its clock.
 fn tell(dedup: &Dedup, at: Timestamp) {
     dedup.check_batch_at([] as [&str; 0], at, &mut Vec::new());
 }
 
-/// A window needs somebody to digest the ids.
+/// A window needs a digester for the ids.
 impl Subject for (Digester, Window) {
     fn check(&self, id: u64, at: Timestamp) -> Option<Outcome> {
         Some(self.1.check(self.0.digest(Int::from(id)), at))

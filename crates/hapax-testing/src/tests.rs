@@ -1,4 +1,5 @@
-//! The checker against histories written by hand, histories of a model, and a checker that tries everything.
+//! The checker against histories written by hand, histories of a model, and a checker that tries
+//! everything.
 
 use super::check::{Given, effective_times};
 use super::state::Effective;
@@ -19,7 +20,7 @@ const SEMANTICS: Semantics = Semantics {
 const REFRESH: Semantics = Semantics { refresh_on_duplicate: true, ..SEMANTICS };
 const AS_GIVEN: Semantics = Semantics { time: Time::AsGiven, ..SEMANTICS };
 
-/// Thread, invoked, returned (0: never), at, what.
+/// The columns of a row: thread, invoked, returned (0: never), at, event.
 type Row = (u16, u64, u64, u64, Event);
 
 fn history(rows: &[Row]) -> Vec<Operation> {
@@ -50,11 +51,11 @@ fn one_of_two_that_overlap_is_fresh() {
     accepted(&SEMANTICS, &[(0, 1, 4, 0, Fresh), (1, 2, 3, 0, Duplicate)]);
     rejected(&SEMANTICS, &[(0, 1, 4, 0, Fresh), (1, 2, 3, 0, Fresh)]);
     rejected(&SEMANTICS, &[(0, 1, 4, 0, Duplicate), (1, 2, 3, 0, Duplicate)]);
-    // They overlap no more.
+    // They do not overlap any more.
     rejected(&SEMANTICS, &[(0, 1, 2, 0, Duplicate), (1, 3, 4, 0, Fresh)]);
     // One stamp does not tell which was first.
     accepted(&SEMANTICS, &[(0, 1, 2, 0, Duplicate), (1, 2, 3, 0, Fresh)]);
-    // A thread knows.
+    // A thread knows the order of its own.
     rejected(&SEMANTICS, &[(0, 1, 2, 0, Duplicate), (0, 2, 3, 0, Fresh)]);
     rejected(&SEMANTICS, &[(0, 1, 2, 0, Duplicate), (0, 1, 2, 0, Fresh)]);
 }
@@ -67,7 +68,8 @@ fn the_edges_of_the_window() {
         let again = |event| verdict(&SEMANTICS, 0, &[(0, 1, 2, 0, Fresh), (0, 3, 4, at, event)]).is_ok();
         assert_eq!((again(Duplicate), again(Fresh)), (may_be_duplicate, may_be_fresh), "{at} later");
     }
-    // A duplicate shows that it cannot have been accepted earlier, fresh ones that it cannot have been accepted later.
+    // A duplicate shows that it cannot have been accepted earlier, fresh ones that it cannot have
+    // been accepted later.
     let long = |rows: &[Row]| [&[(0, 1, 4, 0, Fresh), (1, 2, 3, 50, Duplicate)], rows].concat();
     accepted(&SEMANTICS, &long(&[(0, 5, 6, 159, Duplicate)]));
     accepted(&SEMANTICS, &long(&[(0, 5, 6, 100, Fresh)]));
@@ -100,7 +102,7 @@ fn nobodys_time_runs_backwards() {
     assert!(check_history(&overlapping, &SEMANTICS, 0).is_ok());
     overlapping[2].event = Fresh;
     assert!(check_history(&overlapping, &SEMANTICS, 0).is_ok());
-    // Who forgets may tell a time, or not.
+    // An operation that forgets may tell a time, or not.
     for event in [Fresh, Duplicate] {
         let mut forgotten = other_told(0, event);
         forgotten[1].event = Forget;
@@ -120,7 +122,7 @@ fn a_duplicate_refreshes_if_it_is_to() {
     assert!(check_history(&late, &REFRESH, 0).is_err());
     late[2].event = Duplicate;
     assert!(check_history(&late, &REFRESH, 0).is_ok());
-    // What gave no answer may have refreshed.
+    // A check that gave no answer may have refreshed.
     let rows = |last| [(0, 1, 2, 0, Fresh), (1, 3, 0, 80, Unanswered), (0, 5, 6, 170, last)];
     accepted(&REFRESH, &rows(Duplicate));
     accepted(&REFRESH, &rows(Fresh));
@@ -132,17 +134,18 @@ fn what_is_forgotten_is_fresh_once() {
     rejected(&SEMANTICS, &[(0, 1, 2, 0, Fresh), (0, 3, 4, 0, Forget), (0, 5, 6, 1, Duplicate)]);
     rejected(&SEMANTICS, &[(0, 1, 2, 0, Fresh), (1, 3, 9, 0, Forget), (0, 4, 5, 1, Fresh), (0, 6, 7, 2, Fresh)]);
     accepted(&SEMANTICS, &[(0, 1, 2, 0, Fresh), (1, 3, 9, 0, Forget), (0, 4, 5, 1, Duplicate), (0, 6, 7, 2, Fresh)]);
-    // It may be forgotten more than once while that is under way, if that is allowed, and not afterwards.
+    // It may be forgotten more than once while that is under way, if that is allowed, and not
+    // afterwards.
     let meanwhile = Semantics { forgets_meanwhile: true, ..SEMANTICS };
     let rows =
         [(0, 1, 2, 0, Fresh), (1, 3, 9, 0, Forget), (0, 4, 5, 1, Fresh), (0, 6, 7, 2, Fresh), (0, 10, 11, 2, Fresh)];
     accepted(&meanwhile, &rows);
     rejected(&meanwhile, &[&rows[..], &[(0, 12, 13, 3, Fresh)]].concat());
     rejected(&meanwhile, &[&rows[..2], &[(1, 9, 11, 1, Fresh), (0, 10, 11, 2, Fresh)]].concat());
-    // Its thread, too, sees that it is not forgotten afterwards, whatever the stamps say.
+    // Its thread, too, sees that it is not forgotten afterwards, whatever the stamps are.
     let rows = [(1, 1, 3, 0, Fresh), (0, 2, 4, 0, Forget), (0, 4, 4, 0, Duplicate), (1, 5, 6, 1, Fresh)];
     rejected(&meanwhile, &rows);
-    // It was forgotten before it was accepted, or after: what comes then decides.
+    // It was forgotten before it was accepted, or after: the next answer decides.
     let rows = |last| [(0, 1, 4, 0, Fresh), (1, 2, 3, 0, Forget), (0, 5, 6, 1, last)];
     accepted(&SEMANTICS, &rows(Fresh));
     accepted(&SEMANTICS, &rows(Duplicate));
@@ -197,7 +200,7 @@ fn pieces_are_checked_as_one() {
         checker.check(&rows[..cut], 0).unwrap();
         checker.check(&rows[cut..], 0).unwrap();
         assert_eq!((checker.report().operations, checker.report().fresh), (6, 2));
-        // What gave no answer has happened already.
+        // The operation that gave no answer has happened already.
         let again = history(&[(0, 12, 13, 181, Forget), (0, 14, 15, 182, Duplicate)]);
         assert_eq!(checker.check(&again, 0).unwrap_err().reason, Reason::NoOrder);
     }
@@ -280,7 +283,7 @@ struct Everything<'a> {
     done: Vec<bool>,
 }
 
-/// What is known of the id.
+/// The state of the id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Known {
     Accepted(u64),
@@ -288,8 +291,8 @@ enum Known {
 }
 
 impl Everything<'_> {
-    /// Whether the rest can follow on what is known of the id, given what evictions are left, and that those without an end took
-    /// no earlier time than this.
+    /// Returns true if the rest can follow on the state of the id, given the remaining evictions,
+    /// and given that operations without an end took no earlier time than this.
     fn search(&mut self, known: Option<Known>, evictions: u64, open_until: u64) -> bool {
         if (0..self.operations.len()).all(|i| self.done[i] || self.operations[i].is_optional()) {
             return true;
@@ -313,7 +316,7 @@ impl Everything<'_> {
         !self.done[i] && (0..self.operations.len()).all(|j| self.done[j] || !before(j))
     }
 
-    /// Whether an operation forgets, and has done so, and has not returned yet.
+    /// Returns true if an operation forgets, and has done so, and has not returned yet.
     fn may_happen_again(&self, i: usize) -> bool {
         let one = &self.operations[i];
         let after = |j: usize| {
@@ -326,7 +329,8 @@ impl Everything<'_> {
 
     fn happens(&mut self, i: usize, known: Option<Known>, evictions: u64, open_until: u64) -> bool {
         let Effective { earliest, latest } = self.effective[i];
-        // What has no end, and happened before this, took no later time than this may.
+        // An operation without an end that happened before this one took no later time than this
+        // one may.
         if open_until > latest {
             return false;
         }
@@ -341,7 +345,8 @@ impl Everything<'_> {
         found
     }
 
-    /// What an operation can have done at a time, and how many evictions that takes.
+    /// Returns the possible effects of an operation at a time, and the number of evictions that
+    /// each takes.
     fn answers(&self, i: usize, known: Option<Known>, time: u64) -> Vec<(Option<Known>, u64)> {
         let window = self.semantics.window.as_nanos() as u64;
         let gone = window + self.semantics.slack.as_nanos() as u64;
@@ -371,7 +376,8 @@ impl Everything<'_> {
     }
 }
 
-/// Tiny histories of one id: what each of three threads does, one thing after the other.
+/// Generates tiny histories of one id: the operations of each of three threads, one after the
+/// other.
 fn tiny() -> impl Strategy<Value = Vec<Operation>> {
     let event = prop_oneof![
         4 => Just(Fresh), 4 => Just(Duplicate), 1 => Just(Unanswered), 2 => Just(Forget), 1 => Just(Evict),
@@ -404,7 +410,8 @@ proptest! {
         prop_assert_eq!(effective_times(&operations, time, &mut Given::default()), naive_times(&operations, time));
         let checked = check_history(&operations, &semantics, evicted);
         let tried = brute_force(&operations, &semantics, evicted);
-        // What gave no answer, and may have refreshed or accepted the id anew, is taken to have done anything in between.
+        // An operation that gave no answer, and may have refreshed or accepted the id anew, is
+        // assumed to have done any of these.
         let approximate = refresh_on_duplicate && operations.iter().any(|operation| operation.event == Unanswered);
         prop_assert!(checked.is_ok() == tried || (approximate && checked.is_ok()), "{:?}, tried {}", checked, tried);
     }

@@ -1,15 +1,15 @@
-//! What is reported: what was checked, or what is wrong, as a table to read.
+//! The report: counts of the checked operations, or the violation, as a table to read.
 
 use super::operation::{Event, Interval, Operation};
 use super::state::{Effective, State};
 use super::subject::Semantics;
 use std::fmt;
 
-/// What was recorded, and found right.
+/// Counts of recorded operations that were found right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// All of them.
+    /// All operations.
     pub operations: u64,
     /// Checks that were fresh.
     pub fresh: u64,
@@ -23,7 +23,8 @@ pub struct Report {
     pub claimed: u64,
     /// Checks and attempts that found an id claimed.
     pub in_progress: u64,
-    /// Operations that overlapped another one on the same id. If these are few, not much was tested.
+    /// Operations that overlapped another one on the same id. If these are few, not much was
+    /// tested.
     pub overlapping: u64,
     /// Answers that only an eviction explains.
     pub needed_evictions: u64,
@@ -57,7 +58,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Why a history is rejected.
+/// The reason for which a history is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -65,28 +66,31 @@ pub enum Reason {
     NoOrder,
     /// More answers are fresh without reason than evictions were counted.
     TooManyEvictions {
-        /// How many evictions it takes to explain all answers.
+        /// The number of evictions that explains all answers.
         needed: u64,
-        /// How many were counted.
+        /// The number of counted evictions.
         counted: u64,
     },
-    /// Too many operations on one id overlap for the checker to try all orders: nothing is said about the subject.
+    /// Too many operations on one id overlap for the checker to try all orders: nothing is known of
+    /// the subject.
     TooManyOrders,
 }
 
-/// A history that no correct subject could have given, or why that cannot be told.
+/// A history that no correct subject could have given, or the reason for which that cannot be
+/// decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
     /// The id. (For [`Reason::TooManyEvictions`], the one whose answers were one too many.)
     pub id: u64,
-    /// What is wrong.
+    /// The reason.
     pub reason: Reason,
-    /// The operations on the id from when last none was under way, to where no order was left.
+    /// The operations on the id from the last moment at which none was under way, to the point at
+    /// which no order was left.
     pub operations: Vec<Operation>,
-    /// What was to be done.
+    /// The specification.
     pub semantics: Semantics,
-    /// What was known of the id before, and the times that may have counted for each operation.
+    /// The states of the id before, and the times that may have counted for each operation.
     pub(super) before: Vec<State>,
     pub(super) effective: Vec<Effective>,
 }
@@ -118,7 +122,7 @@ impl fmt::Display for Violation {
         }
         let rows: Vec<_> = self.operations.iter().zip(&self.effective).collect();
         writeln!(f, "{:>6} {:>12} {:>12} {:>16} {:>34}  answer", "thread", "invoked", "returned", "at", "counts as")?;
-        // What led to it is at the end, and what it began with at the beginning.
+        // The cause is at the end, and the initial state at the beginning.
         const ENDS: usize = 12;
         for (i, (operation, effective)) in rows.iter().enumerate() {
             if rows.len() > 2 * ENDS && (ENDS..rows.len() - ENDS).contains(&i) {

@@ -1,4 +1,5 @@
-//! What the threads do: ids that many check at once, ids that come again, batches, forgetting, and clocks that differ.
+//! The calls of the threads: ids that many check at once, ids that come again, batches, forgetting,
+//! and clocks that differ.
 
 use super::pace::{Member, Pace};
 use hapax::Timestamp;
@@ -6,8 +7,8 @@ use hapax::tier::random::{Random, hash, scale};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// What threads do to a subject, determined by a seed. (What they do, not when: the same workload gives another history each
-/// time.)
+/// The calls of threads on a subject, determined by a seed. (The calls, not their times: the same
+/// workload gives another history each time.)
 ///
 /// ```
 /// use hapax_testing::{Clocks, Workload};
@@ -17,52 +18,57 @@ use std::time::{Duration, Instant};
 /// let workload = Workload { threads: 8, forgets: 2, ..Workload::of_window(window) };
 /// ```
 ///
-/// Each thread does its share of the operations. Now and then all wait for each other, and then check the same ids, in the same order, at
-/// the same moment; some of these ids are new, others have been accepted one window ago, and some are being forgotten meanwhile. In
-/// between, threads check ids that are theirs, ids that others have checked just now, and ids that others have checked a window ago,
-/// one by one or in batches.
+/// Each thread makes its share of the calls. From time to time all wait for each other, and then
+/// check the same ids, in the same order, at the same moment; some of these ids are new, others
+/// have been accepted one window ago, and some are being forgotten meanwhile. In between, threads
+/// check ids of their own, ids that others have checked just now, and ids that others have checked
+/// a window ago, one by one or in batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Where the random numbers come from.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// How many threads there are. More than processors are useful, too: then the system interrupts them anywhere.
+    /// The number of threads. More than there are processors are useful, too: then the system
+    /// interrupts them anywhere.
     pub threads: u16,
-    /// How many operations there are, of all threads.
+    /// The number of operations, of all threads.
     pub operations: u64,
-    /// How long the subject remembers an id.
+    /// The time for which the subject remembers an id.
     pub window: Duration,
-    /// How many operations there are within a window, so how fast time passes on [`Clocks::Virtual`].
+    /// The number of operations within a window, and so the speed of time on [`Clocks::Virtual`].
     pub operations_per_window: u64,
-    /// What time the threads give.
+    /// The clock of the threads.
     pub clocks: Clocks,
-    /// By how much the threads' clocks differ at most. Each thread's error changes now and then, so its clock may go backwards.
+    /// The largest difference between the threads' clocks. Each thread's error changes now and
+    /// then, so its clock may go backwards.
     pub skew: Duration,
-    /// After how many of its operations a thread waits for the others. 0: never, and they drift apart as far as they do.
+    /// The number of its operations after which a thread waits for the others. 0: never, and they
+    /// drift apart freely.
     pub meet_every: u64,
-    /// How many of a hundred calls are batches, and how many ids a batch has at most.
+    /// The number of batches among a hundred calls. The largest batch has `batch_max` ids.
     pub batches: u8,
-    /// See [`batches`](Workload::batches).
+    /// The largest number of ids in a batch; see [`batches`](Workload::batches).
     pub batch_max: u64,
-    /// How many of a hundred calls forget an id.
+    /// The number of calls among a hundred that forget an id.
     pub forgets: u8,
-    /// How many of a hundred calls claim an id, and complete it some calls later, or, one in four, release it.
+    /// The number of calls among a hundred that claim an id, and complete it some calls later, or,
+    /// one in four, release it.
     pub claims: u8,
-    /// How many different ids there are, but for those that are checked by all at once.
+    /// The number of different ids, besides those that are checked by all at once.
     pub ids: u64,
-    /// If it is not empty, all ids are taken from here: those that are hard for the subject, say.
+    /// The source of all ids, if it is not empty: for example ids that are hard for the subject.
     pub only: Vec<u64>,
 }
 
-/// What time threads give with an operation.
+/// The time that threads give with an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
-    /// A time that passes with the operations that they do.
+    /// A time that passes with their operations.
     Virtual,
     /// The true time, since a moment that all agree on.
     Real(Instant),
 }
 
-/// What a thread does next.
+/// The next call of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Checks an id.
@@ -73,18 +79,18 @@ pub enum Call {
     Forget(u64),
     /// Tries to claim an id.
     Claim {
-        /// Which one.
+        /// The id.
         id: u64,
-        /// After how many more calls the claim ends.
+        /// The number of further calls after which the claim ends.
         hold: u8,
-        /// Whether it is completed then, rather than released.
+        /// True if it is completed then, rather than released.
         completes: bool,
     },
 }
 
 impl Workload {
-    /// A million operations of four threads, a fourth of the calls batches, nothing forgotten, ten windows in virtual time,
-    /// and clocks that differ by a 50th of the window.
+    /// Returns a million operations of four threads, a fourth of the calls batches, nothing
+    /// forgotten, ten windows in virtual time, and clocks that differ by a 50th of the window.
     pub fn of_window(window: Duration) -> Self {
         Workload {
             seed: 0,
@@ -104,7 +110,7 @@ impl Workload {
         }
     }
 
-    /// What each thread does from one operation of the workload to another.
+    /// Returns the calls of each thread from one operation of the workload to another.
     pub(super) fn scripts<'a>(&'a self, pace: &'a Pace, operations: Range<u64>) -> Vec<Script<'a>> {
         let threads = u64::from(self.threads);
         let steps = operations.start / threads..operations.end / threads;
@@ -120,12 +126,12 @@ impl Workload {
         (0..threads).map(script).collect()
     }
 
-    /// How many operations of one thread there are within a window.
+    /// Returns the number of operations of one thread within a window.
     fn steps_per_window(&self) -> u64 {
         (self.operations_per_window / u64::from(self.threads)).max(1)
     }
 
-    /// The time on a thread's clock.
+    /// Returns the time on a thread's clock.
     fn now(&self, thread: u64, step: u64) -> Timestamp {
         const STEPS_OF_ONE_ERROR: u64 = 1_000;
         let skew = self.skew.as_nanos() as u64;
@@ -147,36 +153,36 @@ impl Workload {
         }
     }
 
-    /// The id that a thread has to itself at a step, if it does not meet others there.
+    /// Returns the id that a thread has to itself at a step, if it does not meet others there.
     fn own(&self, thread: u64, step: u64) -> u64 {
         self.id(scale(hash([self.seed ^ 3, thread, step]), self.ids.max(1)))
     }
 
-    /// The id that all threads check at a step: a new one, or one from about a window ago.
+    /// Returns the id that all threads check at a step: a new one, or one from about a window ago.
     fn common(&self, step: u64) -> u64 {
         let hash = hash([self.seed, 4, step]);
         let back = match hash & 1 {
             0 => 0,
-            // Around where it expires.
+            // Around its expiry.
             _ => self.back_by_a_window(hash >> 1),
         };
         self.id((1 << 63) + step.checked_sub(back).unwrap_or(step) / COMMON)
     }
 
-    /// So many steps ago is about a window ago: from a 50th less to three 50ths more.
+    /// Returns a number of steps that is about a window: from a 50th less to three 50ths more.
     fn back_by_a_window(&self, number: u64) -> u64 {
         let steps = self.steps_per_window();
         steps - steps / 50 + number % (steps * 4 / 50).max(1)
     }
 }
 
-/// All threads check an id for so many steps.
+/// The number of steps for which all threads check the same id.
 const COMMON: u64 = 2;
 
-/// So many steps after they have met, all threads check the same ids.
+/// The number of steps after a meeting during which all threads check the same ids.
 const TOGETHER: u64 = 8;
 
-/// What one thread does.
+/// The calls of one thread.
 #[derive(Debug)]
 pub(super) struct Script<'a> {
     workload: &'a Workload,
@@ -192,14 +198,14 @@ impl Script<'_> {
         let workload = self.workload;
         let other = self.random.below(u64::from(workload.threads));
         match self.random.below(8) {
-            // What was checked just now, by whomever.
+            // An id that was checked just now, by any thread.
             0..=2 => workload.own(other, self.step.saturating_sub(self.random.below(8))),
-            // What was checked a window ago.
+            // An id that was checked a window ago.
             3 => {
                 let back = workload.back_by_a_window(self.random.next());
                 workload.own(other, self.step.checked_sub(back).unwrap_or(self.step))
             }
-            // What all have checked just now.
+            // An id that all have checked just now.
             4 => workload.common(self.step.saturating_sub(self.random.below(64))),
             _ => workload.own(self.thread, self.step),
         }
@@ -211,7 +217,7 @@ impl Script<'_> {
         Call::Claim { id, hold, completes: self.random.below(4) > 0 }
     }
 
-    /// The ids of a batch; the steps go on as if they were checked one by one.
+    /// Returns the ids of a batch; the steps go on as if they were checked one by one.
     fn batch(&mut self, size: u64) -> Call {
         let id = |i| {
             self.step += u64::from(i > 0);

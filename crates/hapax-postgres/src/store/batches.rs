@@ -1,9 +1,10 @@
 //! Batches: sorted, inserted, looked at, changed.
 //!
-//! A request that creates is first *inserted*, which does nothing where a record is. What was there is *looked at*;
-//! that answers most duplicates. What has to change is *locked*, decided by the same functions as in every other
-//! backend, and written back. Each of the three is a transaction of its own and takes its locks in the order of keys;
-//! insertions wait for insertions only, and changes for changes, so nobody waits in a circle.
+//! A request that creates is first *inserted*, which does nothing where there is a record. Existing
+//! records are then *looked at*; that answers most duplicates. A record that has to change is
+//! *locked*, decided by the same functions as in every other backend, and written back. Each of the
+//! three is a transaction of its own and takes its locks in the order of keys. Insertions wait for
+//! insertions only, and changes for changes, so there is no deadlock.
 
 use super::keys::Keys;
 use super::operations::Operation;
@@ -15,14 +16,15 @@ use hapax_store::record::{Change, Kept};
 use hapax_store::*;
 use tokio_postgres::types::Type;
 
-/// The largest result. The server's own limit is a gigabyte for all that is in a row.
+/// The largest result. The server's own limit is a gigabyte for a whole row.
 const RESULT_BYTES_MAX: usize = 64 << 20;
-/// Results that one transaction carries.
+/// The total size of the results that one transaction carries.
 const RESULTS_BYTES_MAX: usize = 64 << 20;
-/// How often a batch is gone through for ids that were elsewhere each time that they were looked for. An id is moved by
-/// whoever writes to it first in a new partition, so once is rare.
+/// The number of passes over a batch for ids that were in another partition at each look-up. An id
+/// is moved by the first write to it in a new partition, so even one repetition is rare.
 const ROUNDS_MAX: usize = 8;
-/// So often for requests that create nothing: an id that was found neither time is nowhere.
+/// The number of passes for requests that create nothing: an id that was found neither time is
+/// nowhere.
 const ROUNDS_OF_CHANGES: usize = 2;
 
 /// A batch under way.
@@ -34,19 +36,19 @@ pub(super) struct Batch<'r, R, A> {
 }
 
 impl<R, A> Batch<'_, R, A> {
-    /// The first request for an id that has no answer yet.
+    /// Returns the first request for an id that has no answer yet.
     pub(super) fn first(&self, entry: &Entry) -> &R {
         &self.requests[self.order[entry.asking.start]]
     }
 
-    /// Answers it.
+    /// Answers the first request for an id that has no answer yet.
     pub(super) fn answer_first(&mut self, entry: &mut Entry, answer: A) {
         self.answers[self.order[entry.asking.start]] = Some(Ok(answer));
         entry.asking.start += 1;
     }
 
-    /// What all requests for an id make of its record, one after the other: the answers, and the record if it is
-    /// another one now.
+    /// Decides all requests for an id, one after the other. Returns the answers, and the record if
+    /// it has changed.
     fn decide(&self, entry: &Entry, kept: Option<Kept>, now: Timestamp) -> (Vec<A>, Option<Kept>) {
         let (mut kept, mut changed) = (kept, false);
         let asking = self.order[entry.asking.clone()].iter().map(|&position| &self.requests[position]);
@@ -68,7 +70,7 @@ impl<R, A> Batch<'_, R, A> {
         }
     }
 
-    /// Answers where nothing is kept and nothing is created.
+    /// Answers requests for an id that has no record, where none is created.
     fn answer_absent(&mut self, entry: &Entry) {
         let (answers, _) = self.decide(entry, None, Timestamp::default());
         self.answer_all(entry, answers);
@@ -102,7 +104,7 @@ impl PostgresStore {
                     None
                 }
                 Some(_) => Some(Err(too_large(bytes))),
-                // Nobody has written to this scope.
+                // Nothing was ever written to this scope.
                 None => Some(Ok((operation.decide)(None, request, Timestamp::default()).0)),
             });
         }
@@ -116,7 +118,7 @@ impl PostgresStore {
         Ok(batch.answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect())
     }
 
-    /// What goes into one transaction.
+    /// Returns the parts of a batch, each of which goes into one transaction.
     fn parts<R, A>(&self, batch: &Batch<'_, R, A>, entries: Vec<Entry>) -> Vec<(i32, Vec<Entry>)> {
         let family = |scope| match self.options.layout {
             Layout::Shared => SHARED,
@@ -129,7 +131,7 @@ impl PostgresStore {
         cut(entries, family, bytes, RESULTS_BYTES_MAX)
     }
 
-    /// Answers what is in one table.
+    /// Answers the requests for the ids of one table.
     async fn settle<R, A>(
         &self,
         session: &Session<'_>,
@@ -163,7 +165,8 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Answers what changes nothing. What is left has to be changed, or was not found.
+    /// Answers the requests that change nothing. The remaining entries have to be changed, or were
+    /// not found.
     async fn look<R, A>(
         &self,
         session: &Session<'_>,
@@ -191,7 +194,7 @@ impl PostgresStore {
         Ok(unanswered(entries, &answered))
     }
 
-    /// Locks, decides, writes back: two round trips. What is left was not found.
+    /// Locks, decides, writes back: two round trips. The remaining entries were not found.
     async fn change<R, A>(
         &self,
         session: &Session<'_>,
@@ -201,7 +204,7 @@ impl PostgresStore {
     ) -> Result<Vec<Entry>, StoreError> {
         let (names, name) = (&self.options.names, batch.operation.name);
         let (lock, put) = (statements::lock(names, family), statements::put(names, family));
-        // Nobody is to wait for a lock because of that.
+        // Prepared before any lock is taken, so that no other call waits for a lock meanwhile.
         session.prepare(&put).await?;
         let keys = Keys::of(&entries);
         let results = batch.operation.answers_results;
@@ -248,7 +251,7 @@ impl PostgresStore {
             ];
             session.between(name, "", (&put, values), "COMMIT").await?;
         }
-        // Not before it is done.
+        // Answered only once the changes are committed.
         for (entry, answers) in decided {
             batch.answer_all(entry, answers);
         }

@@ -1,10 +1,10 @@
-//! Makes connections, and finds out whether a pooler of transactions is in between.
+//! Makes connections, and detects a pooler of transactions in between.
 //!
-//! Behind such a pooler each transaction may be on another connection of the server, and whatever a
-//! session keeps (settings, prepared statements) is left to strangers. So nothing is ever `SET` for
-//! a session. A connection asks for its settings in its first message (`options`), which a server
-//! obeys and which no pooler of transactions can: pgbouncer and others refuse or ignore it. Where
-//! that happens, each transaction brings its settings along, and no statement has a name.
+//! Behind such a pooler each transaction may be on another connection of the server, and a
+//! session's state (settings, prepared statements) is left to other clients. So nothing is ever
+//! `SET` for a session. A connection asks for its settings in its first message (`options`), which
+//! a server obeys and which no pooler of transactions can: pgbouncer and others refuse or ignore
+//! it. Where that happens, each transaction brings its settings along, and no statement has a name.
 
 use super::options::PostgresOptions;
 use super::{BACKEND, statements};
@@ -20,8 +20,8 @@ use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage, Socket};
 
 use hapax_store::sync::{Ordering, StdAtomicBool};
 
-/// Whether transactions are pooled by somebody in between. Once true, it remains so: what is
-/// right behind a pooler is right without one.
+/// A flag that transactions are pooled in between. Once true, it remains so: the way of working
+/// behind a pooler is right without one, too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pooled(Arc<StdAtomicBool>);
 
@@ -40,13 +40,13 @@ impl Pooled {
     }
 }
 
-/// Returns true for what only somebody can answer whose server does not know a statement of this
-/// session, or knows another one by its name.
+/// Returns true for an error that only arises where the server does not know a prepared statement
+/// of this session, or knows another one by its name.
 pub(super) fn is_anothers_session(state: &SqlState) -> bool {
     matches!(*state, SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT)
 }
 
-/// Returns a pool of so many connections, each of which asks for these settings in its first
+/// Returns a pool of this many connections, each of which asks for these settings in its first
 /// message.
 pub(crate) fn pool(
     options: &PostgresOptions,
@@ -75,15 +75,15 @@ fn manager<T>(config: Config, tls: T, (options, pooled): (String, Pooled)) -> Ma
 where
     Connecting<T>: Connect + 'static,
 {
-    // Fast: only whether it is closed. Whatever else may be wrong with a connection shows when it
-    // is used.
+    // Fast: checks only that it is not closed. Any other fault of a connection shows when it is
+    // used.
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     Manager::from_connect(config, Connecting { tls, options, pooled }, recycling)
 }
 
-/// A connection of a pool. It goes back if `finish` says that nothing is open on it, and is closed
-/// otherwise: whoever failed or was cancelled may have left a transaction, or answers that nobody
-/// has read.
+/// A connection of a pool. It goes back if `finish` reports that nothing is open on it, and is
+/// closed otherwise: a call that failed or was cancelled may have left a transaction open, or
+/// answers unread.
 pub(crate) struct Held(Option<deadpool_postgres::Client>);
 
 impl Held {
@@ -122,7 +122,7 @@ impl Drop for Held {
 /// A connection, and the task that drives it.
 type Driven = (Client, JoinHandle<()>);
 
-/// What makes connections.
+/// The maker of connections.
 struct Connecting<T> {
     tls: T,
     /// Settings for a connection's first message.
@@ -170,7 +170,7 @@ where
     T::Stream: Send + 'static,
 {
     let (client, connection) = config.connect(tls).await?;
-    // An error ends the connection, and whoever asks gets to know it.
+    // An error ends the connection, and is reported to the callers that wait on it.
     let driver = tokio::spawn(async move { drop(connection.await) });
     Ok((client, driver))
 }
@@ -184,9 +184,9 @@ pub(crate) async fn has_settings(client: &Client) -> Result<bool, Error> {
     }))
 }
 
-/// Returns true for an answer that no server gives to settings that it has, and that poolers give
-/// to those that they do not know: a violated protocol (pgbouncer), a feature that is not
-/// supported (proxies of clouds), a wrong value or name.
+/// Returns true for an error that a server never returns for settings that it has, and that poolers
+/// return for settings that they do not know: a violated protocol (pgbouncer), a feature that is
+/// not supported (proxies of clouds), a wrong value or name.
 fn may_be_for_settings(error: &Error) -> bool {
     let code = error.code().map_or("", SqlState::code);
     ["08", "0A", "22", "42"].iter().any(|class| code.starts_with(class))

@@ -1,4 +1,4 @@
-//! What the driver, the pool and the server say, as errors of a store.
+//! Errors of the driver, the pool and the server, as errors of a store.
 
 use super::BACKEND;
 use super::names::Names;
@@ -9,14 +9,14 @@ use std::io;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-/// What an SQLSTATE means to whoever asked.
+/// Returns the kind of error that an SQLSTATE means to the caller.
 pub(crate) fn kind(state: &SqlState) -> ErrorKind {
     match state.code() {
         // query_canceled: the statement's timeout.
         "57014" => ErrorKind::Timeout,
         // lock_not_available
         "55P03" => ErrorKind::Conflict,
-        // A deadlock, a serialization failure: undone, and worth another try.
+        // A deadlock or a serialization failure: undone, and worth another try.
         "40001" | "40P01" => ErrorKind::Unavailable,
         // A row without a bucket, for which there is no partition: its transaction had not begun.
         "23502" | "23514" => ErrorKind::Unavailable,
@@ -24,8 +24,8 @@ pub(crate) fn kind(state: &SqlState) -> ErrorKind {
         "XX001" | "XX002" => ErrorKind::Corrupt,
         // A server that only reads, as after a failover.
         "25006" => ErrorKind::Unavailable,
-        // A prepared statement that is gone, or another one of its name: somebody in between has
-        // given the transaction another session. It is prepared again, or has no name from then on.
+        // A prepared statement that is gone, or another one of its name: a pooler has given the
+        // transaction another session. It is prepared again, or has no name from then on.
         "26000" | "42P05" => ErrorKind::Unavailable,
         // Sent too late, or the server was about to end the connection.
         "25P02" | "25P03" => ErrorKind::Unavailable,
@@ -36,7 +36,7 @@ pub(crate) fn kind(state: &SqlState) -> ErrorKind {
     }
 }
 
-/// What an error of the driver is.
+/// Returns the store's error for an error of the driver.
 pub(super) fn failed(doing: &str, names: &Names, error: Error) -> StoreError {
     let Some(answer) = error.as_db_error() else {
         return StoreError::caused(unanswered(&error), BACKEND, format!("expected an answer to {doing}"), error);
@@ -50,21 +50,23 @@ pub(super) fn failed(doing: &str, names: &Names, error: Error) -> StoreError {
     StoreError::caused(kind(answer.code()), BACKEND, what, error)
 }
 
-/// No answer of the server: usually the connection's fault, unless it was never tried.
+/// Returns the kind of an error without an answer of the server: usually the connection's fault,
+/// unless it was never tried.
 pub(crate) fn unanswered(error: &Error) -> ErrorKind {
     let Some(cause) = error.source() else { return ErrorKind::Unavailable };
     match cause.downcast_ref::<io::Error>() {
         Some(error) if error.kind() == io::ErrorKind::TimedOut => ErrorKind::Timeout,
         Some(error) if error.kind() == io::ErrorKind::PermissionDenied => ErrorKind::Misconfigured,
-        // rustls: the certificate is not what it should be.
+        // rustls: the certificate is not valid.
         Some(error) if error.kind() == io::ErrorKind::InvalidData => ErrorKind::Misconfigured,
         Some(_) => ErrorKind::Unavailable,
-        // The options say what cannot be (no host, a password that is missing), or a server that does not speak TLS.
+        // The options are contradictory or incomplete (no host, no password), or the server does
+        // not speak TLS.
         None => ErrorKind::Misconfigured,
     }
 }
 
-/// The reason for which there is no connection, where this says what an error of the driver is.
+/// Returns the reason for which there is no connection. `failed` translates an error of the driver.
 pub(crate) fn unconnected(error: PoolError, failed: impl FnOnce(Error) -> StoreError) -> StoreError {
     match error {
         PoolError::Timeout(TimeoutType::Wait) => {
@@ -78,7 +80,7 @@ pub(crate) fn unconnected(error: PoolError, failed: impl FnOnce(Error) -> StoreE
     }
 }
 
-/// What is kept is not what hapax keeps.
+/// Returns the error for stored data that is not hapax's.
 pub(super) fn corrupt(what: impl Into<String>) -> StoreError {
     StoreError::new(ErrorKind::Corrupt, BACKEND, what)
 }

@@ -1,5 +1,5 @@
-//! Rows that a PostgreSQL server gives back, for the fuzz target `records`: columns, of types that
-//! the driver has checked, with any values.
+//! Rows that a PostgreSQL server returns, for the fuzz target `records`: columns, of types that the
+//! driver has checked, with any values.
 
 use super::partitions::Place;
 use super::rows::{self, Columns, Entry, RecordColumns};
@@ -8,8 +8,8 @@ use hapax_store::record::Kept;
 use hapax_store::{Cursor, StoredId};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A record's columns: state 2 | bits that say which follow 1 | attempt 8 | token 8 | time 8 |
-/// ordinal 8 | fingerprint's length 1 | fingerprint | result.
+/// Checks a record's columns: state 2 | bits that say which follow 1 | attempt 8 | token 8 | time
+/// 8 | ordinal 8 | fingerprint's length 1 | fingerprint | result.
 pub fn record(bytes: &[u8]) -> bool {
     let Some((numbers, rest)) = bytes.split_first_chunk::<36>() else { return false };
     let word = |at: usize| i64::from_le_bytes(std::array::from_fn(|i| numbers[at + i]));
@@ -28,14 +28,15 @@ pub fn record(bytes: &[u8]) -> bool {
     true
 }
 
-/// A time as the driver reads it: of the server's 64 bits, which count microseconds from 2000 on.
+/// Returns a time as the driver reads it: from the server's 64 bits, which count microseconds from
+/// 2000 on.
 fn time(micros: i64) -> SystemTime {
     let epoch = UNIX_EPOCH + Duration::from_secs(946_684_800);
     let distance = Duration::from_micros(micros.unsigned_abs());
     if micros < 0 { epoch - distance } else { epoch + distance }
 }
 
-/// Checks that what is read is written as what would be read again.
+/// Checks that a record that was read is written so that it would be read again.
 fn written_alike(kept: &Kept) {
     let entry = Entry { scope: 1, id: StoredId::new(b"a"), asking: 0..1 };
     let columns = Columns::of([(&entry, kept)].into_iter());

@@ -1,4 +1,4 @@
-//! Inserts what is nowhere: what most marks and claims ask for.
+//! Inserts ids without a record: the usual case for marks and claims.
 
 use super::PostgresStore;
 use super::batches::Batch;
@@ -14,8 +14,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 impl PostgresStore {
-    /// Inserts what is nowhere, in one round trip. What is left was there, or has more than one
-    /// request.
+    /// Inserts ids without a record, in one round trip. The remaining entries had a record, or have
+    /// more than one request.
     pub(super) async fn insert<R, A>(
         &self,
         session: &Session<'_>,
@@ -44,7 +44,7 @@ impl PostgresStore {
                     batch.answer_first(inserted, (creation.answer)(token));
                 }
             }
-            // All, or none.
+            // All were inserted, or none.
             None => rest.take(inserted).for_each(|entry| batch.answer_first(entry, (creation.answer)(token))),
         }
         entries.retain(|entry| !entry.asking.is_empty());
@@ -82,7 +82,7 @@ impl PostgresStore {
     }
 }
 
-/// What is to be inserted, in the order of keys.
+/// The entries to be inserted, in the order of keys.
 struct Asked<'a> {
     family: i32,
     insertion: Insertion,
@@ -90,7 +90,7 @@ struct Asked<'a> {
     fresh: Vec<Fresh<'a>>,
 }
 
-/// Returns true if all of it lasts as long, and has neither a fingerprint nor a result.
+/// Returns true if all records last equally long, and have neither a fingerprint nor a result.
 fn are_plain(fresh: &[Fresh]) -> bool {
     let lasts = fresh.first().map(|fresh| fresh.lasts);
     fresh.iter().all(|fresh| Some(fresh.lasts) == lasts && fresh.fingerprint.is_none() && fresh.result.is_none())

@@ -1,5 +1,5 @@
 //! A record's key in the tables: the number of its scope and the id, in one string of bytes, so
-//! that rows and their index are narrow and compared at once.
+//! that rows and their index are narrow and one comparison suffices.
 //!
 //! A scope below 128 is one byte, any other 0x80 and four bytes. No such prefix begins another one,
 //! so different scopes and ids have different keys; and keys are in the order of scopes, then ids.
@@ -11,15 +11,15 @@ use std::error::Error;
 use std::fmt;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-/// Scopes whose numbers are one byte.
+/// The end of the scopes whose numbers are one byte.
 const SHORT: i32 = 0x80;
-/// The first byte of any other.
+/// The first byte of any other scope.
 const LONG: u8 = 0x80;
 
-/// The longest key.
+/// The length of the longest key.
 pub(super) const KEY_BYTES_MAX: usize = 5 + StoredId::MAX_BYTES;
 
-/// The beginning of all keys of a scope. The server numbers scopes from one on.
+/// Returns the beginning of all keys of a scope. The server numbers scopes from one on.
 fn prefix(scope: i32) -> ([u8; 5], usize) {
     let [a, b, c, d] = scope.to_be_bytes();
     match (0..SHORT).contains(&scope) {
@@ -34,20 +34,20 @@ pub(super) fn is_key_of(key: &[u8], entry: &Entry) -> bool {
     key.strip_prefix(&prefix[..len]) == Some(entry.id.as_bytes())
 }
 
-/// The id in a key, as it is kept.
+/// Returns the stored id in a key.
 pub(super) fn id_of(key: &[u8]) -> Option<&[u8]> {
     let prefix = if *key.first()? == LONG { 5 } else { 1 };
     key.get(prefix..)
 }
 
-/// The number of a key's scope, in SQL: `key` is an expression.
+/// Returns SQL for the number of a key's scope: `key` is an expression.
 pub(super) fn scope_of(key: &str) -> String {
     let byte = |at: usize, shift: usize| format!("get_byte({key}, {at}) << {shift}");
     let long = [byte(1, 24), byte(2, 16), byte(3, 8), byte(4, 0)].map(|byte| format!("({byte})")).join(" | ");
     format!("CASE WHEN get_byte({key}, 0) < {SHORT} THEN get_byte({key}, 0) ELSE {long} END")
 }
 
-/// The keys of entries, as an array of `bytea` that is written into the message at once.
+/// The keys of entries, as an array of `bytea` that is written into the message directly.
 pub(super) struct Keys<'e>(pub(super) Vec<&'e Entry>);
 
 impl<'e> Keys<'e> {
@@ -58,7 +58,7 @@ impl<'e> Keys<'e> {
 
 impl ToSql for Keys<'_> {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
-        // One dimension, no nulls, elements of this type; so many of them, counted from one.
+        // One dimension, no nulls, elements of this type; their number, counted from one.
         for number in [1, 0, Type::BYTEA.oid().cast_signed(), i32::try_from(self.0.len())?, 1] {
             out.put_i32(number);
         }

@@ -2,25 +2,28 @@
 //!
 //! # Why no id is fresh twice
 //!
-//! The table is partitioned by *bucket*, a number that grows, so that what has expired goes by dropping a partition. A
-//! key is unique within its partition only; that it is unique at all is due to two rules:
+//! The table is partitioned by *bucket*, a number that grows, so that expired records go by
+//! dropping a partition. A key is unique within its partition only; that it is unique at all is due
+//! to two rules:
 //!
-//! 1. *Rows are written into the last bucket only.* Whoever writes holds the table's advisory lock shared, until its
-//!    transaction has ended, and a new bucket is begun under the same lock exclusively. So while anybody writes,
-//!    everybody who writes agrees on the last bucket, and all that was ever inserted into earlier ones has been
-//!    committed or undone.
-//! 2. *An id is inserted only if no earlier bucket has it.* The lock is had by one statement and the insertion is the
-//!    next one, so its snapshot, which READ COMMITTED takes when a statement begins, shows all that rule 1 speaks of.
-//!    Within the last bucket the primary key decides.
+//! 1. *Rows are written into the last bucket only.* A writer holds the table's advisory lock in
+//!    shared mode until its transaction has ended, and a new bucket is begun under the same lock in
+//!    exclusive mode. So while there are writers, all of them agree on the last bucket, and every
+//!    row that was ever inserted into earlier ones has been committed or undone.
+//! 2. *An id is inserted only if no earlier bucket has it.* One statement takes the lock and the
+//!    next one inserts. So the snapshot of the insertion, which READ COMMITTED takes when a
+//!    statement begins, shows all rows that rule 1 speaks of. Within the last bucket the primary
+//!    key decides.
 //!
-//! (PostgreSQL would see to most of rule 1 by itself: to make a partition locks the table, which waits for everybody
-//! who has written to it. But that a statement takes its snapshot only after it has got such a lock is nowhere
-//! promised.)
+//! (PostgreSQL would see to most of rule 1 by itself: to make a partition locks the table, which
+//! waits for all transactions that have written to it. But no documentation promises that a
+//! statement takes its snapshot only after it has got such a lock.)
 //!
-//! A record in an earlier bucket that has to change is locked, deleted there, and written into the last bucket, in one
-//! transaction. Until that is committed, others see it where it was, do not insert it, and wait for the lock; then they
-//! find it gone, and look again. Thus rows only ever leave a closed bucket. So the latest time in it, found once, is a
-//! bound for good, and when that has passed it is dropped, again under the exclusive lock.
+//! A record in an earlier bucket that has to change is locked, deleted there, and written into the
+//! last bucket, in one transaction. Until that is committed, others see it at its old place, do not
+//! insert it, and wait for the lock; then they find it gone, and look again. Thus rows only ever
+//! leave a closed bucket. So the latest time in it, found once, remains a bound, and when that time
+//! has passed the bucket is dropped, again under the exclusive lock.
 
 mod batches;
 pub(crate) mod connecting;
@@ -54,7 +57,8 @@ use std::time::Duration;
 
 pub(crate) const BACKEND: &str = "postgres";
 
-/// The time that we wait longer than the server: it should be the one to say that it was not done.
+/// The time that we wait longer than the server, so that the server is the one to report that the
+/// work was not done.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Records in a PostgreSQL server, which any number of processes share.
@@ -78,69 +82,70 @@ const GRACE: Duration = Duration::from_secs(1);
 ///
 /// # Guarantees
 ///
-/// *Time* is the server's: leases and retentions begin and end by its `clock_timestamp()`, to the microsecond. Tokens
-/// are its microseconds since 1970.
+/// *Time* is the server's: leases and retentions begin and end by its `clock_timestamp()`, to the
+/// microsecond. Tokens are its microseconds since 1970.
 ///
-/// *Durability* is that of a commit: with `synchronous_commit = on`, the server's default, what was answered survives a
-/// crash, and a failover if a standby is synchronous. With `synchronous_commit = off` (for a role: `ALTER ROLE … SET`)
-/// a crash loses what was marked in the last moments, about three times `wal_writer_delay`, and those messages are
-/// fresh again when they are redelivered.
+/// *Durability* is that of a commit: with `synchronous_commit = on`, the server's default, what was
+/// acknowledged survives a crash, and a failover if a standby is synchronous. With
+/// `synchronous_commit = off` (for a role: `ALTER ROLE … SET`) a crash loses the last marks,
+/// those of about three times `wal_writer_delay`, and those messages are fresh again when they are
+/// redelivered.
 ///
-/// *Isolation*: nothing waits for a record except for others that create or change the same one, and for a rotation,
-/// which stops writers for some milliseconds, once per [partition](PostgresOptions::partition).
+/// *Isolation*: a call waits for a record only if others create or change the same one, and for a
+/// rotation, which stops writers for some milliseconds, once per
+/// [partition](PostgresOptions::partition).
 ///
 /// # What it needs
 ///
-/// PostgreSQL 14 or later, a UTF-8 database, no extension, no superuser. [`migrate`](Self::migrate),
-/// [`expire`](Store::expire), and in the layout [`Layout::PerScope`] whoever writes to a new scope make and drop
-/// tables: their role owns the tables and has `CREATE` on the schema. All others need `SELECT`, `INSERT`, `UPDATE` and
-/// `DELETE` on them.
+/// PostgreSQL 14 or later, a UTF-8 database, no extension, no superuser.
+/// [`migrate`](Self::migrate), [`expire`](Store::expire), and in the layout [`Layout::PerScope`]
+/// the first write to a new scope make and drop tables: their role owns the tables and has `CREATE`
+/// on the schema. All others need `SELECT`, `INSERT`, `UPDATE` and `DELETE` on them.
 ///
 /// *A pooler* may be in between, also one of transactions, as pgbouncer with `pool_mode =
-/// transaction`. It is found out with the first connection, or is said
+/// transaction`. The store detects it with the first connection, or is told so
 /// ([`PostgresOptions::pooled`]). Then nothing is left on the server's connections: settings are
 /// local to a transaction, and no statement is prepared under a name. In return each statement is
 /// planned each time. Poolers of single statements do not work: a batch is a transaction. Locks are
-/// those of transactions, and nothing listens, so there is nothing else that a session would have
-/// to keep.
+/// those of transactions, and nothing listens, so a session would have nothing else to keep.
 ///
-/// Call [`expire`](Store::expire) regularly from one process or several. Until it is called, partitions grow and
-/// nothing is dropped.
+/// Call [`expire`](Store::expire) regularly from one process or several. Until it is called,
+/// partitions grow and nothing is dropped.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`] when the server cannot be reached, is
 /// shutting down, reads only, or is late; [`ErrorKind::Misconfigured`] for a wrong password or
 /// database, a lack of permission, and tables that are not there or of another layout;
-/// [`ErrorKind::Conflict`] if a rotation had to wait for somebody's long transaction, and was put
-/// off; [`ErrorKind::Corrupt`] for rows that nobody could have written. The store never asks again
-/// by itself. A call that failed or was dropped closes its connection. A prepared statement that is
-/// gone, or one of its name that is somebody else's (SQLSTATE 26000, 42P05), is `Unavailable`: none
-/// is used from then on.
+/// [`ErrorKind::Conflict`] if a rotation had to wait for another client's long transaction, and was
+/// put off; [`ErrorKind::Corrupt`] for rows that hapax could not have written. The store never
+/// repeats a request by itself. A call that failed or was dropped closes its connection. A prepared
+/// statement that is gone, or one of its name that belongs to another client (SQLSTATE 26000,
+/// 42P05), is `Unavailable`: none is used from then on.
 ///
 /// # Cost
 ///
 /// Marks and claims of fresh ids take one round trip and one transaction a batch. Those of
-/// duplicates take another one that only reads. Everything that changes a record takes two. An id
-/// of 16 bytes takes about 122 bytes with its index, and each look at one takes a probe of each
-/// partition; to mark a new one, of each earlier one that there is. Results are up to 64 MiB each.
+/// duplicates take another one that only reads. Every change of a record takes two. An id of 16
+/// bytes takes about 122 bytes with its index. Each look-up of an id takes a probe of each
+/// partition; a mark of a new id, of each earlier partition. Results are up to 64 MiB each.
 ///
-/// Ideas: batches by `unnest`; partitions that are dropped instead of deleting rows; a lock order against deadlocks,
-/// Havender 1968; fencing tokens, Burrows, OSDI 2006.
+/// Ideas: batches by `unnest`; partitions that are dropped instead of deleting rows; a lock order
+/// against deadlocks, Havender 1968; fencing tokens, Burrows, OSDI 2006.
 pub struct PostgresStore {
     options: PostgresOptions,
     connections: Connections,
     scopes: Scopes,
-    /// Whether the tables were found to be as they should.
+    /// True once the tables were checked.
     checked: StdAtomicBool,
 }
 
 impl PostgresStore {
-    /// A store that connects when it is first asked.
+    /// Creates a store that connects at the first call.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if the options cannot be.
+    /// [`ErrorKind::Misconfigured`] if the options are invalid.
     pub fn new(options: PostgresOptions) -> Result<Self, StoreError> {
         let connections = Connections::new(&options)?;
         Ok(PostgresStore { options, connections, scopes: Scopes::default(), checked: StdAtomicBool::new(false) })
@@ -150,11 +155,12 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if the role may not, or the tables are there in the other layout.
+    /// [`ErrorKind::Misconfigured`] if the role lacks the permission, or the tables exist in the
+    /// other layout.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.in_time(async {
             let session = self.connections.session().await?;
-            // A role that may not make tables may say so, too, once there is nothing to make.
+            // A role that may not make tables may call this, too, once there is nothing to make.
             if self.version(&session).await.is_err() {
                 drop(session);
                 let session = self.connections.session().await?;
@@ -171,8 +177,8 @@ impl PostgresStore {
         .await
     }
 
-    /// What [`migrate`](Self::migrate) would do, as SQL: for whoever makes tables by other means. It may be run any
-    /// number of times.
+    /// Returns the SQL that [`migrate`](Self::migrate) would run, for users that make tables by
+    /// other means. It may be run any number of times.
     ///
     /// ```
     /// use hapax_postgres::{PostgresOptions, PostgresStore};
@@ -185,7 +191,7 @@ impl PostgresStore {
         schema::migrations("", &options.names, options.layout)
     }
 
-    /// A connection to tables that are as they should be.
+    /// Returns a connection to tables that were checked.
     async fn session(&self) -> Result<Session<'_>, StoreError> {
         let session = self.connections.session().await?;
         if !self.checked.load(Ordering::Relaxed) {
@@ -218,7 +224,7 @@ impl PostgresStore {
         }
     }
 
-    /// No call takes longer than the server may, and a little.
+    /// Ends a call that takes longer than the server may, plus a little.
     async fn in_time<A>(&self, call: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
         let limit = self.options.timeout + GRACE;
         tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
@@ -239,8 +245,8 @@ impl Store for PostgresStore {
         BACKEND
     }
 
-    /// As many batches under way as there are connections, up to four: more have nothing to wait
-    /// for but each other.
+    /// Allows as many batches under way as there are connections, up to four: more would only wait
+    /// for each other.
     fn limits(&self) -> Limits {
         Limits { batch: 1_024, under_way: self.options.connections_or_few().min(4) }
     }

@@ -4,7 +4,7 @@ use super::BACKEND;
 use hapax_store::{ErrorKind, StoreError};
 use sha2::{Digest as _, Sha256};
 
-/// Table of records that all scopes share.
+/// The family of the table of records that all scopes share.
 pub(super) const SHARED: i32 = 0;
 
 /// A schema and the beginning of each table's name, both of which need no escaping.
@@ -21,12 +21,12 @@ impl Names {
         Ok(Names { schema: schema.into(), prefix: prefix.into() })
     }
 
-    /// Which names these are, for errors.
+    /// Returns these names for errors.
     pub(super) fn shown(&self) -> String {
         format!("{}.{}_*", self.schema, self.prefix)
     }
 
-    /// Quoted, since any name may be a reserved word.
+    /// Returns a table's name, quoted, since any name may be a reserved word.
     fn table(&self, suffix: &str) -> String {
         format!("\"{}\".\"{}_{suffix}\"", self.schema, self.prefix)
     }
@@ -54,15 +54,16 @@ impl Names {
         self.table(&format!("{family}_{bucket}"))
     }
 
-    /// The class of this store's advisory locks. Two stores of one database that got the same one by chance would wait
-    /// for each other's rotation, and nothing else.
+    /// Returns the class of this store's advisory locks. Two stores of one database that got the
+    /// same one by chance would wait for each other's rotation, and nothing else.
     pub(super) fn lock_class(&self) -> i32 {
         let digest = Sha256::digest(format!("hapax {}.{}", self.schema, self.prefix));
         i32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
     }
 }
 
-/// The longest name. A partition's is longer by at most 22 bytes, and PostgreSQL cuts names at 63.
+/// The length of the longest name. A partition's is longer by at most 22 bytes, and PostgreSQL cuts
+/// names at 63.
 const NAME_BYTES_MAX: usize = 41;
 
 pub(crate) fn validate(what: &str, name: &str) -> Result<(), StoreError> {

@@ -1,4 +1,4 @@
-//! What each request makes of a record, for [`batches`](super::batches).
+//! The effect of each request on a record, for [`batches`](super::batches).
 
 use super::rows::{CLAIMED, COMPLETED, Fresh};
 use hapax::Timestamp;
@@ -10,26 +10,27 @@ pub(super) struct Operation<R, A> {
     /// Its name, for errors.
     pub(super) name: &'static str,
     pub(super) key: fn(&R) -> &RecordKey,
-    /// The answer, and what becomes of a record.
+    /// The decision: the answer, and the change of the record.
     pub(super) decide: fn(Option<&Kept>, &R, Timestamp) -> (A, Change),
-    /// What is inserted where nothing is, if anything is.
+    /// The insertion of an id without a record, if the request inserts one.
     pub(super) creation: Option<Creation<R, A>>,
-    /// Whether a record that is there usually remains as it is: then it is looked at before it is locked.
+    /// True if an existing record usually remains unchanged: then it is looked at before it is
+    /// locked.
     pub(super) looks: bool,
-    /// Whether records are ever changed.
+    /// True if the operation ever changes records.
     pub(super) changes: bool,
-    /// Whether answers have results.
+    /// True if answers have results.
     pub(super) answers_results: bool,
-    /// How large a result comes with it.
+    /// The result that comes with a request, for its size.
     pub(super) result: fn(&R) -> Option<&Vec<u8>>,
 }
 
-/// How a record is inserted where nothing is.
+/// The insertion of an id without a record.
 pub(super) struct Creation<R, A> {
     pub(super) state: i16,
     pub(super) has_token: bool,
     pub(super) fresh: fn(&R) -> Fresh<'_>,
-    /// The answer when it has been inserted with a token.
+    /// The answer for a record that has been inserted with a token.
     pub(super) answer: fn(u64) -> A,
 }
 
@@ -135,7 +136,7 @@ pub(super) const LOOK_UP: Operation<RecordKey, Known> = Operation {
     result: |_| None,
 };
 
-/// What changes a claim that is held.
+/// Returns an operation that changes a claim that is held.
 const fn held<R>(
     name: &'static str,
     key: fn(&R) -> &RecordKey,

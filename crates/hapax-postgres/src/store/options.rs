@@ -1,4 +1,4 @@
-//! How to reach the server, and how records are laid out.
+//! The address of the server, and the layout of records.
 
 use super::BACKEND;
 use super::names::Names;
@@ -7,14 +7,14 @@ use std::fmt;
 use std::time::Duration;
 use tokio_postgres::Config;
 
-/// Whether scopes share a table.
+/// The assignment of scopes to tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
     /// One table for all: any number of scopes.
     #[default]
     Shared,
-    /// One table a scope, made when the scope is first written to: for few scopes that are large, or that are dropped
-    /// as a whole.
+    /// One table a scope, made when the scope is first written to: for few scopes that are large,
+    /// or that are dropped as a whole.
     PerScope,
 }
 
@@ -27,7 +27,7 @@ impl Layout {
     }
 }
 
-/// What a [`PostgresStore`](super::PostgresStore) needs to know.
+/// Options for a [`PostgresStore`](super::PostgresStore).
 ///
 /// ```
 /// use hapax_postgres::{Layout, PostgresOptions};
@@ -56,8 +56,9 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// The server, database and user of this address: a URL, or words like `host=/run/postgresql user=app`. It may name
-    /// a Unix socket's directory, several hosts, and `target_session_attrs=read-write`.
+    /// Creates options from an address of server, database and user: a URL, or words like
+    /// `host=/run/postgresql user=app`. It may name a Unix socket's directory, several hosts, and
+    /// `target_session_attrs=read-write`.
     ///
     /// # Errors
     ///
@@ -69,10 +70,10 @@ impl PostgresOptions {
         Self::new(config)
     }
 
-    /// The server, database and user as the driver has them.
+    /// Creates options from the server, database and user in the driver's configuration.
     ///
-    /// Where the configuration does not say, a connection must be made within 5 seconds, and is broken when nothing
-    /// that was sent has been acknowledged for 30 seconds.
+    /// Unless the configuration says otherwise, a connection must be made within 5 seconds, and is
+    /// broken when nothing that was sent has been acknowledged for 30 seconds.
     ///
     /// # Errors
     ///
@@ -103,7 +104,7 @@ impl PostgresOptions {
         })
     }
 
-    /// The schema, and how each table's name begins: `public` and `hapax` if nobody says otherwise.
+    /// Sets the schema, and the beginning of each table's name. Default: `public` and `hapax`.
     ///
     /// # Errors
     ///
@@ -113,16 +114,19 @@ impl PostgresOptions {
         Ok(self)
     }
 
-    /// Whether scopes share a table. Tables that were made for one layout are refused by the other.
+    /// Sets the assignment of scopes to tables. Tables that were made for one layout are refused by
+    /// the other.
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// How long rows go into a partition before the next one is begun, 24 hours if nobody says otherwise.
+    /// Sets the time for which rows go into a partition before the next one is begun. Default: 24
+    /// hours.
     ///
-    /// A partition is dropped as a whole once nothing in it counts, so it is kept for this and the longest retention.
-    /// But to find an id takes a look at each partition: an eighth to a half of the longest retention is a good length.
+    /// A partition is dropped as a whole once all of its records have expired, so it is kept for
+    /// this time and the longest retention. But to find an id takes a look-up in each partition: an
+    /// eighth to a half of the longest retention is a good length.
     ///
     /// # Errors
     ///
@@ -132,8 +136,7 @@ impl PostgresOptions {
         Ok(self)
     }
 
-    /// The number of connections that there may be: 4 if nobody says otherwise, and for a worker as many as
-    /// it needs.
+    /// Sets the largest number of connections. Default: 4, and for a worker as many as it needs.
     ///
     /// # Errors
     ///
@@ -146,12 +149,12 @@ impl PostgresOptions {
         Ok(self)
     }
 
-    /// Says that a pooler of transactions is in between, as pgbouncer with `pool_mode =
+    /// Declares that a pooler of transactions is in between, as pgbouncer with `pool_mode =
     /// transaction`.
     ///
-    /// Nobody need say so of one that refuses or ignores the settings in a connection's first
-    /// message (`options`), as pgbouncer does: that is found out when the first connection is made,
-    /// at the cost of one that is refused. It has to be said of one that obeys them.
+    /// This is not needed for a pooler that refuses or ignores the settings in a connection's first
+    /// message (`options`), as pgbouncer does: the store detects it when the first connection is
+    /// made, at the cost of one refused connection. It is needed for a pooler that obeys them.
     ///
     /// Then each transaction begins with its own settings and no statement is kept prepared:
     /// correct with any pooler of transactions or sessions, and without one, but each statement is
@@ -161,9 +164,9 @@ impl PostgresOptions {
         self
     }
 
-    /// How long a statement may take at the server, a call wait for a connection of the pool, and a transaction wait
-    /// for its client: 5 seconds if nobody says otherwise. The store itself waits for an answer a second longer, for
-    /// servers that cannot say any more.
+    /// Sets the time that a statement may take at the server, that a call may wait for a connection
+    /// of the pool, and that a transaction may wait for its client. Default: 5 seconds. The store
+    /// itself waits for an answer a second longer, for servers that can no longer report a timeout.
     ///
     /// # Errors
     ///
@@ -173,7 +176,8 @@ impl PostgresOptions {
         Ok(self)
     }
 
-    /// Connects by TLS only, and trusts the certificates in this text (PEM), or those of the platform if there is none.
+    /// Connects by TLS only, and trusts the certificates in this text (PEM), or those of the
+    /// platform if there is none.
     ///
     /// # Errors
     ///
@@ -187,7 +191,7 @@ impl PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// The number of connections of a store.
+    /// Returns the number of connections of a store.
     pub(crate) fn connections_or_few(&self) -> usize {
         self.connections.unwrap_or(4)
     }

@@ -1,4 +1,4 @@
-//! Partitions: when one is closed, when it goes, and how all are walked through.
+//! Partitions: when they are closed and dropped, and the walk through all of them.
 
 use super::rows::{COMPLETED, column, from_server, micros};
 use super::session::Session;
@@ -7,14 +7,14 @@ use hapax_store::*;
 use std::time::Duration;
 use tokio_postgres::types::Type;
 
-/// Partitions that one call of `expire` closes, looks through or drops.
+/// The number of partitions that one call of `expire` closes, looks through or drops.
 const STEPS_MAX: usize = 4;
-/// How long a rotation, which stops everybody, waits for readers.
+/// The time that a rotation, which stops all writers, waits for readers.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 /// The largest page of a scan.
 const PAGE_MAX: usize = 100_000;
 
-/// Something to clean up.
+/// A step of the clean-up.
 struct Step {
     family: i32,
     bucket: i32,
@@ -23,11 +23,12 @@ struct Step {
 }
 
 impl PostgresStore {
-    /// Closes partitions that are full of days, and drops those in which nothing counts.
+    /// Closes partitions that have been open for their length, and drops those whose records have
+    /// all expired.
     pub(super) async fn clean_up(&self, limit: usize) -> Result<Expired, StoreError> {
         let session = self.session().await?;
         let mut expired = Expired::default();
-        // A partition is what this store removes at a time.
+        // A partition is the unit that this store removes at a time.
         for step in self.due(&session, limit.min(STEPS_MAX)).await? {
             expired.records += self.step(&session, &step).await?;
         }
@@ -53,7 +54,7 @@ impl PostgresStore {
         rows.iter().map(step).collect()
     }
 
-    /// How many records it removed.
+    /// Takes a step. Returns the number of records that it removed.
     async fn step(&self, session: &Session<'_>, step: &Step) -> Result<u64, StoreError> {
         let names = &self.options.names;
         let (family, bucket) = (step.family, step.bucket);
@@ -71,7 +72,7 @@ impl PostgresStore {
         }
     }
 
-    /// Begins a transaction in which nobody else writes.
+    /// Begins a transaction during which there is no other writer.
     async fn exclusively(&self, session: &Session<'_>, family: i32) -> Result<(), StoreError> {
         let lock_timeout = LOCK_TIMEOUT.min(self.options.timeout).as_millis();
         let begin = statements::begin_exclusive(session.settings(), &self.options.names, family, lock_timeout);
@@ -84,7 +85,7 @@ impl PostgresStore {
         let rows = session.query_within("find the last partition", &statements::last(names, family), &[]).await?;
         let last: Option<i32> = column(one(&rows)?, "max")?;
         if last != Some(bucket) {
-            // Somebody else was faster.
+            // Another process was faster.
             return session.batch("begin a partition", "COMMIT").await;
         }
         // A new name each time, so not worth keeping prepared.
@@ -96,7 +97,7 @@ impl PostgresStore {
         session.batch("begin a partition", &sql).await
     }
 
-    /// The rows behind a cursor, of one partition.
+    /// Returns the rows behind a cursor, of one partition.
     pub(super) async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
         let names = &self.options.names;
         let limit = limit.clamp(1, PAGE_MAX);
@@ -114,7 +115,7 @@ impl PostgresStore {
             return Ok(Page::default());
         };
         let (family, bucket): (i32, i32) = (column(bucket, "family")?, column(bucket, "bucket")?);
-        // It may have been dropped, and then the next one begins at its beginning.
+        // It may have been dropped, and then the scan goes on at the beginning of the next one.
         let at =
             if (family, bucket) == (at.family, at.bucket) { at } else { Place { family, bucket, ..Place::default() } };
         let records = session
@@ -146,13 +147,13 @@ impl PostgresStore {
     }
 }
 
-/// The row of an answer that has one.
+/// Returns the row of an answer that has exactly one.
 pub(super) fn one(rows: &[tokio_postgres::Row]) -> Result<&tokio_postgres::Row, StoreError> {
     rows.first().ok_or_else(|| super::errors::corrupt("expected a row, got none"))
 }
 
-/// Where a scan got to. Partitions are walked through in the order of their numbers: a row is only ever moved into the
-/// last one, so a scan that has not come to it yet comes to it later.
+/// The position of a scan. Partitions are walked through in the order of their numbers: a row is
+/// only ever moved into the last one, so a scan that has not come to it yet comes to it later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     family: i32,

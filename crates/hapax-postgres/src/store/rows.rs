@@ -1,4 +1,4 @@
-//! Requests as arrays of columns, and rows as what is kept: pure.
+//! Requests as arrays of columns, and rows as records: pure.
 
 use super::errors::corrupt;
 use super::keys::Keys;
@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;
 
-/// What a creating request puts where nothing is.
+/// The values that a creating request inserts for an id without a record.
 pub(super) struct Fresh<'r> {
     pub(super) attempt: Option<u64>,
     pub(super) fingerprint: Option<Fingerprint>,
@@ -17,19 +17,19 @@ pub(super) struct Fresh<'r> {
     pub(super) lasts: Duration,
 }
 
-/// An id of a batch, and who asks for it.
+/// An id of a batch, and the requests for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) scope: i32,
     pub(super) id: StoredId,
-    /// Of the requests' order, those for this id that have no answer yet.
+    /// The requests for this id that have no answer yet, as a range of the requests' order.
     pub(super) asking: Range<usize>,
 }
 
 /// A batch in the order of its keys, in which all batches take their locks.
 #[derive(Debug, Default)]
 pub(super) struct Sorted {
-    /// The requests' positions, first by key, then as they were made.
+    /// The requests' positions, by key first, then in the order in which they were made.
     pub(super) order: Vec<usize>,
     pub(super) entries: Vec<Entry>,
 }
@@ -49,7 +49,7 @@ pub(super) fn sort(mut requests: Vec<(i32, StoredId, usize)>) -> Sorted {
     sorted
 }
 
-/// Cuts a batch where another table begins, or where results come to more than so many bytes.
+/// Cuts a batch where another table begins, or where the results exceed this many bytes.
 pub(super) fn cut(
     entries: Vec<Entry>,
     family: impl Fn(i32) -> i32,
@@ -78,30 +78,31 @@ const IN_PROGRESS: i16 = 1;
 const FAILED: i16 = 2;
 pub(super) const COMPLETED: i16 = 3;
 
-/// What a claim is inserted as.
+/// The state with which a claim is inserted.
 pub(super) const CLAIMED: i16 = IN_PROGRESS;
 
-/// The longest that anything is kept, which is longer than anybody waits: times end in 2262.
+/// The longest time for which a record is kept, which is beyond any caller's needs: times end
+/// in 2262.
 const LASTS_MAX: Duration = Duration::from_secs(200 * 365 * 86_400);
 
-/// A duration in the server's unit, never shorter.
+/// Returns a duration in the server's unit, never shorter.
 pub(super) fn micros(lasts: Duration) -> f64 {
     lasts.min(LASTS_MAX).as_nanos().div_ceil(1_000) as f64
 }
 
-/// A time in the server's unit, never earlier.
+/// Returns a time in the server's unit, never earlier.
 pub(super) fn to_server(time: Timestamp) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(time.as_nanos().div_ceil(1_000))
 }
 
-/// The server's time.
+/// Converts the server's time.
 pub(super) fn from_server(time: SystemTime) -> Timestamp {
     Timestamp::default() + time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// What there is of an id.
+/// The stored state of an id.
 pub(super) struct Found {
-    /// Its place in what was asked.
+    /// Its position in the request.
     pub(super) at: usize,
     pub(super) bucket: i32,
     /// The bucket that is written into.
@@ -121,7 +122,7 @@ pub(super) struct RecordColumns<'r> {
 }
 
 impl RecordColumns<'_> {
-    /// Returns the record that they are.
+    /// Returns the record in these columns.
     pub(super) fn kept(self) -> Result<Kept, StoreError> {
         Ok(Kept {
             state: state(self.state, self.attempt, self.result)?,
@@ -132,7 +133,7 @@ impl RecordColumns<'_> {
     }
 }
 
-/// A row of a look.
+/// Reads a row of a look-up.
 pub(super) fn found(row: &Row) -> Result<Found, StoreError> {
     let columns = RecordColumns {
         state: column(row, "state")?,
@@ -151,12 +152,12 @@ pub(super) fn found(row: &Row) -> Result<Found, StoreError> {
     })
 }
 
-/// The index of an ordinal, which SQL counts from one.
+/// Returns the index of an ordinal, which SQL counts from one.
 pub(super) fn index(n: i64) -> Result<usize, StoreError> {
     n.checked_sub(1).and_then(|n| n.try_into().ok()).ok_or_else(|| corrupt(format!("no ordinal is {n}")))
 }
 
-/// A column of a row.
+/// Returns a column of a row.
 pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, name: &str) -> Result<T, StoreError> {
     row.try_get(name).map_err(|error| {
         StoreError::caused(hapax_store::ErrorKind::Corrupt, super::BACKEND, format!("expected a column {name}"), error)
@@ -164,7 +165,7 @@ pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, na
 }
 
 fn state(state: i16, attempt: Option<i64>, result: Option<Vec<u8>>) -> Result<State, StoreError> {
-    // Attempts are 64 bits, whatever they would be as a number.
+    // Attempts are 64 bits; their value as a signed number does not matter.
     let attempt = attempt.map(i64::cast_unsigned);
     match (state, attempt) {
         (IN_PROGRESS, Some(attempt)) => Ok(State::InProgress { attempt }),

@@ -3,7 +3,7 @@
 use super::names::{Names, SHARED};
 use super::options::Layout;
 
-/// The last migration that there is.
+/// The number of the last migration.
 pub(super) const VERSION: i32 = 1;
 
 const RECORDS: &str = include_str!("migrations/0001_records.sql");
@@ -13,7 +13,8 @@ const VERSIONED: &str = include_str!("migrations/0001_version.sql");
 /// The object of the advisory lock under which tables are made. No family has a negative number.
 const MAKING_TABLES: i32 = -1;
 
-/// All migrations in one transaction with these settings that may be run any number of times.
+/// Returns all migrations in one transaction with these settings. It may be run any number of
+/// times.
 pub(super) fn migrations(settings: &str, names: &Names, layout: Layout) -> String {
     let shared = match layout {
         Layout::Shared => family(names, SHARED),
@@ -23,12 +24,13 @@ pub(super) fn migrations(settings: &str, names: &Names, layout: Layout) -> Strin
     format!("BEGIN;\n{settings}{exclusive};\n{}{shared}{versioned}COMMIT;\n", fill(RECORDS, names))
 }
 
-/// Nobody else makes tables until the transaction ends: `IF NOT EXISTS` alone is no protection against two at once.
+/// Returns the statement that keeps others from making tables until the transaction ends: `IF NOT
+/// EXISTS` alone is no protection against two at once.
 pub(super) fn exclusive(names: &Names) -> String {
     format!("SELECT pg_advisory_xact_lock({}, {MAKING_TABLES})", names.lock_class())
 }
 
-/// A table of records with its first partition.
+/// Returns a table of records with its first partition.
 pub(super) fn family(names: &Names, family: i32) -> String {
     fill(FAMILY, names)
         .replace("{records}", &names.records(family))

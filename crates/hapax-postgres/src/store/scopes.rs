@@ -1,4 +1,4 @@
-//! The numbers of scopes, which the server gives and every process remembers.
+//! The numbers of scopes, which the server assigns and every process remembers.
 
 use super::names::Names;
 use super::options::Layout;
@@ -10,12 +10,12 @@ use hapax_store::{Scope, StoreError};
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::types::Type;
 
-/// More scopes than this are asked for again.
+/// The number of remembered scopes. The numbers of more scopes are asked for again.
 const REMEMBERED_MAX: usize = 65_536;
 
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
-    /// A number never changes, so what is remembered is right.
+    /// The known numbers. A number never changes, so an entry never becomes wrong.
     known: Mutex<HashMap<Scope, i32>>,
 }
 
@@ -25,8 +25,8 @@ impl Scopes {
         self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The numbers of these scopes. One that nobody has written to gets one if this is asked `to_write`, and has none
-    /// otherwise.
+    /// Returns the numbers of these scopes. A scope that was never written to gets a number if this
+    /// is asked `to_write`, and has none otherwise.
     pub(super) async fn numbers<'k>(
         &self,
         session: &Session<'_>,
@@ -61,7 +61,8 @@ impl Scopes {
         Ok(scopes.map(number).collect())
     }
 
-    /// In order, so that two processes that insert the same ones do not wait for each other.
+    /// Returns the unknown scopes in order, so that two processes that insert the same ones do not
+    /// wait for each other.
     fn unknown<'k>(&self, scopes: impl Iterator<Item = &'k Scope>) -> BTreeSet<Scope> {
         let known = self.known();
         let mut unknown = BTreeSet::new();
@@ -89,7 +90,7 @@ impl Scopes {
         for row in session.query("look scopes up", &statements::scopes(names), &[(&asked, Type::TEXT_ARRAY)]).await? {
             let number = column(&row, "scope")?;
             if layout == Layout::PerScope && !column::<bool>(&row, "has_table")? {
-                // Whoever gave the number may not have come to make the table.
+                // The process that assigned the number may not have come to make the table.
                 if !to_write {
                     continue;
                 }

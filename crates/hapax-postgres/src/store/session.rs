@@ -1,4 +1,4 @@
-//! Connections: how they are had, and when they are given back.
+//! Connections: taken from the pool, and given back.
 
 use super::connecting::{self, Held, Pooled, is_anothers_session};
 use super::errors::{failed, unconnected};
@@ -13,7 +13,8 @@ use tokio_postgres::{Error, Row, Statement};
 /// The values of a statement, and their types: a statement without a name is told them.
 pub(super) type Values<'v> = &'v [(&'v (dyn ToSql + Sync), Type)];
 
-/// A connection keeps so many statements prepared: with a table for each scope, there are a few for each.
+/// The number of prepared statements that a connection keeps: with a table for each scope, there
+/// are a few for each.
 const PREPARED_MAX: usize = 512;
 
 /// Connections to a server, and what is known of the way to it.
@@ -21,7 +22,7 @@ pub(super) struct Connections {
     pool: Pool,
     pooled: Pooled,
     names: Names,
-    /// What a transaction begins with where a session's settings are not its own.
+    /// The beginning of a transaction where a session's settings are not its own.
     local: String,
 }
 
@@ -45,9 +46,9 @@ impl Connections {
     }
 }
 
-/// A connection for one call. It goes back into the pool if the call says that it came to its end,
-/// and is closed otherwise: a call that failed or was cancelled may have left a transaction open,
-/// or answers that nobody has read.
+/// A connection for one call. It goes back into the pool if the call reports that it came to its
+/// end, and is closed otherwise: a call that failed or was cancelled may have left a transaction
+/// open, or answers unread.
 pub(super) struct Session<'s> {
     client: Held,
     is_pooled: bool,
@@ -59,23 +60,23 @@ impl Session<'_> {
         &self.client
     }
 
-    /// The connection has nothing open.
+    /// Gives the connection back: nothing is open on it.
     pub(super) fn finish(self) {
         self.client.finish();
     }
 
-    /// What a transaction has to begin with, behind `BEGIN`: its settings, unless they are the
-    /// session's.
+    /// Returns the settings that a transaction has to begin with, behind `BEGIN`, unless they are
+    /// the session's.
     pub(super) fn settings(&self) -> &str {
         if self.is_pooled { &self.connections.local } else { "" }
     }
 
-    /// Prepares a statement for later, where statements last.
+    /// Prepares a statement for later, where prepared statements last.
     pub(super) async fn prepare(&self, sql: &str) -> Result<(), StoreError> {
         self.prepared(sql).await.map(drop).map_err(|error| self.failed("prepare a statement", error))
     }
 
-    /// The statement by a name, where names last.
+    /// Returns the prepared statement, where names last.
     async fn prepared(&self, sql: &str) -> Result<Option<Statement>, Error> {
         match self.is_pooled {
             true => Ok(None),
@@ -83,12 +84,12 @@ impl Session<'_> {
         }
     }
 
-    /// Statements without values, one after the other.
+    /// Runs statements without values, one after the other.
     pub(super) async fn batch(&self, doing: &str, sql: &str) -> Result<(), StoreError> {
         self.client().batch_execute(sql).await.map_err(|error| self.failed(doing, error))
     }
 
-    /// One statement in a transaction of its own.
+    /// Runs one statement in a transaction of its own.
     pub(super) async fn query(&self, doing: &str, sql: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
         match self.is_pooled {
             true => self.between(doing, &statements::begin_plain(self.settings()), (sql, values), "COMMIT").await,
@@ -96,7 +97,7 @@ impl Session<'_> {
         }
     }
 
-    /// One statement in the transaction that is open.
+    /// Runs one statement in the open transaction.
     pub(super) async fn query_within(
         &self,
         doing: &str,
@@ -106,15 +107,16 @@ impl Session<'_> {
         self.between(doing, "", (sql, values), "").await
     }
 
-    /// One statement that is asked once, in the transaction that is open, and whether its only
+    /// Runs one statement that is asked once, in the open transaction. Returns true if its only
     /// value is true.
     pub(super) async fn ask_once(&self, doing: &str, sql: &str) -> Result<bool, StoreError> {
         let row = self.client().query_typed_one(sql, &[]).await;
         row.and_then(|row| row.try_get(0)).map_err(|error| self.failed(doing, error))
     }
 
-    /// A statement behind `before` and in front of `after`, in one round trip: all is sent before an answer is awaited.
-    /// Whatever comes behind a statement that fails is not done by the server; the first failure is the error.
+    /// Runs a statement behind `before` and in front of `after`, in one round trip: all is sent
+    /// before an answer is awaited. The server does nothing that comes behind a failed statement;
+    /// the first failure is the error.
     pub(super) async fn between(
         &self,
         doing: &str,
@@ -143,7 +145,7 @@ impl Session<'_> {
         rows.await.map_err(|error| self.failed(doing, error))
     }
 
-    /// An error, and what it says about the way to the server.
+    /// Returns the store's error, and notes what it says about the way to the server.
     fn failed(&self, doing: &str, error: Error) -> StoreError {
         if error.code().is_some_and(is_anothers_session) {
             self.connections.pooled.found();
@@ -152,7 +154,7 @@ impl Session<'_> {
     }
 }
 
-/// Nothing at all, if there is nothing to be said.
+/// Sends nothing at all if the text is empty.
 async fn in_order(client: &Client, sql: &str) -> Result<(), tokio_postgres::Error> {
     match sql {
         "" => Ok(()),

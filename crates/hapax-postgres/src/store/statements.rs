@@ -1,15 +1,15 @@
-//! What the server is told, as SQL.
+//! The SQL for the server.
 //!
-//! Each statement has one plan that is right whatever the statistics say, and takes its locks in the order of its
-//! arrays: what is asked for comes first, by `unnest`, and each row is found by the primary key from within (`OFFSET 0`
-//! keeps the planner from turning that around).
+//! Each statement has one plan that is right whatever the statistics say, and takes its locks in
+//! the order of its arrays: the requested keys come first, by `unnest`, and each row is found by
+//! the primary key from within (`OFFSET 0` keeps the planner from turning that around).
 
 use super::keys;
 use super::names::Names;
 
-/// What every statement of ours is planned and run with. The planner then looks rows up by their
-/// key, and plans no statement again at each call. (Nor is any compiled: a plan that has to use
-/// what is switched off counts as so expensive that it would be.)
+/// Returns the settings with which every statement of ours is planned and run. The planner then
+/// looks rows up by their key, and plans no statement again at each call. (Nor is any compiled: a
+/// plan that has to use what is switched off counts as so expensive that it would be.)
 fn settings(timeout_ms: u128) -> [(&'static str, String); 8] {
     let timeout = || timeout_ms.to_string();
     [
@@ -24,33 +24,33 @@ fn settings(timeout_ms: u128) -> [(&'static str, String); 8] {
     ]
 }
 
-/// Settings for a session of our own, in its first message; and one of a name that nobody else has,
-/// by which to see that the server has got them.
+/// Returns settings for a session of our own, in its first message, and one setting with a name
+/// that nobody else has, which shows that the server has got them.
 pub(super) fn startup_options(timeout_ms: u128) -> String {
     let ours = settings(timeout_ms).map(|(name, value)| format!("-c {name}={value}"));
     format!("{} -c hapax.session=on", ours.join(" "))
 }
 
-/// Asks for the setting of a name that nobody else has.
+/// A query for the setting with a name that nobody else has.
 pub(super) const HAS_SETTINGS: &str = "SELECT current_setting('hapax.session', true)";
 
-/// Settings for a transaction, behind its `BEGIN`: they end with it.
+/// Returns settings for a transaction, behind its `BEGIN`: they end with it.
 pub(super) fn local(timeout_ms: u128) -> String {
     settings(timeout_ms).map(|(name, value)| format!("SET LOCAL {name} = {value}; ")).concat()
 }
 
-/// A transaction with these settings.
+/// Begins a transaction with these settings.
 pub(super) fn begin_plain(settings: &str) -> String {
     format!("BEGIN ISOLATION LEVEL READ COMMITTED; {settings}")
 }
 
-/// A transaction during which no partition begins or ends.
+/// Begins a transaction during which no partition begins or ends.
 pub(super) fn begin(settings: &str, names: &Names, family: i32) -> String {
     let class = names.lock_class();
     format!("{}SELECT pg_advisory_xact_lock_shared({class}, {family})", begin_plain(settings))
 }
 
-/// A transaction that begins or ends partitions, while nobody writes.
+/// Begins a transaction that begins or ends partitions, while there are no writers.
 pub(super) fn begin_exclusive(settings: &str, names: &Names, family: i32, lock_timeout_ms: u128) -> String {
     let class = names.lock_class();
     format!(
@@ -59,9 +59,9 @@ pub(super) fn begin_exclusive(settings: &str, names: &Names, family: i32, lock_t
     )
 }
 
-/// The bucket that is written into, and whether there are earlier ones. It is none outside of a
-/// transaction that began before: should `BEGIN` ever fail, what was sent behind it must not be
-/// done without the lock, and a row without a bucket is refused.
+/// Selects the bucket that is written into, and a flag that there are earlier ones. It selects none
+/// outside of a transaction that began before: should `BEGIN` ever fail, the statements that were
+/// sent behind it must not run without the lock, and a row without a bucket is refused.
 fn current(names: &Names, family: i32) -> String {
     let buckets = names.buckets();
     format!(
@@ -70,19 +70,19 @@ fn current(names: &Names, family: i32) -> String {
     )
 }
 
-/// What is inserted where nothing is.
+/// The variant of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Insertion {
     pub(super) state: i16,
     pub(super) has_token: bool,
-    /// Whether all last as long, and have neither fingerprints nor results: then columns are not
-    /// even mentioned.
+    /// True if all records last equally long, and have neither fingerprints nor results: then these
+    /// columns are not even mentioned.
     pub(super) is_plain: bool,
 }
 
-/// Inserts what is nowhere: keys, attempts, and in microseconds how long all of it lasts; or,
-/// unless it is plain, how long each lasts, fingerprints, results. Answers in one row how many it
-/// inserted, which they are unless it is all of them, in order, and their token.
+/// Inserts ids without a record: keys, attempts, and in microseconds the lifetime of all; or,
+/// unless it is plain, the lifetime of each, fingerprints, results. Answers in one row the number
+/// of inserted rows, the inserted keys in order unless all were inserted, and their token.
 pub(super) fn insert(names: &Names, family: i32, insertion: Insertion) -> String {
     let (records, current) = (names.records(family), current(names, family));
     let Insertion { state, has_token, is_plain } = insertion;
@@ -114,14 +114,14 @@ pub(super) fn insert(names: &Names, family: i32, insertion: Insertion) -> String
     )
 }
 
-/// Finds rows, and locks them: `$1` keys, `$2` whether results are wanted. Time is read after the
-/// lock is had.
+/// Finds rows, and locks them: `$1` keys, `$2` true if results are wanted. Time is read after the
+/// lock is taken.
 pub(super) fn lock(names: &Names, family: i32) -> String {
     let (current, asked) = (current(names, family), asked(names, family, "FOR UPDATE"));
     format!("WITH {current} SELECT {FOUND}, (SELECT bucket FROM current) AS current FROM {asked}")
 }
 
-/// Finds rows: `$1` keys, `$2` whether results are wanted.
+/// Finds rows: `$1` keys, `$2` true if results are wanted.
 pub(super) fn look(names: &Names, family: i32) -> String {
     format!("SELECT {FOUND}, r.bucket AS current FROM {}", asked(names, family, ""))
 }
@@ -137,7 +137,7 @@ fn asked(names: &Names, family: i32, locking: &str) -> String {
     )
 }
 
-/// Writes rows that are locked into the current bucket, over what is there of them: keys, states,
+/// Writes rows that are locked into the current bucket, over those that are there: keys, states,
 /// tokens, attempts, fingerprints, times, results.
 pub(super) fn put(names: &Names, family: i32) -> String {
     let (records, current) = (names.records(family), current(names, family));
@@ -162,8 +162,8 @@ pub(super) fn remove(names: &Names, family: i32) -> String {
     )
 }
 
-/// The rows of a bucket behind a key, in order, of whatever state: `$1` the bucket, `$2` the key,
-/// `$3` how many.
+/// Selects the rows of a bucket behind a key, in order, of whatever state: `$1` the bucket, `$2`
+/// the key, `$3` the number of rows.
 pub(super) fn page(names: &Names, family: i32) -> String {
     let (records, scopes, scope) = (names.records(family), names.scopes(), keys::scope_of("r.key"));
     format!(
@@ -173,13 +173,14 @@ pub(super) fn page(names: &Names, family: i32) -> String {
     )
 }
 
-/// The first bucket from `$1`, `$2` on.
+/// Selects the first bucket from `$1`, `$2` on.
 pub(super) fn bucket_from(names: &Names) -> String {
     let buckets = names.buckets();
     format!("SELECT family, bucket FROM {buckets} WHERE (family, bucket) >= ($1, $2) ORDER BY family, bucket LIMIT 1")
 }
 
-/// The numbers of scopes, and whether they have tables of their own: `$1` their names.
+/// Selects the numbers of scopes, and flags for those that have tables of their own: `$1` their
+/// names.
 pub(super) fn scopes(names: &Names) -> String {
     let (scopes, buckets) = (names.scopes(), names.buckets());
     format!(
@@ -188,18 +189,19 @@ pub(super) fn scopes(names: &Names) -> String {
     )
 }
 
-/// The last migration that has run, and the layout that was chosen then.
+/// Selects the last migration that has run, and the layout that was chosen then.
 pub(super) fn version(names: &Names) -> String {
     format!("SELECT version, layout FROM {} ORDER BY version DESC LIMIT 1", names.migrations())
 }
 
-/// Gives numbers to scopes that have none: `$1` their names.
+/// Assigns numbers to scopes that have none: `$1` their names.
 pub(super) fn insert_scopes(names: &Names) -> String {
     format!("INSERT INTO {} (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", names.scopes())
 }
 
-/// What there is to clean up, oldest first, at most `$2` of it: partitions that were open for `$1` microseconds, that
-/// are closed and nobody has looked how long they count, or that count no more.
+/// Selects the steps of the clean-up, oldest first, at most `$2` of them: partitions that were open
+/// for `$1` microseconds, closed ones whose last expiry is not known yet, and those whose records
+/// have all expired.
 pub(super) fn due(names: &Names) -> String {
     let buckets = names.buckets();
     format!(
@@ -212,12 +214,12 @@ pub(super) fn due(names: &Names) -> String {
     )
 }
 
-/// The last bucket of a table.
+/// Selects the last bucket of a table.
 pub(super) fn last(names: &Names, family: i32) -> String {
     format!("SELECT max(bucket) FROM {} WHERE family = {family}", names.buckets())
 }
 
-/// Whether there is anything in a bucket.
+/// Checks for any row in a bucket.
 pub(super) fn is_filled(names: &Names, family: i32, bucket: i32) -> String {
     format!("SELECT EXISTS (SELECT FROM {})", names.partition(family, bucket))
 }
@@ -232,14 +234,14 @@ pub(super) fn rotate(names: &Names, family: i32, bucket: i32) -> String {
     )
 }
 
-/// An empty bucket goes on as a young one.
+/// Reopens an empty bucket, which goes on as a young one.
 pub(super) fn reopen(names: &Names, family: i32, bucket: i32) -> String {
     let buckets = names.buckets();
     format!("UPDATE {buckets} SET opened_at = clock_timestamp() WHERE family = {family} AND bucket = {bucket}; COMMIT")
 }
 
-/// Until when a closed bucket counts, and what is in it. Rows only ever leave it, so whatever this says remains true as
-/// a bound.
+/// Finds the last expiry and the number of the records in a closed bucket. Rows only ever leave it,
+/// so the answer remains true as a bound.
 pub(super) fn survey(settings: &str, names: &Names, family: i32, bucket: i32) -> String {
     let (buckets, partition) = (names.buckets(), names.partition(family, bucket));
     let begin = begin_plain(settings);
@@ -251,7 +253,8 @@ pub(super) fn survey(settings: &str, names: &Names, family: i32, bucket: i32) ->
     )
 }
 
-/// Removes a bucket in which nothing counts: nothing is left to do if somebody else has.
+/// Removes a bucket whose records have all expired: nothing is left to do if another process has
+/// done it.
 pub(super) fn drop(names: &Names, family: i32, bucket: i32) -> String {
     let (buckets, partition) = (names.buckets(), names.partition(family, bucket));
     format!(

@@ -15,12 +15,12 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Whom we trust.
+/// The certificate authorities that we trust.
 #[derive(Clone, Debug)]
 pub(crate) struct Roots(Arc<RootCertStore>);
 
 impl Roots {
-    /// Those in this text, or the platform's.
+    /// Reads the certificates in this text, or the platform's.
     pub(super) fn new(pem: Option<&str>) -> Result<Self, StoreError> {
         let mut roots = RootCertStore::empty();
         match pem {
@@ -31,7 +31,8 @@ impl Roots {
                 }
             }
             None => {
-                // Some of a platform's are usually of a kind that nobody reads any more.
+                // Some of a platform's certificates are usually of a kind that no library reads any
+                // more.
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
         }
@@ -49,7 +50,7 @@ fn wrong(what: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>)
     StoreError::caused(ErrorKind::Misconfigured, BACKEND, what, error)
 }
 
-/// Connects to any server.
+/// A connector to any server.
 #[derive(Clone)]
 pub(crate) struct Connector(TlsConnector);
 
@@ -60,7 +61,7 @@ impl Connector {
             .map_err(|error| wrong("expected TLS versions", error))?
             .with_root_certificates(Arc::clone(&roots.0))
             .with_no_client_auth();
-        // Servers that speak TLS from the first byte want to know that it is for them.
+        // Servers that speak TLS from the first byte want to know that the connection is for them.
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Ok(Connector(TlsConnector::from(Arc::new(config))))
     }
@@ -78,7 +79,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for C
     }
 }
 
-/// Connects to one server.
+/// A connector to one server.
 pub(crate) struct ConnectorTo {
     connector: TlsConnector,
     name: ServerName<'static>,
@@ -96,7 +97,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
     }
 }
 
-/// An encrypted connection. Passwords are not bound to it: the certificate alone says whose it is.
+/// An encrypted connection. Passwords are not bound to it: the certificate alone identifies the
+/// server.
 pub(crate) struct Encrypted<S>(Box<TlsStream<S>>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> tokio_postgres::tls::TlsStream for Encrypted<S> {

@@ -1,4 +1,4 @@
-//! What is in progress or has failed: never forgotten before its time.
+//! Records that are in progress or have failed. They are never forgotten before their time.
 
 use super::BACKEND;
 use crate::error::{ErrorKind, StoreError};
@@ -12,7 +12,7 @@ pub(super) struct Active {
     kept: HashMap<RecordKey, Kept>,
     expiries: BTreeSet<(Timestamp, RecordKey)>,
     max: usize,
-    /// No claim ever had a larger one.
+    /// The largest token of any claim so far.
     last_token: u64,
 }
 
@@ -29,7 +29,8 @@ impl Active {
         self.kept.get(key)
     }
 
-    /// What stands for an id of which nothing is kept: it counts as nothing, but a claim of it gets a token that nobody had.
+    /// Returns the stand-in for an id without a record. It counts as nothing, but a claim of it
+    /// gets a token that no earlier claim had.
     pub(super) fn forgotten(&self, now: Timestamp) -> Kept {
         Kept { state: State::Failed, token: self.last_token, fingerprint: None, until: now }
     }
@@ -41,9 +42,10 @@ impl Active {
         }
     }
 
-    /// Keeps it, unless it is over already. There is always room for another state of an id that is kept.
+    /// Keeps a record, unless it has expired already. There is always room for another state of an
+    /// id that is already kept.
     pub(super) fn put(&mut self, key: &RecordKey, kept: Kept, now: Timestamp) -> Result<(), StoreError> {
-        // Two for one, so that what has expired never piles up.
+        // Removes two expired records for each one written, so that expired records never pile up.
         self.expire(now, 2);
         if kept.until > now && self.kept.len() >= self.max && !self.kept.contains_key(key) {
             let full = format!("{} ids are in progress, which is what the budget has room for", self.max);

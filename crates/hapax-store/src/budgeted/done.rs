@@ -1,4 +1,5 @@
-//! What is completed: within its bytes, each account having at least an equal share. Pure.
+//! Completed records, within their budget of bytes, of which each account has at least an equal
+//! share. Pure.
 //!
 //! ```text
 //! kept      key ─► record, its bytes, when it was asked for last
@@ -8,10 +9,11 @@
 //! expiries  (until, key)
 //! ```
 //!
-//! *Who makes room:* the record that was not asked for longest, if its account has more than an
-//! equal share (what is used, divided by the accounts that have something) or all have as much;
-//! otherwise the oldest one of the account that has most, which is more than such a share. So an
-//! account within its share loses nothing to others, and where all have as much it is plain LRU.
+//! *Eviction:* the least recently used record goes, if its account has more than an equal share
+//! (the bytes in use, divided by the accounts that have records) or if all accounts have the same.
+//! Otherwise the oldest record of the largest account goes, which has more than an equal share. So
+//! an account within its share loses nothing to others, and where all accounts have the same it is
+//! plain LRU.
 //!
 //! Idea: max-min fairness, of networks, over least-recently-used eviction.
 
@@ -21,7 +23,7 @@ use crate::record::{Kept, State};
 use hapax::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Whose a record is: ids of one group, in one scope.
+/// The account of a record: one group of ids, in one scope.
 pub(super) type Account = (Scope, Option<[u8; 14]>);
 
 pub(super) struct Done {
@@ -43,7 +45,7 @@ struct Entry {
     asked: u64,
 }
 
-/// The number of bytes that a record counts as.
+/// Returns the number of bytes that a record counts as.
 pub(super) fn weight(key: &RecordKey, kept: &Kept) -> u64 {
     let result = match &kept.state {
         State::Completed { result: Some(result), .. } => result.len(),
@@ -87,7 +89,7 @@ impl Done {
         self.kept.iter().map(|(key, entry)| (key, &entry.kept))
     }
 
-    /// Returns a record, which now is the one that was asked for last.
+    /// Returns a record, and makes it the most recently used one.
     pub(super) fn get(&mut self, key: &RecordKey) -> Option<&Kept> {
         self.time += 1;
         let entry = self.kept.get_mut(key)?;
@@ -101,10 +103,10 @@ impl Done {
         Some(&entry.kept)
     }
 
-    /// Keeps a record in the place of what was kept of its id, and makes room for it. Returns the
-    /// number of records that had to go. It must be of no more bytes than there are.
+    /// Keeps a record in place of the earlier record of its id, and evicts others until it fits.
+    /// Returns the number of evicted records. The record must not be larger than the budget.
     pub(super) fn put(&mut self, key: &RecordKey, kept: Kept, now: Timestamp) -> u64 {
-        // Two for one, so that what has expired never piles up.
+        // Removes two expired records for each one written, so that expired records never pile up.
         self.expire(now, 2);
         self.remove(key);
         if kept.until <= now {
@@ -126,7 +128,7 @@ impl Done {
         evicted
     }
 
-    /// Returns the record that is to go next, which is not this one.
+    /// Returns the record to evict next, which is never `spared`.
     fn victim(&self, spared: &RecordKey) -> Option<RecordKey> {
         let (_, oldest) = self.asked.iter().find(|(_, key)| *key != spared)?;
         let exceeds = |owned: u64| owned.saturating_mul(self.owners.len() as u64) > self.bytes;
@@ -155,8 +157,8 @@ impl Done {
         true
     }
 
-    /// Removes what has expired, so many at most. Returns how many that were, and if there are
-    /// more.
+    /// Removes at most `limit` expired records. Returns the number of removed records, and true if
+    /// more have expired.
     pub(super) fn expire(&mut self, now: Timestamp, limit: u64) -> (u64, bool) {
         let mut removed = 0;
         while let Some((until, key)) = self.expiries.first()
@@ -226,7 +228,7 @@ mod tests {
             (0..6).filter(|id| done.kept.contains_key(&key(&id.to_string(), *id))).collect::<Vec<_>>()
         };
         assert_eq!(left(&mut done), vec![0, 2, 3, 4]);
-        // A large one makes room among the rest, and stays, though its account has most.
+        // A large record evicts others, and stays, although its account is the largest.
         assert_eq!(done.put(&key("5", 5), record(2 * EACH as usize, 9), now), 3);
         assert_eq!(left(&mut done), vec![4, 5]);
     }
@@ -243,8 +245,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever others do: an account that has an equal share at most loses nothing. And the
-        /// sums agree.
+        /// Checks that an account within an equal share loses nothing, whatever other accounts do,
+        /// and that the sums agree.
         #[test]
         fn an_account_within_its_share_loses_nothing(
             steps in proptest::collection::vec((0_usize..4, 0_u64..12, 0_usize..2_000, any::<bool>()), 1..120),

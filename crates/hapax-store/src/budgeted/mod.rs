@@ -1,4 +1,4 @@
-//! Records in this process's memory, in as many bytes as it is given.
+//! Records in this process's memory, within a budget of bytes.
 
 mod active;
 mod done;
@@ -16,8 +16,8 @@ use hapax::{Clock, MonotonicClock, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Records in this process's memory, within a budget of bytes: what is completed makes room for
-/// what is completed later, of the same account first.
+/// Records in this process's memory, within a budget of bytes: completed records make room for
+/// later completed ones, of the same account first.
 ///
 /// ```
 /// use hapax_store::TieredDedup;
@@ -34,58 +34,58 @@ use std::time::Duration;
 ///
 /// # Guarantees
 ///
-/// - What is in progress or has failed is never removed before its time. It has a quarter of the
-///   budget; when that is full, a claim of another id is an error ([`ErrorKind::Unavailable`]),
-///   and those that are held go on. (8 MiB are enough for the 4,096 requests that an HTTP layer has
-///   in flight by default.)
-/// - What is completed has the rest. When that is full, ids are forgotten before their time: *a
-///   message of such an id is handled again*. [`evicted`](BudgetStore::evicted) counts them. A
-///   budget that never evicts holds what is completed within the retention.
-/// - An *account* that has no more than an equal share (what is used, divided by the accounts that
-///   have something in it) loses nothing to others, unless one record is larger than such a share.
-///   Accounts are scopes, and within one the groups of its ids
-///   ([`StoredId::of_group`](super::StoredId::of_group)): of an HTTP layer the tenants. Of accounts
-///   that have more, the ids go that nobody has asked about for the longest time. The record that
-///   was completed last never goes.
-/// - Tokens grow also over ids that were forgotten, so a holder that comes late changes nothing.
-/// - Nothing survives the process. Several engines of one process may share it, by an
+/// - A record that is in progress or has failed is never removed before its time. Such records have
+///   a quarter of the budget; when that is full, a claim of another id is an error
+///   ([`ErrorKind::Unavailable`]), and the claims that are held go on. (8 MiB are enough for the
+///   4,096 requests that an HTTP layer has in flight by default.)
+/// - Completed records have the rest. When that is full, ids are forgotten before their time: *a
+///   message with such an id is handled again*. [`evicted`](BudgetStore::evicted) counts them. A
+///   budget that never evicts holds all ids that are completed within the retention.
+/// - An *account* that has at most an equal share (the bytes in use, divided by the accounts that
+///   have records) loses nothing to others, unless one record is larger than such a share. Accounts
+///   are scopes, and within a scope the groups of its ids
+///   ([`StoredId::of_group`](super::StoredId::of_group)): for an HTTP layer, the tenants. Accounts
+///   above their share lose the ids that have not been asked about for the longest time. The record
+///   that was completed last is never evicted.
+/// - Tokens also grow over ids that were forgotten, so a holder that comes late changes nothing.
+/// - Nothing survives the process. Several engines of one process may share the store through an
 ///   [`Arc`](std::sync::Arc).
 ///
 /// # Errors
 ///
-/// A completion whose result alone is larger than the part of the budget for what is completed:
-/// [`ErrorKind::Misconfigured`], and the claim is as it was.
+/// A completion whose result alone is larger than the budget of completed records:
+/// [`ErrorKind::Misconfigured`], and the claim stays as it was.
 ///
 /// # Cost
 ///
-/// One lock; the logarithm of the number of records. What is completed counts as 896 bytes, its
-/// result and its scope's name, what is in progress as 512. A [`scan`](Store::scan) visits every
-/// record for each page.
+/// One lock; time logarithmic in the number of records. A completed record counts as 896 bytes plus
+/// its result and its scope's name, a record in progress as 512. A [`scan`](Store::scan) visits
+/// every record for each page.
 ///
-/// Idea: an idempotency cache with least-recently-used eviction, and max-min fairness among those
-/// who share it.
+/// Idea: an idempotency cache with least-recently-used eviction, and max-min fairness among the
+/// accounts that share it.
 pub struct BudgetStore {
     clock: Box<dyn Clock>,
     records: Mutex<Records>,
 }
 
-/// An id is in one of both.
+/// The records. An id is in at most one of the two maps.
 struct Records {
     active: Active,
     done: Done,
     evicted: u64,
 }
 
-/// What a record costs besides its result and its scope's name: three copies of its key, of 72
-/// bytes each, the record, and what the maps have for them. (Measured with 300,000: 715 bytes of
-/// resident memory each, where one account has all, 834 where each has one of its own.)
+/// The bytes of a record besides its result and its scope's name: three copies of its key, of 72
+/// bytes each, the record, and its entries in the maps. (Measured with 300,000 records: 715 bytes
+/// of resident memory each if one account has all of them, 834 if each has an account of its own.)
 const RECORD_BYTES: u64 = 896;
-/// The same of what is in progress, of which there are two copies of the key.
+/// The bytes of a record in progress, of which there are two copies of the key.
 const CLAIM_BYTES: u64 = 512;
 const MIN_BUDGET_BYTES: u64 = 64 << 10;
 
 impl BudgetStore {
-    /// An empty store with a budget, by the system's clock.
+    /// Creates an empty store with a budget, on the system's clock.
     ///
     /// # Errors
     ///
@@ -94,11 +94,11 @@ impl BudgetStore {
         Self::with_clock(budget_bytes, MonotonicClock::since_epoch(Duration::ZERO))
     }
 
-    /// An empty store with a budget, by this clock.
+    /// Creates an empty store with a budget, on the given clock.
     ///
     /// # Errors
     ///
-    /// As [`new`](BudgetStore::new).
+    /// Those of [`new`](BudgetStore::new).
     pub fn with_clock(budget_bytes: u64, clock: impl Clock) -> Result<Self, StoreError> {
         if budget_bytes < MIN_BUDGET_BYTES {
             let wrong = format!("option `budget_bytes`: got {budget_bytes}, expected at least {MIN_BUDGET_BYTES}");
@@ -110,7 +110,7 @@ impl BudgetStore {
         Ok(BudgetStore { clock: Box::new(clock), records: Mutex::new(records) })
     }
 
-    /// Returns the number of completed ids that were forgotten before their time, for want of room.
+    /// Returns the number of completed ids that were forgotten before their time for lack of room.
     pub fn evicted(&self) -> u64 {
         self.lock().evicted
     }
@@ -122,11 +122,11 @@ impl BudgetStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Records> {
-        // Each change is a few calls to maps, none of which panics but for want of memory.
+        // Each change is a few calls to maps, which panic only when memory runs out.
         self.records.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Decides request after request, and does what is decided.
+    /// Decides the requests one after another, and applies each decision.
     fn each<R, A>(
         &self,
         requests: &[R],
@@ -149,7 +149,7 @@ impl BudgetStore {
 }
 
 impl Records {
-    /// Keeps it, or says why that cannot be, and then nothing has changed.
+    /// Keeps a record, or returns an error and changes nothing.
     fn put(&mut self, key: &RecordKey, kept: Kept, now: Timestamp) -> Result<(), StoreError> {
         if !matches!(kept.state, State::Completed { .. }) {
             self.active.put(key, kept, now)?;

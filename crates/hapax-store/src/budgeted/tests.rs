@@ -1,3 +1,4 @@
+//! The budget. The promises of every store are tested in `tests/http`, by the suite.
 //! The budget. What every store promises: `crates/hapax-http/tests/http`, by the suite.
 
 use super::*;
@@ -79,7 +80,7 @@ fn claims_beyond_the_budget_are_refused_and_those_that_are_held_go_on() {
     assert_eq!(world.complete("0", tokens[0], 1).unwrap(), Held::Done);
     world.token("one more");
     assert!(world.claim("and another").is_err());
-    // When their leases are over there is room again, without any call to `expire`.
+    // After their leases have expired there is room again, without any call to `expire`.
     world.clock.advance(2 * HOUR);
     world.token("and another");
 }

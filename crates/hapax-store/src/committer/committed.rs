@@ -1,4 +1,4 @@
-//! What a store is that leaves everything to the thread.
+//! The implementation of `Store` for a store that leaves everything to the committer's thread.
 
 use super::{Committer, Database};
 use crate::contract::Store;

@@ -1,8 +1,9 @@
-//! The thread that owns an embedded database. It takes what is asked in groups, decides request after request, commits once for the group,
-//! and then answers.
+//! The thread that owns an embedded database. It takes calls in groups, decides request after
+//! request, commits once for the whole group, and then answers.
 //!
-//! There is no timer: a group is what has gathered while the group before it was committed. Alone, a caller waits for its own commit only;
-//! among many, a commit serves all of them. Nothing touches a disk on a caller's thread.
+//! There is no timer: a group holds the calls that have gathered while the previous group was
+//! committed. A lone caller waits for its own commit only; among many callers, one commit serves
+//! all of them. Nothing touches a disk on a caller's thread.
 
 mod committed;
 mod pending;
@@ -21,53 +22,55 @@ use std::thread::JoinHandle;
 pub use time::Time;
 use tokio::sync::{mpsc, oneshot};
 
-/// When what a store has acknowledged is durable.
+/// The time at which acknowledged changes are durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// When the disk says that it has it: it survives the loss of power.
+    /// Durable when the disk reports it: acknowledged changes survive the loss of power.
     #[default]
     Disk,
-    /// When the system has it: it survives the end of the process, but not of the system.
+    /// Durable when the operating system has it: acknowledged changes survive the end of the
+    /// process, but not of the system.
     System,
 }
 
-/// Calls that wait for the thread; more, and callers wait to be let in.
+/// The number of calls that wait for the thread; further callers wait for a place in the queue.
 const QUEUE_CALLS: usize = 64;
-/// So many requests, and a group takes no further call.
+/// The number of requests from which on a group takes no further call.
 const GROUP_REQUESTS: usize = 32_768;
 
-/// What the thread owns.
+/// The database that the thread owns.
 pub trait Database: 'static {
     const BACKEND: &'static str;
 
-    /// Before a group. `writes` says whether anything in it might.
+    /// Begins a group. `writes` is false if nothing in the group can write.
     fn begin(&mut self, writes: bool) -> Result<(), StoreError>;
 
-    /// The time of the next call in the group, which is not before that of the call before.
+    /// Returns the time of the next call in the group, which is not before that of the previous
+    /// call.
     fn now(&mut self) -> Timestamp;
 
-    /// What was committed, or [`ErrorKind::Corrupt`].
+    /// Returns the committed record, or [`ErrorKind::Corrupt`].
     fn read(&mut self, key: &[u8]) -> Result<Option<Kept>, StoreError>;
 
-    /// Makes records durable, all of them or none: sorted by key, one of each.
+    /// Makes records durable, all of them or none. They are sorted by key, one of each.
     fn commit(&mut self, puts: Vec<Put>) -> Result<(), CommitError>;
 
-    /// In a group of its own.
+    /// Removes expired records, in a group of its own.
     fn expire(&mut self, limit: usize) -> Result<Expired, StoreError>;
 
-    /// In a group of its own.
+    /// Returns a page of a scan, in a group of its own.
     fn scan(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError>;
 
-    /// What can be done to open faster next time.
+    /// Does what makes the next opening faster.
     fn close(self);
 }
 
-/// Why a group was not committed.
+/// The reason for which a group was not committed.
 pub enum CommitError {
-    /// Nothing was done, and the next group may fare better.
+    /// Nothing was done, and the next group may succeed.
     // (fjall does not say so of any error.)
     Undone(StoreError),
-    /// Nobody knows what was done, and nothing more is acknowledged.
+    /// It is unknown what was done, and nothing more is acknowledged.
     Broken(StoreError),
 }
 
@@ -78,7 +81,8 @@ struct Group<D> {
 }
 
 type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
-/// Decides, or is told why it cannot; the rest waits for the commit.
+/// The decision of a call. It gets the group, or the error for which there is none; its reply waits
+/// for the commit.
 type Decide<D> = Box<dyn FnOnce(Result<&mut Group<D>, StoreError>) -> Reply + Send>;
 
 struct Call<D> {
@@ -91,19 +95,19 @@ struct Call<D> {
 enum Kind {
     Reads,
     Writes,
-    /// Not in a group with others.
+    /// A call that is not put into a group with others.
     Alone,
 }
 
-/// The callers' side.
+/// The callers' side of the thread.
 pub struct Committer<D> {
-    /// None while it is dropped.
+    /// The queue; `None` while the committer is dropped.
     queue: Option<mpsc::Sender<Call<D>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<D: Database> Committer<D> {
-    /// Opens the database on its thread. `what` is opened, for errors.
+    /// Opens the database on its thread. `what` names the opened database in errors.
     pub async fn start(
         what: String,
         open: impl FnOnce() -> Result<D, StoreError> + Send + 'static,
@@ -123,12 +127,12 @@ impl<D: Database> Committer<D> {
         })?;
         match is_open.await {
             Ok(opened) => opened.map(|()| Committer { queue: Some(queue), thread: Some(thread) }),
-            // A library's panic at what is in the files.
+            // The database library panicked at the content of the files.
             Err(_) => Err(StoreError::new(ErrorKind::Corrupt, D::BACKEND, format!("{what}: opening it panicked"))),
         }
     }
 
-    /// Decides each request on what is kept of its key, and keeps what becomes of it.
+    /// Decides each request on the record of its key, and stores the decided record.
     pub async fn change<R, A>(
         &self,
         requests: &[R],
@@ -150,7 +154,7 @@ impl<D: Database> Committer<D> {
         .await
     }
 
-    /// Looks at what is kept of each key.
+    /// Looks at the record of each key.
     pub async fn look<A>(&self, keys: &[RecordKey], decide: fn(Option<&Kept>, Timestamp) -> A) -> Answers<A>
     where
         A: Send + 'static,
@@ -160,7 +164,7 @@ impl<D: Database> Committer<D> {
         self.each(Kind::Reads, keys, |key| key, each).await
     }
 
-    /// Keeps a record for each request, whatever is kept.
+    /// Stores a record for each request, whatever the earlier record is.
     pub async fn put<R>(
         &self,
         requests: &[R],
@@ -219,7 +223,7 @@ impl<D: Database> Committer<D> {
         let (answer, answered) = oneshot::channel();
         let decide = move |group: Result<&mut Group<D>, StoreError>| -> Reply {
             let decided = group.map(decide);
-            // Whoever is cancelled hears nothing.
+            // A cancelled caller gets no answer.
             Box::new(move |committed| drop(answer.send(committed.and(decided))))
         };
         let queue = self.queue.as_ref().ok_or_else(gone)?;
@@ -229,7 +233,8 @@ impl<D: Database> Committer<D> {
 }
 
 impl<D> Drop for Committer<D> {
-    /// Waits until everything that was asked is committed and the database is closed, so that it can be opened again.
+    /// Waits until all calls are committed and the database is closed, so that it can be opened
+    /// again.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
@@ -239,7 +244,7 @@ impl<D> Drop for Committer<D> {
 }
 
 impl<D: Database> Group<D> {
-    /// What is kept, with what the group has changed so far.
+    /// Returns the record of a key, including the changes of the group so far.
     fn find(&mut self, key: &[u8]) -> Result<Option<Kept>, StoreError> {
         match self.pending.find(key) {
             Some(value) => codec::decode(value, D::BACKEND).map(Some),
@@ -248,7 +253,7 @@ impl<D: Database> Group<D> {
     }
 }
 
-/// The thread's work, until nobody can ask any more.
+/// Runs the thread until no caller is left.
 fn run<D: Database>(database: D, mut calls: mpsc::Receiver<Call<D>>) {
     let mut group = Group { database, pending: Pending::default() };
     let mut broken = None;
@@ -265,7 +270,7 @@ fn run<D: Database>(database: D, mut calls: mpsc::Receiver<Call<D>>) {
     }
 }
 
-/// Takes what is waiting, and returns what must wait for the next group.
+/// Takes the waiting calls, and returns the call that must wait for the next group.
 fn gather<D>(gathered: &mut Vec<Call<D>>, calls: &mut mpsc::Receiver<Call<D>>) -> Option<Call<D>> {
     let mut requests: usize = gathered.iter().map(|call| call.requests).sum();
     while requests < GROUP_REQUESTS && gathered.iter().all(|call| call.kind != Kind::Alone) {
@@ -279,7 +284,7 @@ fn gather<D>(gathered: &mut Vec<Call<D>>, calls: &mut mpsc::Receiver<Call<D>>) -
     None
 }
 
-/// Decides, commits and answers; an error if nothing more may be acknowledged.
+/// Decides, commits and answers. Returns an error if nothing more may be acknowledged.
 fn commit<D: Database>(
     group: &mut Group<D>,
     calls: Vec<Call<D>>,

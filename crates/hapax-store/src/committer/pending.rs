@@ -1,4 +1,4 @@
-//! What a group has changed, and is not committed yet.
+//! Changes of a group that are not committed yet.
 
 use crate::codec;
 use crate::record::Kept;
@@ -17,7 +17,8 @@ pub struct Put {
 #[derive(Default)]
 pub struct Pending {
     puts: Vec<Put>,
-    /// Where the last one of a key is, of the first `indexed`. Built when somebody asks, since blind records ask nothing.
+    /// The position of the last record of each key, among the first `indexed` records. Built at the
+    /// first look-up, since blind records need no look-up.
     index: HashMap<Vec<u8>, usize>,
     indexed: usize,
 }
@@ -27,7 +28,7 @@ impl Pending {
         self.puts.push(Put { key, value: codec::encode(kept), until: kept.until });
     }
 
-    /// The last value of a key.
+    /// Returns the last value of a key.
     pub fn find(&mut self, key: &[u8]) -> Option<&[u8]> {
         for (i, put) in self.puts.iter().enumerate().skip(self.indexed) {
             self.index.insert(put.key.clone(), i);
@@ -36,7 +37,7 @@ impl Pending {
         self.index.get(key).map(|&i| self.puts[i].value.as_slice())
     }
 
-    /// All of them, sorted, the last one of each key.
+    /// Takes all records, sorted, the last one of each key.
     pub fn take(&mut self) -> Vec<Put> {
         self.index.clear();
         self.indexed = 0;

@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(Default)]
 struct Shared {
     records: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// How the next commits end.
+    /// The ends of the next commits.
     ends: VecDeque<End>,
     commits: Vec<usize>,
     begun: Vec<bool>,
@@ -93,7 +93,7 @@ async fn mark(committer: &Committer<Fake>, id: &str, attempt: u64) -> Result<Mar
     committer.change(&[mark_of(id, attempt)], |mark| &mark.key, record::mark).await?.remove(0)
 }
 
-/// Until the calls of tasks that were spawned have come to where they wait.
+/// Waits until the calls of spawned tasks have come to the point where they wait.
 async fn all_wait() {
     for _ in 0..100 {
         tokio::task::yield_now().await;

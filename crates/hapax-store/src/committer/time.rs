@@ -1,35 +1,35 @@
-//! The time of a store that outlives its process: it never goes back.
+//! The time of a store that outlives its process. It never goes back.
 
 use hapax::{Clock, Timestamp};
 use std::time::Duration;
 
 pub struct Time {
     clock: Box<dyn Clock>,
-    /// How much the clock is behind the times that are kept.
+    /// The time by which the clock is behind the stored times.
     behind: Duration,
     last: Timestamp,
 }
 
 impl Time {
-    /// A time that goes on from `seen`, at the speed of the clock.
+    /// Creates a time that goes on from `seen`, at the speed of the clock.
     pub fn new(clock: Box<dyn Clock>, seen: Timestamp) -> Self {
         let mut time = Time { clock, behind: Duration::ZERO, last: seen };
         time.goes_on_from(seen);
         time
     }
 
-    /// Never gives a time before this one from now on.
+    /// Ensures that no time before `seen` is returned from now on.
     pub fn goes_on_from(&mut self, seen: Timestamp) {
         self.behind = self.behind.max(seen.since(self.clock.now()));
     }
 
-    /// The time, not before any given before.
+    /// Returns the current time, which is not before any returned earlier.
     pub fn next(&mut self) -> Timestamp {
         self.last = (self.clock.now() + self.behind).max(self.last);
         self.last
     }
 
-    /// The time last given.
+    /// Returns the time that was returned last.
     pub fn last(&self) -> Timestamp {
         self.last
     }

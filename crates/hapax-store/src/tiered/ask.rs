@@ -1,4 +1,5 @@
-//! Asking the store, one id or many, together with others who ask now.
+//! Requests to the store, for one id or many, which share calls with concurrent requests of other
+//! callers.
 
 use super::driver::{Answer, Told, ended, is_done, unknown};
 use super::few::{Few, all};
@@ -12,7 +13,8 @@ use hapax::Digest;
 use hapax::tier::Memory;
 use std::sync::Arc;
 
-/// Ids that were joined and are not asked about yet: if the caller goes, those who follow ask.
+/// Ids that were joined and are not requested yet. If the leading caller is dropped, its followers
+/// ask themselves.
 struct Joined<'l, O: Operation> {
     shared: Option<&'l Flights<Told<O>>>,
     flights: Vec<Flight>,
@@ -26,20 +28,20 @@ impl<O: Operation> Drop for Joined<'_, O> {
 
 /// An answer, or one that is given back if it is dropped.
 enum Untaken<'i, O: Operation> {
-    /// Nothing was granted.
+    /// An answer that granted nothing.
     Told(Answer<O>),
     Led(Led<'i, O>),
 }
 
-/// What a node was asked, and has answered, in the order of these places.
+/// The requests to one node with their answers, in the order of these places.
 struct Asked<'i, O: Operation> {
     places: Vec<usize>,
     leads: Vec<Led<'i, O>>,
-    /// The answer to the rest.
+    /// The error of the requests without an answer.
     otherwise: StoreError,
 }
 
-/// A caller who asks itself. If it is dropped on the way, nobody knows what came of it.
+/// A caller that calls the store itself. If it is dropped on the way, the outcome is unknown.
 struct AsksAtOnce<'a> {
     inner: &'a Inner,
     memory: &'a Memory,
@@ -57,12 +59,12 @@ fn closed() -> StoreError {
 }
 
 impl Inner {
-    /// Whether to ask about an id, or to wait for whoever does.
+    /// Decides whether a caller leads the request for an id, or follows another caller's.
     fn join<O: Operation>(&self, id: Digest) -> Turn<Told<O>> {
         O::flights(&self.shared).map_or_else(|| Turn::Leads(Flight::aside(id)), |shared| shared.join(id))
     }
 
-    /// Asks about one id.
+    /// Requests one id.
     pub(super) async fn ask_one<O: Operation>(
         self: &Arc<Self>,
         memory: &Arc<Memory>,
@@ -78,7 +80,7 @@ impl Inner {
         }
     }
 
-    /// Asks about one id, where others may ask about it. What is granted is not the caller's yet.
+    /// Requests one id, where others may request it, too. A granted id is not the caller's yet.
     async fn ask_untaken<'i, O: Operation>(
         self: &'i Arc<Self>,
         memory: &'i Arc<Memory>,
@@ -94,7 +96,8 @@ impl Inner {
                 Ok(Some(told)) if told.answers(&request) => {
                     return Untaken::Told(told.answer.map(|answer| O::shared(answer, &request)));
                 }
-                // That question is over, and it was another one, or nobody has its answer.
+                // The request of the other caller is over; it was a different request, or its
+                // answer was lost.
                 Ok(_) => {}
                 Err(_) => return Untaken::Told(Err(ended())),
             }
@@ -117,7 +120,8 @@ impl Inner {
         }
     }
 
-    /// Asks a store that [answers at once](Store::answers_at_once): nobody comes meanwhile, and nobody is dropped before the answer is there.
+    /// Calls a store that [answers at once](Store::answers_at_once): no other caller comes
+    /// meanwhile, and no caller is dropped before the answer is there.
     async fn ask_at_once<O: Operation>(
         &self,
         memory: &Memory,
@@ -151,7 +155,7 @@ impl Inner {
         answers
     }
 
-    /// Asks about many, in order.
+    /// Requests many ids, in order.
     pub(super) async fn ask<O: Operation>(
         self: &Arc<Self>,
         memory: &Arc<Memory>,
@@ -186,7 +190,7 @@ impl Inner {
             };
             followed.push((place, answer));
         }
-        // All are there, and nothing is waited for any more: only now they are the caller's.
+        // All answers are there, and nothing else is awaited: only now they are the caller's.
         let asked = asked.into_iter().map(|part| {
             let mut answers: Vec<_> = part.leads.into_iter().flat_map(Led::take).collect();
             answers.resize_with(part.places.len(), || Err(part.otherwise.clone()));
@@ -202,13 +206,13 @@ impl Inner {
         in_order(count, asked.chain(followed).collect())
     }
 
-    /// Asks one node about many ids, each of which was joined.
+    /// Requests many ids, each of which was joined, from one node.
     fn ask_node<'i, O: Operation>(
         self: &'i Arc<Self>,
         memory: &'i Arc<Memory>,
         part: OfNode<'i, (O::Request, Flight)>,
     ) -> impl Future<Output = Asked<'i, O>> + use<'i, O> {
-        // From now on, not from when it is polled.
+        // Held from the call on, not from the first poll.
         let flights = part.asked.iter().map(|(_, flight)| *flight).collect();
         let mut joined = Joined { shared: O::flights(&self.shared), flights };
         async move {
@@ -220,7 +224,7 @@ impl Inner {
                 joined.flights.drain(..some.len());
                 leads.push(lead::<O>(self, part.node, memory, Few::Many(some), room));
             }
-            // Those that there was no room for any more.
+            // The requests for which there was no room any more.
             drop(joined);
             let (mut received, mut otherwise) = (0, closed());
             for led in &mut leads {

@@ -1,4 +1,4 @@
-//! Claims of an engine: what memory and store say, and what the policy makes of it.
+//! Claims of an engine: the answers of memory and store, and the policy's decision on them.
 
 use super::claim::{Done, TieredClaimOptions};
 use super::engine::{Engine, Name};
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl Engine {
-    /// What memory says, if that is enough; otherwise what to ask about.
+    /// Returns memory's answer if it suffices, and otherwise the name to ask the store about.
     pub(super) fn claim_in_memory(
         &self,
         name: Name,
@@ -53,7 +53,7 @@ impl Engine {
         }
     }
 
-    /// What the store says of what memory does not know.
+    /// Claims an id that memory does not know, in the store.
     pub(super) fn claim(&self, name: Name, options: TieredClaimOptions) -> Answering<'_, Result<Attempt, StoreError>> {
         Box::pin(async move {
             let answer = match self.inner.ownership {
@@ -78,7 +78,8 @@ impl Engine {
                 if Instant::now() >= deadline {
                     return Ok(attempt);
                 }
-                // Not as soon as the store says if that is at once: it may say so again and again.
+                // Waits a quarter of the pause at least, even if the lease is over at once: the
+                // store may repeat its answer again and again.
                 let wait = jittered(pause, self.inner.random()).min(lease_left.max(pause / 4));
                 tokio::time::sleep_until(deadline.min(Instant::now() + wait)).await;
                 pause = (2 * pause).min(Duration::from_millis(250));
@@ -118,7 +119,7 @@ impl Engine {
         known.into_iter().map(answer).collect()
     }
 
-    /// What memory says, if that is enough.
+    /// Returns memory's answer, if it suffices.
     fn known(&self, id: Digest, options: &TieredClaimOptions) -> Option<Answer> {
         let suffices = options.fingerprint.is_none() && !options.wants_result;
         (suffices && self.policy.memory.is_done(id)).then_some(Answer::in_memory())
@@ -129,7 +130,8 @@ impl Engine {
         ClaimRequest { key, attempt: UNNUMBERED, lease, fingerprint: options.fingerprint }
     }
 
-    /// What this process says, which is the only one: the store is asked only about what the history may know.
+    /// Returns the answer of an exclusive engine, whose process decides alone: the store is asked
+    /// only about ids that the history may know.
     async fn answer_exclusive(&self, (key, id): &Name, options: &TieredClaimOptions) -> Result<Answer, StoreError> {
         let known = self.look_up(key.clone(), *id).await?;
         Ok(Answer::of_known(known, options.fingerprint).unwrap_or_else(|| self.claim_here(*id, options)))
@@ -148,7 +150,7 @@ impl Engine {
         answers.map(|(answer, (_, id))| answer.unwrap_or_else(|| Ok(self.claim_here(*id, options)))).collect()
     }
 
-    /// Whether the history knows that nobody has completed it.
+    /// Returns true if the history is certain that the id is not completed.
     fn is_new(&self, id: Digest) -> bool {
         self.inner.is_warm() && self.policy.memory.is_new(id)
     }
@@ -165,7 +167,7 @@ impl Engine {
         }
     }
 
-    /// What the caller is told, by the policy, and counts.
+    /// Returns the caller's answer under the policy, and counts it.
     fn attempted(
         &self,
         name: Name,
@@ -204,7 +206,7 @@ impl Engine {
     }
 }
 
-/// What an attempt came to, before the policy.
+/// The result of an attempt, before the policy is applied.
 enum Answer {
     Claimed(Where),
     InProgress { lease_left: Duration },
@@ -231,7 +233,7 @@ impl Answer {
         }
     }
 
-    /// `None` if anybody may have the id.
+    /// Returns the answer for a state of the store, or `None` if the id is free.
     fn of_known(known: Known, asked: Option<Fingerprint>) -> Option<Self> {
         Some(match known {
             Known::Unknown => return None,
@@ -245,7 +247,7 @@ impl Answer {
         })
     }
 
-    /// As it is counted.
+    /// Returns the verdict that is counted.
     fn verdict(&self) -> Option<Verdict> {
         Some(match self {
             Answer::Claimed(Where::Store { .. }) => Verdict::exact(Outcome::Fresh, Tier::Store),

@@ -1,4 +1,5 @@
-//! What an engine does unasked: it stays the owner, removes what has expired, and shows how it is.
+//! The engine's background tasks: they keep the ownership, remove expired records, and sample
+//! gauges.
 
 use super::breaker::back_off;
 use super::inner::Inner;
@@ -16,7 +17,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout_at};
 
-/// Starts it. It ends when the last handle of the engine is dropped, or it is shut down.
+/// Starts the tasks. They end when the last handle of the engine is dropped, or the engine is shut
+/// down.
 pub(super) fn start(inner: &Arc<Inner>, owned: bool, expiry: Option<(Duration, usize)>) {
     if owned {
         inner.runtime.spawn(stay_owner(Arc::downgrade(inner)));
@@ -26,7 +28,8 @@ pub(super) fn start(inner: &Arc<Inner>, owned: bool, expiry: Option<(Duration, u
     }
 }
 
-/// Starts to show how it is, and the memory of each policy, by the first that has it. It ends when the last handle of the engine is dropped.
+/// Starts to sample the engine, and the memory of each policy, under the name of the first policy
+/// that has it. It ends when the last handle of the engine is dropped.
 #[cfg(feature = "metrics")]
 pub(super) fn show(inner: &Arc<Inner>, policies: &HashMap<String, Arc<PolicyState>>) {
     let mut all: Vec<_> = policies.iter().collect();
@@ -41,14 +44,14 @@ pub(super) fn show(inner: &Arc<Inner>, policies: &HashMap<String, Arc<PolicyStat
     inner.runtime.spawn(sample(Arc::downgrade(inner), memories));
 }
 
-/// When something is to be done. What comes late puts off what comes after it.
+/// Returns the ticks of a periodic task. A late tick delays the ticks after it.
 fn ticks(first: Instant, period: Duration) -> Interval {
     let mut ticks = interval_at(first, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// The engine at the next tick, as long as there is one.
+/// Waits for the next tick, and returns the engine if it still exists.
 async fn at_next(ticks: &mut Interval, engine: &Weak<Inner>) -> Option<Arc<Inner>> {
     ticks.tick().await;
     engine.upgrade().filter(|inner| inner.admit().is_ok())
@@ -61,7 +64,7 @@ async fn stay_owner(engine: Weak<Inner>) {
     loop {
         let lease_end = renewed + owner::LEASE;
         let Ok(tick) = timeout_at(lease_end, at_next(&mut ticks, &engine)).await else {
-            // It is unknown whether it still is the owner; from now on, somebody else may be.
+            // The ownership is unknown; from now on, another engine may be the owner.
             return engine.upgrade().iter().for_each(|inner| lost(inner, "it could not be renewed in time"));
         };
         let Some(inner) = tick else { return };
@@ -78,7 +81,8 @@ async fn stay_owner(engine: Weak<Inner>) {
     }
 }
 
-/// Asks who owns the store until there is an answer, for a shared engine that has begun without.
+/// Asks for the owner of the store until there is an answer, for a shared engine that was started
+/// without one.
 pub(super) fn find_owner(inner: &Arc<Inner>) {
     let engine = Arc::downgrade(inner);
     inner.runtime.spawn(async move {
@@ -87,10 +91,10 @@ pub(super) fn find_owner(inner: &Arc<Inner>) {
             tokio::time::sleep(back_off(tries, random)).await;
             let Some(inner) = engine.upgrade().filter(|inner| inner.admit().is_ok()) else { return };
             match inner.in_time(Asked::Own, 1, owner::nobody(&inner)).await {
-                // Release: pairs with the Acquire of who asks the store.
+                // Release: pairs with the Acquire of the callers that ask the store.
                 Ok(()) => return inner.awaits_owner.store(false, Ordering::Release),
                 Err(error) if error.kind().is_transient() => {}
-                // Another engine has claimed it for itself.
+                // Another engine has claimed the store for itself.
                 Err(error) => return inner.refuse(error),
             }
         }
@@ -106,7 +110,7 @@ fn lost(inner: &Inner, why: &str) {
 async fn expire(engine: Weak<Inner>, period: Duration, limit: usize) {
     let mut ticks = ticks(Instant::now(), period);
     while let Some(inner) = at_next(&mut ticks, &engine).await {
-        // What fails is tried again at the next tick.
+        // A failure is tried again at the next tick.
         while let Ok(expired) = inner.in_time(Asked::Expire, limit, inner.store.expire(limit)).await {
             inner.observer.meters.expired(expired.records);
             if !expired.more {
@@ -121,7 +125,7 @@ async fn expire(engine: Weak<Inner>, period: Duration, limit: usize) {
 #[cfg(feature = "metrics")]
 async fn sample(engine: Weak<Inner>, memories: Vec<(Weak<Memory>, MemoryMeters)>) {
     const MEMORY_TICKS: u64 = 15;
-    /// Read in less time than a task should take.
+    /// The size of a memory that is read in less time than a task should take.
     const SMALL_BYTES: usize = 1 << 20;
     let count = |memories: &[(Weak<Memory>, MemoryMeters)]| {
         let alive = memories.iter().filter_map(|(memory, meters)| Some((memory.upgrade()?, meters)));
@@ -136,7 +140,7 @@ async fn sample(engine: Weak<Inner>, memories: Vec<(Weak<Memory>, MemoryMeters)>
         drop(inner);
         if tick % MEMORY_TICKS == 0 {
             let alive = || memories.iter().filter_map(|(memory, _)| memory.upgrade());
-            // (Another thread than the task's would be one more that a simulation cannot repeat.)
+            // (A further thread would be one more whose order a simulation cannot repeat.)
             if alive().all(|memory| memory.bytes() <= SMALL_BYTES) {
                 count(&memories);
                 continue;
@@ -144,7 +148,7 @@ async fn sample(engine: Weak<Inner>, memories: Vec<(Weak<Memory>, MemoryMeters)>
             let memories = Arc::clone(&memories);
             // Ids in a window are counted by reading all of it, which takes longer than a task may.
             let counted = tokio::task::spawn_blocking(move || count(&memories));
-            // A panic there has been reported, and the next sample may do.
+            // A panic there has been reported, and the next sample may succeed.
             let _ = counted.await;
         }
     }

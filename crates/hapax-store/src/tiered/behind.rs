@@ -1,4 +1,4 @@
-//! What is done and not yet in the store: written behind, in order, a batch at a time.
+//! Completed ids that are not yet in the store: written behind, in order, a batch at a time.
 
 use super::inner::Inner;
 use super::nodes::Node;
@@ -21,17 +21,17 @@ pub(super) struct Behind {
 #[derive(Default)]
 struct State {
     queue: VecDeque<(Record, Digest)>,
-    /// How many there have been.
+    /// The number of records so far.
     pushed: u64,
     runs: bool,
 }
 
-/// How far it has come.
+/// The progress of the writer.
 #[derive(Clone, Debug, Default)]
 struct Progress {
-    /// So many of the first are durable.
+    /// The number of records, from the first on, that are durable.
     done: u64,
-    /// Tries that failed, and why the last one did.
+    /// The number of failed tries; `error` is that of the last one.
     failures: u64,
     error: Option<StoreError>,
 }
@@ -51,13 +51,13 @@ impl Behind {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// How many are not in the store yet.
+    /// Returns the number of records that are not in the store yet.
     pub(super) fn len(&self) -> u64 {
         let pushed = self.lock().pushed;
         pushed - self.progress.borrow().done
     }
 
-    /// So many at most can wait for room at a time.
+    /// Returns the largest number of ids that can wait for room at a time.
     pub(super) fn max(&self) -> usize {
         self.max
     }
@@ -66,12 +66,12 @@ impl Behind {
         self.room.close();
     }
 
-    /// Room for so many, if there is some at once.
+    /// Returns room for this many ids, if there is some at once.
     pub(super) fn try_room(&self, ids: usize) -> Option<SemaphorePermit<'_>> {
         self.room.try_acquire_many(ids as u32).ok()
     }
 
-    /// Room for so many, before anybody is told that they are fresh.
+    /// Waits for room for this many ids, before any caller is told that they are fresh.
     pub(super) async fn room(&self, ids: usize) -> Result<SemaphorePermit<'_>, StoreError> {
         self.room
             .acquire_many(ids as u32)
@@ -79,7 +79,7 @@ impl Behind {
             .map_err(|_| StoreError::new(ErrorKind::Unavailable, "hapax", "the engine was shut down"))
     }
 
-    /// Takes records on. They are written in this order.
+    /// Adds records. They are written in this order.
     pub(super) fn push(
         &self,
         inner: &Arc<Inner>,
@@ -105,7 +105,8 @@ impl Behind {
         }
     }
 
-    /// Waits until all that was pushed before is durable. A try that fails meanwhile ends the wait; what failed is tried again all the same.
+    /// Waits until all records that were pushed before are durable. A try that fails meanwhile ends
+    /// the wait; the failed records are tried again all the same.
     pub(super) async fn settle(&self) -> Result<(), StoreError> {
         let target = self.lock().pushed;
         let mut progress = self.progress.subscribe();
@@ -130,17 +131,18 @@ impl Behind {
         Some(state.queue.drain(..most).collect())
     }
 
-    /// What could not be written comes first next time.
+    /// Puts back the records that could not be written, to be first next time.
     fn put_back(&self, records: Vec<(Record, Digest)>) {
         let mut state = self.lock();
         records.into_iter().rev().for_each(|record| state.queue.push_front(record));
     }
 }
 
-/// Writes until all is written. What is under way when it is dropped (the runtime ends, the store panics) is put back.
+/// A task that writes until all is written. If it is dropped (the runtime ends, the store panics),
+/// the batch under way is put back.
 struct Writer {
     inner: Arc<Inner>,
-    /// Where it writes.
+    /// The node that it writes to.
     node: u32,
     batch: Vec<(Record, Digest)>,
     runs: bool,
@@ -165,7 +167,7 @@ impl Drop for Writer {
 fn start(inner: &Arc<Inner>, node: u32) {
     let mut writer = Writer { inner: Arc::clone(inner), node, batch: Vec::new(), runs: true };
     inner.runtime.spawn(async move {
-        // Whoever is ready to check goes first.
+        // Lets tasks that are ready to check go first.
         tokio::task::yield_now().await;
         let limits = writer.inner.store.limits();
         let mut tries = 0;
@@ -190,12 +192,12 @@ impl Writer {
         self.inner.nodes.node(self.node)
     }
 
-    /// Nothing is left; the queue has been told.
+    /// Notes that nothing is left; the queue has been told.
     fn stop(&mut self) {
         self.runs = false;
     }
 
-    /// Writes what it has taken; whether all of it was.
+    /// Writes the batch that it has taken. Returns true if all of it was written.
     async fn write(&mut self, batch: usize) -> bool {
         let mut parts = tokio::task::JoinSet::new();
         for (part, records) in self.batch.chunks(batch).enumerate() {

@@ -1,21 +1,23 @@
-//! When to stop asking a store that does not answer. Pure: time is an argument.
+//! The circuit breaker, which stops calls to a store that does not answer. Pure: time is an
+//! argument.
 
 use crate::back_off::BackOff;
 use std::time::{Duration, Instant};
 
-/// Whether a store is asked.
+/// The state of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BreakerState {
-    /// It is.
+    /// Calls are made.
     Closed,
-    /// It has failed too often: it is not asked for a while.
+    /// The store has failed too often: no calls are made for a while.
     Open,
-    /// That while is over, and one call is trying whether it answers again.
+    /// The wait is over, and one call tests whether the store answers again.
     HalfOpen,
 }
 
-/// A circuit breaker: after so many failures in a row it opens, for a while; then it lets one call through, whose success closes it.
+/// A circuit breaker: after a number of failures in a row it opens, for a while; then it lets one
+/// call through, whose success closes it.
 ///
 /// Idea: Nygard, Release It!, 2007.
 #[derive(Debug)]
@@ -33,14 +35,14 @@ enum State {
     Open {
         until: Instant,
     },
-    /// Somebody has been let through, and should be back by then.
+    /// One call has been let through, and should be back by then.
     Probing {
         until: Instant,
     },
 }
 
 impl BreakerState {
-    /// How much it keeps off.
+    /// Returns a rank of the states: a breaker that lets fewer calls through has a larger one.
     pub(super) fn severity(self) -> u8 {
         match self {
             BreakerState::Closed => 0,
@@ -55,11 +57,12 @@ impl Breaker {
         Breaker { threshold, rest, state: State::Closed { failures: 0 } }
     }
 
-    /// Whether a call may be made now.
+    /// Returns true if a call may be made now.
     pub(super) fn admits(&mut self, now: Instant) -> bool {
         match self.state {
             State::Closed { .. } => true,
-            // A probe that does not come back (its caller was dropped) must not keep everybody off for ever.
+            // A probe that does not come back (its caller was dropped) must not keep all calls off
+            // for ever.
             State::Open { until } | State::Probing { until } if now >= until => {
                 self.state = State::Probing { until: now + self.rest };
                 true
@@ -68,13 +71,13 @@ impl Breaker {
         }
     }
 
-    /// Says whether that closed it.
+    /// Notes a success. Returns true if it closed the breaker.
     pub(super) fn succeeded(&mut self) -> bool {
         let before = std::mem::replace(&mut self.state, State::Closed { failures: 0 });
         !matches!(before, State::Closed { .. })
     }
 
-    /// Says whether that opened it.
+    /// Notes a failure. Returns true if it opened the breaker.
     pub(super) fn failed(&mut self, now: Instant) -> bool {
         let failures = match self.state {
             State::Closed { failures } => failures + 1,
@@ -95,7 +98,7 @@ impl Breaker {
     }
 }
 
-/// How long to wait before the next try at a store: up to 10 ms, twice that, and so on up to a
+/// Returns the wait before the next try at a store: up to 10 ms, twice that, and so on up to a
 /// second.
 pub(super) fn back_off(tries: u32, random: u64) -> Duration {
     const WAITS: BackOff = BackOff { first: Duration::from_millis(10), max: Duration::from_secs(1) };
@@ -117,7 +120,7 @@ mod tests {
         assert!(!breaker.failed(start) && !breaker.failed(start) && breaker.failed(start));
         assert_eq!(breaker.state(), BreakerState::Open);
         assert!(!breaker.admits(start + rest / 2));
-        // Those who were under way when it opened change nothing.
+        // Calls that were under way when it opened change nothing.
         assert!(!breaker.failed(start + rest / 2));
 
         assert!(breaker.admits(start + rest), "one may try");

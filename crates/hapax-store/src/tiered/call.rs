@@ -1,4 +1,4 @@
-//! Calling the store: time-outs, the circuit breaker, tries, and the numbers of attempts.
+//! Calls of the store: time-outs, the circuit breaker, tries, and the numbers of attempts.
 
 use super::breaker::back_off;
 use super::driver::Answer;
@@ -10,21 +10,22 @@ use crate::sync::Ordering;
 use crate::{ErrorKind, StoreError, Unmark};
 use hapax::Digest;
 
-/// Requests under numbers of their own, for as long as nobody knows what came of them. If it is
-/// dropped then (the caller of a store that answers at once, the runtime), they are remembered.
+/// Requests under numbers of their own, for as long as their outcome is unknown. If this is dropped
+/// then (by the caller of a store that answers at once, or by the runtime), they are remembered.
 struct Attempts<'a, O: Operation> {
     inner: &'a Inner,
     requests: &'a mut [O::Request],
     ids: &'a [Digest],
-    /// Those whose number was remembered, unless none was.
+    /// Flags of the requests whose number was remembered; empty if there are none.
     remembered: Vec<bool>,
-    /// Whether the store may have done any.
+    /// True if the store may have carried out a request.
     asked: bool,
     ended: bool,
 }
 
 impl<'a, O: Operation> Attempts<'a, O> {
-    /// Gives each the number of an attempt at its id of which nobody knows what came, or a new one.
+    /// Gives each request the number of an earlier attempt at its id with an unknown outcome, or a
+    /// new number.
     fn new(inner: &'a Inner, requests: &'a mut [O::Request], ids: &'a [Digest]) -> Self {
         let mut attempts = Attempts { inner, requests, ids, remembered: Vec::new(), asked: false, ended: false };
         let mut unresolved = inner.unresolved();
@@ -49,8 +50,9 @@ impl<'a, O: Operation> Attempts<'a, O> {
         self.remembered[place] = true;
     }
 
-    /// Those that were not granted, and of whose id another number is remembered: that attempt may
-    /// be the one which was. (Only where several asked about an id at a time.)
+    /// Returns the requests that were not granted, and whose id has another remembered number: that
+    /// attempt may be the one that was granted. (Only where several callers asked about an id at a
+    /// time.)
     fn others(&mut self, answers: &[Answer<O>]) -> Vec<usize> {
         let Some(mut unresolved) = self.inner.unresolved() else { return Vec::new() };
         let mut others = Vec::new();
@@ -70,7 +72,7 @@ impl<'a, O: Operation> Attempts<'a, O> {
         others
     }
 
-    /// These are known; of the others, the numbers are remembered.
+    /// Ends the attempts whose outcomes are known, and remembers the numbers of the others.
     fn end(mut self, answers: &[Answer<O>]) {
         self.ended = true;
         self.remember(|place| match &answers[place] {
@@ -80,8 +82,9 @@ impl<'a, O: Operation> Attempts<'a, O> {
         });
     }
 
-    /// Remembers those of which nobody knows what came: `Some(whether it may have been done)`. A
-    /// number that was remembered before stays so, whatever went wrong this time.
+    /// Remembers the requests with an unknown outcome, for which `unknown` returns `Some`; it
+    /// contains true if the request may have been done. A number that was remembered before stays
+    /// so, whatever went wrong this time.
     fn remember(&mut self, unknown: impl Fn(usize) -> Option<bool>) {
         let (asked, remembered) = (self.asked, &self.remembered);
         let stays = |place: usize| remembered.get(place).is_some_and(|remembered| *remembered);
@@ -103,8 +106,8 @@ impl<O: Operation> Drop for Attempts<'_, O> {
 }
 
 impl Inner {
-    /// Calls a node of the store, again if that may help: every request can be made twice, since
-    /// its attempt or token tells it apart.
+    /// Calls a node of the store, repeatedly if that may help: every request can be made twice,
+    /// since its attempt or token identifies it.
     pub(super) async fn call<O: Operation>(
         &self,
         node: &Node,
@@ -131,8 +134,8 @@ impl Inner {
         answers.into_iter().zip(&*requests).zip(ids).map(judged).collect()
     }
 
-    /// Takes marks of this engine back that it meets while they are in doubt, and asks again:
-    /// nobody was told of them, and whoever asks is to be told what is true.
+    /// Takes back marks of this engine that it meets while they are in doubt, and asks again: no
+    /// caller was told of them, and this caller must get a true answer.
     async fn take_back_met<O: Operation>(
         &self,
         node: &Node,
@@ -160,7 +163,7 @@ impl Inner {
         again.into_iter().zip(answered).for_each(|(place, answer)| answers[place] = answer);
     }
 
-    /// Takes marks of this engine back, now.
+    /// Takes back marks of this engine, now.
     async fn take_back(&self, node: &Node, unmarks: &[Unmark]) -> Vec<Result<(), StoreError>> {
         let asked_at = tokio::time::Instant::now();
         let answers = self.insist::<Unmarks>(node, unmarks, &mut false).await;
@@ -173,7 +176,7 @@ impl Inner {
         gone.collect()
     }
 
-    /// Asks, and asks again what failed, as often as was said.
+    /// Calls the store, and repeats failed requests as often as configured.
     async fn insist<O: Operation>(&self, node: &Node, requests: &[O::Request], asked: &mut bool) -> Vec<Answer<O>> {
         if requests.is_empty() {
             return Vec::new();
@@ -198,7 +201,7 @@ impl Inner {
     async fn try_call<O: Operation>(&self, node: &Node, requests: &[O::Request], asked: &mut bool) -> Vec<Answer<O>> {
         let backend = self.store.backend();
         let everywhere = |error: StoreError| requests.iter().map(|_| Err(error.clone())).collect();
-        // Acquire: pairs with the Release of whoever has found out.
+        // Acquire: pairs with the Release of the task that has found the owner.
         if self.awaits_owner.load(Ordering::Acquire) {
             self.observer.not_asked(O::ASKED);
             let unknown = "not asked, since it is not known yet if another engine has claimed the store for itself";
@@ -232,7 +235,7 @@ impl Inner {
             Err(error) => {
                 match error.kind().is_transient() {
                     true if !is_unasked && node.breaker().failed(now()) => self.observer.opened(),
-                    // It has answered, if only to refuse.
+                    // The store has answered, if only with a refusal.
                     false if node.breaker().succeeded() => self.observer.closed(),
                     _ => {}
                 }
@@ -242,7 +245,7 @@ impl Inner {
     }
 }
 
-/// By the runtime's clock, which a test may stop.
+/// Returns the time of the runtime's clock, which a test may stop.
 fn now() -> std::time::Instant {
     tokio::time::Instant::now().into_std()
 }

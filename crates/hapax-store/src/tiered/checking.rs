@@ -13,21 +13,22 @@ use hapax::{Digest, Outcome, Tier, Verdict};
 use tokio::sync::SemaphorePermit;
 
 impl<S: Store> TieredDedup<S> {
-    /// Whether the id is fresh or a duplicate. A fresh one is remembered from now on.
+    /// Checks whether an id is fresh or a duplicate. A fresh one is remembered from now on.
     ///
-    /// This marks the id at sight: if the process dies before the work is done, the message is lost, unless the engine is exclusive and was
-    /// not [flushed](TieredDedup::flush). [`claim`](TieredDedup::claim) does not have this gap.
+    /// This marks the id at first sight: if the process dies before the work is done, the message
+    /// is lost, unless the engine is exclusive and was not [flushed](TieredDedup::flush).
+    /// [`claim`](TieredDedup::claim) does not have this gap.
     ///
     /// If the answer of the store is lost, or the caller is dropped while it waits (a time-out),
-    /// the mark is taken back. Whoever asks in this process meanwhile waits for that, for the
+    /// the mark is taken back. A caller in this process that asks meanwhile waits for that, for the
     /// engine's [time-out](crate::TieredBuilder::timeout) at most, and is told that the id is
-    /// fresh. Until that is done, or for [`in_doubt`](crate::TieredBuilder::in_doubt) at least,
-    /// other instances that meet the mark say [`Outcome::InProgress`], neither fresh nor a
+    /// fresh. Until the mark is taken back, or for [`in_doubt`](crate::TieredBuilder::in_doubt) at
+    /// least, other instances that meet it return [`Outcome::InProgress`], neither fresh nor a
     /// duplicate: such a message must come again.
     ///
     /// # Errors
     ///
-    /// The store's, unless the policy is to admit messages then. The message should come again.
+    /// The store's, unless the policy admits messages then. The message should come again.
     pub fn check(&self, id: impl AsRef<[u8]>) -> impl Future<Output = Result<Verdict, StoreError>> + Send {
         let name = self.engine.name(id);
         async move {
@@ -53,6 +54,8 @@ impl<S: Store> TieredDedup<S> {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    /// # use hapax_store::{InMemoryStore, TieredDedup};
+    /// # Ok::<(), hapax_store::StoreError>(())
     pub fn check_batch<I>(&self, ids: I) -> impl Future<Output = Vec<Result<Verdict, StoreError>>> + Send
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
@@ -61,7 +64,7 @@ impl<S: Store> TieredDedup<S> {
         async move { self.engine.check_named(names).await }
     }
 
-    /// The same for ids that were named before.
+    /// Checks ids that were named before.
     #[doc(hidden)]
     pub async fn check_named(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
         self.engine.check_named(names).await
@@ -69,7 +72,7 @@ impl<S: Store> TieredDedup<S> {
 }
 
 impl Engine {
-    /// What memory says, if that is enough.
+    /// Returns memory's verdict, if it suffices.
     pub(super) fn check_in_memory(&self, (key, id): &Name) -> Option<Result<Verdict, StoreError>> {
         if let Err(error) = self.inner.admit() {
             return Some(Err(error));
@@ -88,7 +91,7 @@ impl Engine {
         Some(self.told(*id, Ok(verdict)))
     }
 
-    /// What the store says of what memory does not know.
+    /// Checks an id that memory does not know, in the store.
     pub(super) fn check(&self, (key, id): Name) -> Answering<'_, Result<Verdict, StoreError>> {
         match self.inner.ownership {
             Ownership::Shared => Box::pin(async move { self.told(id, self.check_shared(key, id).await) }),
@@ -140,7 +143,7 @@ impl Engine {
 
     async fn check_exclusive(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
         let memory = &self.policy.memory;
-        // Before anybody is told that it is fresh.
+        // Reserved before any caller is told that the id is fresh.
         let node = self.inner.node(&key);
         let room = self.inner.room(node, 1).await?;
         let verdict = match memory.check(id, self.inner.is_warm()) {
@@ -205,13 +208,14 @@ impl Engine {
         node.behind.push(inner, node.number, fresh.map(|((key, id), _)| (self.record(key.clone()), *id)), room);
     }
 
-    /// What an exclusive engine's store knows of an id. Of what is not written yet it knows nothing, so that is written first.
+    /// Looks up an id in an exclusive engine's store. The store knows nothing of records that are
+    /// not written yet, so these are written first.
     pub(super) async fn look_up(&self, key: RecordKey, id: Digest) -> Result<Known, StoreError> {
         self.inner.settle(self.inner.node(&key)).await?;
         self.inner.ask_one::<Looks>(&self.policy.memory, key, id).await
     }
 
-    /// The same for those at these places.
+    /// Looks up the ids at these places.
     pub(super) async fn look_up_batch(&self, places: &[usize], names: &[Name]) -> Vec<Result<Known, StoreError>> {
         let asked = places.iter().map(|&place| names[place].clone()).enumerate();
         let parts = self.inner.by_node(asked, |name| &name.0).into_iter().map(|part| async move {
@@ -224,11 +228,11 @@ impl Engine {
         in_order(places.len(), all(parts).await)
     }
 
-    /// What the caller is told, by the policy, and counts.
+    /// Returns the caller's verdict under the policy, and counts it.
     fn told(&self, id: Digest, verdict: Result<Verdict, StoreError>) -> Result<Verdict, StoreError> {
         let verdict = match verdict {
             Err(error) if error.kind().is_transient() && self.policy.on_store_error == OnStoreError::Admit => {
-                // This process at least knows it from now on.
+                // At least this process knows the id from now on.
                 match self.policy.memory.check_unknown(id) {
                     verdict if verdict.is_fresh() => Verdict::unverified(),
                     known => known,
@@ -242,7 +246,7 @@ impl Engine {
     }
 }
 
-/// Ids that an exclusive engine checks at a time.
+/// The number of ids that an exclusive engine checks at a time.
 const EXCLUSIVE_BATCH: usize = 65_536;
 
 fn verdict_of(marked: &Marked) -> Verdict {
@@ -256,7 +260,7 @@ fn verdict_of(marked: &Marked) -> Verdict {
     )
 }
 
-/// What the store knows, if anything.
+/// Returns the verdict for an id that the store knows.
 fn verdict_of_known(known: &Known) -> Option<Verdict> {
     let outcome = match known {
         Known::Unknown => return None,

@@ -9,34 +9,38 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What came of an attempt to claim an id.
+/// The result of an attempt to claim an id.
 #[derive(Debug)]
 #[must_use = "a claim that is not kept is released"]
 pub enum TieredAttempt<S: Store> {
     /// The id is the caller's to handle, until the lease expires.
     Claimed(TieredClaim<S>),
-    /// Somebody else is at work, or has failed a short time ago. Nothing is decided: the message must come again.
+    /// Another caller is at work, or has failed a short time ago. Nothing is decided: the message
+    /// must come again.
     InProgress {
-        /// How long until the id can be had, if nobody renews, and it is not completed or released before.
+        /// The time until the id is free, unless its claim is renewed, completed or released
+        /// before.
         lease_left: Duration,
     },
     /// It is done.
     Duplicate(Done),
     /// It is in progress or done, with another fingerprint.
     Mismatch,
-    /// This process has so many ids in flight, about a million, that no more are taken on. Only from an exclusive engine.
+    /// This process has so many ids in flight, about a million, that no more are accepted. Only
+    /// from an exclusive engine.
     TooMany,
 }
 
 /// An id that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// Who says so.
+    /// The verdict, with its source.
     pub verdict: Verdict,
-    /// What was kept with the completion, if anything was, and the store was asked: memory does not know results. A claim
-    /// that [wants it](TieredClaimOptions::wants_result) asks the store.
+    /// The result that was stored with the completion, if there was one and the store was asked:
+    /// memory does not know results. A claim that [wants it](TieredClaimOptions::wants_result) asks
+    /// the store.
     pub result: Option<Vec<u8>>,
-    /// How much longer the store has it, if it was asked.
+    /// The time for which the store still has it, if the store was asked.
     pub expires_in: Option<Duration>,
 }
 
@@ -51,7 +55,7 @@ impl<S: Store> TieredAttempt<S> {
         }
     }
 
-    /// The claim, if there is one.
+    /// Returns the claim, if there is one.
     pub fn claimed(self) -> Option<TieredClaim<S>> {
         match self {
             TieredAttempt::Claimed(claim) => Some(claim),
@@ -59,18 +63,18 @@ impl<S: Store> TieredAttempt<S> {
         }
     }
 
-    /// Whether the id is done already.
+    /// Returns true if the id is done already.
     pub fn is_duplicate(&self) -> bool {
         matches!(self, TieredAttempt::Duplicate(_))
     }
 
-    /// Whether somebody else is at it.
+    /// Returns true if another caller is at work on the id.
     pub fn is_in_progress(&self) -> bool {
         matches!(self, TieredAttempt::InProgress { .. })
     }
 }
 
-/// What a claim is to be like, other than usual.
+/// Options of a single claim, where they differ from the policy's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TieredClaimOptions {
     pub(super) lease: Option<Duration>,
@@ -80,50 +84,54 @@ pub struct TieredClaimOptions {
 }
 
 impl TieredClaimOptions {
-    /// The policy's lease, no fingerprint.
+    /// Creates the default options: the policy's lease, no fingerprint.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets how long the id is the caller's: up to 100 years, not none, or the claim is an error
-    /// that says so. Default: as the policy has it.
+    /// Sets the time for which the id is the caller's: up to 100 years. Zero or more than that
+    /// makes the claim an error that says so. Default: the policy's.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         TieredClaimOptions { lease: Some(lease), ..self }
     }
 
-    /// What the message is, besides its id: a claim of the same id with another fingerprint is a
-    /// [mismatch](TieredAttempt::Mismatch). Such claims ask the store even if memory knows the id, since memory does not know what the message was.
+    /// Sets the content of the message besides its id: a claim of the same id
+    /// with another fingerprint is a [mismatch](TieredAttempt::Mismatch). Such claims ask the store
+    /// even if memory knows the id, since memory does not know the message.
     #[must_use]
     pub fn fingerprint(self, message: impl AsRef<[u8]>) -> Self {
         TieredClaimOptions { fingerprint: Some(Fingerprint::of(message)), ..self }
     }
 
-    /// Sets how long the store remembers the id once it is completed. Default: as the policy has
-    /// it.
+    /// Sets the time for which the store remembers the id once it is completed. Default: the
+    /// policy's.
     ///
-    /// Memory may say "duplicate" of it for the length of the window, where it is asked. An
-    /// exclusive engine's history is made for the policy's retention, so a longer one is an error
+    /// Memory may answer "duplicate" for the length of the window, where it is asked. An exclusive
+    /// engine's history is made for the policy's retention, so a longer one is an error there
+    /// ([`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured)). Zero and more than
+    /// 100 years are errors everywhere.
     /// there ([`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured)), as none at all
-    /// and one of more than 100 years are everywhere.
     #[must_use]
     pub fn retention(self, retention: Duration) -> Self {
         TieredClaimOptions { retention: Some(retention), ..self }
     }
 
-    /// Whether the result of an id that is done is wanted: then the store is asked even if memory knows that it is.
+    /// Requests the result of an id that is done: then the store is asked even if memory knows that
+    /// it is done.
     #[must_use]
     pub fn wants_result(self) -> Self {
         TieredClaimOptions { wants_result: true, ..self }
     }
 }
 
-/// Why a claim could not be completed, released or renewed.
+/// The reason for which a claim could not be completed, released or renewed.
 #[derive(Clone, Debug)]
 pub enum ClaimError {
-    /// Its lease has expired, and perhaps somebody else has taken it over. Nothing was changed.
+    /// Its lease has expired, and another caller may have taken it over. Nothing was changed.
     LostLease(LostLease),
-    /// The store could not say. If the work was done, it may be done again when the lease has expired; it may also be recorded.
+    /// The store gave no certain answer. If the work was done, it may be done again when the lease
+    /// has expired; it may also be recorded.
     Store(StoreError),
 }
 
@@ -145,9 +153,9 @@ impl std::error::Error for ClaimError {
     }
 }
 
-/// An id that is the caller's to handle. Dropping it releases it; if more are dropped at a time than may
-/// [wait](crate::TieredBuilder::max_waiting), or the store cannot be asked, the rest end with their leases.
-/// One that was to be completed is not released: see [`NotCompleted`].
+/// An id that is the caller's to handle. Dropping it releases it; if more are dropped at a time
+/// than may [wait](crate::TieredBuilder::max_waiting), or the store cannot be asked, the rest end
+/// with their leases. A claim that was to be completed is not released: see [`NotCompleted`].
 ///
 /// ```
 /// use hapax_store::{InMemoryStore, TieredAttempt, TieredDedup};
@@ -166,9 +174,12 @@ impl std::error::Error for ClaimError {
 ///
 /// # Guarantees
 ///
-/// - Until it ends or its lease expires, nobody else gets the id, in any process.
-/// - When the lease has expired it can be neither completed nor released nor renewed: [`ClaimError::LostLease`].
-/// - `Ok` from [`complete`](TieredClaim::complete) means that the store has recorded it, as durably as it was told to.
+/// - Until it ends or its lease expires, no other caller gets the id, in any process.
+/// - When the lease has expired it can be neither completed nor released nor renewed:
+///   [`ClaimError::LostLease`].
+/// - `Ok` from [`complete`](TieredClaim::complete) means that the store has recorded it, as durably
+///   as it is configured to.
+/// use hapax_store::{InMemoryStore, TieredAttempt, TieredDedup};
 #[must_use = "a claim that is not kept is released"]
 pub struct TieredClaim<S: Store> {
     holder: Holder,
@@ -184,45 +195,48 @@ impl<S: Store> TieredClaim<S> {
         self.holder
     }
 
-    /// What the work's own writes are to be fenced with: it grows from claim to claim of an id. Zero if nobody has verified the claim.
+    /// Returns the fencing token for the work's own writes: it grows from claim to claim of an id.
+    /// Zero if the claim is not verified.
     pub fn token(&self) -> Token {
         self.holder.token()
     }
 
-    /// Whether the id is known to be the caller's: not if the store could not be asked and the policy was to [admit](crate::OnStoreError::Admit),
-    /// and not in shadow mode.
+    /// Returns true if the id is known to be the caller's. It is not if the store could not be
+    /// asked and the policy [admitted](crate::OnStoreError::Admit) the message, and not in shadow
+    /// mode.
     pub fn is_verified(&self) -> bool {
         self.holder.is_verified()
     }
 
     /// Records that the work is done: the id is a duplicate from now on, for its retention.
     ///
-    /// While the store cannot be asked, it is asked again, after 10 ms, then 20 ms, and so on up to
-    /// a second, and the lease is renewed, for as long as a lease is: an outage that is shorter
-    /// than what is left of the lease changes nothing. Whoever cannot wait drops the future. The
-    /// work is not released then either: its lease ends.
+    /// While the store cannot be asked, the completion is repeated, after 10 ms, then 20 ms, and so
+    /// on up to a second, and the lease is renewed, for as long as one lease: an outage that is
+    /// shorter than the rest of the lease changes nothing. A caller that cannot wait drops the
+    /// future. The id is not released then either: its lease ends.
     ///
-    /// A claim that nobody has [verified](Self::is_verified) has no lease, and is not tried again
-    /// here.
+    /// A claim that is not [verified](Self::is_verified) has no lease, and is not tried again here.
     ///
     /// # Errors
     ///
-    /// [`NotCompleted`], which has the claim and [`ClaimError`]. It was lost, or the store was away
-    /// for a whole lease, or cannot do it: what the work did, it may then do twice.
+    /// [`NotCompleted`], which has the claim and [`ClaimError`]. The claim was lost, or the store
+    /// was unavailable for a whole lease, or cannot do it: the effects of the work may then happen
+    /// twice.
     pub async fn complete(self) -> Result<(), NotCompleted<S>> {
         self.holder.complete(None).await.map_err(NotCompleted::of)
     }
 
-    /// The same, and a result is kept with it, for those who [want it](TieredClaimOptions::wants_result).
+    /// Completes the claim, and stores a result with it, for callers that [want
+    /// it](TieredClaimOptions::wants_result).
     ///
     /// # Errors
     ///
-    /// As [`complete`](TieredClaim::complete).
+    /// Those of [`complete`](TieredClaim::complete).
     pub async fn complete_with(self, result: impl Into<Vec<u8>>) -> Result<(), NotCompleted<S>> {
         self.holder.complete(Some(result.into())).await.map_err(NotCompleted::of)
     }
 
-    /// The work was not done: the next delivery gets the id.
+    /// Releases the id, because the work was not done: the next delivery gets it.
     ///
     /// # Errors
     ///
@@ -231,7 +245,8 @@ impl<S: Store> TieredClaim<S> {
         self.holder.release().await
     }
 
-    /// The work failed, and will for a while: until then the id is in progress for everybody, so that a poison message does not spin.
+    /// Notes that the work failed, and will for a while: until then the id is in progress for all
+    /// callers, so that a poison message does not spin.
     ///
     /// A time of more than 100 years is an error that says so, and the claim is released.
     ///
@@ -242,9 +257,9 @@ impl<S: Store> TieredClaim<S> {
         self.holder.fail(retry_after).await
     }
 
-    /// Goes on: the lease is as long as this, from now.
+    /// Renews the claim: its lease is this long, from now.
     ///
-    /// A lease of more than 100 years, or of none, is an error that says so, and changes nothing.
+    /// A lease of zero or of more than 100 years is an error that says so, and changes nothing.
     ///
     /// # Errors
     ///
@@ -253,20 +268,20 @@ impl<S: Store> TieredClaim<S> {
         self.holder.renew(lease).await
     }
 
-    /// The place where something is kept beside its id, for those who hold it in turn; nowhere if
-    /// nobody has verified the claim.
+    /// Returns the note that is stored beside the id for its successive holders, or `None` if the
+    /// claim is not verified.
     #[doc(hidden)]
     pub fn note(&self) -> Option<super::note::Note> {
         self.holder.note()
     }
 
-    /// Says that its work is done: dropping it does not release it any more.
+    /// Notes that the work is done: dropping the claim does not release it any more.
     #[doc(hidden)]
     pub fn work_is_done(&mut self) {
         self.holder.work_is_done();
     }
 
-    /// Renews it every third of its lease, until it is lost.
+    /// Renews the claim every third of its lease, until it is lost.
     #[doc(hidden)]
     pub async fn keep(&mut self) {
         self.holder.keep().await

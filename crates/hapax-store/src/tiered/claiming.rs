@@ -10,14 +10,14 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-/// What [`TieredDedup::once`] came to, if nothing went wrong.
+/// The result of [`TieredDedup::once`], if nothing went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TieredOnce<T> {
     /// The work was done, now, with this output, and its completion is recorded.
     Done(T),
-    /// Somebody else is at it.
+    /// Another caller is at work on it.
     InProgress {
-        /// How long until the id can be had.
+        /// The time until the id is free.
         lease_left: Duration,
     },
     /// It was done before.
@@ -26,17 +26,17 @@ pub enum TieredOnce<T> {
     TooMany,
 }
 
-/// Why [`TieredDedup::once`] did not complete.
+/// The reason for which [`TieredDedup::once`] did not complete.
 pub enum TieredOnceError<S: Store, T, E> {
     /// The id could not be claimed. The work was not begun.
     Claim(StoreError),
     /// The work failed. The id was released: the next delivery is handled.
     Work(E),
-    /// The work was done, but that could not be recorded for as long as a lease is.
+    /// The work was done, but its completion could not be recorded for as long as one lease.
     Complete {
-        /// What the work came to.
+        /// The output of the work.
         output: T,
-        /// Why it was not recorded, and the claim, which may be tried again.
+        /// The reason for which it was not recorded, and the claim, which may be tried again.
         error: NotCompleted<S>,
     },
 }
@@ -74,7 +74,8 @@ impl<S: Store, T: fmt::Debug, E: std::error::Error + 'static> std::error::Error 
 }
 
 impl<S: Store> TieredDedup<S> {
-    /// Claims an id: nobody else gets it, in any process, until the claim is completed, released or dropped, or its lease has expired.
+    /// Claims an id: no other caller gets it, in any process, until the claim is completed,
+    /// released or dropped, or its lease has expired.
     ///
     /// ```
     /// # use hapax_store::{InMemoryStore, TieredDedup};
@@ -91,16 +92,19 @@ impl<S: Store> TieredDedup<S> {
     ///
     /// # Errors
     ///
-    /// The store's, unless the policy is to admit messages then. Nothing is claimed, or the lease expires by itself.
+    /// The store's, unless the policy admits messages then. Nothing is claimed, or the lease
+    /// expires by itself.
+    /// # use hapax_store::{InMemoryStore, TieredDedup};
     pub fn claim(&self, id: impl AsRef<[u8]>) -> impl Future<Output = Result<TieredAttempt<S>, StoreError>> + Send {
         self.claim_with(id, TieredClaimOptions::new())
     }
 
-    /// The same with a lease of its own, a fingerprint of the message, or a wish for the result; see [`TieredClaimOptions`].
+    /// Claims an id with a lease of its own, a fingerprint of the message, or a request for the
+    /// result; see [`TieredClaimOptions`].
     ///
     /// # Errors
     ///
-    /// As [`claim`](TieredDedup::claim).
+    /// Those of [`claim`](TieredDedup::claim).
     pub fn claim_with(
         &self,
         id: impl AsRef<[u8]>,
@@ -116,14 +120,15 @@ impl<S: Store> TieredDedup<S> {
         }
     }
 
-    /// The same, but waits while the id is in progress, for so long.
+    /// Claims an id, but waits up to this long while it is in progress.
     ///
-    /// [`TieredAttempt::InProgress`] means that the time is up. It asks again after 5 ms, twice that, and so on up to a quarter of a second, so that is
-    /// by how much it may be late.
+    /// [`TieredAttempt::InProgress`] means that the time is up. It asks again after 5 ms, twice
+    /// that, and so on up to a quarter of a second, which is also the longest delay after the id
+    /// becomes free.
     ///
     /// # Errors
     ///
-    /// As [`claim`](TieredDedup::claim).
+    /// Those of [`claim`](TieredDedup::claim).
     pub fn claim_wait(
         &self,
         id: impl AsRef<[u8]>,
@@ -142,23 +147,24 @@ impl<S: Store> TieredDedup<S> {
         async move { self.engine.claim_named(names).await.into_iter().map(|it| it.map(TieredAttempt::of)).collect() }
     }
 
-    /// The same for ids that were named before.
+    /// Claims ids that were named before.
     #[doc(hidden)]
     pub async fn claim_named(&self, names: Vec<Name>) -> Vec<Result<TieredAttempt<S>, StoreError>> {
         self.engine.claim_named(names).await.into_iter().map(|it| it.map(TieredAttempt::of)).collect()
     }
 
-    /// Completes many claims, in order, each as [`complete`](TieredClaim::complete) does: what the
-    /// store could not do is tried again, without the others, for as long as its lease is, and the
-    /// answers are there when the last one is.
+    /// Completes many claims, in order, each as [`complete`](TieredClaim::complete) does. A claim
+    /// that the store could not complete is tried again, without the others, for as long as its
+    /// lease. The answers are returned when the last one is there.
     ///
-    /// If `claims` panics, what it has given until then is completed first; the rest is dropped.
+    /// If `claims` panics, the claims that it has returned until then are completed first; the rest
+    /// is dropped.
     pub async fn complete_batch(
         &self,
         claims: impl IntoIterator<Item = TieredClaim<S>>,
     ) -> Vec<Result<(), NotCompleted<S>>> {
         let mut holders = Vec::new();
-        // Their work is done: to release them, as dropping does, would have it done again.
+        // Their work is done: releasing them, as dropping does, would have it done again.
         let take = AssertUnwindSafe(|| claims.into_iter().for_each(|claim| holders.push(claim.holder())));
         let taken = catch_unwind(take);
         let ended = self.engine.complete_batch(holders, true).await;
@@ -166,7 +172,7 @@ impl<S: Store> TieredDedup<S> {
         ended.into_iter().map(|completed| completed.map_err(NotCompleted::of)).collect()
     }
 
-    /// The same for those who try again themselves.
+    /// Completes claims with one try, for callers that try again themselves.
     #[doc(hidden)]
     pub async fn complete_batch_once(&self, claims: Vec<TieredClaim<S>>) -> Vec<Result<(), NotCompleted<S>>> {
         let holders = claims.into_iter().map(TieredClaim::holder).collect();
@@ -174,7 +180,8 @@ impl<S: Store> TieredDedup<S> {
         ended.into_iter().map(|completed| completed.map_err(NotCompleted::of)).collect()
     }
 
-    /// Claims an id, does the work, and completes the claim; releases it if the work fails, panics or is dropped.
+    /// Claims an id, does the work, and completes the claim; releases it if the work fails, panics
+    /// or is dropped.
     ///
     /// ```
     /// # use hapax_store::{InMemoryStore, TieredDedup, TieredOnce};
@@ -192,11 +199,12 @@ impl<S: Store> TieredDedup<S> {
     ///
     /// The work gets the fencing token for its own writes. It should take less than the lease;
     /// where it may not, use [`claim`](TieredDedup::claim), and renew. Its completion is tried for
-    /// as long as the lease is, as that of a [claim](TieredClaim::complete).
+    /// as long as one lease, like that of a [claim](TieredClaim::complete).
     ///
     /// # Errors
     ///
     /// [`TieredOnceError`]: the claim, the work or the completion.
+    /// # use hapax_store::{InMemoryStore, TieredDedup, TieredOnce};
     pub async fn once<T, E, F>(
         &self,
         id: impl AsRef<[u8]>,

@@ -1,5 +1,5 @@
-//! Two ids whose digests agree where memory looks: what an engine says of the one when it knows the
-//! other.
+//! Tests of two ids whose digests agree where memory compares them: the answers about one of them
+//! while the engine knows the other.
 
 use super::dedup::TieredDedup;
 use super::engine::Name;
@@ -14,13 +14,13 @@ type Engine = TieredDedup<Arc<InMemoryStore>>;
 const WINDOW: Duration = Duration::from_secs(60);
 const OWNERSHIPS: [Ownership; 2] = [Ownership::Shared, Ownership::Exclusive];
 
-/// The name of an id with a digest that is not its own.
+/// Returns the name of an id with a digest that is not its own.
 fn forged(id: &str, digest: u128) -> Name {
     (RecordKey::new(&Scope::default(), id), Digest::from(digest))
 }
 
-/// Two ids of one line of the window, and of one tag. (The lowest bits of a digest's halves are in
-/// neither.)
+/// Returns two ids with the same line of the window, and the same tag. (The lowest bits of a
+/// digest's halves are in neither.)
 fn colliding() -> (Name, Name) {
     const DIGEST: u128 = 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef;
     (forged("known", DIGEST), forged("new", DIGEST ^ 1 ^ 1 << 64))
@@ -39,7 +39,7 @@ async fn engine(ownership: Ownership, history: bool, clock: &ManualClock) -> Eng
     .unwrap()
 }
 
-/// As [`TieredDedup::check`] does it.
+/// Checks an id as [`TieredDedup::check`] does.
 async fn check(engine: &Engine, name: &Name) -> Result<Verdict, StoreError> {
     match engine.engine.check_in_memory(name) {
         Some(verdict) => verdict,
@@ -47,7 +47,7 @@ async fn check(engine: &Engine, name: &Name) -> Result<Verdict, StoreError> {
     }
 }
 
-/// Every engine there is: shared, exclusive, and that with a history that knows all.
+/// Returns every kind of engine: shared, exclusive, and exclusive with a history that knows all.
 async fn engines() -> Vec<(Engine, ManualClock)> {
     let mut engines = Vec::new();
     for (ownership, history) in [(OWNERSHIPS[0], false), (OWNERSHIPS[1], false), (OWNERSHIPS[1], true)] {
@@ -122,3 +122,6 @@ async fn so_it_is_with_claims() {
         assert!(matches!(claim(&new).await, Attempt::Duplicate(_)));
     }
 }
+
+// All 128 bits agree: only the ids themselves tell them apart.
+// A store that does not answer at once, so that the second follows the first.

@@ -1,4 +1,4 @@
-//! Completions: how long one is tried, and what its caller gets back if it was in vain.
+//! Completions: the time for which one is tried, and the caller's error if it fails.
 
 use super::breaker::back_off;
 use super::claim::{ClaimError, TieredClaim};
@@ -15,16 +15,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The pause before a store is asked again to end or to renew a claim: it grows to a second, is
-/// short beside the lease, and differs from that of others.
+/// Returns the pause before a store is asked again to end or to renew a claim: it grows to a
+/// second, is short compared with the lease, and is jittered.
 pub(super) fn retry_pause(tries: u32, lease: Duration, random: u64) -> Duration {
     back_off(tries, random).min((lease / 8).max(Duration::from_millis(1)))
 }
 
-/// The time for which a completion is tried: as long as a lease is, from the first try on. If the
-/// store is away for longer, the lease is over when it is back. Pure: time is an argument.
+/// The time for which a completion is tried: one lease, from the first try on. If the store is
+/// unavailable for longer, the lease is over when it is back. Pure: time is an argument.
 pub(super) struct Patience {
-    /// None if that is further away than clocks go.
+    /// The end; `None` if it is beyond the range of the clock.
     until: Option<Instant>,
     lease: Duration,
     tries: u32,
@@ -35,7 +35,7 @@ impl Patience {
         Patience { until: now.checked_add(lease), lease, tries: 0 }
     }
 
-    /// The [pause](retry_pause) before the next try; none after the last one.
+    /// Returns the [pause](retry_pause) before the next try; `None` after the last one.
     pub(super) fn pause(&mut self, now: Instant, random: u64) -> Option<Duration> {
         let left = self.until.map_or(Duration::MAX, |until| until.saturating_duration_since(now));
         if left.is_zero() {
@@ -47,7 +47,7 @@ impl Patience {
     }
 }
 
-/// A claim whose completion is not recorded, as far as anybody knows.
+/// A claim whose completion is not recorded, as far as is known.
 pub(super) struct Unfinished {
     pub(super) holder: Holder,
     pub(super) result: Option<Vec<u8>>,
@@ -77,8 +77,8 @@ pub(super) struct Unfinished {
 /// ```
 ///
 /// Dropping it, as `?` does in the end, does not release the claim: the work is done, and would be
-/// done again at once. The id stays in progress until its lease ends, and is somebody else's then,
-/// unless the completion was recorded after all and only its answer was lost.
+/// done again at once. The id stays in progress until its lease ends, and is free then, unless the
+/// completion was recorded after all and only its answer was lost.
 #[must_use = "the work is done, and is done again when the lease has ended"]
 pub struct NotCompleted<S: Store> {
     unfinished: Box<Unfinished>,
@@ -90,29 +90,29 @@ impl<S: Store> NotCompleted<S> {
         NotCompleted { unfinished, store: PhantomData }
     }
 
-    /// Returns why it is not recorded.
+    /// Returns the reason for which it is not recorded.
     pub fn error(&self) -> &ClaimError {
         &self.unfinished.error
     }
 
-    /// Tries to complete the claim again, with its result, for as long as a lease is.
+    /// Tries to complete the claim again, with its result, for as long as one lease.
     ///
     /// # Errors
     ///
-    /// As [`complete`](TieredClaim::complete): another one of this.
+    /// Those of [`complete`](TieredClaim::complete): another error like this one.
     pub async fn retry(self) -> Result<(), NotCompleted<S>> {
         let Unfinished { holder, result, .. } = *self.unfinished;
         holder.complete(result).await.map_err(NotCompleted::of)
     }
 
-    /// Returns the claim. Dropping it does not release it; whoever wants the work to be done again
-    /// before its lease ends [releases](TieredClaim::release) it.
+    /// Returns the claim. Dropping it does not release it; to have the work done again before its
+    /// lease ends, [release](TieredClaim::release) it.
     pub fn into_claim(self) -> TieredClaim<S> {
         TieredClaim::of(self.unfinished.holder)
     }
 
-    /// Returns why it is not recorded, and drops the claim, which stays in progress until its lease
-    /// ends.
+    /// Returns the reason for which it is not recorded, and drops the claim, which stays in
+    /// progress until its lease ends.
     pub fn into_error(self) -> ClaimError {
         self.unfinished.error
     }
@@ -156,7 +156,8 @@ type Placed = Vec<(usize, Holder, Patience)>;
 type Completed = Result<(), Box<Unfinished>>;
 
 impl Engine {
-    /// Completes claims, each for as long as its lease is; or once, if the caller is not patient.
+    /// Completes claims, each for as long as its lease; or with one try, if the caller is not
+    /// patient.
     pub(super) fn complete_batch(&self, claims: Vec<Holder>, is_patient: bool) -> Answering<'_, Vec<Completed>> {
         Box::pin(async move {
             let (now, count) = (Instant::now(), claims.len());
@@ -182,7 +183,7 @@ impl Engine {
         while !open.is_empty() {
             let completions = open.iter().map(|(_, claim, _)| claim.completion(None)).collect();
             let answers = self.inner.ask::<Completions>(&self.policy.memory, completions).await;
-            // One for all: so they are asked for together again.
+            // One pause for all, so that they are requested together again.
             let (random, mut next) = (self.inner.random(), Duration::MAX);
             let asked = std::mem::take(&mut open);
             for ((place, claim, mut patience), held) in asked.into_iter().zip(answers) {
@@ -217,7 +218,7 @@ impl Engine {
         let asked_at = Instant::now();
         let answers = self.inner.ask::<Renewals>(&self.policy.memory, renewals).await;
         for (claim, renewed) in due.iter_mut().zip(answers) {
-            // Only the completion says whether it was lost.
+            // Only the completion tells whether the claim was lost.
             let _ = claim.renewed(asked_at, renewed);
         }
     }

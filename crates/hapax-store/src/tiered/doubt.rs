@@ -1,11 +1,11 @@
-//! Marks in doubt: those of which nobody can know yet if their maker was told that the id is fresh.
-//! Pure: time is an argument.
+//! Marks in doubt: marks for which it cannot be known yet whether their maker was told that the id
+//! is fresh. Pure: time is an argument.
 //!
 //! The store has marked an id, and its answer was lost. The message comes again, to another
-//! instance, which meets the mark. To take it for a duplicate would be to drop a message that
-//! nobody has handled. The maker knows that it was told nothing, and takes the mark back as soon as
-//! the store answers ([`undoing`](super::undoing)). Until that is done at the latest, for a while,
-//! others say of a young mark that is not theirs that the id is in progress, so that its message
+//! instance, which meets the mark. To take it for a duplicate would be to drop a message that was
+//! never handled. The maker knows that it got no answer, and takes the mark back as soon as the
+//! store answers ([`undoing`](super::undoing)). Until then, and for a limited time, other engines
+//! that meet a young mark of another maker answer that the id is in progress, so that its message
 //! comes again.
 
 use crate::RecordKey;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Bits of an attempt's number by which its engine knows it again.
+/// The number of bits of an attempt's number by which its engine recognizes it.
 const TAG_BITS: u32 = 20;
 const TAG: u64 = (1 << TAG_BITS) - 1;
 
@@ -22,25 +22,25 @@ fn tag(number: u64, key: u64) -> u64 {
     mix(number ^ key) & TAG
 }
 
-/// A number of 63 bits for an attempt, which [is known again](is_own) by whoever has the key.
+/// Returns a number of 63 bits for an attempt, which an engine with the key [recognizes](is_own).
 pub(super) fn tagged(random: u64, key: u64) -> u64 {
     let number = random >> (1 + TAG_BITS);
     number << TAG_BITS | tag(number, key)
 }
 
-/// Returns true if the number was given under this key. Of others, one in a million is taken for
-/// it, at random: such a mark is believed at once.
+/// Returns true if the number was given under this key. One in a million of other engines' numbers
+/// passes, at random: such a mark is believed at once.
 pub(super) fn is_own(attempt: u64, key: u64) -> bool {
     attempt & TAG == tag(attempt >> TAG_BITS, key)
 }
 
-/// Returns for how much longer a mark is in doubt that was made for `retention` and is one for
-/// `expires_in` more, if it is.
+/// Returns the time for which a mark remains in doubt, if it is, given that it was made for
+/// `retention` and expires in `expires_in`.
 ///
-/// Whoever asks knows the retention as its own. Where another instance has another one, a mark's
-/// age cannot be told, and it is believed if it is to last longer than it could.
+/// The retention is the reader's own. Where another instance has another one, a mark's age cannot
+/// be computed, and the mark is believed if it is to last longer than it could.
 pub(super) fn left(grace: Duration, retention: Duration, expires_in: Duration) -> Option<Duration> {
-    /// By how much a store may count coarsely.
+    /// The unit in which a store may count.
     const UNIT: Duration = Duration::from_secs(1);
     if expires_in > retention.saturating_add(UNIT) {
         return None;
@@ -53,37 +53,38 @@ pub(super) fn left(grace: Duration, retention: Duration, expires_in: Duration) -
 #[derive(Clone, Debug)]
 struct Lost {
     key: RecordKey,
-    /// When it was given up.
+    /// The time at which it was given up.
     at: Instant,
-    /// When it has expired by itself.
+    /// The time at which it expires by itself.
     until: Instant,
-    /// When it is to be asked for next.
+    /// The time of the next request to the store.
     due: Instant,
-    /// Whether the store may have been asked to take it back: then its number is not used again,
-    /// since that may be done late.
+    /// True if the store may have been asked to take it back: then its number is not used again,
+    /// since that request may be carried out late.
     asked: bool,
     answered: bool,
 }
 
-/// Marks of which nobody was told that they are fresh, by attempt. Bounded: what does not fit is
-/// left in doubt until its grace is over, and then a duplicate.
+/// Marks that no caller was told to be fresh, by attempt. Bounded: further marks are left in doubt
+/// until their grace is over, and are then duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
-    /// In order, so that a simulation's seed stands for one run.
+    /// In order, so that a simulation's seed determines one run.
     lost: BTreeMap<u64, Lost>,
 }
 
 impl Doubts {
     const MAX: usize = 65_536;
 
-    /// How many are to be taken back that the store has not answered about.
+    /// Returns the number of marks that are to be taken back and that the store has not answered
+    /// about.
     pub(super) fn open(&self) -> usize {
         self.lost.values().filter(|lost| !lost.answered).count()
     }
 
-    /// Takes on a mark whose answer was lost, to be taken back when it is due.
+    /// Adds a mark whose answer was lost, to be taken back when it is due.
     pub(super) fn insert(&mut self, attempt: u64, key: RecordKey, now: Instant, due: Instant, retention: Duration) {
-        // (An end that no clock reaches is none.)
+        // (An end beyond the clock's range stands for no end.)
         let until = now.checked_add(retention).unwrap_or_else(|| now + FOR_EVER);
         if self.lost.len() < Self::MAX || self.lost.contains_key(&attempt) {
             self.lost.insert(attempt, Lost { key, at: now, until, due, asked: false, answered: false });
@@ -95,8 +96,9 @@ impl Doubts {
         self.lost.contains_key(&attempt)
     }
 
-    /// The same process asks for the mark again: it is no longer to be taken back. Returns false if
-    /// that is too late, since the store was asked: then another number must be used.
+    /// Keeps a mark, because the same process asks for it again: it is no longer to be taken back.
+    /// Returns false if that is too late, since the store was asked: then another number must be
+    /// used.
     pub(super) fn reclaim(&mut self, attempt: u64) -> bool {
         match self.lost.get(&attempt) {
             Some(lost) if lost.asked => false,
@@ -107,14 +109,14 @@ impl Doubts {
         }
     }
 
-    /// The store is being asked to take it back.
+    /// Notes that the store is being asked to take it back.
     pub(super) fn asks(&mut self, attempt: u64) {
         if let Some(lost) = self.lost.get_mut(&attempt) {
             lost.asked = true;
         }
     }
 
-    /// So many of those that are due. The store is asked about them now.
+    /// Returns up to `most` of the marks that are due. The store is asked about them now.
     pub(super) fn take_due(&mut self, now: Instant, most: usize) -> Vec<(u64, RecordKey)> {
         let due = self.lost.iter_mut().filter(|(_, lost)| lost.due <= now).take(most);
         due.map(|(attempt, lost)| {
@@ -124,13 +126,14 @@ impl Doubts {
         .collect()
     }
 
-    /// It was taken back, and nothing that was given up can mark the id again.
+    /// Removes a mark: it was taken back, and no request that was given up can mark the id again.
     pub(super) fn remove(&mut self, attempt: u64) {
         self.lost.remove(&attempt);
     }
 
-    /// The store has answered what it was asked at this time. It is over, unless a request that was
-    /// given up may still arrive: then it is asked once more, `settled` after it was given up.
+    /// Notes the store's answer to a request that was sent at this time. The mark is finished,
+    /// unless a request that was given up may still arrive: then the store is asked once more,
+    /// `settled` after it was given up.
     pub(super) fn answered(&mut self, attempt: u64, asked_at: Instant, settled: Duration) {
         if let Some(lost) = self.lost.get_mut(&attempt) {
             match lost.at + settled {
@@ -140,7 +143,8 @@ impl Doubts {
         }
     }
 
-    /// The store has not answered, and is asked again then; or no more, if the mark has expired.
+    /// Notes that the store has not answered, and is asked again at this time; or never, if the
+    /// mark has expired.
     pub(super) fn failed(&mut self, attempt: u64, again: Instant) {
         if let Some(lost) = self.lost.get_mut(&attempt) {
             lost.due = again;
@@ -150,7 +154,7 @@ impl Doubts {
         }
     }
 
-    /// When the next one is due.
+    /// Returns the time at which the next mark is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.lost.values().map(|lost| lost.due).min()
     }

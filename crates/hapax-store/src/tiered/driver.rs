@@ -1,4 +1,4 @@
-//! Asking: batch after batch of one lane, and what becomes of the answers.
+//! Drivers: each sends one batch of a lane after another, and delivers the answers.
 
 use super::few::Few;
 use super::flights::Flight;
@@ -18,13 +18,13 @@ use tokio::time::Instant;
 
 pub(super) type Answer<O> = Result<<O as Operation>::Answer, StoreError>;
 
-/// What was asked, and what was answered.
+/// Requests, and their answers.
 pub(super) struct Answered<O: Operation> {
     pub(super) asked: Few<(O::Request, Answer<O>)>,
     pub(super) asked_at: Instant,
 }
 
-/// What those are told who asked meanwhile: the answer, and what the question was.
+/// The answer for a follower, with the request that it answers.
 pub(super) struct Told<O: Operation> {
     pub(super) answer: Answer<O>,
     /// Two ids may have one digest.
@@ -33,19 +33,19 @@ pub(super) struct Told<O: Operation> {
 }
 
 impl<O: Operation> Told<O> {
-    /// Returns true if that was this question.
+    /// Returns true if it answers this request.
     pub(super) fn answers(&self, request: &O::Request) -> bool {
         self.sameness == O::sameness(request) && self.key == *O::key(request)
     }
 }
 
-/// What is asked in one call.
+/// The requests of one call.
 struct Batch<O: Operation> {
     replies: Vec<(Arc<Memory>, usize, oneshot::Sender<Answered<O>>)>,
     requests: Vec<O::Request>,
     ids: Vec<Digest>,
     flights: Vec<Flight>,
-    /// What is to be left: of those that are asked, and of those whose callers are gone.
+    /// The room to give back: that of the requests, and of the requests whose callers are gone.
     room: usize,
     kib: u32,
 }
@@ -61,7 +61,7 @@ impl<O: Operation> Batch<O> {
             batch.room += group.asked.len();
             batch.kib += lane.kib(group.asked.as_slice().iter().map(|asked| &asked.0));
             if let Some(shared) = O::flights(shared).filter(|_| group.reply.is_closed()) {
-                // Nobody wants to know, and if it were granted it would have to be given back.
+                // Its caller is gone, and if it were granted it would have to be given back.
                 group.asked.into_iter().for_each(|(_, flight)| shared.land_untold(flight));
                 continue;
             }
@@ -76,11 +76,12 @@ impl<O: Operation> Batch<O> {
     }
 }
 
-/// Asks batch after batch, until nobody waits. If it is dropped on the way (the runtime ends, the
-/// store panics), those who wait learn that nobody asks for them any more.
+/// A driver, which sends batch after batch until no caller waits. If it is dropped on the way (the
+/// runtime ends, the store panics), the waiting callers learn that no driver asks for them any
+/// more.
 struct Driver<O: Operation> {
     inner: Arc<Inner>,
-    /// Whom it asks.
+    /// The node that it calls.
     node: u32,
     batch: Batch<O>,
     runs: bool,
@@ -91,7 +92,7 @@ impl<O: Operation> Drop for Driver<O> {
         if self.runs {
             let asked = std::mem::replace(&mut self.batch, Batch::none());
             let lane = self.node().lane::<O>();
-            // Another one cannot be started where this one could not go on.
+            // Another driver cannot be started where this one could not go on.
             let waiting = Batch::of(lane.abandon(), lane, &self.inner.shared);
             for batch in [asked, waiting] {
                 if let Some(shared) = O::flights(&self.inner.shared) {
@@ -107,8 +108,8 @@ pub(super) fn start<O: Operation>(inner: &Arc<Inner>, node: &Node) {
     let mut driver = Driver::<O> { inner: Arc::clone(inner), node: node.number, batch: Batch::none(), runs: true };
     inner.runtime.spawn(async move {
         loop {
-            // Whoever is ready to ask goes first, and is in the batch: no timer, and no delay if
-            // nobody is.
+            // Lets tasks that are ready to ask go first, so that they are in the batch: no timer,
+            // and no delay if there are none.
             tokio::task::yield_now().await;
             let lane = driver.node().lane::<O>();
             match lane.take() {
@@ -125,13 +126,13 @@ impl<O: Operation> Driver<O> {
         self.inner.nodes.node(self.node)
     }
 
-    /// Nobody waits; the lane has been told.
+    /// Notes that no caller waits; the lane has been told.
     fn stop(&mut self) {
         self.runs = false;
     }
 
-    /// Asks, tells those who follow, and only then those who asked: whoever is told may ask again
-    /// at once, and must not meet an answer that is there.
+    /// Calls the store, then tells the followers, and only then the callers: a caller with an
+    /// answer may ask again at once, and must not meet a flight whose answer is there.
     async fn ask(&mut self) {
         let asked_at = Instant::now();
         if !self.batch.requests.is_empty() {
@@ -145,8 +146,9 @@ impl<O: Operation> Driver<O> {
         self.batch = Batch::none();
     }
 
-    /// What the store has said is done is remembered. (What it has granted: by whoever takes it.
-    /// What it has said beside a flight, not at all: that may be given back.)
+    /// Teaches memory the ids that are done by the store's answers. (A granted id is learned by the
+    /// caller that takes it. An answer beside a flight is not learned at all: it may be given
+    /// back.)
     fn learn(&self, answers: &[Answer<O>], took: Duration) {
         let (mut start, mut learned) = (0, Vec::with_capacity(answers.len()));
         let mut replies = self.batch.replies.iter().peekable();
@@ -163,7 +165,7 @@ impl<O: Operation> Driver<O> {
                 }
             }
             self.inner.doubt(memory, unknown::<O>(ids, answers));
-            // Together with the next ones that concern the same memory.
+            // Together with the next answers for the same memory.
             if replies.peek().is_none_or(|(next, ..)| !Arc::ptr_eq(next, memory)) {
                 self.inner.teach(memory, &learned);
                 learned.clear();
@@ -171,7 +173,7 @@ impl<O: Operation> Driver<O> {
         }
     }
 
-    /// Tells those who follow.
+    /// Tells the followers.
     fn tell(&mut self, answers: &[Answer<O>]) {
         let Some(shared) = O::flights(&self.inner.shared) else { return };
         for (answer, (request, flight)) in answers.iter().zip(self.batch.requests.iter().zip(&self.batch.flights)) {
@@ -181,13 +183,13 @@ impl<O: Operation> Driver<O> {
             };
             for tell in others {
                 let (answer, key, sameness) = (answer.clone(), O::key(request).clone(), O::sameness(request));
-                // Whoever is gone need not know.
+                // A follower that is gone gets nothing.
                 let _ = tell.send(Some(Told { answer, key, sameness }));
             }
         }
     }
 
-    /// Tells those who asked. What was granted to those who are gone is to be given back.
+    /// Tells the callers. Returns the grants to callers that are gone, which are to be given back.
     fn reply(&mut self, answers: Vec<Answer<O>>, asked_at: Instant) -> GivingBack<O> {
         let mut back = GivingBack::of(&self.inner, std::iter::empty());
         let mut answered = std::mem::take(&mut self.batch.requests).into_iter().zip(answers);
@@ -204,12 +206,13 @@ impl<O: Operation> Driver<O> {
     }
 }
 
-/// Whether an id is done, as the store says, for as long as this memory remembers.
+/// Returns true if the store's answer says that the id is done, for at least as long as this memory
+/// remembers.
 pub(super) fn is_done<O: Operation>(memory: &Memory, request: &O::Request, answer: &O::Answer, took: Duration) -> bool {
     O::completed(request, answer, took).is_some_and(|expires_in| memory.may_learn(expires_in))
 }
 
-/// Those that the store may have granted, and did not say so.
+/// Returns the ids that the store may have granted without an answer.
 pub(super) fn unknown<O: Operation>(ids: &[Digest], answers: &[Answer<O>]) -> impl Iterator<Item = Digest> {
     let unknown = ids.iter().zip(answers).filter(|(_, answer)| O::GRANTS && answer.is_err());
     unknown.map(|(id, _)| *id)

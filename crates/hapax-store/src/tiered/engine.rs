@@ -1,6 +1,8 @@
-//! An engine whatever its store, so that it is compiled once: here, and not for each store in each program.
+//! An engine with its store behind a pointer, so that it is compiled once: here, and not for each
+//! store in each program.
 //!
-//! What asks the store is a future behind a pointer for the same reason, one allocation for a round trip. What memory can answer is not.
+//! A call of the store is a future behind a pointer for the same reason, one allocation for a round
+//! trip. An answer from memory is not.
 
 use super::driver::ended;
 use super::inner::Inner;
@@ -18,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What [`TieredDedup`](super::TieredDedup) is, but for the type of its store.
+/// The content of [`TieredDedup`](super::TieredDedup) without the type of its store.
 #[derive(Clone)]
 pub(super) struct Engine {
     pub(super) inner: Arc<Inner>,
@@ -32,7 +34,7 @@ pub(super) struct Engine {
 #[doc(hidden)]
 pub type Name = (RecordKey, Digest);
 
-/// What the scopes of one policy share.
+/// The state that the scopes of one policy share.
 pub(super) struct PolicyState {
     pub(super) memory: Arc<Memory>,
     pub(super) retention: Duration,
@@ -90,7 +92,7 @@ impl Engine {
             let noted = note::key_of(&key);
             let note = (noted.clone(), self.inner.id(&self.policy.memory, &noted));
             let mut answers = self.inner.ask::<Forgets>(&self.policy.memory, vec![(key, id), note]).await.into_iter();
-            // After the store, since somebody may have learned of it in between.
+            // After the store, since memory may have learned of it in between.
             self.policy.memory.forget(id);
             let forgotten = answers.next().unwrap_or_else(|| Err(ended()));
             answers.next().unwrap_or_else(|| Err(ended())).and(forgotten)
@@ -141,7 +143,8 @@ impl Engine {
             self.inner.observer.meters.warmed(ids - before);
             cursor = page.next;
             if cursor.is_none() {
-                // Release: pairs with the Acquire of `is_warm`: whoever sees it finds the histories complete.
+                // Release: pairs with the Acquire of `is_warm`: a thread that sees it finds the
+                // histories complete.
                 self.inner.is_warm.store(true, Ordering::Release);
                 self.inner.observer.warm(ids);
                 return Ok(ids);
@@ -154,7 +157,7 @@ impl Engine {
         let until = Instant::now() + deadline;
         let shut = StoreError::new(ErrorKind::Unavailable, "hapax", "the engine was shut down");
         self.inner.refuse(shut);
-        // Marks of which nobody was told are taken back first, while the lanes are open.
+        // Marks that no caller was told of are taken back first, while the lanes are open.
         while self.inner.doubts().open() > 0 && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

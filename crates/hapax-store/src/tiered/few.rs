@@ -26,7 +26,7 @@ impl<T> Few<T> {
         }
     }
 
-    /// One more.
+    /// Adds one more.
     pub(super) fn with(self, more: T) -> Self {
         match self {
             Few::One(one) => Few::Many(vec![one, more]),
@@ -38,7 +38,7 @@ impl<T> Few<T> {
         }
     }
 
-    /// So many of what comes, in the same form as something else is.
+    /// Takes this many items, as one or as many.
     pub(super) fn take(count: usize, from: &mut impl Iterator<Item = T>) -> Self {
         if count == 1
             && let Some(one) = from.next()
@@ -61,7 +61,7 @@ impl<T> IntoIterator for Few<T> {
     }
 }
 
-/// Waits for all of these at a time.
+/// Waits for all of these concurrently.
 pub(super) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut waits: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     poll_fn(|context| {

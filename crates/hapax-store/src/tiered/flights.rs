@@ -1,4 +1,5 @@
-//! Ids that are being asked about, so that those who want to know the same need not ask.
+//! Single flight: ids that are being requested, so that concurrent callers with the same request
+//! need not ask.
 //!
 //! ```text
 //!            join                answered, nothing granted
@@ -10,10 +11,10 @@
 //!                                └── answered, or given back ──┘        the others ask themselves
 //! ```
 //!
-//! The caller who leads may go at any time, and ask again at once. So it says that it goes before
-//! it is gone, and an id that it was granted stays in flight until it has taken the answer, or that
-//! is given back: whoever asks meanwhile waits for that, and never meets what the one before has
-//! left.
+//! The leading caller may be dropped at any time, and ask again at once. So it announces that it
+//! goes before it is gone. An id that it was granted stays in flight until the caller has taken the
+//! answer, or the id is given back: callers that ask meanwhile wait for that, and never meet the
+//! remains of the caller before.
 
 use crate::sync::{Mutex, MutexGuard};
 use hapax::Digest;
@@ -22,18 +23,18 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use tokio::sync::oneshot;
 
-/// An id that is being asked about, by whoever leads.
+/// An id that is being requested by its leader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     pub(super) id: Digest,
-    /// Which flight of the id it is; [`ASIDE`](Flight::ASIDE): none.
+    /// The number of the flight; [`ASIDE`](Flight::ASIDE): none.
     number: u64,
 }
 
 impl Flight {
     const ASIDE: u64 = 0;
 
-    /// An id that is asked about beside its flight, or has none.
+    /// Creates a flight for an id that is requested beside its flight, or has none.
     pub(super) fn aside(id: Digest) -> Self {
         Flight { id, number: Self::ASIDE }
     }
@@ -43,18 +44,18 @@ impl Flight {
     }
 }
 
-/// Tells one who follows: `None` means that there is nothing to be told, and that it must ask.
+/// The channel to a follower: `None` means that there is no answer, and that it must ask itself.
 pub(super) type Tell<A> = oneshot::Sender<Option<A>>;
 
-/// What whoever wants to know is to do.
+/// The turn of a caller that asks about an id.
 pub(super) enum Turn<A> {
-    /// Ask, and see to it that it ends.
+    /// It must ask, and must end the flight.
     Leads(Flight),
-    /// Wait.
+    /// It must wait.
     Follows(oneshot::Receiver<Option<A>>),
 }
 
-/// How far an id is, and who else wants to know.
+/// The progress of an id's request, and its followers.
 struct Led<A> {
     number: u64,
     stage: Stage,
@@ -65,24 +66,24 @@ struct Led<A> {
 enum Stage {
     /// It is not answered yet.
     Open,
-    /// It was granted to the caller, who has not taken it yet.
+    /// It was granted to the caller, which has not taken it yet.
     Granted,
-    /// The caller is gone. If it was granted, or will be, that is given back.
+    /// The caller is gone. If the id was granted, or will be, it is given back.
     Left,
 }
 
-/// By id, who asks.
+/// The requests under way, by id.
 pub(super) struct Flights<A> {
     shards: Box<[Mutex<Shard<A>>]>,
 }
 
 struct Shard<A> {
     led: HashMap<Digest, Led<A>, BuildHasherDefault<Uniform>>,
-    /// How many there were.
+    /// The number of flights so far.
     numbers: u64,
 }
 
-/// How many locks there are.
+/// The number of locks.
 const SHARDS: usize = 32;
 
 impl<A> Default for Flights<A> {
@@ -93,16 +94,16 @@ impl<A> Default for Flights<A> {
 }
 
 impl<A> Flights<A> {
-    /// The shard of an id. (Its map uses other bits of it.)
+    /// Returns the shard of an id. (Its map uses other bits of it.)
     fn shard(&self, id: Digest) -> MutexGuard<'_, Shard<A>> {
         let shard = &self.shards[(u128::from(id) as u64 >> 32) as usize % SHARDS];
         // Nothing that can panic is done while it is held.
         shard.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Whoever is the first leads; the others are told. Who comes when the first was granted the
-    /// id, and has not taken it, asks beside it: the store knows, and nobody waits for a caller
-    /// that may take its time.
+    /// Joins the request for an id: the first caller leads, the others follow. A caller that comes
+    /// when the leader was granted the id and has not taken it yet asks beside the flight: the
+    /// store knows, and must not wait for a caller that may take its time.
     pub(super) fn join(&self, id: Digest) -> Turn<A> {
         let mut shard = self.shard(id);
         let number = shard.numbers + 1;
@@ -121,8 +122,8 @@ impl<A> Flights<A> {
         }
     }
 
-    /// It was granted. Those who are to be told; `None` if the caller is gone: then it is given
-    /// back, and they wait for that.
+    /// Notes that the id was granted. Returns the followers, or `None` if the leader is gone: then
+    /// the id is given back, and they wait for that.
     pub(super) fn granted(&self, flight: Flight) -> Option<Vec<Tell<A>>> {
         match self.shard(flight.id).led.get_mut(&flight.id).filter(|led| led.number == flight.number) {
             Some(led) if led.stage == Stage::Left => None,
@@ -134,14 +135,14 @@ impl<A> Flights<A> {
         }
     }
 
-    /// Returns true if somebody waits for it.
+    /// Returns true if a follower waits for it.
     pub(super) fn is_awaited(&self, flight: Flight) -> bool {
         let shard = self.shard(flight.id);
         let led = shard.led.get(&flight.id).filter(|led| led.number == flight.number);
         led.is_some_and(|led| led.others.iter().any(|tell| !tell.is_closed()))
     }
 
-    /// The caller goes.
+    /// Notes that the leader goes.
     pub(super) fn leave(&self, flight: Flight) {
         let mut shard = self.shard(flight.id);
         if let Some(led) = shard.led.get_mut(&flight.id).filter(|led| led.number == flight.number) {
@@ -149,7 +150,7 @@ impl<A> Flights<A> {
         }
     }
 
-    /// It is over. Those who want to know.
+    /// Ends the flight. Returns the followers.
     pub(super) fn land(&self, flight: Flight) -> Vec<Tell<A>> {
         match self.shard(flight.id).led.entry(flight.id) {
             Entry::Occupied(led) if led.get().number == flight.number => led.remove().others,
@@ -157,14 +158,14 @@ impl<A> Flights<A> {
         }
     }
 
-    /// It is over, and there is nothing to be told.
+    /// Ends the flight without an answer.
     pub(super) fn land_untold(&self, flight: Flight) {
-        // Whoever is gone need not know.
+        // A follower that is gone gets nothing.
         self.land(flight).into_iter().for_each(|tell| drop(tell.send(None)));
     }
 }
 
-/// A digest is as good a hash as any.
+/// A hasher for digests: a digest is as good a hash as any.
 #[derive(Default)]
 pub(super) struct Uniform(u64);
 
@@ -218,7 +219,7 @@ mod tests {
         let first = lead(&flights);
         let _told = follow(&flights);
         assert_eq!(flights.granted(first).unwrap().len(), 1);
-        // Whether it will be taken, nobody knows.
+        // It is unknown whether it will be taken.
         let aside = lead(&flights);
         assert!(aside.is_aside());
         // Nothing that concerns it changes the flight.

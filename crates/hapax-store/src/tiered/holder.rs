@@ -1,4 +1,4 @@
-//! Who holds an id: a claim, whatever its store, and how it ends.
+//! The holder of an id: a claim for any store, and its end.
 
 use super::claim::{ClaimError, Done, TieredClaimOptions};
 use super::completing::{Patience, Unfinished, retry_pause};
@@ -15,7 +15,7 @@ use hapax::{Digest, LostLease, Token};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What came of an attempt to claim an id.
+/// The result of an attempt to claim an id.
 pub(super) enum Attempt {
     Claimed(Holder),
     InProgress { lease_left: Duration },
@@ -24,7 +24,7 @@ pub(super) enum Attempt {
     TooMany,
 }
 
-/// What [`TieredClaim`](super::TieredClaim) is, but for the type of its store.
+/// The content of [`TieredClaim`](super::TieredClaim) without the type of its store.
 pub(super) struct Holder {
     inner: Arc<Inner>,
     policy: Arc<PolicyState>,
@@ -35,32 +35,32 @@ pub(super) struct Holder {
     retention: Duration,
     pub(super) held: Where,
     begun: Instant,
-    /// Since when its lease runs, at the latest.
+    /// The time from which its lease runs, at the latest.
     renewed: tokio::time::Instant,
     state: State,
 }
 
-/// The point that a claim has come to.
+/// The progress of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Dropping it releases it.
     Held,
-    /// Its work is done, and nobody knows that it is recorded. Dropping it leaves it to its lease:
-    /// to release it would have the work done again at once.
+    /// Its work is done, and it is unknown whether that is recorded. Dropping it leaves it to its
+    /// lease: to release it would have the work done again at once.
     Done,
     Ended,
 }
 
-/// Where a claim is held.
+/// The place where a claim is held.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Where {
     /// In the store.
     Store { token: u64 },
     /// In this process, which is the only one.
     Here { token: u64 },
-    /// Nowhere: the store could not be asked, and the policy was to admit.
+    /// Nowhere: the store could not be asked, and the policy admits messages then.
     Admitted,
-    /// Nowhere: in shadow mode, the id is not the caller's, and nobody may notice.
+    /// Nowhere: in shadow mode, the id is not the caller's, and others must not notice.
     Shadow,
 }
 
@@ -83,7 +83,8 @@ impl Holder {
 
     pub(super) fn token(&self) -> Token {
         Token::from_u64(match self.held {
-            // Stores count in microseconds, memory in nanoseconds: so tokens grow when an engine becomes shared or exclusive.
+            // Stores count in microseconds, memory in nanoseconds: so tokens grow when an engine
+            // becomes shared or exclusive.
             Where::Store { token } => token.saturating_mul(1_000),
             Where::Here { token } => token,
             Where::Admitted | Where::Shadow => 0,
@@ -94,12 +95,12 @@ impl Holder {
         matches!(self.held, Where::Store { .. } | Where::Here { .. })
     }
 
-    /// The place where something is kept beside its id, for those who hold it in turn.
+    /// Returns the note that is stored beside the id for its successive holders.
     pub(super) fn note(&self) -> Option<Note> {
         self.is_verified().then(|| Note::new(&self.inner, &self.policy, &self.key))
     }
 
-    /// Completes it, for as long as a lease is; see [`Patience`].
+    /// Completes the claim, with tries for as long as one lease; see [`Patience`].
     pub(super) fn complete(mut self, result: Option<Vec<u8>>) -> Answering<'static, Result<(), Box<Unfinished>>> {
         Box::pin(async move {
             self.work_is_done();
@@ -111,7 +112,7 @@ impl Holder {
                 };
                 // Before the pause: a store that has come back in the meantime is told at once.
                 if self.is_to_be_renewed() {
-                    // Only the completion says whether the claim was lost: one whose answer was
+                    // Only the completion tells whether the claim was lost: one whose answer was
                     // lost has ended it.
                     let _ = self.renew(self.lease).await;
                 }
@@ -120,7 +121,7 @@ impl Holder {
         })
     }
 
-    /// Completes it, if that can be done at once.
+    /// Completes the claim, with one try.
     pub(super) fn complete_once(mut self) -> Answering<'static, Result<(), Box<Unfinished>>> {
         Box::pin(async move {
             self.work_is_done();
@@ -129,14 +130,14 @@ impl Holder {
         })
     }
 
-    /// From here on a caller that is dropped does not release the id.
+    /// Notes that the work is done: from here on dropping the claim does not release the id.
     pub(super) fn work_is_done(&mut self) {
         if self.state == State::Held {
             self.state = State::Done;
         }
     }
 
-    /// The pause before its completion is tried again, if that may help.
+    /// Returns the pause before its completion is tried again, if that may help.
     pub(super) fn pause(
         &self,
         completed: &Result<(), ClaimError>,
@@ -144,33 +145,32 @@ impl Holder {
         random: u64,
     ) -> Option<Duration> {
         let Err(ClaimError::Store(error)) = completed else { return None };
-        // One that nobody has verified has no lease that could be lost.
+        // A claim that is not verified has no lease that could be lost.
         let may_help = error.kind().is_transient()
             && self.is_verified()
             && !self.inner.node(&self.key).lane::<Completions>().is_closed();
         if may_help { patience.pause(tokio::time::Instant::now(), random) } else { None }
     }
 
-    /// Returns true if the store is to be told that the lease goes on while its completion is
-    /// tried.
+    /// Returns true if the lease is to be renewed while its completion is tried.
     pub(super) fn is_to_be_renewed(&self) -> bool {
         matches!(self.held, Where::Store { .. }) && self.renewed.elapsed() >= self.lease / 3
     }
 
-    /// It is done, or the caller gets it back.
+    /// Ends a claim that is completed, or returns it to the caller.
     pub(super) fn completed(
         mut self,
         completed: Result<(), ClaimError>,
         result: Option<Vec<u8>>,
     ) -> Result<(), Box<Unfinished>> {
-        // What the store could not say is counted when nobody tries any more.
+        // An uncertain answer is counted when there are no further tries.
         if !matches!(completed, Err(ClaimError::Store(_))) {
             self.end(End::Completed, &completed);
         }
         completed.map_err(|error| Box::new(Unfinished { holder: self, result, error }))
     }
 
-    /// It has ended so, which is counted once.
+    /// Counts the end of the claim, once.
     fn end(&mut self, end: End, ended: &Result<(), ClaimError>) {
         if self.state != State::Ended {
             self.state = State::Ended;
@@ -186,7 +186,7 @@ impl Holder {
                 self.held(self.inner.ask_one::<Completions>(&self.policy.memory, completion, id).await)
             }
             Where::Here { token } => {
-                // So that nobody takes it over while the store writes.
+                // So that no other caller takes it over while the store writes.
                 self.check_held(self.policy.memory.extend(self.id, token, self.lease, false))?;
                 self.record(result).await?;
                 self.check_held(self.policy.memory.complete(self.id, token))
@@ -200,13 +200,13 @@ impl Holder {
     }
 
     fn count(&self, end: End) {
-        // What is not the caller's in a shadow was no claim.
+        // A claim in shadow mode is not the caller's, so it is not counted.
         if !matches!(self.held, Where::Shadow) {
             self.policy.verdicts.ended(end, self.begun.elapsed());
         }
     }
 
-    /// What the store is asked for to complete it.
+    /// Returns the request that completes it.
     pub(super) fn completion(&self, result: Option<Vec<u8>>) -> (Completion, Digest) {
         (Completion { hold: self.hold(), retention: self.retention, result }, self.id)
     }
@@ -277,12 +277,12 @@ impl Holder {
         })
     }
 
-    /// What the store is asked for to renew it.
+    /// Returns the request that renews it.
     pub(super) fn renewal(&self) -> (Renewal, Digest) {
         (Renewal { hold: self.hold(), lease: self.lease }, self.id)
     }
 
-    /// The store has said what came of its renewal, which it was asked for then.
+    /// Notes the store's answer to a renewal that was requested at `asked_at`.
     pub(super) fn renewed(
         &mut self,
         asked_at: tokio::time::Instant,
@@ -302,14 +302,14 @@ impl Holder {
             let mut failures = 0_u32;
             loop {
                 let random = self.inner.random();
-                // Not all at a time, of those that were claimed together; and what the store could
-                // not do is tried again soon, since the lease runs.
+                // Jittered, so that claims that were made together are not renewed together. A
+                // renewal that failed is tried again soon, since the lease runs.
                 tokio::time::sleep(match failures {
                     0 => jittered(self.lease / 3, random),
                     _ => retry_pause(failures, self.lease, random),
                 })
                 .await;
-                // Completing says in the end whether that was enough.
+                // The completion tells in the end whether that was enough.
                 match self.renew(self.lease).await {
                     Ok(()) => failures = 0,
                     Err(ClaimError::LostLease(_)) => return,
@@ -330,8 +330,8 @@ impl Holder {
         }
     }
 
-    /// Returns true if the store holds it for this engine, which completes many of one policy at a
-    /// time.
+    /// Returns true if the store holds it for this engine, which completes many claims of one
+    /// policy at a time.
     pub(super) fn is_in_store_of(&self, inner: &Arc<Inner>, policy: &Arc<PolicyState>) -> bool {
         let is_theirs = Arc::ptr_eq(&self.inner, inner) && Arc::ptr_eq(&self.policy, policy);
         is_theirs && matches!(self.held, Where::Store { .. })
@@ -349,7 +349,7 @@ impl Drop for Holder {
             State::Done => return self.count(End::Unknown),
             State::Ended => return,
         }
-        // If the lease had expired, it was lost; nobody waits for an answer that would say so.
+        // If the lease had expired, it was lost; no caller waits for an answer that would say so.
         self.count(End::Dropped);
         match self.held {
             Where::Admitted | Where::Shadow => {}

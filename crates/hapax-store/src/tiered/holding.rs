@@ -1,4 +1,4 @@
-//! What whoever holds a claim can ask of a store.
+//! The requests to a store by the holder of a claim.
 
 use super::lane::Lane;
 use super::observe::Asked;
@@ -36,7 +36,8 @@ impl Operation for Completions {
     }
 }
 
-/// A release or failure that is asked for again finds nothing to end if it was done the first time.
+/// Returns `Done` for every answer: a release or failure that is repeated finds nothing to end if
+/// it was done the first time.
 fn ended(_: Held) -> Held {
     Held::Done
 }

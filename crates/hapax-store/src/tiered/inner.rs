@@ -1,4 +1,4 @@
-//! What the handles of an asynchronous engine share, and how it calls its store.
+//! The state that the handles of an asynchronous engine share, and its calls of the store.
 
 use super::doubt::{self, Doubts};
 use super::engine::digest;
@@ -23,7 +23,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 
 pub(super) struct Inner {
     pub(super) store: Arc<dyn Erased>,
-    /// Whether the store does.
+    /// True if the store answers at once.
     pub(super) answers_at_once: bool,
     pub(super) nodes: Nodes,
     pub(super) shared: Shared,
@@ -33,66 +33,69 @@ pub(super) struct Inner {
     pub(super) doubts: Mutex<Doubts>,
     pub(super) overdue: Mutex<Overdue>,
     pub(super) has_overdue: StdAtomicBool,
-    /// Whether it is unknown who owns the store, and nothing else may be asked before.
+    /// True if the owner of the store is unknown, and nothing else may be requested before.
     pub(super) awaits_owner: StdAtomicBool,
-    /// Tells whoever takes marks back that there are some.
+    /// Tells the task that takes marks back that there are some.
     pub(super) lost: mpsc::Sender<()>,
-    /// By which its attempts' numbers are known again.
+    /// The key by which this engine recognizes its attempts' numbers.
     pub(super) own: u64,
-    /// Room for what was granted to those who are gone, and is to be given back.
+    /// Room for grants to callers that are gone, which are to be given back.
     pub(super) dropped: Arc<Semaphore>,
     pub(super) max_dropped: usize,
     pub(super) observer: Observer,
     pub(super) runtime: Handle,
     pub(super) ownership: Ownership,
-    /// What says so in the store, where that can tell.
+    /// The claim of the ownership in the store, where there is one.
     pub(super) owned: OnceLock<Owned>,
-    /// Whether the histories know all that the store knows.
+    /// True if the histories know all ids that the store knows.
     pub(super) is_warm: StdAtomicBool,
-    /// Why this engine may not go on, if so.
+    /// The reason for which this engine may not go on, if there is one.
     pub(super) refused: Mutex<Option<StoreError>>,
     pub(super) is_refused: StdAtomicBool,
     pub(super) numbers: StdAtomicU64,
 }
 
-/// Whose the ids are.
+/// The ownership of the ids in a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ownership {
-    /// Other instances use the same store: whatever the window does not know is asked there.
+    /// Other instances use the same store: it is asked about every id that the window does not
+    /// know.
     #[default]
     Shared,
-    /// This instance alone: what its history does not know is new, and completed ids are written behind.
+    /// This instance alone uses the store: an id that its history does not know is new, and
+    /// completed ids are written behind.
     Exclusive,
 }
 
-/// How the store is called.
+/// The parameters of calls of the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallOptions {
     pub(super) timeout: Duration,
     pub(super) retries: u32,
-    /// How long a mark of another engine is in doubt.
+    /// The time for which a mark of another engine is in doubt.
     pub(super) in_doubt: Duration,
 }
 
 impl Inner {
-    /// What memory calls the id of a record.
+    /// Returns memory's digest of a record's id.
     pub(super) fn id(&self, memory: &Memory, key: &RecordKey) -> Digest {
         digest(&memory.digester(key.scope.as_str()), &key.id)
     }
 
-    /// A number that no other attempt has: 63 bits.
+    /// Returns a number that no other attempt has: 63 bits.
     pub(super) fn number(&self) -> u64 {
         doubt::tagged(self.random(), self.own)
     }
 
     pub(super) fn random(&self) -> u64 {
-        // Relaxed: only that it is another one each time matters. A fork has a copy of it.
+        // Relaxed: it only matters that it is another one each time. A fork has a copy of it.
         mix(self.numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed) ^ hapax::tier::salt())
     }
 
-    /// Attempts of which nobody knows what came, if there are any.
+    /// Returns the attempts with an unknown outcome, if there are any.
     pub(super) fn unresolved(&self) -> Option<MutexGuard<'_, Unresolved>> {
-        // Relaxed: whoever was told of a lost answer has seen it counted, and others do not know of it.
+        // Relaxed: a caller that was told of a lost answer has seen it counted, and others do not
+        // know of it.
         match self.unresolved_ids.load(Ordering::Relaxed) {
             0 => None,
             _ => Some(self.lock_unresolved()),
@@ -103,12 +106,12 @@ impl Inner {
         self.unresolved.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Says how many there are now.
+    /// Publishes the current number of them.
     pub(super) fn count(&self, unresolved: &Unresolved) {
         self.unresolved_ids.store(unresolved.len() as u64, Ordering::Relaxed);
     }
 
-    /// Remembers attempts of which nobody knows what came.
+    /// Remembers attempts with an unknown outcome.
     pub(super) fn remember(&self, attempts: impl IntoIterator<Item = (Digest, u64)>) {
         let mut attempts = attempts.into_iter().peekable();
         if attempts.peek().is_some() {
@@ -118,8 +121,8 @@ impl Inner {
         }
     }
 
-    /// Memory learns that these are done, unless that may be by an attempt here of which nobody was
-    /// told: whoever asks again must ask the store.
+    /// Teaches memory that these ids are done, except those with an attempt here whose answer was
+    /// lost: a caller that asks again must ask the store.
     pub(super) fn teach(&self, memory: &Memory, ids: &[Digest]) {
         if !ids.is_empty() {
             memory.learn(ids);
@@ -127,12 +130,12 @@ impl Inner {
         }
     }
 
-    /// Memory forgets those of these of whose attempts nobody knows what came: it may have learned
-    /// of them from others who have met what came of that.
+    /// Makes memory forget those of these ids that have attempts with an unknown outcome: it may
+    /// have learned of them from callers that have met the effect of such an attempt.
     pub(super) fn doubt(&self, memory: &Memory, mut ids: impl Iterator<Item = Digest>) {
         let Some(first) = ids.next() else { return };
-        // SeqCst: one remembers an attempt and comes here, another has told memory and comes here.
-        // Either that one sees the attempt, or this one what memory was told.
+        // SeqCst: one thread remembers an attempt and comes here, another has taught memory and
+        // comes here. Either that one sees the attempt, or this one sees what memory was taught.
         fence(Ordering::SeqCst);
         if let Some(unresolved) = self.unresolved() {
             for id in std::iter::once(first).chain(ids).filter(|id| unresolved.contains(*id)) {
@@ -141,24 +144,26 @@ impl Inner {
         }
     }
 
-    /// Whether the histories know all that the store knows.
+    /// Returns true if the histories know all ids that the store knows.
     pub(super) fn is_warm(&self) -> bool {
-        // Acquire: pairs with the Release of `warm`, whose insertions into the histories are then seen.
+        // Acquire: pairs with the Release of `warm`, whose insertions into the histories are then
+        // seen.
         self.is_warm.load(Ordering::Acquire)
     }
 
-    /// This engine may not go on.
+    /// Stops this engine with this error.
     pub(super) fn refuse(&self, why: StoreError) {
         *self.refused.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(why);
         // Release: pairs with the Acquire of `admit`, which then finds the reason.
         self.is_refused.store(true, Ordering::Release);
     }
 
-    /// Whether this engine may go on.
+    /// Returns an error if this engine may not go on.
     pub(super) fn admit(&self) -> Result<(), StoreError> {
         if !self.is_refused.load(Ordering::Acquire) {
             return match self.owned.get() {
-                // Whoever renews it may not have come to it: the runtime was busy, or the machine asleep.
+                // The task that renews it may not have run: the runtime was busy, or the machine
+                // asleep.
                 Some(owned) if owned.is_over() => {
                     let what = "this engine may no longer be the owner of the store: its lease has ended";
                     Err(StoreError::new(ErrorKind::Conflict, self.store.backend(), what))
@@ -170,7 +175,7 @@ impl Inner {
         refused.clone().map_or(Ok(()), Err)
     }
 
-    /// Room to write behind.
+    /// Waits for room to write behind.
     pub(super) async fn room<'n>(&self, node: &'n Node, ids: usize) -> Result<SemaphorePermit<'n>, StoreError> {
         if let Some(room) = node.behind.try_room(ids) {
             return Ok(room);
@@ -178,7 +183,7 @@ impl Inner {
         self.patiently(node.behind.room(ids)).await
     }
 
-    /// Waits until a node knows what was decided without it.
+    /// Waits until a node has the records that were decided without it.
     pub(super) async fn settle(&self, node: &Node) -> Result<(), StoreError> {
         match node.behind.len() {
             0 => Ok(()),
@@ -186,12 +191,12 @@ impl Inner {
         }
     }
 
-    /// How long a call that is retried may take, but for the pauses.
+    /// Returns the longest time that a call with its retries may take, without the pauses.
     pub(super) fn patience(&self) -> Duration {
         self.calls.timeout * (self.calls.retries + 1)
     }
 
-    /// Waits as long as a call that is retried may take, and no longer.
+    /// Waits for as long as a call with its retries may take, and no longer.
     pub(super) async fn patiently<T>(
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
@@ -203,7 +208,7 @@ impl Inner {
         })
     }
 
-    /// Asks the store something, past the lanes and the breaker, and waits no longer than a call may take.
+    /// Calls the store, past the lanes and the breaker, and waits no longer than a call may take.
     pub(super) async fn in_time<T>(
         &self,
         asked: Asked,
@@ -232,7 +237,7 @@ impl Inner {
         }
     }
 
-    /// How many ids are being given back.
+    /// Returns the number of ids that are being given back.
     pub(super) fn giving_back(&self) -> usize {
         self.max_dropped - self.dropped.available_permits()
     }
@@ -241,10 +246,10 @@ impl Inner {
         self.lock_unresolved().len()
     }
 
-    /// An id that is in progress for ever, for no time at all, is an error.
+    /// Returns an error for an id that stays in progress with no time left.
     pub(super) fn believes<O: Operation>(&self, id: Digest, answer: &O::Answer) -> Result<(), StoreError> {
         let left = O::in_progress(answer);
-        // Relaxed: whoever misses it leaves an id in it that is asked about again.
+        // Relaxed: a thread that misses it leaves an id in it that is asked about again.
         if left.is_none_or(|left| left >= Duration::from_millis(1)) && !self.has_overdue.load(Ordering::Relaxed) {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! Requests of one kind on their way to a node: those that come while a batch is under way are the
-//! next batch.
+//! Requests of one kind on their way to a node: requests that come while a batch is under way are
+//! the next batch.
 
 use super::driver::Answered;
 use super::few::Few;
@@ -15,17 +15,18 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 /// Requests of one kind that wait for one node.
 pub(super) struct Lane<O: Operation> {
     queue: Mutex<Queue<O>>,
-    /// Requests that may wait or be under way.
+    /// Permits for requests that may wait or be under way.
     room: Semaphore,
-    /// What they may weigh, in KiB.
+    /// Permits for their size, in KiB.
     room_kib: Semaphore,
     max_kib: u32,
-    /// Of the store.
+    /// The store's batch size.
     batch: usize,
     under_way: usize,
 }
 
-/// Room for requests that are about to wait. It is given back if they never do, and by whoever has asked them if they do.
+/// Room for requests that are about to wait. If they never wait, it is given back when it is
+/// dropped, and otherwise by the driver that has sent them.
 pub(super) struct Room<'l> {
     requests: SemaphorePermit<'l>,
     kib: Option<SemaphorePermit<'l>>,
@@ -45,7 +46,7 @@ struct Queue<O: Operation> {
     drivers: usize,
 }
 
-/// What one caller asks at a time.
+/// The concurrent requests of one caller.
 pub(super) struct Group<O: Operation> {
     pub(super) memory: Arc<Memory>,
     pub(super) asked: Few<(O::Request, Flight)>,
@@ -71,18 +72,18 @@ impl<O: Operation> Lane<O> {
         self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// How many requests wait or are under way.
+    /// Returns the number of requests that wait or are under way.
     pub(super) fn len(&self) -> usize {
         let queue = self.lock();
         queue.waiting_requests + queue.asked_requests
     }
 
-    /// How many requests a caller may ask at a time.
+    /// Returns the largest number of requests that a caller may send at a time.
     pub(super) fn batch(&self) -> usize {
         self.batch
     }
 
-    /// Lets nobody in any more.
+    /// Closes the lane: no further request is let in.
     pub(super) fn close(&self) {
         self.room.close();
     }
@@ -91,7 +92,7 @@ impl<O: Operation> Lane<O> {
         self.room.is_closed()
     }
 
-    /// Room for these requests, if there is some now.
+    /// Returns room for these requests, if there is some now.
     pub(super) fn try_room(&self, asked: &[(O::Request, Flight)]) -> Option<Room<'_>> {
         let kib = match self.kib(asked.iter().map(|asked| &asked.0)) {
             0 => None,
@@ -100,7 +101,7 @@ impl<O: Operation> Lane<O> {
         Some(Room { requests: self.room.try_acquire_many(asked.len() as u32).ok()?, kib })
     }
 
-    /// Waits for room for these requests; `None` if nobody is let in any more.
+    /// Waits for room for these requests; `None` if the lane is closed.
     pub(super) async fn room(&self, asked: &[(O::Request, Flight)]) -> Option<Room<'_>> {
         let kib = match self.kib(asked.iter().map(|asked| &asked.0)) {
             0 => None,
@@ -114,7 +115,7 @@ impl<O: Operation> Lane<O> {
         u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX).min(self.max_kib)
     }
 
-    /// Takes requests on; whether it needs somebody to ask them.
+    /// Adds requests. Returns true if they need a further driver.
     pub(super) fn push(&self, group: Group<O>, room: Room<'_>) -> bool {
         room.forget();
         let mut queue = self.lock();
@@ -125,10 +126,11 @@ impl<O: Operation> Lane<O> {
         needs_driver
     }
 
-    /// The next batch. `None` if nobody waits; then there is a driver less.
+    /// Returns the next batch. `None` if no caller waits; then there is one driver less.
     pub(super) fn take(&self) -> Option<VecDeque<Group<O>>> {
         let mut queue = self.lock();
-        // If all that is there can be under way at once, in even parts, then the store works on one while callers see to another.
+        // If all requests can be under way at once, in even parts, then the store works on one part
+        // while callers handle another.
         let share = (queue.waiting_requests + queue.asked_requests).div_ceil(self.under_way);
         let limit = share.max(SMALL_BATCH).min(self.batch);
         let taken = match queue.waiting_requests <= limit {
@@ -155,7 +157,7 @@ impl<O: Operation> Lane<O> {
         Some(taken)
     }
 
-    /// There is a driver less. Those who waited for it, if it was the last.
+    /// Removes a driver. Returns the requests that waited for it, if it was the last.
     pub(super) fn abandon(&self) -> VecDeque<Group<O>> {
         let mut queue = self.lock();
         queue.drivers -= 1;
@@ -166,7 +168,7 @@ impl<O: Operation> Lane<O> {
         std::mem::take(&mut queue.waiting)
     }
 
-    /// So many requests are not under way any more.
+    /// Gives back the room of this many requests that are no longer under way.
     pub(super) fn leave_room(&self, requests: usize, kib: u32) {
         self.lock().asked_requests -= requests;
         self.room.add_permits(requests);
@@ -176,5 +178,5 @@ impl<O: Operation> Lane<O> {
     }
 }
 
-/// Smaller ones are not worth dividing.
+/// The size below which batches are not worth dividing.
 const SMALL_BATCH: usize = 32;

@@ -1,5 +1,5 @@
-//! A caller's own requests on their way: who takes the answer, and what becomes of it if nobody
-//! does.
+//! A caller's own requests on their way: the answer is taken by the caller, or given back if the
+//! caller is gone.
 
 use super::breaker::BreakerState;
 use super::driver::{Answer, Answered, ended, start};
@@ -16,19 +16,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A caller's requests. If it is dropped before the answer is taken, what was granted is given
-/// back.
+/// A caller's requests. If it is dropped before the answer is taken, granted ids are given back.
 pub(super) struct Led<'i, O: Operation> {
     inner: &'i Arc<Inner>,
     memory: &'i Arc<Memory>,
     answered: oneshot::Receiver<Answered<O>>,
-    /// What was received from there, and is not the caller's yet: it waits for answers of others.
+    /// The received answers, which are not the caller's yet: they wait for answers of others.
     received: Option<Answered<O>>,
-    /// Those that are this caller's to end.
+    /// The flights that this caller has to end.
     flights: Option<Few<Flight>>,
 }
 
-/// Puts requests where they are asked.
+/// Adds requests to a node's lane.
 pub(super) fn lead<'i, O: Operation>(
     inner: &'i Arc<Inner>,
     node: &Node,
@@ -48,8 +47,8 @@ pub(super) fn lead<'i, O: Operation>(
 }
 
 impl<O: Operation> Led<'_, O> {
-    /// Waits until the answer is there. It is not the caller's before that [takes](Led::take) it,
-    /// which whoever asks about many does when all answers are there: it may give up before.
+    /// Waits until the answer is there. It is not the caller's before it is [taken](Led::take). A
+    /// caller with many requests takes its answers when all are there: it may give up before.
     pub(super) async fn receive(&mut self) -> Result<(), StoreError> {
         if self.received.is_none() {
             self.received = Some((&mut self.answered).await.map_err(|_| ended())?);
@@ -66,8 +65,8 @@ impl<O: Operation> Led<'_, O> {
         received.into_iter().flat_map(|answered| answered.asked.into_iter().map(|(_, answer)| answer))
     }
 
-    /// Memory learns that it is done from whoever takes it, and not before: whoever gives up must
-    /// not find there what nobody was told.
+    /// Teaches memory the ids that are done. The caller that takes the answer does so, and not
+    /// before: a caller that gives up must not find there what no caller was told.
     fn learn(&self, answered: &Answered<O>, flights: &Few<Flight>) {
         let mut learned: Few<Digest> = Few::Many(Vec::new());
         for ((request, answer), flight) in answered.asked.as_slice().iter().zip(flights.as_slice()) {
@@ -75,7 +74,7 @@ impl<O: Operation> Led<'_, O> {
             if let Some(flights) = O::flights(&self.inner.shared) {
                 flights.land_untold(*flight);
             }
-            // It has waited here for as long as it liked.
+            // It may have waited here for any time.
             let late = answered.asked_at.elapsed().saturating_sub(self.inner.patience());
             let expires_in = O::completed(request, granted, Duration::ZERO).map(|it| it.saturating_sub(late));
             if expires_in.is_some_and(|expires_in| self.memory.may_learn(expires_in)) {
@@ -89,7 +88,7 @@ impl<O: Operation> Led<'_, O> {
 impl<O: Operation> Drop for Led<'_, O> {
     fn drop(&mut self) {
         let Some(flights) = self.flights.take() else { return };
-        // From now on the driver finds nobody, and has to give back what it would have told.
+        // From now on the driver finds no caller, and has to give back a granted id.
         self.answered.close();
         let gone = self.received.take().map_or_else(|| self.answered.try_recv(), Ok);
         // Before the caller can ask again.
@@ -101,7 +100,8 @@ impl<O: Operation> Drop for Led<'_, O> {
     }
 }
 
-/// An id whose claim was dropped, and is being released: whoever wants it here waits for that.
+/// An id whose claim was dropped, and is being released: callers in this process that want it wait
+/// for that.
 pub(super) struct Leaving {
     inner: Arc<Inner>,
     flight: Flight,
@@ -115,7 +115,7 @@ impl Leaving {
                 shared.leave(flight);
                 flight
             }
-            // Somebody asks already, and is told that it is in progress, or that it is not.
+            // Another caller asks already, and is told whether it is in progress.
             _ => Flight::aside(id),
         };
         Leaving { inner: Arc::clone(inner), flight }
@@ -128,27 +128,28 @@ impl Drop for Leaving {
     }
 }
 
-/// What was granted to callers who are gone. Its ids are in flight until that is settled:
+/// Grants to callers that are gone. Their ids are in flight until that is settled:
 ///
-/// - Whoever waits for one by then, or comes within a moment (a caller that gave up and asks
-///   again), goes by the same number, and is granted it as the first one was. Nothing is sent.
-/// - Otherwise the store is asked to take it back. If that fails, nobody knows whether it is still
-///   on its way, and the number is not used again: it could take back what was granted twice by it.
+/// - A caller that waits for one by then, or comes within a moment (a caller that gave up and asks
+///   again), uses the same number, and is granted the id as the first one was. Nothing is sent.
+/// - Otherwise the store is asked to take it back. If that fails, the request may still be on its
+///   way, and the number is not used again: the request could take back an id that was granted
+///   twice by it.
 pub(super) struct GivingBack<O: Operation> {
     inner: Arc<Inner>,
     granted: Vec<(O::Request, O::Answer)>,
     flights: Vec<Flight>,
-    /// Whether the store was asked.
+    /// True if the store was asked.
     sent: bool,
-    /// Those that the store has taken back.
+    /// Flags of the grants that the store has taken back.
     undone: Vec<bool>,
 }
 
-/// How long those who asked again at once have.
+/// The time for callers that ask again at once.
 const MOMENT: Duration = Duration::from_millis(5);
 
 impl<O: Operation> GivingBack<O> {
-    /// That of these which was granted.
+    /// Collects the granted ones among these answers.
     pub(super) fn of(inner: &Arc<Inner>, gone: impl Iterator<Item = ((O::Request, Answer<O>), Flight)>) -> Self {
         let granted = |((request, answer), flight): ((O::Request, Answer<O>), Flight)| {
             Some(((request, answer.ok().filter(O::is_granted)?), flight))
@@ -157,14 +158,15 @@ impl<O: Operation> GivingBack<O> {
         GivingBack { inner: Arc::clone(inner), granted, flights, sent: false, undone: Vec::new() }
     }
 
-    /// More of it.
+    /// Adds the grants of another one.
     pub(super) fn and(mut self, mut other: Self) -> Self {
         self.granted.append(&mut other.granted);
         self.flights.append(&mut other.flights);
         self
     }
 
-    /// Settles it. What is too much at a time goes by its number, too.
+    /// Settles the grants. Those that exceed the limit are left for callers with the same number,
+    /// too.
     pub(super) fn start(self) {
         let Some(back) = self.hand_over() else { return };
         let ids = u32::try_from(back.granted.len()).unwrap_or(u32::MAX);
@@ -180,12 +182,12 @@ impl<O: Operation> GivingBack<O> {
         }
     }
 
-    /// What nobody waits for, if there is any; the rest is settled.
+    /// Returns the grants that no caller waits for, if there are any; the rest is settled.
     fn hand_over(mut self) -> Option<Self> {
         let shared = O::flights(&self.inner.shared)?;
         let granted = std::mem::take(&mut self.granted).into_iter().zip(std::mem::take(&mut self.flights));
-        // What was asked beside a flight is not sent: somebody else may have been granted the id
-        // since.
+        // A grant that was made beside a flight is not sent: another caller may have been granted
+        // the id since.
         let is_awaited = |flight: Flight| flight.is_aside() || shared.is_awaited(flight);
         let (awaited, back): (Vec<_>, Vec<_>) = granted.partition(|(_, flight)| is_awaited(*flight));
         let of = |parts: Vec<_>| {
@@ -196,8 +198,8 @@ impl<O: Operation> GivingBack<O> {
         (!back.is_empty()).then(|| of(back))
     }
 
-    /// In one call, once. A mark of which the store does not say that it is gone is taken back in
-    /// the background; a claim's lease ends.
+    /// Gives back in one call, once. A mark that the store does not confirm to be gone is taken
+    /// back in the background; a claim's lease ends.
     async fn give_back(mut self) {
         let Some(first) = self.granted.first() else { return };
         if self.inner.node(O::key(&first.0)).breaker().state() == BreakerState::Open {
@@ -222,7 +224,7 @@ impl<O: Operation> Drop for GivingBack<O> {
                 self.inner.remember([(self.flights[at].id, *attempt)]);
             }
         }
-        // After that, so that whoever asks next goes by the number.
+        // After that, so that the next caller that asks uses the number.
         if let Some(shared) = O::flights(&self.inner.shared) {
             self.flights.iter().for_each(|flight| shared.land_untold(*flight));
         }

@@ -1,4 +1,4 @@
-//! Metrics: their table, and the handles to them, each asked for once.
+//! Metrics: their table, and the handles to them, each requested once.
 
 use super::observe::{Asked, End, Renewal, Sample, TIERS, VERDICTS};
 use crate::ErrorKind;
@@ -25,7 +25,7 @@ const fn metric(name: &'static str, kind: Kind, unit: Unit, what: &'static str) 
     Metric { name, kind, unit, what }
 }
 
-/// All of them, in the order of the document.
+/// All metrics, in the order of the document.
 pub(super) const METRICS: [Metric; 28] = {
     use Kind::{Counter, Gauge, Histogram};
     use Unit::{Bytes, Count, Seconds};
@@ -76,7 +76,7 @@ fn describe() {
     }
 }
 
-/// Of the store and the engine.
+/// Metrics of the store and the engine.
 pub(super) struct StoreMeters {
     asked: [AskedMeters; Asked::ALL.len()],
     request_errors: [Counter; RESULTS.len() - 1],
@@ -91,7 +91,7 @@ pub(super) struct StoreMeters {
     refusing: Gauge,
 }
 
-/// Of one operation.
+/// Metrics of one operation.
 struct AskedMeters {
     results: [Counter; RESULTS.len()],
     seconds: Histogram,
@@ -196,7 +196,7 @@ impl StoreMeters {
     }
 }
 
-/// Of the scopes of one policy.
+/// Metrics of the scopes of one policy.
 pub(super) struct PolicyMeters {
     verdicts: [[Counter; TIERS.len()]; VERDICTS.len()],
     admitted: Counter,
@@ -260,7 +260,7 @@ impl PolicyMeters {
     }
 }
 
-/// Of a memory, under the name of the first policy that has it.
+/// Metrics of a memory, under the name of the first policy that has it.
 pub(super) struct MemoryMeters {
     bytes: Gauge,
     live: Gauge,

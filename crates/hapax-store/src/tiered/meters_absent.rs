@@ -1,4 +1,4 @@
-//! Without the feature `metrics` there are none.
+//! The stand-in for metrics without the feature `metrics`.
 
 use super::observe::{Asked, End, Renewal};
 use crate::ErrorKind;

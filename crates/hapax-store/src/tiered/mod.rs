@@ -9,13 +9,12 @@
 //!                              └─ maybe ─► lane ─► store: look up
 //! ```
 //!
-//! Files in that order: `dedup`, `checking` and `claiming` are what users call, `engine`,
-//! `attempts`, `holder` and `completing` what is the same for every store, `memory` the tiers in
-//! memory, `ask`, `driver` and `lane` where requests gather, `nodes` the parts of a store that
-//! answer apart, `doubt` and `undoing` what becomes of lost answers, `operation` and
-//! `holding` what can be asked, `inner` how it is asked
-//! (time-outs, retries, `breaker`), `behind` what is written later, `note` what is kept beside an
-//! id.
+//! Files in that order: `dedup`, `checking` and `claiming` are called by users; `engine`,
+//! `attempts`, `holder` and `completing` are the same for every store; `memory` has the tiers in
+//! memory; `ask`, `driver` and `lane` gather requests; `nodes` has the parts of a store that answer
+//! independently; `doubt` and `undoing` handle lost answers; `operation` and `holding` define the
+//! requests; `inner` makes the calls (time-outs, retries, `breaker`); `behind` writes later; `note`
+//! keeps bytes beside an id.
 
 mod config;
 mod options;

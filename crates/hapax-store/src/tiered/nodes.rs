@@ -12,7 +12,7 @@ use crate::{MAX_NODES, RecordKey, StoreError};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// What a node's queues and breaker are to be like.
+/// The parameters of a node's queues and breaker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeOptions {
     pub(super) max_waiting: usize,
@@ -23,11 +23,11 @@ pub(super) struct NodeOptions {
     pub(super) max_behind: usize,
 }
 
-/// What answers for some of the keys.
+/// The part of a store that answers for some of the keys.
 pub(super) struct Node {
     pub(super) number: u32,
     pub(super) lanes: Lanes,
-    /// What is done and not yet written there.
+    /// Completed ids that are not yet written there.
     pub(super) behind: Behind,
     breaker: Mutex<Breaker>,
 }
@@ -49,13 +49,14 @@ impl Node {
     }
 }
 
-/// Those that keys have been asked of so far. Most stores are one node, whose number is 0: it is
-/// there from the beginning, and found without a look at the table of the others.
+/// The nodes that keys have been requested from so far. Most stores are one node, whose number is
+/// 0: it is there from the beginning, and found without a look at the table of the others.
 pub(super) struct Nodes {
     options: NodeOptions,
     first: Node,
     others: OnceLock<Box<[OnceLock<Box<Node>>]>>,
-    /// Whether nobody is let in any more. It is held while a node is made, so that none is missed.
+    /// True if no further request is let in. It is held while a node is made, so that none is
+    /// missed.
     is_closed: Mutex<bool>,
 }
 
@@ -65,13 +66,13 @@ impl Nodes {
         Nodes { options, first, others: OnceLock::new(), is_closed: Mutex::new(false) }
     }
 
-    /// The number by which a node is known here.
+    /// Returns the number by which a node is known here.
     #[inline]
     pub(super) fn known_as(number: u32) -> u32 {
         number % MAX_NODES
     }
 
-    /// The node of this number.
+    /// Returns the node of this number.
     #[inline]
     pub(super) fn node(&self, number: u32) -> &Node {
         match Self::known_as(number) {
@@ -98,50 +99,52 @@ impl Nodes {
         self.is_closed.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Those that have been asked, in the order of their numbers, and the first in any case.
+    /// Returns the nodes that have been used, in the order of their numbers, and the first in any
+    /// case.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Node> {
         let others = self.others.get().into_iter().flat_map(|others| others.iter());
         std::iter::once(&self.first).chain(others.filter_map(|place| place.get().map(|node| &**node)))
     }
 
-    /// How many requests wait or are under way.
+    /// Returns the number of requests that wait or are under way.
     pub(super) fn len(&self) -> usize {
         self.iter().map(|node| node.lanes.len()).sum()
     }
 
-    /// How many records are not in the store yet.
+    /// Returns the number of records that are not in the store yet.
     pub(super) fn len_behind(&self) -> u64 {
         self.iter().map(|node| node.behind.len()).sum()
     }
 
-    /// Waits until all that was pushed before is durable, or one has failed to write.
+    /// Waits until all records that were pushed before are durable, or one has failed to be
+    /// written.
     pub(super) async fn settle(&self) -> Result<(), StoreError> {
         let behind = self.iter().map(|node| node.behind.settle());
         all(behind).await.into_iter().collect()
     }
 
-    /// Lets nobody in any more.
+    /// Closes all lanes: no further request is let in.
     pub(super) fn close(&self) {
         let mut is_closed = self.lock();
         *is_closed = true;
         self.iter().for_each(|node| node.lanes.close());
     }
 
-    /// The state of the breaker that lets through least.
+    /// Returns the state of the breaker that lets the fewest calls through.
     pub(super) fn worst_breaker(&self) -> BreakerState {
         let states = self.iter().map(|node| node.breaker().state());
         states.max_by_key(|state| state.severity()).unwrap_or(BreakerState::Closed)
     }
 }
 
-/// Those of many things that belong to one node, and where their answers do.
+/// The items that belong to one node, with their places.
 pub(super) struct OfNode<'n, T> {
     pub(super) node: &'n Node,
     pub(super) asked: Vec<T>,
     pub(super) places: Vec<usize>,
 }
 
-/// The answers of several nodes, in the order of the questions. Each has one.
+/// Returns the answers of several nodes, in the order of the requests. Each has one.
 pub(super) fn in_order<A>(count: usize, answers: Vec<(Vec<usize>, Vec<A>)>) -> Vec<A> {
     let mut placed: Vec<Option<A>> = (0..count).map(|_| None).collect();
     for (place, answer) in answers.into_iter().flat_map(|(places, answers)| places.into_iter().zip(answers)) {
@@ -151,7 +154,7 @@ pub(super) fn in_order<A>(count: usize, answers: Vec<(Vec<usize>, Vec<A>)>) -> V
 }
 
 impl Inner {
-    /// Who answers for a key.
+    /// Returns the node that answers for a key.
     #[inline]
     pub(super) fn node(&self, key: &RecordKey) -> &Node {
         self.nodes.node(self.store.node_of(key))
@@ -162,13 +165,13 @@ impl Inner {
         Nodes::known_as(self.store.node_of(key)) == node.number
     }
 
-    /// The node that answers for all of these keys, if it is one.
+    /// Returns the node that answers for all of these keys, if it is one.
     pub(super) fn only_node<'k>(&self, mut keys: impl Iterator<Item = &'k RecordKey>) -> Option<&Node> {
         let node = self.node(keys.next()?);
         keys.all(|key| self.is_of(node, key)).then_some(node)
     }
 
-    /// Divides what is asked, each with its place, by node.
+    /// Divides items, each with its place, by node.
     pub(super) fn by_node<T>(
         &self,
         asked: impl Iterator<Item = (usize, T)>,

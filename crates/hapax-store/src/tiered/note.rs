@@ -1,5 +1,5 @@
-//! Notes: a few bytes that the library keeps in the store beside an id, for whoever has claimed it.
-//! No user's id is a note, and no note is an id.
+//! Notes: a few bytes that the library keeps in the store beside an id, for the holder of its
+//! claim. No user's id is a note, and no note is an id.
 
 use super::engine::{Name, PolicyState};
 use super::inner::Inner;
@@ -16,8 +16,8 @@ pub(super) fn key_of(key: &RecordKey) -> RecordKey {
     RecordKey::new(&Scope::reserved("note"), noted)
 }
 
-/// The note of an id. It is read and written by whoever holds the id's claim, so nobody else writes
-/// it meanwhile.
+/// The note of an id. It is read and written by the holder of the id's claim, so no other process
+/// writes it meanwhile.
 #[derive(Clone)]
 pub struct Note {
     inner: Arc<Inner>,
@@ -32,7 +32,7 @@ impl Note {
         Note { inner: Arc::clone(inner), policy: Arc::clone(policy), name: (noted, id) }
     }
 
-    /// Returns what was written, if that was done and has not expired.
+    /// Returns the written text, if there is one that has not expired.
     pub async fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.admit()?;
         let (key, id) = self.name.clone();
@@ -42,7 +42,8 @@ impl Note {
         })
     }
 
-    /// Writes it anew, for as long as the store keeps completed ids, and for so long at least.
+    /// Writes the note anew, for as long as the store keeps completed ids, and for `at_least` at
+    /// least.
     pub async fn write(&self, text: Vec<u8>, at_least: Duration) -> Result<(), StoreError> {
         self.inner.admit()?;
         let ((key, id), retention) = (self.name.clone(), self.policy.retention.max(at_least));
@@ -50,7 +51,7 @@ impl Note {
         self.inner.ask_one::<Records>(&self.policy.memory, record, id).await
     }
 
-    /// Forgets notes of one engine. What the store cannot do now, it does when they expire.
+    /// Forgets notes of one engine. Those that the store cannot forget now expire.
     pub async fn forget(notes: Vec<Note>) {
         let Some(first) = notes.first() else { return };
         let (inner, memory) = (Arc::clone(&first.inner), Arc::clone(&first.policy.memory));

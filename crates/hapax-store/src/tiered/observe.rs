@@ -1,4 +1,5 @@
-//! What can be seen of an asynchronous engine from outside: counts, and with the features `metrics` and `tracing` metrics (`docs/metrics.md`), spans and events.
+//! The observable state of an asynchronous engine: counts, and with the features `metrics` and
+//! `tracing` metrics (`docs/metrics.md`), spans and events.
 
 #[cfg(feature = "metrics")]
 use super::breaker::BreakerState;
@@ -9,7 +10,7 @@ use crate::sync::{Ordering, StdAtomicU64};
 use hapax::{Certainty, Outcome, Tier, Verdict};
 use std::time::{Duration, Instant};
 
-/// What a store is asked.
+/// The kind of a request to a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Mark,
@@ -22,7 +23,7 @@ pub(super) enum Asked {
     LookUp,
     Record,
     Forget,
-    // By the engine itself: these pass the breaker by, and are no part of its statistics.
+    // The engine's own requests: these bypass the breaker, and are no part of its statistics.
     Expire,
     Scan,
     Own,
@@ -58,7 +59,7 @@ impl Asked {
     }
 }
 
-/// How a claim ended.
+/// The end of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Completed,
@@ -67,7 +68,7 @@ pub(super) enum End {
     Failed,
     /// Its lease had expired.
     Lost,
-    /// The store could not say.
+    /// The store gave no certain answer.
     Unknown,
 }
 
@@ -88,7 +89,7 @@ impl End {
         }
     }
 
-    /// What came of the wish to end it so.
+    /// Returns the actual end of a claim that was to end like this.
     pub(super) fn of(self, ended: &Result<(), ClaimError>) -> Self {
         match ended {
             Ok(()) => self,
@@ -98,7 +99,7 @@ impl End {
     }
 }
 
-/// What came of a renewal.
+/// The result of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
     Renewed,
@@ -128,7 +129,7 @@ impl Renewal {
     }
 }
 
-/// What is so now.
+/// The current state, for gauges.
 #[cfg(feature = "metrics")]
 pub(super) struct Sample {
     pub(super) breaker: BreakerState,
@@ -139,7 +140,7 @@ pub(super) struct Sample {
     pub(super) is_refused: bool,
 }
 
-/// Counts calls.
+/// The counts of calls.
 pub(super) struct Observer {
     #[cfg(feature = "tracing")]
     backend: &'static str,
@@ -221,7 +222,7 @@ impl Observer {
         tracing::info!(backend = self.backend, "the store answers again: the circuit breaker closes");
     }
 
-    /// This engine may not go on.
+    /// Reports that this engine may not go on.
     pub(super) fn lost(&self, why: &str) {
         #[cfg(feature = "tracing")]
         tracing::error!(backend = self.backend, why, "this engine is no longer the owner of the store");
@@ -236,7 +237,7 @@ impl Observer {
 }
 
 impl Call<'_> {
-    /// The call, in a span.
+    /// Returns the call, in a span.
     pub(super) fn under_way<F: Future>(&self, call: F) -> impl Future<Output = F::Output> + use<F> {
         #[cfg(feature = "tracing")]
         return tracing::Instrument::instrument(call, self.span.clone());
@@ -257,7 +258,7 @@ impl Call<'_> {
     }
 }
 
-/// Counts what came of checks and claims in the scopes of one policy.
+/// The counts of the results of checks and claims in the scopes of one policy.
 pub(super) struct Verdicts {
     counts: [[StdAtomicU64; TIERS.len()]; VERDICTS.len()],
     admitted: StdAtomicU64,
@@ -275,7 +276,7 @@ impl Verdicts {
         }
     }
 
-    /// Counts what was decided.
+    /// Counts a decision.
     pub(super) fn count(&self, verdict: Verdict) {
         let (outcome, tier) = (outcome_index(verdict.decided()), tier_index(verdict.tier()));
         add(&self.counts[outcome][tier], 1);
@@ -290,7 +291,7 @@ impl Verdicts {
         }
     }
 
-    /// Counts how a claim ended that was held so long.
+    /// Counts the end of a claim that was held for this long.
     pub(super) fn ended(&self, end: End, held: Duration) {
         self.meters.ended(end, held);
     }
@@ -311,14 +312,15 @@ impl Verdicts {
 /// Labels of a verdict.
 pub(super) const VERDICTS: [&str; 3] = ["fresh", "duplicate", "in_progress"];
 
-/// Labels of who decided.
+/// Labels of the tier that decided.
 pub(super) const TIERS: [&str; 4] = ["window", "history", "claims", "store"];
 
 fn outcome_index(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Fresh => 0,
         Outcome::Duplicate => 1,
-        // Refused is none: callers give no times. It would have to come again, too.
+        // `Refused` does not occur: callers give no times. Such a message would have to come again,
+        // too.
         Outcome::InProgress | Outcome::Refused(_) => 2,
     }
 }

@@ -1,4 +1,4 @@
-//! What a store can be asked, each a batch of its own kind.
+//! The requests to a store, each in batches of its own kind.
 
 use super::driver::Told;
 use super::flights::Flights;
@@ -11,98 +11,101 @@ use crate::*;
 use std::future::Future;
 use std::time::Duration;
 
-/// The number of an attempt that has none yet. It gets it when it is asked: whoever follows another
-/// one, or finds no room, needs none.
+/// The number of an attempt that has none yet. It gets one when it is sent: a follower, or a
+/// request that finds no room, needs none.
 pub(super) const UNNUMBERED: u64 = 0;
 
-/// A kind of question.
+/// A kind of request.
 pub(super) trait Operation: Sized + Send + Sync + 'static {
     type Request: Clone + Send + Sync + 'static;
     type Answer: Clone + Send + Sync + 'static;
 
-    /// Which it is.
+    /// The kind.
     const ASKED: Asked;
-    /// Whether it may grant an id to its caller, under the number of an attempt.
+    /// True if it may grant an id to its caller, under the number of an attempt.
     const GRANTS: bool = false;
 
-    /// Where these wait.
+    /// Returns the lane in which these requests wait.
     fn lane(lanes: &Lanes) -> &Lane<Self>;
 
-    /// Where those meet who ask about one id at a time, if they share one question.
+    /// Returns the flights of concurrent requests for one id, if they are a single flight.
     fn flights(_shared: &Shared) -> Option<&Flights<Told<Self>>> {
         None
     }
 
-    /// What it weighs, besides its key.
+    /// Returns the size of a request, besides its key.
     fn bytes(_request: &Self::Request) -> usize {
         0
     }
 
     fn call<'a>(store: &'a dyn Erased, requests: &'a [Self::Request]) -> Answering<'a, Answers<Self::Answer>>;
 
-    /// Which id it is about.
+    /// Returns the key of the id that it concerns.
     fn key(request: &Self::Request) -> &RecordKey;
 
-    /// What must be equal so that two questions about an id are the same.
+    /// The value that must be equal so that two requests for an id are the same.
     type Sameness: Copy + PartialEq + Send + Sync + 'static;
     fn sameness(request: &Self::Request) -> Self::Sameness;
 
-    /// What an answer means to somebody who has asked the same while it was under way.
+    /// Returns the answer for a follower, which has asked the same while the request was under way.
     fn shared(answer: Self::Answer, _also_asked: &Self::Request) -> Self::Answer {
         answer
     }
 
-    /// What an answer means to one that has asked before, and does not know what came of that.
+    /// Returns the answer for an attempt that is repeated because its outcome was unknown.
     fn when_asked_again(answer: Self::Answer) -> Self::Answer {
         answer
     }
 
-    /// How much longer an id is a duplicate, if this says so, and came after so long.
+    /// Returns the time for which an id is still a duplicate, if this answer says so, and came
+    /// after `took`.
     fn completed(_request: &Self::Request, _answer: &Self::Answer, _took: Duration) -> Option<Duration> {
         None
     }
 
-    /// What an answer means to this engine, which may know more than the store.
+    /// Returns the answer as this engine understands it, which may know more than the store.
     fn judged(_inner: &Inner, _request: &Self::Request, answer: Self::Answer) -> Self::Answer {
         answer
     }
 
-    /// How much longer the id is in progress, if this says so.
+    /// Returns the time for which the id is still in progress, if this answer says so.
     fn in_progress(_answer: &Self::Answer) -> Option<Duration> {
         None
     }
 
-    /// The attempt of a mark that this engine meets, and whose maker it is, and in doubt.
+    /// Returns the attempt of a mark that this engine meets, if the mark is its own and in doubt.
     fn met(_inner: &Inner, _answer: &Self::Answer) -> Option<u64> {
         None
     }
 
-    /// Returns true if an attempt may go by this number, of which nobody knows what came.
+    /// Returns true if an attempt may use this number, whose outcome is unknown.
     fn goes_by(_inner: &Inner, _number: u64) -> bool {
         true
     }
 
-    /// Nobody knows what came of this. `undone`: the store may have been asked to give it back.
+    /// Notes a request with an unknown outcome. `undone`: the store may have been asked to give it
+    /// back.
     fn lost(_inner: &Inner, _request: &Self::Request, _undone: bool) {}
 
-    /// Gives back what was granted to those who are gone, in one call; whether each was.
+    /// Gives back grants to callers that are gone, in one call. Returns true for each that was
+    /// given back.
     fn undo(_inner: &Inner, _granted: &[(Self::Request, Self::Answer)]) -> impl Future<Output = Vec<bool>> + Send {
         async { Vec::new() }
     }
 
-    /// Whether the id is the caller's, and nobody else's: if the caller is gone, it must be given
-    /// back.
+    /// Returns true if the id is the caller's, and nobody else's: if the caller is gone, it must be
+    /// given back.
     fn is_granted(_answer: &Self::Answer) -> bool {
         false
     }
 
-    /// The number of the attempt, where there is one.
+    /// Returns the number of the attempt, where there is one.
     fn attempt(_request: &mut Self::Request) -> Option<&mut u64> {
         None
     }
 }
 
-/// Which ids are being asked about, whichever node answers for them.
+/// The ids that are being requested, for all nodes.
 #[derive(Default)]
 pub(super) struct Shared {
     marks: Flights<Told<Marks>>,
@@ -140,7 +143,7 @@ impl Lanes {
         }
     }
 
-    /// How many requests of callers wait or are under way.
+    /// Returns the number of callers' requests that wait or are under way.
     pub(super) fn len(&self) -> usize {
         self.marks.len()
             + self.claims.len()
@@ -153,7 +156,7 @@ impl Lanes {
             + self.forgets.len()
     }
 
-    /// Lets nobody in any more.
+    /// Closes all lanes: no further request is let in.
     pub(super) fn close(&self) {
         self.marks.close();
         self.unmarks.close();
@@ -223,7 +226,8 @@ impl Operation for Marks {
         *marked == Marked::Fresh
     }
 
-    /// Nobody was told that the id is fresh, so nobody handles it: its next delivery must be.
+    /// Takes the marks back: no caller was told that the id is fresh, so it is not handled, and its
+    /// next delivery must be.
     async fn undo(inner: &Inner, granted: &[(Mark, Marked)]) -> Vec<bool> {
         // If this fails, it is tried again in the background; until then the id is in doubt.
         inner.unmark(granted.iter().map(|(mark, _)| mark)).await
@@ -327,7 +331,7 @@ impl Operation for Claims {
         }
     }
 
-    /// A mark that is taken back has no number for a claim.
+    /// Returns true unless the number is that of a mark that is taken back.
     fn goes_by(inner: &Inner, number: u64) -> bool {
         !inner.doubts().contains(number)
     }
@@ -408,7 +412,8 @@ impl Operation for Records {
         store.record(records)
     }
 
-    /// Whoever has it recorded tells memory: a claim that is held there must find it new.
+    /// Returns nothing: the caller that records teaches memory, since a claim that is held there
+    /// must find the id new.
     fn completed(_: &Record, (): &(), _: Duration) -> Option<Duration> {
         None
     }

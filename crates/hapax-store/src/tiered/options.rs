@@ -1,4 +1,4 @@
-//! What an engine is built of, and whether that can be, whatever its store.
+//! The construction of an engine from its options, for any store, and the checks of the options.
 
 use super::engine::{Engine, PolicyState};
 use super::inner::{CallOptions, Inner, Ownership};
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// What [`TieredBuilder`](super::TieredBuilder) configures.
+/// The options that [`TieredBuilder`](super::TieredBuilder) configures.
 pub(super) struct Options {
     pub(super) ownership: Ownership,
     pub(super) owner: Option<String>,
@@ -110,14 +110,14 @@ impl Options {
             store,
         });
         match inner.patiently(owner::claim(&inner, self.owner.as_deref())).await {
-            // Nobody else has set it.
+            // Nothing else has set it.
             Ok(Some(owned)) => drop(inner.owned.set(owned)),
             Ok(None) => {}
-            // A part of the store must not keep engines from the rest of it.
+            // A failed part of the store must not keep engines from the rest of it.
             Err(error) if self.may_begin_without(&error) && owner::others_answer(&inner).await => {
                 background::find_owner(&inner);
             }
-            // Nobody answers, and messages are admitted then: until somebody does.
+            // The store does not answer, and messages are admitted then: until it does.
             Err(error) if self.may_begin_without(&error) && policies.values().any(|policy| policy.admits()) => {
                 inner.awaits_owner.store(true, Ordering::Release);
                 background::find_owner(&inner);
@@ -138,12 +138,12 @@ impl Options {
         Engine::new(inner, Arc::new(policies), &self.scope)
     }
 
-    /// Whether an engine may begin before it knows who owns the store.
+    /// Returns true if an engine may begin before it knows the owner of the store.
     fn may_begin_without(&self, error: &StoreError) -> bool {
         self.ownership == Ownership::Shared && error.kind().is_transient()
     }
 
-    /// Of each node.
+    /// Returns the options of each node.
     fn node_options(&self, limits: Limits) -> NodeOptions {
         NodeOptions {
             max_waiting: self.max_waiting,
@@ -155,8 +155,8 @@ impl Options {
         }
     }
 
-    /// How long a mark of another engine is in doubt: as long as it may take until its maker knows
-    /// that it has no answer, and as long again until it has taken the mark back. Not at all where
+    /// Returns the time for which a mark of another engine is in doubt: the time until its maker
+    /// knows that it has no answer, and the same again until it has taken the mark back. Zero where
     /// no answer can be lost on its way to another engine.
     fn in_doubt(&self, store: &dyn Erased) -> Duration {
         let usual = match store.is_private() || store.answers_at_once() {
@@ -200,7 +200,7 @@ impl Options {
         check(exclusive || self.owner.is_none(), "owner", &self.owner, "none: the store is shared")
     }
 
-    /// The state of each policy; that of all other scopes has no name.
+    /// Returns the state of each policy; that of all other scopes has no name.
     fn policies(&self, key: DigestKey) -> Result<HashMap<String, Arc<PolicyState>>, StoreError> {
         let policy = |policy: &Policy| {
             let resolved = Policy {
@@ -255,7 +255,8 @@ impl Options {
         Ok(states)
     }
 
-    /// The memory of the scopes with this window, whose ids the store keeps for up to `retention`.
+    /// Returns the memory of the scopes with this window, whose ids the store keeps for up to
+    /// `retention`.
     fn memory(&self, window: Duration, retention: Duration, key: DigestKey) -> Result<Memory, StoreError> {
         let mut builder = Dedup::builder().window(window).capacity(self.capacity).lease(self.lease).digest_key(key);
         if let Some(bytes) = self.max_memory_bytes {

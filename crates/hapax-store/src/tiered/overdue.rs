@@ -1,20 +1,21 @@
-//! Ids that the store calls in progress, again and again, for no more time: it and whoever reads it
-//! disagree about what has expired. Whoever waits for such an id would wait for ever. Pure: time is
-//! an argument.
+//! Ids that the store reports as in progress, again and again, with no time left: it and its reader
+//! disagree about what has expired. A caller that waits for such an id would wait for ever. Pure:
+//! time is an argument.
 
 use hapax::Digest;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Less is none: stores count in milliseconds or finer.
+/// The shortest time that counts: stores count in milliseconds or finer.
 const NONE: Duration = Duration::from_millis(1);
-/// So often at least,
+/// The smallest number of such answers after which the store is no longer believed.
 const TRIES: u32 = 16;
-/// and for so long: what a store may count coarsely has passed by then.
+/// The shortest time for which such answers last before the store is no longer believed: the unit
+/// in which a store may count has passed by then.
 const LASTS: Duration = Duration::from_secs(1);
 
-/// Those that were in progress for no more time when they were last asked about, and since when.
+/// Ids that had no time left in progress when they were last asked about, and the time since when.
 #[derive(Debug, Default)]
 pub(super) struct Overdue {
     ids: HashMap<Digest, (Instant, u32)>,
@@ -27,15 +28,15 @@ impl Overdue {
         self.ids.is_empty()
     }
 
-    /// The store says of an id that it is in progress for so long, or is not any more. Returns true
-    /// if that can be believed no longer.
+    /// Notes the store's answer for an id: in progress for this long, or not in progress. Returns
+    /// true if that can no longer be believed.
     pub(super) fn says(&mut self, id: Digest, lease_left: Option<Duration>, now: Instant) -> bool {
         if lease_left.is_none_or(|left| left >= NONE) {
             self.ids.remove(&id);
             return false;
         }
         if self.ids.len() >= Self::MAX {
-            // Whatever is wrong will be noticed later.
+            // Any fault will be noticed later.
             self.ids.clear();
         }
         let (since, tries) = self.ids.entry(id).or_insert((now, 0));
@@ -67,12 +68,12 @@ mod tests {
     fn what_never_ends_is_noticed_after_so_many_tries_and_so_long() {
         let (mut overdue, start) = (Overdue::default(), Instant::now());
         let none = Some(Duration::ZERO);
-        // Somebody who asks without a pause sees the same answer as often as it likes, for a
+        // A caller that asks without a pause sees the same answer any number of times, for a
         // moment.
         assert!((0..10_000).all(|_| !overdue.says(id(1), none, start)));
         assert!(overdue.says(id(1), none, start + LASTS));
         assert!(overdue.is_empty(), "it begins anew");
-        // Somebody patient.
+        // A patient caller.
         let every = Duration::from_millis(250);
         let tries = (0..).find(|&i| overdue.says(id(2), none, start + every * i)).unwrap();
         assert_eq!(tries, TRIES - 1);

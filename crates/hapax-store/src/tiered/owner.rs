@@ -1,4 +1,5 @@
-//! Exclusive ownership of a store: a claim like any other, in a scope of hapax's own, renewed as long as the engine lives.
+//! Exclusive ownership of a store: a claim like any other, in a scope of hapax's own, renewed as
+//! long as the engine lives.
 
 use super::few::all;
 use super::inner::{Inner, Ownership};
@@ -9,15 +10,15 @@ use crate::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Held, Hold, Known, Re
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long after the owner has died its store is still its own.
+/// The time after the owner's death for which its store is still its own.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
 
 /// The claim of an exclusive engine.
 pub(super) struct Owned {
     hold: Hold,
-    /// When it was asked for: no later than its lease began.
+    /// The time at which it was requested: no later than its lease began.
     pub(super) asked_at: Instant,
-    /// When it was renewed, at the earliest: nanoseconds after that.
+    /// The earliest time of its renewal: nanoseconds after `asked_at`.
     renewed_nanos: StdAtomicU64,
 }
 
@@ -30,17 +31,18 @@ fn conflict(backend: &'static str, lease_left: Duration) -> StoreError {
     StoreError::new(ErrorKind::Conflict, backend, taken)
 }
 
-/// Claims the store for an exclusive engine, and makes sure for a shared one that nobody has.
+/// Claims the store for an exclusive engine, and makes sure for a shared one that no other engine
+/// has.
 pub(super) async fn claim(inner: &Inner, name: Option<&str>) -> Result<Option<Owned>, StoreError> {
     let (store, backend) = (&inner.store, inner.store.backend());
     if store.is_private() {
-        // The store itself lets nobody else in.
+        // The store itself lets no other process in.
         return Ok(None);
     }
     if inner.ownership == Ownership::Shared {
         return nobody(inner).await.map(|()| None);
     }
-    // Whoever has the same name makes the same attempt, which a store grants again.
+    // An engine with the same name makes the same attempt, which a store grants again.
     let attempt = match name {
         Some(name) => u64::from_le_bytes(Fingerprint::of(name).0[..8].try_into().unwrap_or_default()) >> 1,
         None => inner.number(),
@@ -59,7 +61,7 @@ pub(super) async fn claim(inner: &Inner, name: Option<&str>) -> Result<Option<Ow
     }
 }
 
-/// Makes sure that nobody has claimed the store for itself.
+/// Makes sure that no engine has claimed the store for itself.
 pub(super) async fn nobody(inner: &Inner) -> Result<(), StoreError> {
     match first(inner.store.look_up(&[key()]).await)? {
         Known::InProgress { lease_left, .. } => Err(conflict(inner.store.backend(), lease_left)),
@@ -67,7 +69,7 @@ pub(super) async fn nobody(inner: &Inner) -> Result<(), StoreError> {
     }
 }
 
-/// Returns true if another node of the store answers than the one that knows who owns it.
+/// Returns true if a node of the store answers other than the one that knows the owner.
 pub(super) async fn others_answer(inner: &Inner) -> bool {
     let scope = Scope::reserved("owner");
     // None of these is ever written. There need not be one of each node: one that answers is
@@ -83,20 +85,21 @@ pub(super) async fn others_answer(inner: &Inner) -> bool {
 }
 
 impl Owned {
-    /// It was renewed by what was asked at this time.
+    /// Notes a renewal that was requested at this time.
     pub(super) fn renewed(&self, at: Instant) {
         let nanos = at.saturating_duration_since(self.asked_at).as_nanos() as u64;
         // Relaxed: a number that orders nothing else.
         self.renewed_nanos.store(nanos, Ordering::Relaxed);
     }
 
-    /// Whether its lease may have ended, so that another may own the store by now, whether or not anybody has noticed.
+    /// Returns true if its lease may have ended, so that another engine may own the store by now,
+    /// whether or not this was noticed.
     pub(super) fn is_over(&self) -> bool {
         let renewed = Duration::from_nanos(self.renewed_nanos.load(Ordering::Relaxed));
         self.asked_at.elapsed() >= renewed + LEASE
     }
 
-    /// Says that the engine lives. `Err`: it is the owner no more, and must not go on as if it were.
+    /// Renews the ownership. `Err`: it is no longer the owner, and must not go on as if it were.
     pub(super) async fn renew(&self, store: &dyn Erased) -> Result<Held, StoreError> {
         first(store.renew(&[Renewal { hold: self.hold.clone(), lease: LEASE }]).await)
     }

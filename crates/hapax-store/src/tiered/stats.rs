@@ -1,4 +1,4 @@
-//! What an asynchronous engine has counted.
+//! Counts of an asynchronous engine.
 
 use super::breaker::BreakerState;
 use super::engine::PolicyState;
@@ -8,11 +8,12 @@ use super::observe::get;
 use hapax::{Outcome, Tier};
 use std::sync::Arc;
 
-/// What was decided, in ids.
+/// Counts of decisions, in ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScopeStats {
-    /// Fresh by the store's word, or by an exclusive engine's own; those that were admitted among them.
+    /// Fresh by the store's answer, or by an exclusive engine's own; including those that were
+    /// admitted.
     pub fresh: u64,
     /// Duplicates that memory knew.
     pub duplicates_by_memory: u64,
@@ -22,18 +23,20 @@ pub struct ScopeStats {
     pub in_progress: u64,
     /// Admitted since the store could not be asked.
     pub admitted: u64,
-    /// In shadow mode: what would not have been fresh.
+    /// In shadow mode: ids that would not have been fresh.
     pub shadowed: u64,
 }
 
-/// How a node of a store is; a store of one node has number 0.
+/// The state of a node of a store; a store of one node has number 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeStats {
+    /// Its number, from [`Store::node_of`](crate::Store::node_of), below
+    /// [`MAX_NODES`](crate::MAX_NODES).
     /// Its number, as [`Store::node_of`](crate::Store::node_of) has it, below
     /// [`MAX_NODES`](crate::MAX_NODES).
     pub node: u32,
-    /// Its circuit breaker: the others' may be in another state.
+    /// Its circuit breaker: those of other nodes may be in another state.
     pub breaker: BreakerState,
     /// Requests that wait for it or are under way.
     pub waiting: usize,
@@ -41,11 +44,11 @@ pub struct NodeStats {
     pub behind: u64,
 }
 
-/// What an engine has counted, and what it holds.
+/// The counts and sizes of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TieredStats {
-    /// What was decided in all scopes.
+    /// Decisions in all scopes.
     pub decided: ScopeStats,
     /// Calls of the store, each a batch.
     pub store_calls: u64,
@@ -57,20 +60,21 @@ pub struct TieredStats {
     pub retries: u64,
     /// Calls that were not made since the circuit breaker was open.
     pub refusals: u64,
-    /// How often it opened.
+    /// The number of times that the circuit breaker opened.
     pub breaker_opened: u64,
+    /// Its current state: of a store of several [nodes](crate::Store::node_of), that of the
+    /// one that lets the fewest calls through.
     /// How it is now: of a store of several [nodes](crate::Store::node_of), the one that
-    /// lets through least.
     pub breaker: BreakerState,
-    /// How each node is that was asked about something, in the order of their numbers.
+    /// The state of each node that was called, in the order of their numbers.
     pub nodes: Vec<NodeStats>,
     /// Requests that wait or are under way.
     pub waiting: usize,
     /// Completed ids that are not durable yet.
     pub behind: u64,
-    /// Attempts of which nobody knows what came, and that will be made again when their id comes again.
+    /// Attempts with an unknown outcome, which are made again when their id comes again.
     pub unresolved: usize,
-    /// Whether the history knows what the store knows.
+    /// True if the history knows the ids that the store knows.
     pub is_warm: bool,
     /// Memory of the windows and histories, in bytes.
     pub memory_bytes: usize,

@@ -1,5 +1,5 @@
-//! Takes marks back of which nobody was told that they are fresh: in the background, as soon as the
-//! store answers.
+//! Takes back marks that no caller was told to be fresh: in the background, as soon as the store
+//! answers.
 
 use super::breaker::back_off;
 use super::doubt::{self, Doubts};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-/// How long a caller that asks again at once has until its mark is taken back.
+/// The time for a caller that asks again at once, before its mark is taken back.
 const FIRST: Duration = Duration::from_millis(50);
 /// Marks that are taken back at a time.
 const BATCH: usize = 1_024;
@@ -24,8 +24,8 @@ impl Inner {
         self.doubts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// What the answer to a mark means to this engine: a young mark of another one is in doubt, and
-    /// so is one of its own that is to be taken back.
+    /// Returns the answer to a mark as this engine understands it: a young mark of another engine
+    /// is in doubt, and so is one of its own that is to be taken back.
     pub(super) fn doubted(&self, mark: &Mark, marked: Marked) -> Marked {
         let Marked::Duplicate { expires_in, attempt: Some(attempt) } = marked else { return marked };
         let left = match doubt::is_own(attempt, self.own) {
@@ -35,14 +35,14 @@ impl Inner {
         left.map_or(marked, |lease_left| Marked::InProgress { lease_left })
     }
 
-    /// The attempt of this engine's own that has made a mark which is in doubt.
+    /// Returns the attempt of this engine that has made a mark which is in doubt.
     pub(super) fn met(&self, marked: &Marked) -> Option<u64> {
         let Marked::Duplicate { attempt: Some(attempt), .. } = marked else { return None };
         (doubt::is_own(*attempt, self.own) && self.doubts().contains(*attempt)).then_some(*attempt)
     }
 
-    /// The answer to a mark was lost: it is taken back, unless this process asks for it again
-    /// first. If the store may have been asked to `undo` it already, it cannot.
+    /// Notes that the answer to a mark was lost: it is taken back, unless this process asks for it
+    /// again first. If the store may have been asked to `undo` it already, it cannot.
     pub(super) fn lost(&self, mark: &Mark, undo: bool) {
         let now = Instant::now();
         let due = now + FIRST + back_off(2, self.random());
@@ -56,14 +56,14 @@ impl Inner {
         let _ = self.lost.try_send(());
     }
 
-    /// Takes marks back that are known to be there; whether each is gone.
+    /// Takes back marks that are known to be there. Returns true for each that is gone.
     pub(super) async fn unmark(&self, marks: impl Iterator<Item = &Mark>) -> Vec<bool> {
         let asked: Vec<Unmark> = marks.map(|mark| Unmark { key: mark.key.clone(), attempt: mark.attempt }).collect();
         let Ok(answers) = self.store.unmark(&asked).await else { return Vec::new() };
         let is_unknown = |answer: &Result<Unmarked, StoreError>| matches!(answer, Ok(Unmarked::Unknown));
         let unknown = asked.iter().zip(&answers).filter(|(_, answer)| is_unknown(answer));
         let keys: Vec<RecordKey> = unknown.map(|(unmark, _)| unmark.key.clone()).collect();
-        // Whose marks these are the store cannot tell, but they were this engine's a moment ago.
+        // The store cannot tell whose marks these are, but they were this engine's a moment ago.
         let mut forgotten = match keys.is_empty() {
             true => Vec::new(),
             false => self.store.forget(&keys).await.unwrap_or_default(),
@@ -93,7 +93,7 @@ async fn take_back(engine: Weak<Inner>, memory: Arc<Memory>, mut lost: mpsc::Rec
         };
         match more {
             Ok(Some(())) => continue,
-            // Nobody has the engine any more.
+            // The last handle of the engine is gone.
             Ok(None) => return,
             Err(_) => {}
         }
@@ -103,7 +103,7 @@ async fn take_back(engine: Weak<Inner>, memory: Arc<Memory>, mut lost: mpsc::Rec
 }
 
 impl Inner {
-    /// Takes back what is due; whether the store has answered about all of it.
+    /// Takes back the marks that are due. Returns true if the store has answered about all of them.
     async fn take_back_due(self: &Arc<Self>, memory: &Arc<Memory>, tries: u32) -> bool {
         let asked_at = Instant::now();
         let due = self.doubts().take_due(asked_at, BATCH);
@@ -113,13 +113,13 @@ impl Inner {
         });
         let answers: Vec<Result<Unmarked, StoreError>> = self.ask::<Unmarks>(memory, asked.collect()).await;
         let again = Instant::now() + back_off(tries, self.random());
-        // What was given up has been done by then, or never will be.
+        // A request that was given up has been carried out by then, or never will be.
         let (settled, mut all) = (self.patience(), true);
         let mut doubts = self.doubts();
         for ((attempt, _), answer) in due.iter().zip(answers) {
             match answer {
                 Ok(Unmarked::Done | Unmarked::NotThere) => doubts.answered(*attempt, asked_at, settled),
-                // It keeps no attempts, and its page says so.
+                // It keeps no attempts, and its documentation says so.
                 Ok(Unmarked::Unknown) => doubts.remove(*attempt),
                 Err(_) => {
                     doubts.failed(*attempt, again);

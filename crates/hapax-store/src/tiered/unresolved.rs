@@ -1,12 +1,13 @@
-//! Attempts of which nobody knows what came: the store may have done what it was asked, and the answer was lost.
+//! Attempts with an unknown outcome: the store may have carried out the request, and the answer was
+//! lost.
 
 use hapax::Digest;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// By id, so that the next attempt at an id goes by the same number, and gets what the lost answer
-/// said. Nearly always an id has one: several only if several asked about it at a time, of a store
-/// that answers at once.
+/// Attempts by id, so that the next attempt at an id uses the same number, and gets the lost
+/// answer. Nearly always an id has one: several only if several callers asked about it at a time,
+/// of a store that answers at once.
 ///
 /// Bounded: the oldest half is forgotten when it is full; such an id may then be taken for a
 /// duplicate of its own lost attempt.
@@ -36,8 +37,8 @@ impl Numbers {
 
 impl Unresolved {
     const HALF: usize = 32_768;
-    /// As many as may ask about one id at a time and lose all answers: more are not worth the
-    /// calls.
+    /// The number of callers that may ask about one id at a time and lose all answers: more are not
+    /// worth the calls.
     const OF_ONE_ID: usize = 16;
 
     pub(super) fn insert(&mut self, id: Digest, attempt: u64) {

@@ -1,4 +1,4 @@
-//! Claims: who gets an id, for how long, and what is kept of it.
+//! Claims: their holder, their duration, and the record of their end.
 
 use super::fixture::*;
 use hapax_store::*;
@@ -35,7 +35,7 @@ async fn one_has_a_claim_until_it_ends(bench: &Bench<'_>) {
     assert_eq!(case.renew("a", second).await, Held::Lost);
     assert_eq!(case.fail("a", second, LEASE).await, Held::Lost);
     is_duplicate(case.claim("a", 6).await);
-    // What never was cannot be ended.
+    // A claim that never existed cannot be ended.
     assert_eq!(case.complete("nothing", second).await, Held::Lost);
     assert_eq!(case.release("nothing", second).await, Held::Lost);
     assert_eq!(case.look_up("nothing").await, Known::Unknown);
@@ -121,7 +121,7 @@ async fn results_are_kept_byte_for_byte(bench: &Bench<'_>) {
         assert!(completed.result == result, "the result of {} bytes is another one", result.map_or(0, |r| r.len()));
         assert_eq!(completed.fingerprint, fingerprint);
         about(completed.expires_in, RETENTION);
-        // A moment later, a little less time is left: not everybody counts in seconds.
+        // A moment later, a little less time is left: some stores count finer than seconds.
         let looked_up = is_completed(case.look_up(&id).await);
         about(looked_up.expires_in, RETENTION);
         assert!(

@@ -5,7 +5,8 @@ use hapax_store::erased::{Answering, Erased};
 use hapax_store::*;
 use std::time::Duration;
 
-/// A store of any backend as one type: what is generic over stores need not be compiled for each.
+/// A store of any backend as one type: code that is generic over stores need not be compiled for
+/// each.
 ///
 /// ```
 /// use hapax_store::TieredDedup;
@@ -21,11 +22,11 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It does what the store does, with an allocation for each call.
+/// It acts like the store, with an allocation for each call.
 pub struct AnyStore(Box<dyn Erased>);
 
 impl AnyStore {
-    /// This store.
+    /// Wraps this store.
     pub fn new(store: impl Store) -> Self {
         AnyStore(Box::new(store))
     }
@@ -107,7 +108,7 @@ impl Store for AnyStore {
     }
 }
 
-/// A [`Fixture`], whichever.
+/// A [`Fixture`] of any type.
 pub(super) trait AnyFixture: Sync {
     fn open(&self) -> Answering<'_, Box<dyn Erased>>;
     fn advance(&self, by: Duration) -> Answering<'_, ()>;

@@ -6,27 +6,27 @@ use hapax_store::*;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What happens to a call.
+/// The fate of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// The call is passed on.
     #[default]
     None,
     /// It fails, and the store has done nothing.
     Fails(ErrorKind),
-    /// It fails, and the store has done what it was asked: the answer was lost.
+    /// It fails, and the store has carried out the request: the answer was lost.
     LosesAnswer(ErrorKind),
-    /// One request of the batch fails, and the store has not done that one.
+    /// One request of the batch fails, and the store has not carried that one out.
     FailsOne(ErrorKind),
     /// It arrives late.
     Delays(Duration),
-    /// It is done at once, and answered late.
+    /// It is carried out at once, and answered late.
     AnswersLate(Duration),
     /// It never arrives, and is never answered.
     Hangs,
 }
 
-/// A store whose calls fail, are delayed, or hang, as a test says.
+/// A store whose calls fail, are delayed, or hang, as a test demands.
 ///
 /// ```
 /// use hapax_store::{ErrorKind, InMemoryStore, RecordKey, Scope, Store};
@@ -59,45 +59,45 @@ struct Script {
 }
 
 impl<S: Store> FaultyStore<S> {
-    /// A store that does not fail yet.
+    /// Creates a store that does not fail yet.
     pub fn new(inner: S) -> Self {
         let zero = || StdAtomicU64::new(0);
         let is_private = StdAtomicBool::new(inner.is_private());
         FaultyStore { inner, script: Mutex::default(), calls: zero(), requests: zero(), is_private }
     }
 
-    /// What happens to the next call for which nothing was said yet.
+    /// Sets the fate of the next call that has none yet.
     pub fn next(&self, fault: Fault) {
         self.script().next.push_back(fault);
     }
 
-    /// What happens to all calls for which nothing else was said, from now on.
+    /// Sets the fate of all calls that have no other one, from now on.
     pub fn always(&self, fault: Fault) {
         self.script().otherwise = fault;
     }
 
-    /// What happens to so many of a thousand calls, from now on, the same for the same seed.
+    /// Sets the fates of this many of a thousand calls, from now on, the same for the same seed.
     pub fn at_random(&self, seed: u64, per_thousand: impl Into<Vec<(u64, Fault)>>) {
         self.script().random = Some((Random::new(seed), per_thousand.into()));
     }
 
-    /// From now on, the store is as if no other process could have it open.
+    /// Makes the store private from now on: as if no other process could have it open.
     pub fn be_private(&self) {
         self.is_private.store(true, Ordering::Relaxed);
     }
 
-    /// How many calls there were.
+    /// Returns the number of calls so far.
     pub fn calls(&self) -> u64 {
-        // Relaxed: whoever counts calls has seen them end.
+        // Relaxed: a thread that counts calls has seen them end.
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// How many requests were in them.
+    /// Returns the number of requests in these calls.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// The store that does not fail.
+    /// Returns the store that does not fail.
     pub fn inner(&self) -> &S {
         &self.inner
     }
@@ -141,7 +141,7 @@ impl<S: Store> FaultyStore<S> {
             Fault::None => done(requests).await,
             Fault::Fails(kind) => Err(Self::error(kind)),
             Fault::LosesAnswer(kind) => {
-                // What its own error says is lost as well.
+                // Its own error is lost as well.
                 let _ = done(requests).await;
                 Err(Self::error(kind))
             }
@@ -226,7 +226,7 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
         let expire = async |limit: usize| Ok(vec![self.inner.expire(limit).await]);
-        // (Without one of one request there is none.)
+        // (If its only request is the one that fails, there is nothing to do.)
         self.call(&[limit], async |limit| if let [limit] = limit { expire(*limit).await } else { Ok(Vec::new()) })
             .await?
             .remove(0)

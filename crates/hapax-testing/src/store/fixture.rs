@@ -1,4 +1,4 @@
-//! What the suite needs to know of a backend, and what each case is given.
+//! The interface of a backend to the suite, and the equipment of each case.
 
 use super::erased::AnyFixture;
 use hapax_store::erased::Erased;
@@ -11,15 +11,18 @@ pub trait Fixture: Sync {
     /// The store.
     type Store: Store;
 
-    /// A handle to the same records, as another process would open it. (For a store that only one process can open: the same handle,
-    /// in an `Arc`.)
+    /// Opens a handle to the same records, as another process would. (For a store that only one
+    /// process can open: returns the same handle, in an `Arc`.)
     fn open(&self) -> impl Future<Output = Self::Store> + Send;
 
-    /// Lets so much time pass for the store, without sleeping: by a manual clock, or by making everything that it keeps older.
+    /// Lets this much time pass for the store, without sleeping: by a manual clock, or by making
+    /// all records older.
     fn advance(&self, by: Duration) -> impl Future<Output = ()> + Send;
 
-    /// Whether the store removes single records when it is told to [expire](Store::expire) some, and counts them, so that the suite can see that it removes what is over, and
-    /// never more than it was told to. A server that does that by itself has nothing to show; a store of buckets has another unit. Default: no.
+    /// Returns true if the store removes single records when it is told to [expire](Store::expire)
+    /// some, and counts them, so that the suite can see that it removes expired records, and never
+    /// more than it was told to. A server that removes them by itself has nothing to show; a store
+    /// of buckets has another unit. Default: false.
     fn expires_by_record(&self) -> bool {
         false
     }
@@ -27,10 +30,10 @@ pub trait Fixture: Sync {
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 pub(super) const RETENTION: Duration = Duration::from_secs(3_600);
-/// By how much a store may count coarsely, or a slow test be late.
+/// The tolerance for a store that counts coarsely, or for a slow test.
 pub(super) const SLACK: Duration = Duration::from_secs(5);
 
-/// The backend, and names that nobody else uses.
+/// The backend, and names that are used nowhere else.
 pub(super) struct Bench<'f> {
     pub(super) fixture: &'f dyn AnyFixture,
     prefix: String,
@@ -49,7 +52,7 @@ impl<'f> Bench<'f> {
         }
     }
 
-    /// The case that runs.
+    /// Returns the running case.
     #[cfg(test)]
     pub(super) fn current(&self) -> String {
         self.case.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
@@ -59,7 +62,7 @@ impl<'f> Bench<'f> {
         &self.prefix
     }
 
-    /// A store, and a scope of the case's own.
+    /// Returns a store, and a scope of the case's own.
     pub(super) async fn case(&self, name: &str) -> Case {
         println!("  {name}");
         *self.case.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = name.to_owned();
@@ -72,7 +75,7 @@ impl<'f> Bench<'f> {
     }
 }
 
-/// A store, and short words for what it is asked.
+/// A store, and short names for its requests.
 pub(super) struct Case {
     pub(super) store: Box<dyn Erased>,
     pub(super) scope: Scope,
@@ -80,7 +83,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// The same case with another handle.
+    /// Returns the same case with another handle.
     pub(super) fn with(&self, store: Box<dyn Erased>) -> Self {
         Case { store, scope: self.scope.clone(), first_attempt: self.first_attempt }
     }
@@ -113,7 +116,7 @@ impl Case {
         one(self.store.unmark(&[Unmark { key: self.key(id), attempt: self.first_attempt + attempt }]).await)
     }
 
-    /// The attempt of which others who meet its mark are told.
+    /// Returns the attempt that other callers are told when they meet its mark.
     pub(super) fn attempt(&self, attempt: u64) -> Option<u64> {
         Some(self.first_attempt + attempt)
     }
@@ -122,7 +125,7 @@ impl Case {
         one(self.store.claim(&[self.claim_of(id, attempt)]).await)
     }
 
-    /// Claims an id that can be had.
+    /// Claims an id that is free.
     pub(super) async fn token(&self, id: &str, attempt: u64) -> u64 {
         match self.claim(id, attempt).await {
             Claimed::Claimed { token } => token,
@@ -160,7 +163,7 @@ impl Case {
     }
 }
 
-/// The answers to a batch, all of which must be there.
+/// Returns the answers to a batch, all of which must be there.
 pub(super) fn all<A>(answers: Answers<A>) -> Vec<A> {
     let answers = answers.unwrap_or_else(|error| panic!("a batch came to nothing: {error}"));
     answers
@@ -169,14 +172,14 @@ pub(super) fn all<A>(answers: Answers<A>) -> Vec<A> {
         .collect()
 }
 
-/// The answer to a single request.
+/// Returns the answer to a single request.
 pub(super) fn one<A>(answers: Answers<A>) -> A {
     let mut answers = all(answers);
     assert_eq!(answers.len(), 1, "one request has one answer");
     answers.remove(0)
 }
 
-/// Whether a time that is left is what it should be.
+/// Checks a remaining time.
 #[track_caller]
 pub(super) fn about(left: Duration, expected: Duration) {
     assert!(

@@ -2,23 +2,23 @@
 
 macro_rules! flaws {
     ($($(#[doc = $says:literal])+ $flaw:ident,)+) => {
-        /// What is wrong with a store.
+        /// The flaw of a store.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Flaw {
-            /// Nothing.
+            /// No flaw.
             None,
             $($(#[doc = $says])+ $flaw,)+
         }
 
         impl Flaw {
-            /// All but none.
+            /// All flaws.
             pub(super) const ALL: &[Flaw] = &[$(Flaw::$flaw),+];
         }
     };
 }
 
 flaws! {
-    /// Whoever marks an id is told that it is fresh.
+    /// Every mark of an id is told that it is fresh.
     MarksAreAlwaysFresh,
     /// Of two marks of one id in one batch, both are fresh.
     BatchesSeeOnlyWhatWasBefore,
@@ -30,17 +30,17 @@ flaws! {
     EmptyBatchesFail,
     /// A mark is made in two steps, between which another one may be.
     MarksRace,
-    /// So is a claim.
+    /// A claim is made in two such steps.
     ClaimsRace,
-    /// So is the claim of an id whose lease has expired.
+    /// The claim of an id whose lease has expired is made in two such steps.
     TakeoversRace,
-    /// A mark that is asked for again is a duplicate of itself.
+    /// A mark that is repeated is a duplicate of itself.
     MarksForgetAttempts,
-    /// Whoever meets a mark is not told who has made it.
+    /// A caller that meets a mark is not told who has made it.
     DuplicatesDoNotSayWho,
-    /// Whoever meets a mark is told of itself.
+    /// A caller that meets a mark is told its own attempt.
     DuplicatesNameTheAsker,
-    /// A mark is taken back by whoever says so.
+    /// A mark is taken back by any attempt.
     AnybodyUnmarks,
     /// A mark that is taken back stays.
     UnmarkingDoesNothing,
@@ -48,13 +48,13 @@ flaws! {
     UnmarkingEndsClaims,
     /// A completed claim is taken back like a mark.
     UnmarkingForgetsWhatIsDone,
-    /// A claim that is asked for again is in progress by itself.
+    /// A claim that is repeated is in progress by itself.
     ClaimsForgetAttempts,
-    /// A claim that is asked for again has what was left of its lease.
+    /// A claim that is repeated has only the rest of its lease.
     AskedAgainLeasesAreAsBefore,
-    /// A claim that is asked for again has another token.
+    /// A claim that is repeated has another token.
     AskedAgainTokensAreOthers,
-    /// A claim that is cancelled on its way is nobody's until its lease expires.
+    /// A claim that is cancelled on its way has no owner until its lease expires.
     CancelledClaimsAreNobodys,
     /// Each claim has the token 1.
     TokensStartAnew,
@@ -66,19 +66,19 @@ flaws! {
     ClaimsIgnoreClaims,
     /// A claim looks for claims only.
     ClaimsIgnoreWhatIsDone,
-    /// An id is completed by whoever says so.
+    /// An id is completed by any caller.
     AnybodyCompletes,
-    /// An id is completed after its lease has expired, if nobody else has it.
+    /// An id is completed after its lease has expired, if no other caller has it.
     LateHoldersComplete,
-    /// A completion that is asked for again is lost.
+    /// A completion that is repeated is lost.
     CompletionsAreDoneOnce,
     /// A claim that was released goes on.
     ReleasesDoNothing,
-    /// An id is released by whoever says so.
+    /// An id is released by any caller.
     AnybodyReleases,
-    /// A claim is extended by whoever says so.
+    /// A claim is extended by any caller.
     AnybodyRenews,
-    /// A claim has failed if anybody says so.
+    /// A claim is failed by any caller.
     AnybodyFails,
     /// A failure is a release.
     FailuresAreForgotten,
@@ -88,13 +88,13 @@ flaws! {
     RenewalsDoNothing,
     /// A lease does not expire.
     LeasesDoNotEnd,
-    /// What is completed is so until its lease would have ended.
+    /// A completed id is so until its lease would have ended.
     CompletionsLastForALease,
-    /// What is marked is so for ever.
+    /// A marked id is so for ever.
     MarksDoNotEnd,
-    /// A time that is too long is the longest that can be.
+    /// A time that is too long is replaced by the longest possible one.
     TimesAreClamped,
-    /// Nobody is told how much longer.
+    /// No answer contains the remaining time.
     NoTimeIsLeft,
     /// A result of no bytes is no result.
     EmptyResultsAreNone,
@@ -110,13 +110,13 @@ flaws! {
     FingerprintsAreNotComparedWhenDone,
     /// An id is the same in all scopes.
     ScopesAreIgnored,
-    /// A scope and an id are one string, and nobody knows where the one ends.
+    /// A scope and an id are one string, without a boundary between them.
     ScopesAndIdsAreJoined,
     /// Scopes are compared as a database compares text.
     ScopesIgnoreCase,
     /// Ids are compared as a database compares text.
     IdsIgnoreCase,
-    /// Bytes that are no text are replaced by what is.
+    /// Bytes that are not text are replaced by text.
     IdsAreText,
     /// An id ends at a zero.
     IdsEndAtZero,
@@ -126,27 +126,27 @@ flaws! {
     LongIdsAreCut,
     /// Nothing is forgotten.
     ForgettingDoesNothing,
-    /// What is in progress is not forgotten.
+    /// An id in progress is not forgotten.
     ForgettingSparesClaims,
-    /// What is completed is recorded no more.
+    /// A completed id is not recorded again.
     RecordsDoNotOverwrite,
-    /// What is in progress is not recorded.
+    /// An id in progress is not recorded.
     RecordsSpareClaims,
-    /// Whoever looks for an id leaves it behind.
+    /// A look-up of an id leaves it behind.
     LookingMarks,
-    /// Expiry removes what is not over.
+    /// Expiry removes records that have not expired.
     ExpiryRemovesWhatIsLive,
     /// Expiry does nothing.
     ExpiryRemovesNothing,
-    /// Expiry removes all that there is at a time.
+    /// Expiry removes everything at a time.
     ExpiryHasNoLimit,
     /// Expiry always wants to go on.
     ExpiryDoesNotEnd,
     /// One id of each page is not in it.
     ScansMissSome,
-    /// A scan finds what is in progress.
+    /// A scan finds ids in progress.
     ScansShowClaims,
-    /// A scan finds what is over.
+    /// A scan finds expired ids.
     ScansShowWhatIsOver,
     /// A scan begins again where it ends.
     ScansDoNotEnd,

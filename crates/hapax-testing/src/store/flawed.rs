@@ -16,10 +16,10 @@ pub(super) struct Flawed {
     seen: Mutex<Seen>,
 }
 
-/// What it needs to know to be wrong in its way only.
+/// The knowledge that it needs to be wrong in its own way only.
 #[derive(Default)]
 struct Seen {
-    /// What the keys that are kept were called.
+    /// The keys of the kept records, as they were given.
     names: HashMap<RecordKey, RecordKey>,
     /// The last attempts that got ids, and their tokens.
     granted: HashMap<RecordKey, (u64, u64)>,
@@ -42,7 +42,7 @@ impl Flawed {
         self.seen().granted.get(key).copied()
     }
 
-    /// The key under which it keeps the record of this one.
+    /// Returns the key under which it keeps the record of this one.
     fn kept_as(&self, key: &RecordKey) -> RecordKey {
         let (scope, id) = (key.scope.as_str(), key.id.as_bytes());
         let with_id = |id: &[u8]| RecordKey::new(&key.scope, id);
@@ -87,10 +87,11 @@ impl Flawed {
         one(self.inner.forget(std::slice::from_ref(key)).await);
     }
 
-    /// Looks, lets others go first, and writes as if nobody had.
+    /// Looks, lets others go first, and writes as if none had.
     async fn race_for(&self, key: &RecordKey) {
         if self.is_unknown(key).await {
-            // Every other time so long that on a busy machine, too, somebody does. (Not every time, or large batches would take minutes.)
+            // Every other time for so long that another caller does, even on a busy machine. (Not
+            // every time, or large batches would take minutes.)
             match self.numbers.fetch_add(1, Ordering::Relaxed) % 2 {
                 0 => tokio::time::sleep(Duration::from_millis(1)).await,
                 _ => tokio::task::yield_now().await,
@@ -125,7 +126,7 @@ impl Flawed {
     async fn unmark_one(&self, unmark: &Unmark) -> Unmarked {
         let mut unmark = Unmark { key: self.kept_as(&unmark.key), ..unmark.clone() };
         let known = self.known(&unmark.key).await;
-        // Who has marked it, if a mark it is.
+        // Finds the attempt that has marked it, if it is a mark.
         let asked = Mark { key: unmark.key.clone(), attempt: 0, retention: LEASE };
         let marked_by = match known {
             Known::Completed(_) => match one(self.inner.mark(&[asked]).await) {
@@ -225,7 +226,7 @@ impl Flawed {
         Held::Done
     }
 
-    /// With the token of whoever really has the id, if it is enough to say so.
+    /// Returns the hold with the token of the real holder, if this flaw lets any caller act.
     fn held_by_anybody(&self, flaw: Flaw, hold: &Hold) -> Hold {
         let hold = self.hold(hold);
         match self.granted(&hold.key) {
@@ -295,7 +296,7 @@ impl Flawed {
         true
     }
 
-    /// What no scan should show.
+    /// Returns the records that no scan should show.
     async fn hidden(&self) -> Vec<Found> {
         let names: Vec<(RecordKey, RecordKey)> = self.seen().names.clone().into_iter().collect();
         let mut hidden = Vec::new();
@@ -314,7 +315,7 @@ impl Flawed {
 }
 
 impl Flawed {
-    /// A time that cannot be is refused.
+    /// Refuses an invalid time.
     fn refuses(&self, request: &impl Timed) -> Option<StoreError> {
         request.check().err().filter(|_| !self.is(Flaw::TimesAreClamped))
     }

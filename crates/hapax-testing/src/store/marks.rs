@@ -1,4 +1,4 @@
-//! Marks, and what is in a name.
+//! Marks, and the bytes of names.
 
 use super::fixture::*;
 use hapax_store::*;
@@ -94,7 +94,7 @@ async fn batches_are_answered_in_order(bench: &Bench<'_>) {
     let marks: Vec<Mark> = (1..).zip(ids).map(|(attempt, id)| case.mark_of(id, attempt)).collect();
     let fresh: Vec<bool> = all(case.store.mark(&marks).await).iter().map(|marked| *marked == Marked::Fresh).collect();
     assert_eq!(fresh, [true, false, true, true, false]);
-    // Of duplicates only.
+    // Only with duplicates.
     let again: Vec<Mark> = (11..).zip(ids).map(|(attempt, id)| case.mark_of(id, attempt)).collect();
     assert!(all(case.store.mark(&again).await).iter().all(|marked| matches!(marked, Marked::Duplicate { .. })));
 
@@ -109,7 +109,7 @@ async fn batches_are_answered_in_order(bench: &Bench<'_>) {
     assert!(all(case.store.record(&[]).await).is_empty());
     assert!(all(case.store.forget(&[]).await).is_empty());
 
-    // As large as they come, in no order, half of them known.
+    // The largest possible batches, in no order, half of the ids known.
     let size = case.store.limits().batch as u64;
     let id = |i: u64| format!("id {}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let known: Vec<Mark> = (0..size).step_by(2).map(|i| case.mark_of(id(i), i)).collect();
@@ -205,7 +205,8 @@ async fn ids_are_any_bytes(bench: &Bench<'_>) {
     let long: Vec<Vec<u8>> = [46, 47, 48, 49, 200, 100_000].iter().map(|&len| vec![b'x'; len]).collect();
     let digests: Vec<Vec<u8>> =
         long.iter().map(|id| StoredId::new(id).as_bytes().to_vec()).filter(|id| id.len() == 48).collect();
-    // What text, C, a database's collation, a fixed width, a template and a pattern take for the same.
+    // Names that text, C, a database's collation, a fixed width, a template and a pattern take for
+    // the same.
     let special: &[&[u8]] = &[
         b"",
         b"\0",

@@ -1,4 +1,5 @@
-//! Is a store what it promises to be? A suite for backends, and a store that fails on purpose.
+//! A suite that tests whether a store keeps its promises, for backends, and a store that fails on
+//! purpose.
 //!
 //! ```
 //! use hapax::ManualClock;
@@ -26,6 +27,8 @@
 //! runtime.block_on(verify_store(&InMemory(clock, store)));
 //! # Ok::<(), std::io::Error>(())
 //! ```
+//! use hapax_store::InMemoryStore;
+//! use hapax_testing::store::{Fixture, verify_store};
 
 mod claims;
 mod erased;
@@ -41,12 +44,14 @@ pub use fixture::Fixture;
 
 use fixture::Bench;
 
-/// Runs every case on a store, and prints the name of each: the lines "Claims", "Batches" and "Store and faults" of what hapax does, as far as they are the store's, and each
-/// promise of [`Store`](hapax_store::Store). Takes a multi-threaded tokio runtime, or races will not be any.
+/// Runs every case on a store, and prints the name of each: the lines "Claims", "Batches" and
+/// "Store and faults" of hapax's behaviour, as far as they are the store's, and each promise of
+/// [`Store`](hapax_store::Store). Takes a multi-threaded tokio runtime, or races will not be any.
 ///
 /// # Panics
 ///
-/// If an answer is wrong; the message says which.
+/// If an answer is wrong; the message names it.
+/// promise of [`Store`](hapax_store::Store). Takes a multi-threaded tokio runtime, or races will not be any.
 pub async fn verify_store<F: Fixture>(fixture: &F) {
     let bench = Bench::new(fixture);
     println!("scopes of this run begin with {:?}", bench.prefix());

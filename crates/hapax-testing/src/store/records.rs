@@ -1,4 +1,4 @@
-//! What is recorded, looked up, forgotten, expired and scanned.
+//! Records: recorded, looked up, forgotten, expired and scanned.
 
 use super::fixture::*;
 use hapax_store::*;
@@ -63,7 +63,7 @@ async fn expiry_is_bounded_and_removes_what_is_over(bench: &Bench<'_>) {
     bench.fixture.advance(RETENTION + SLACK).await;
     let young: Vec<Mark> = (0..100).map(|i| case.mark_of(format!("young {i}"), 100 + i)).collect();
     all(case.store.mark(&young).await);
-    // Also what other cases have left.
+    // Including records that other cases have left.
     let (mut calls, mut removed, limit) = (0, 0, 64);
     loop {
         let expired = case.store.expire(limit).await.expect("expiry");

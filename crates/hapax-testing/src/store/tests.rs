@@ -1,4 +1,4 @@
-//! The suite passes what is right, and notices what is not.
+//! The suite passes right stores, and notices wrong ones.
 
 use super::flaw::Flaw;
 use super::flawed::Flawed;
@@ -41,7 +41,7 @@ fn the_reference_passes() {
     runtime().block_on(verify_store(&InMemory { clock, store }));
 }
 
-/// The case that notices, and what it says.
+/// Returns the case that notices, and its message.
 fn noticed(runtime: &tokio::runtime::Runtime, flaw: Flaw) -> Option<(String, String)> {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(1_000_000));

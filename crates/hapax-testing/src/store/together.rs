@@ -1,4 +1,4 @@
-//! Callers at the same time, each with a handle of its own, as in other processes.
+//! Concurrent callers, each with a handle of its own, as in other processes.
 
 use super::fixture::*;
 use hapax_store::sync::{Ordering, StdAtomicU64};
@@ -18,7 +18,7 @@ pub(super) async fn verify(bench: &Bench<'_>) {
 
 const CALLERS: u64 = 10;
 
-/// Handles to the same records.
+/// Returns handles to the same records.
 async fn handles(bench: &Bench<'_>, case: &Case) -> Vec<Arc<Case>> {
     let mut handles = Vec::new();
     for _ in 0..CALLERS {
@@ -37,7 +37,8 @@ async fn one_of_many_gets_the_id(bench: &Bench<'_>) {
             racers.spawn(async move {
                 let id = format!("{round}");
                 start.wait().await;
-                // All mark, all claim, or half of them: a claim that is sure would hide marks that are not.
+                // All mark, all claim, or half of them: a claim that is correct would hide marks
+                // that are not.
                 let marks = match round % 3 {
                     0 => true,
                     1 => false,
