@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
 
 /// Where paths begin that documents put between backticks.
-const FOLDERS: [&str; 7] = ["benches/", "docs/", "examples/", "fuzz/", "scripts/", "src/", "tests/"];
+const FOLDERS: [&str; 8] = ["benches/", "crates/", "docs/", "examples/", "fuzz/", "scripts/", "src/", "tests/"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -104,7 +104,8 @@ fn is_lost_path(code: &str) -> bool {
 fn links_and_paths_in_documents_lead_somewhere() {
     let (mut links, mut wrong) = (0, Vec::new());
     // What lies in `src` is read by rustdoc, which checks it.
-    for path in files("md").iter().filter(|path| !path.starts_with("src")) {
+    let is_source = |path: &Path| path.components().any(|part| part.as_os_str() == "src");
+    for path in files("md").iter().filter(|path| !is_source(path)) {
         let document = Document::read(&fs::read_to_string(root().join(path)).expect("it is text"));
         let folder = path.parent().expect("it is in a folder");
         links += document.links.len();
@@ -133,24 +134,39 @@ fn documentation_in_the_source_links_to_files_that_are_there() {
 }
 
 #[test]
-fn the_readme_names_every_feature() {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("it is text");
+fn the_readme_names_every_crate_and_feature() {
     let readme = fs::read_to_string(root().join("README.md")).expect("it is text");
-    let features =
-        manifest.split_once("[features]\n").expect("there are some").1.split("\n[").next().expect("they end");
-    let named = |line: &&str| line.contains(" = [") && !line.starts_with("default");
-    for feature in features.lines().filter(named).map(|line| line.split(' ').next().expect("it has a name")) {
-        let is_named = readme.lines().any(|line| line.starts_with('|') && line.contains(&format!("`{feature}`")));
-        assert!(is_named, "README.md, \"Features\": `{feature}` is missing");
+    let rows = |name: &str| -> Vec<&str> {
+        readme.lines().filter(|line| line.starts_with('|') && line.contains(&format!("`{name}`"))).collect()
+    };
+    let manifests = files("toml").into_iter().filter(|path| path.ends_with("Cargo.toml") && !path.starts_with("fuzz"));
+    let mut crates = 0;
+    for path in manifests {
+        let manifest = fs::read_to_string(root().join(&path)).expect("it is text");
+        if manifest.contains("publish = false") {
+            continue;
+        }
+        crates += 1;
+        let name = manifest.split("\nname = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("a name");
+        let own = rows(name);
+        assert!(!own.is_empty(), "README.md: the crate `{name}` is in no table");
+        let features =
+            manifest.split_once("[features]\n").map_or("", |(_, rest)| rest.split("\n[").next().unwrap_or(""));
+        let named = |line: &&str| line.contains(" = [") && !line.starts_with("default");
+        for feature in features.lines().filter(named).map(|line| line.split(' ').next().expect("it has a name")) {
+            let is_named = own.iter().any(|row| row.contains(&format!("`{feature}`")));
+            assert!(is_named, "README.md: the row of `{name}` does not name its feature `{feature}`");
+        }
     }
+    assert!(crates > 8, "there are crates: {crates}");
 }
 
 #[test]
 fn every_example_is_listed() {
     let list = fs::read_to_string(root().join("examples/README.md")).expect("it is text");
-    for path in files("rs").iter().filter(|path| path.parent() == Some(Path::new("examples"))) {
+    for path in files("rs").iter().filter(|path| path.parent().is_some_and(|folder| folder.ends_with("examples"))) {
         let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
-        let is_listed = list.split('`').any(|code| code.split(' ').next() == Some(&name));
+        let is_listed = list.split('`').any(|code| code.ends_with(&format!("--example {name}")));
         assert!(is_listed, "examples/README.md: {name} is missing");
     }
 }
