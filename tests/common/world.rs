@@ -32,7 +32,8 @@ impl World {
             .retention(RETENTION)
             .capacity(10_000)
             .clock(self.clock.clone())
-            // What one engine has marked the others believe; otherwise: tests/tiered/doubt.rs.
+            // Each engine believes the marks of the others at once; otherwise:
+            // tests/tiered/doubt.rs.
             .in_doubt(Duration::ZERO)
             .expiry(None)
     }
