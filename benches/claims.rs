@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const TURN: u64 = 1_000_000;
 const BATCH: u64 = 1_024;
-/// One of this many ids is a duplicate.
+/// The number of ids of which one is a duplicate.
 const DUPLICATE: u64 = 10;
 
 fn main() -> ExitCode {

@@ -37,7 +37,7 @@ impl Report {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum UnreadableReport {
-    /// It is not JSON, or lacks parts of a report.
+    /// Not JSON, or parts of a report are missing.
     Json(serde_json::Error),
     /// Another version has written it.
     Format {

@@ -248,7 +248,7 @@ fn seen(rows: &[Row]) -> Result<Seen, StoreError> {
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer.
+/// The usual errors if the server does not answer.
 pub async fn dead_letters(
     client: &Client,
     tables: &Tables,
@@ -264,7 +264,7 @@ pub async fn dead_letters(
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer. None of them is requeued then.
+/// The usual errors if the server does not answer. None of them is requeued then.
 pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
     dead::change(client, "requeue dead letters", &statements::requeue(tables, Queue::Inbox), letters).await
 }
@@ -274,7 +274,7 @@ pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer. None of them is removed then.
+/// The usual errors if the server does not answer. None of them is removed then.
 pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
     dead::change(client, "discard dead letters", &statements::discard(tables, Queue::Inbox), letters).await
 }
@@ -283,7 +283,7 @@ pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer.
+/// The usual errors if the server does not answer.
 pub async fn backlog(client: &Client, tables: &Tables, consumer: Option<&str>) -> Result<Backlog, StoreError> {
     backlog::of(client, tables, Queue::Inbox, consumer).await
 }

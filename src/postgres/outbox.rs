@@ -197,7 +197,7 @@ pub async fn capture(
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer.
+/// The usual errors if the server does not answer.
 pub async fn expire_captured(client: &Client, tables: &Tables, age: Duration) -> Result<u64, StoreError> {
     let values = [Value::Real(micros(age)), Value::Number(EXPIRED_MAX)];
     let rows = ask(client, "remove captured messages", &statements::capture_expire(tables), &values).await?;
@@ -245,7 +245,7 @@ fn stored(rows: &[Row], column: &str) -> Result<u64, StoreError> {
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer.
+/// The usual errors if the server does not answer.
 pub async fn dead_letters(
     client: &Client,
     tables: &Tables,
@@ -261,7 +261,7 @@ pub async fn dead_letters(
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer. None of them is requeued then.
+/// The usual errors if the server does not answer. None of them is requeued then.
 pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
     dead::change(client, "requeue dead letters", &statements::requeue(tables, Queue::Outbox), letters).await
 }
@@ -270,7 +270,7 @@ pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer. None of them is removed then.
+/// The usual errors if the server does not answer. None of them is removed then.
 pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
     dead::change(client, "discard dead letters", &statements::discard(tables, Queue::Outbox), letters).await
 }
@@ -279,7 +279,7 @@ pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer.
+/// The usual errors if the server does not answer.
 pub async fn backlog(client: &Client, tables: &Tables, topic: Option<&str>) -> Result<Backlog, StoreError> {
     backlog::of(client, tables, Queue::Outbox, topic).await
 }

@@ -54,7 +54,7 @@ pub(super) enum Pause {
     Open { failing: HashSet<u64> },
     /// Paused until then, after this many pauses in a row.
     Waiting { until: Instant, pauses: u32 },
-    /// One message is in flight as a probe, besides those from before the pause. If nobody ever
+    /// Probing with one message in flight, besides those from before the pause. If nobody ever
     /// reports how it ended, another message probes.
     Probing { until: Instant, pauses: u32 },
 }

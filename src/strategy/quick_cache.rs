@@ -45,9 +45,9 @@ impl<I: Id + ?Sized> Weighter<I::Owned, u32> for Weigher<I> {
     }
 }
 
-/// Without a budget its capacity is no limit, since an evicted id is a lost id: it is four times
-/// the number that is purged to, in whatever shard an id falls. With a budget, entries beyond it
-/// are evicted.
+/// A map that evicts only in a budget: entries beyond the budget. Without one, its capacity is four
+/// times the number that is purged to, in whatever shard an id falls, since an evicted id is a lost
+/// id.
 impl<I: Id + ?Sized> Map<I> for Accepted<I> {
     const NAME: &'static str = "quick_cache";
     const TAKES_BUDGET: bool = true;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const GROUP: Duration = Duration::from_millis(5);
 const BATCH: u64 = 1_024;
 const ROUNDS: usize = 3;
-/// One of this many ids is a duplicate.
+/// The number of ids of which one is a duplicate.
 const DUPLICATE: u64 = 10;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;

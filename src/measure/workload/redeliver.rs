@@ -8,7 +8,7 @@ use std::ops::Range;
 pub(super) enum Redeliveries {
     /// Any recent id, at any time.
     Evenly { share: f64 },
-    /// Many at once.
+    /// Recent ids in bursts: many at once.
     Bursts(Bursts),
 }
 

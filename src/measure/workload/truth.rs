@@ -13,7 +13,7 @@ pub enum Truth {
     New,
     /// Fresh again: it was last accepted at least a window and two ticks ago.
     Expired,
-    /// It was accepted less than a window ago.
+    /// Duplicate: it was accepted less than a window ago.
     Duplicate,
     /// Undecided: the id's age is in between, where a strategy may answer either way; or it is not
     /// certain when the id was last accepted, since a strategy could answer either way then.
