@@ -16,7 +16,7 @@ const WAITS: BackOff = BackOff { first: Duration::from_millis(200), max: Duratio
 /// The share that may be published now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// As many messages as there is room for.
+    /// All messages that there is room for.
     All,
     /// One message, to see what comes of it.
     Probe,

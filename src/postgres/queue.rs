@@ -131,7 +131,7 @@ pub(super) struct Claimer {
     names: VecDeque<String>,
     behind: String,
     listed: Option<Instant>,
-    /// For each name, the place of the first message that was due (microseconds since 1970, and the
+    /// The place of the first message of each name that was due (microseconds since 1970, and the
     /// position), and the time at which we looked.
     since: HashMap<String, ([i64; 2], Instant)>,
 }
