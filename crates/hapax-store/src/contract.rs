@@ -69,8 +69,7 @@ pub const MAX_NODES: u32 = 1_024;
 /// 10. *Cancellation.* A future that is dropped leaves the store as if each of its requests had
 ///     been done or not.
 ///
-/// The suite `hapax_testing::store` (feature `testing`) checks all of that; run it on a new
-/// backend.
+/// The suite in `hapax_testing::store` checks all of that; run it on a new backend.
 ///
 /// # Cost
 ///
