@@ -9,10 +9,9 @@ use hapax_testing::store::{Fault, FaultyStore};
 /// A grace longer than it takes to notice a lost answer and to take its mark back.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// An instance that asks each question once.
+/// Builds an instance that asks each question once.
 fn instance(world: &World) -> TieredBuilder<Store> {
     world.engine().in_doubt(GRACE).retries(0)
-    /// Builds an instance that asks each question once.
 }
 
 async fn lost(world: &World, engine: &Engine, id: &str) {
