@@ -1,6 +1,6 @@
 //! Checks that links and paths in documents lead somewhere.
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -162,10 +162,63 @@ fn the_readme_names_every_crate_and_feature() {
     assert!(crates > 8, "there are crates: {crates}");
 }
 
+/// Returns the blocks of code of a document: what each is tagged with, and its text.
+fn blocks(text: &str) -> Vec<(String, String)> {
+    let (mut blocks, mut is_in_block) = (Vec::new(), false);
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(tag))) => {
+                blocks.push((tag.into_string(), String::new()));
+                is_in_block = true;
+            }
+            Event::End(TagEnd::CodeBlock) => is_in_block = false,
+            Event::Text(code) if is_in_block => blocks.last_mut().expect("it has begun").1.push_str(&code),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+#[test]
+fn code_in_documents_is_tested_as_it_is_shown() {
+    let tested = fs::read_to_string(root().join("crates/testkit/src/documents.rs")).expect("it is text");
+    let mut found = 0;
+    for path in files("md").iter().filter(|path| path.starts_with("docs") || path.parent() == Some(Path::new(""))) {
+        for (tag, code) in blocks(&fs::read_to_string(root().join(path)).expect("it is text")) {
+            let place = format!("{}:\n{code}", path.display());
+            assert!(!tag.is_empty(), "a block without a language in {place}");
+            if !tag.starts_with("rust") || tag.contains("ignore") {
+                continue;
+            }
+            found += 1;
+            assert!(tested.contains(&format!("\"{}\"", path.display())), "no documentation test compiles {place}");
+            let has_hidden = code.lines().any(|line| line == "#" || line.starts_with("# "));
+            assert!(!has_hidden, "lines that rustdoc alone hides in {place}");
+            assert!(code.contains("fn "), "a block that cannot be compiled as it is shown in {place}");
+        }
+    }
+    assert!(found > 20, "there is code: {found}");
+    assert_eq!(blocks("a\n```sh\nb\n```\n```\nc\n```"), [("sh".into(), "b\n".into()), (String::new(), "c\n".into())]);
+}
+
+#[test]
+fn the_readme_is_one_screen_and_has_the_two_commands() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("it is text");
+    assert!(readme.lines().count() <= 160, "README.md: what is more goes to docs/");
+    for command in [
+        "cargo run --release -p hapax-cli -- filter --column id --stats examples/blocks.tsv.zst",
+        "cargo test --workspace --all-features",
+    ] {
+        assert!(readme.lines().any(|line| line == command), "README.md does not say: {command}");
+    }
+}
+
 #[test]
 fn every_example_is_listed() {
     let list = fs::read_to_string(root().join("examples/README.md")).expect("it is text");
-    for path in files("rs").iter().filter(|path| path.parent().is_some_and(|folder| folder.ends_with("examples"))) {
+    let is_example =
+        |path: &Path| path.parent().is_some_and(|folder| folder.ends_with("examples")) && !path.starts_with("tests");
+    for path in files("rs").iter().filter(|path| is_example(path)) {
         let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
         let is_listed = list.split('`').any(|code| code.ends_with(&format!("--example {name}")));
         assert!(is_listed, "examples/README.md: {name} is missing");

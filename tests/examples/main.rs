@@ -32,9 +32,9 @@ fn function(file: &str, begins: &str) -> String {
 #[test]
 fn what_is_shown_is_what_is_tested() {
     let shown = [
-        ("README.md", "examples/durable_consumer.rs", "/// Handles what is new of a batch."),
-        ("README.md", "tests/examples/shown.rs", "/// Handles a message,"),
-        ("README.md", "crates/hapax-http/examples/http_server.rs", "/// Lets in who shows a token"),
+        ("docs/guide/2-durability.md", "examples/durable_consumer.rs", "/// Handles what is new of a batch."),
+        ("docs/guide/3-sharing.md", "tests/examples/shown.rs", "/// Handles a message,"),
+        ("docs/patterns.md", "crates/hapax-http/examples/http_server.rs", "/// Lets in who shows a token"),
         ("docs/guide/2-durability.md", "tests/examples/shown.rs", "/// Charges an order,"),
         ("docs/scaling-out.md", "tests/examples/shown.rs", "/// Handles a message,"),
         ("docs/scaling-out.md", "tests/examples/shown.rs", "/// Handles what is new of a batch."),
