@@ -22,7 +22,7 @@
 //! ```
 //!
 //! For a strategy of your own implement [`Subject`], which takes one function;
-//! `examples/verify_your_own.rs` does, for one that is wrong. The report of a wrong strategy looks
+//! `crates/hapax-testing/examples/verify_your_own.rs` does, for one that is wrong. The report of a wrong strategy looks
 //! like this (two threads looked before either of them wrote):
 //!
 //! ```text
