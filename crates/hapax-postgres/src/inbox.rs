@@ -92,10 +92,6 @@ use tokio_postgres::Client;
 ///
 /// Idea: the idempotent receiver (Hohpe and Woolf, 2003), with the mark in the transaction of the
 /// effect.
-/// use hapax_postgres::{Seen, Tables, inbox};
-/// [`Conflict`](hapax_store::ErrorKind::Conflict) after `lock_timeout`;
-/// [`Unavailable`](hapax_store::ErrorKind::Unavailable) if the connection is lost, and for deadlocks and serialization
-/// failures; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) without tables, and for a name that none has. The
 pub async fn once(
     tx: &mut impl Transaction,
     tables: &Tables,
@@ -147,8 +143,6 @@ pub const BATCH_IDS_MAX: usize = 1_000;
 /// # Cost
 ///
 /// That of one [`once`], and some microseconds for each id; nothing for no ids.
-/// use hapax_postgres::{Tables, inbox};
-/// Those of [`once`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for more than
 pub async fn once_batch(
     tx: &mut impl Transaction,
     tables: &Tables,
@@ -217,8 +211,6 @@ fn seen_each(ids: &[Vec<u8>], rows: &[Row]) -> Result<Vec<Seen>, StoreError> {
 ///
 /// Those of [`once`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the id, the key
 /// or the payload is too long.
-/// use hapax_postgres::{NewMessage, Tables, inbox};
-/// Those of [`once`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the id, the key or the payload is too
 pub async fn receive(
     tx: &mut impl Transaction,
     tables: &Tables,

@@ -69,8 +69,6 @@ const EXPIRED_MAX: i64 = 10_000;
 /// undone, waits for the relay's slow [poll](super::Relay::poll).
 ///
 /// Idea: the transactional outbox (Richardson, 2018).
-/// use hapax_postgres::{NewMessage, Tables, outbox};
-/// Those of [`once`](super::inbox::once); [`Misconfigured`](hapax_store::ErrorKind::Misconfigured)
 pub async fn enqueue(
     tx: &mut impl Transaction,
     tables: &Tables,
@@ -119,8 +117,6 @@ pub async fn enqueue(
 ///
 /// Those of [`enqueue`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for more than
 /// [`BATCH_MAX`] messages or [`BATCH_BYTES_MAX`] bytes of payload.
-/// use hapax_postgres::{NewMessage, Tables, outbox};
-/// Those of [`enqueue`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for more than
 pub async fn enqueue_batch(
     tx: &mut impl Transaction,
     tables: &Tables,
@@ -170,8 +166,6 @@ pub async fn enqueue_batch(
 ///
 /// Those of [`enqueue_batch`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for
 /// messages that are due or expire at some time: a reader of the log would not know of these times.
-/// use hapax_postgres::{NewMessage, Tables, outbox};
-/// Those of [`enqueue_batch`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for
 pub async fn capture(
     tx: &mut impl Transaction,
     tables: &Tables,

@@ -33,8 +33,6 @@ const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
 ///
 /// Call [`expire`](Self::expire) regularly, several times as often as a partition is begun, from
 /// one process or several. Without calls, the last partition grows, and nothing is removed.
-/// use hapax_postgres::{Retention, Tables};
-/// # async fn example(client: &tokio_postgres::Client) -> Result<(), hapax_store::StoreError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     keep: Duration,
@@ -80,7 +78,6 @@ impl Retention {
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless both are between a second
     /// and 10 years, and `keep` is at most 60 times `partition`.
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless both are between a second
     pub fn new(keep: Duration, partition: Duration) -> Result<Self, StoreError> {
         for (what, length) in [("keep", keep), ("partition", partition)] {
             if !(Duration::from_secs(1)..=LONGEST).contains(&length) {
@@ -114,7 +111,6 @@ impl Retention {
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the role does not own the
     /// tables. Steps before the error are done.
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the role does not own the
     pub async fn expire(&self, client: &Client, tables: &Tables) -> Result<Cleanup, StoreError> {
         let mut cleanup = Cleanup::default();
         for _ in 0..STEPS_MAX {

@@ -21,8 +21,6 @@ use std::time::Duration;
 /// Each delay is twice the one before. The server takes a random part of it between half and all,
 /// so that messages which failed together do not come back together (Brooker, "Exponential backoff
 /// and jitter", 2015).
-/// use hapax_postgres::Retry;
-/// # Ok::<(), hapax_store::StoreError>(())
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     back_off: BackOff,
@@ -46,7 +44,6 @@ impl Retry {
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless 1 ms ≤ `first` ≤
     /// `longest` ≤ 7 days.
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless 1 ms ≤ `first` ≤ `longest` ≤ 7 days.
     pub fn new(first: Duration, longest: Duration) -> Result<Self, StoreError> {
         if first < Duration::from_millis(1) || longest < first || LONGEST < longest {
             let what = format!("delays are 1 ms <= first <= longest <= {LONGEST:?}, not {first:?} and {longest:?}");
@@ -61,7 +58,6 @@ impl Retry {
     /// # Errors
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for zero, or more than a million.
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for none at all, or more than a million.
     pub fn attempts_max(mut self, attempts: Option<u32>) -> Result<Self, StoreError> {
         if let Some(attempts) = attempts.filter(|attempts| !(1..=1_000_000).contains(attempts)) {
             return Err(misconfigured(format!("a message is tried 1 to 1000000 times, not {attempts}")));

@@ -51,9 +51,6 @@ const FUNCTIONS: [&str; 17] = [
 ///
 /// The default is `public` and `hapax`, next to the tables of
 /// [`PostgresStore`](crate::PostgresStore), which are others.
-/// use hapax_postgres::Tables;
-/// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax_store::StoreError> {
-/// The default is `public` and `hapax`, beside the tables of [`PostgresStore`](crate::PostgresStore), which are others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tables {
     schema: String,

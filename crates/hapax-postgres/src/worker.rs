@@ -65,8 +65,6 @@ pub trait Handler: Send + Sync + 'static {
 /// # Ok(())
 /// # }
 /// ```
-/// use hapax_postgres::{Failure, Message, SqlxHandler, Tables, Worker};
-/// # async fn example(pool: sqlx::PgPool) -> Result<(), hapax_store::StoreError> {
 #[cfg(feature = "sqlx")]
 pub trait SqlxHandler: Send + Sync + 'static {
     /// Has the effect, as [`Handler::handle`] does.
@@ -136,9 +134,6 @@ pub trait SqlxHandler: Send + Sync + 'static {
 /// for each handler; it gives back what it could not begin within 200 ms. Each message takes two
 /// transactions, of which one waits for the disk, and three round trips besides the handler's
 /// (seven with sqlx).
-/// use hapax_postgres::{Failure, Handler, Message, Tables, Worker};
-/// use hapax_postgres::PostgresOptions;
-/// # async fn example() -> Result<(), hapax_store::StoreError> {
 #[derive(Clone, Debug)]
 pub struct Worker {
     database: Database,
@@ -161,8 +156,6 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if no consumer has such a name.
-    /// [`PostgresOptions`](crate::PostgresOptions), a pool of deadpool-postgres or sqlx, or
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if no consumer has such a name.
     pub fn new(database: impl Into<Database>, tables: Tables, consumer: &str) -> Result<Self, StoreError> {
         validate_name("a consumer", consumer)?;
@@ -192,7 +185,6 @@ impl Worker {
     /// # Errors
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 1 and 1,000.
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 1 and 1,000.
     pub fn concurrency(self, concurrency: usize) -> Result<Self, StoreError> {
         match (1..=1_000).contains(&concurrency) {
             true => Ok(Worker { concurrency, ..self }),
@@ -207,7 +199,6 @@ impl Worker {
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 100 ms and a
     /// day.
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 100 ms and a day.
     pub fn lease(self, lease: Duration) -> Result<Self, StoreError> {
         let lease = within("a lease", lease, Duration::from_millis(100), Duration::from_secs(86_400))?;
         Ok(Worker { lease, ..self })
@@ -220,7 +211,6 @@ impl Worker {
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 10 ms and an
     /// hour.
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 10 ms and an hour.
     pub fn poll(self, poll: Duration) -> Result<Self, StoreError> {
         let poll = within("a poll's interval", poll, Duration::from_millis(10), Duration::from_secs(3_600))?;
         Ok(Worker { poll, ..self })
@@ -247,7 +237,6 @@ impl Worker {
     /// when this is dropped, and what they did is rolled back.
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) with a pool of sqlx, and with a
     /// pool of one connection.
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) with a pool of sqlx, and with a
     pub async fn run<H: Handler>(&self, handler: Arc<H>, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
         self.run_in::<H, TokioSession>(handler, stop).await
     }
@@ -258,7 +247,6 @@ impl Worker {
     ///
     /// Those of [`run`](Self::run); [`Misconfigured`](hapax_store::ErrorKind::Misconfigured)
     /// without a pool of sqlx.
-    /// Those of [`run`](Self::run); [`Misconfigured`](hapax_store::ErrorKind::Misconfigured)
     #[cfg(feature = "sqlx")]
     pub async fn run_sqlx<H: SqlxHandler>(
         &self,

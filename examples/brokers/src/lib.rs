@@ -56,7 +56,6 @@ pub fn interrupted() -> std::io::Result<impl Future<Output = ()> + Send> {
 /// # Errors
 ///
 /// That of the stream. The broker delivers the messages again that were taken with it.
-/// For [`Source::receive`](hapax_stream::Source::receive): waits for a message, and takes those that are here already with
 pub(crate) async fn ready<T, E>(
     messages: &mut (impl Stream<Item = Result<T, E>> + Unpin),
     max: usize,

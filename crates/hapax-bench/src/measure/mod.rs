@@ -33,8 +33,6 @@
 //!   window.
 //! - Time is wall time, of all threads together. Expiry and upkeep are part of it; building the
 //!   strategy, making the stream and judging the answers are not.
-//! use hapax_bench::measure::{Case, Effort, Setting};
-//! # Ok::<(), hapax_bench::strategy::Failure>(())
 //! crate: see `crates/hapax-bench/examples/your_strategy.rs`, which is one file. To have it in `hapax bench`, put it into a file of
 //! `crates/hapax-bench/src/strategy/`, and name it in `strategies!` at the end of `crates/hapax-bench/src/strategy/mod.rs`; tests find it there, too.
 
