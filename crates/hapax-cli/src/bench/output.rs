@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn report() -> Report {
-        read(Path::new("tests/report/small.json")).unwrap()
+        read(Path::new("../hapax-bench/tests/report/small.json")).unwrap()
     }
 
     #[test]
