@@ -41,6 +41,7 @@ pub struct Retention {
 
 /// What a call got done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cleanup {
     /// Partitions that were begun.
     pub begun: u32,
