@@ -57,9 +57,9 @@
 //! # Ok::<(), hapax::Error>(())
 //! ```
 //!
-//! [`Dedup::retain_fresh`] does that for a vector of messages, and [`DedupIterator::dedup_by_id`] for
-//! an iterator of them. Where ids come one by one, [`Dedup::prepare`] on receipt and [`Dedup::check_prepared`] after
-//! decoding overlap as well.
+//! [`Dedup::retain_fresh`] does that to a vector of messages, and [`DedupIterator::dedup_by_id`]
+//! reads an iterator ahead. Where ids come one by one, [`Dedup::prepare`] on receipt and
+//! [`Dedup::check_prepared`] after decoding overlap as well.
 //!
 //! # If a crash must not lose a message
 //!

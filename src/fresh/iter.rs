@@ -38,11 +38,11 @@ pub trait DedupIterator: Iterator + Sized {
     ///
     /// - An id is checked, and so marked as seen, when its item's turn has come, never earlier: a
     ///   loop that ends early has marked the items that it got, and the duplicates before them.
-    /// - Up to 16 items are [read ahead](DedupById::read_ahead), so that the memory for their checks
-    ///   is on its way, but only of those that the source has promised by the lower bound of its
-    ///   [`size_hint`](Iterator::size_hint), as vectors, slices and ranges do. A source that waits
-    ///   for its items, such as a channel or the lines of a file, promises none, and is asked for
-    ///   one item at a time.
+    /// - Up to 16 items are [read ahead](DedupById::read_ahead), so that the memory for their
+    ///   checks is on its way; but only items that the source has promised by the lower bound of
+    ///   its [`size_hint`](Iterator::size_hint), as vectors, slices and ranges do. A source that
+    ///   waits for its items, such as a channel or the lines of a file, promises none, and is asked
+    ///   for one item at a time.
     /// - It ends when the source has ended, which is then not asked again; from there on it returns
     ///   `None`. The lower bound of its size is zero, the upper one the number of items that may
     ///   still come.
@@ -53,8 +53,9 @@ pub trait DedupIterator: Iterator + Sized {
     ///
     /// # Cost
     ///
-    /// Between that of [`check`](Dedup::check) and [`check_batch`](Dedup::check_batch). Where all
-    /// items are there, [`retain_fresh`](Dedup::retain_fresh) is the faster way.
+    /// That of [`check`](Dedup::check) for each item, less about a quarter where items are read
+    /// ahead and the table is in main memory. Where all items are there at once,
+    /// [`retain_fresh`](Dedup::retain_fresh) is several times as fast.
     fn dedup_by_id<'d, I, F>(
         self,
         dedup: &'d Dedup,
@@ -68,8 +69,8 @@ pub trait DedupIterator: Iterator + Sized {
     }
 
     /// Leaves out items whose id is not fresh; see [`dedup_by_id`](DedupIterator::dedup_by_id).
-    /// `id_of` [digests](Dedup::digest) the id itself, with the same handle, so it can be made on the
-    /// spot.
+    /// `id_of` [digests](Dedup::digest) the id itself, with the same handle, so it can be made on
+    /// the spot.
     ///
     /// ```
     /// use hapax::{Dedup, DedupIterator, Int};
