@@ -10,8 +10,10 @@ pub(crate) use self::machine::{Clocks, Machine, SharedTimeBase, TimeBase, boot};
 pub use self::monotonic::MonotonicClock;
 
 use crate::sync::{Ordering, StdAtomicU64};
+use std::fmt;
+use std::ops::{Add, Sub};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A point in time: nanoseconds since an origin of the caller's choosing (the Unix epoch, the start
 /// of the process, …).
@@ -69,18 +71,98 @@ impl Timestamp {
     }
 
     /// Returns the time that has passed since an earlier point, or zero.
-    /// Returns the time that has passed since an earlier point, or none.
     pub const fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-impl std::ops::Add<Duration> for Timestamp {
+/// The latest time there is, if the sum would be later.
+impl Add<Duration> for Timestamp {
     type Output = Timestamp;
 
     fn add(self, duration: Duration) -> Timestamp {
-        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        Timestamp::from_nanos(self.0.saturating_add(nanos))
+        Timestamp::from_nanos(self.0.saturating_add(saturated(duration)))
+    }
+}
+
+/// The origin, if the difference would be earlier.
+///
+/// ```
+/// use hapax::Timestamp;
+/// use std::time::Duration;
+///
+/// let minute = Duration::from_secs(60);
+/// assert_eq!(Timestamp::from_secs(90) - minute, Timestamp::from_secs(30));
+/// assert_eq!(Timestamp::from_secs(30) - minute, Timestamp::from_secs(0));
+/// ```
+impl Sub<Duration> for Timestamp {
+    type Output = Timestamp;
+
+    fn sub(self, duration: Duration) -> Timestamp {
+        Timestamp(self.0.saturating_sub(saturated(duration)))
+    }
+}
+
+/// The time from the second to the first; zero if the second is the later one. The same as
+/// [`since`](Timestamp::since).
+///
+/// ```
+/// use hapax::Timestamp;
+/// use std::time::Duration;
+///
+/// let (sent, received) = (Timestamp::from_secs(100), Timestamp::from_secs(103));
+/// assert_eq!(received - sent, Duration::from_secs(3));
+/// assert_eq!(sent - received, Duration::ZERO);
+/// ```
+impl Sub for Timestamp {
+    type Output = Duration;
+
+    fn sub(self, earlier: Timestamp) -> Duration {
+        self.since(earlier)
+    }
+}
+
+/// Returns the duration in nanoseconds, or the most that there can be.
+fn saturated(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The time since 1970. A time before 1970 becomes 1970, one after April 2262 becomes that.
+///
+/// ```
+/// use hapax::{Dedup, Timestamp};
+/// use std::time::{Duration, SystemTime};
+///
+/// let dedup = Dedup::builder().build()?;
+/// let written = SystemTime::now() - Duration::from_secs(5); // a file's time, say
+/// assert!(dedup.check_at("order-17", written.into()).is_fresh());
+///
+/// let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+/// assert_eq!(Timestamp::from(before_1970), Timestamp::from_secs(0));
+/// # Ok::<(), hapax::Error>(())
+/// ```
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        Timestamp::default() + time.duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+}
+
+/// Shows the seconds since the origin, with as many decimals as it takes.
+///
+/// ```
+/// use hapax::Timestamp;
+///
+/// assert_eq!(Timestamp::from_millis(1_500).to_string(), "1.5s");
+/// assert_eq!(Timestamp::from_secs(1_700_000_000).to_string(), "1700000000s");
+/// ```
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (secs, nanos) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000);
+        if nanos == 0 {
+            return f.pad(&format!("{secs}s"));
+        }
+        let decimals = format!("{nanos:09}");
+        f.pad(&format!("{secs}.{}s", decimals.trim_end_matches('0')))
     }
 }
 
@@ -185,5 +267,32 @@ mod tests {
         let last = Timestamp::from_secs(u64::MAX);
         assert_eq!(last + Duration::MAX, last);
         assert_eq!(Timestamp::from_nanos(u64::MAX), last);
+        assert_eq!(last - Duration::MAX, Timestamp::default());
+        assert_eq!(Timestamp::default() - last, Duration::ZERO);
+    }
+
+    #[test]
+    fn differences_are_exact() {
+        let (earlier, later) = (Timestamp::from_nanos(1_000), Timestamp::from_nanos(3_001));
+        assert_eq!(later - earlier, Duration::from_nanos(2_001));
+        assert_eq!(later - Duration::from_nanos(2_001), earlier);
+        assert_eq!(earlier + (later - earlier), later);
+    }
+
+    #[test]
+    fn the_systems_times_count_from_1970() {
+        let of = |since: Duration| Timestamp::from(UNIX_EPOCH + since);
+        assert_eq!(of(Duration::ZERO), Timestamp::default());
+        assert_eq!(of(Duration::new(1_700_000_000, 7)), Timestamp::from_nanos(1_700_000_000_000_000_007));
+        assert_eq!(Timestamp::from(UNIX_EPOCH - Duration::from_nanos(1)), Timestamp::default());
+        assert_eq!(of(Duration::from_secs(400 * 366 * 24 * 3600)), Timestamp::from_secs(u64::MAX));
+    }
+
+    #[test]
+    fn times_are_shown_in_seconds() {
+        let shown = |nanos| Timestamp::from_nanos(nanos).to_string();
+        assert_eq!([shown(0), shown(1), shown(10_000_000)], ["0s", "0.000000001s", "0.01s"]);
+        assert_eq!([shown(2_000_000_000), shown(61_000_000_020)], ["2s", "61.00000002s"]);
+        assert_eq!(format!("[{:>5}]", Timestamp::from_secs(7)), "[   7s]");
     }
 }

@@ -221,10 +221,7 @@ impl Dedup {
     #[inline]
     pub fn prepare(&self, id: impl AsRef<[u8]>) -> Prepared {
         let digest = self.digester.digest(id);
-        self.engine.window.prefetch(digest);
-        if let Some(history) = &self.engine.history {
-            history.prefetch(digest);
-        }
+        self.engine.prefetch(digest);
         Prepared(digest)
     }
 

@@ -39,6 +39,15 @@ pub(crate) const DUPLICATE: Verdict = Verdict::exact(Outcome::Duplicate, Tier::W
 const IN_PROGRESS: Verdict = Verdict::exact(Outcome::InProgress, Tier::Claims);
 
 impl Engine {
+    /// Asks for the memory that the check of an id will need, without waiting for it.
+    #[inline]
+    pub(crate) fn prefetch(&self, digest: Digest) {
+        self.window.prefetch(digest);
+        if let Some(history) = &self.history {
+            history.prefetch(digest);
+        }
+    }
+
     /// Checks one id.
     #[inline]
     pub(crate) fn check(&self, digest: Digest, at: Reading) -> Verdict {

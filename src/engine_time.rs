@@ -7,7 +7,7 @@ use crate::rules::{Rule, obeys};
 use crate::stream_time::{Around, Resumed};
 use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// The source of the time. Clones read the same.
 #[derive(Clone)]
@@ -122,9 +122,7 @@ impl EngineClock {
     /// Returns the time of the wall clock: the one that the builder was given, or the system's.
     pub(crate) fn wall(&self) -> Timestamp {
         match &self.source {
-            Source::Monotonic(_) => {
-                Timestamp::default() + SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-            }
+            Source::Monotonic(_) => SystemTime::now().into(),
             Source::Custom(clock, _) => clock.now(),
             #[cfg(test)]
             Source::Simulated(clock) => clock.now(),

@@ -14,7 +14,7 @@ fn machine(wall_secs: u64, boot_secs: u64) -> MachineTime {
 }
 
 fn wall_secs() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
 }
 
 /// Returns an engine that has the memory of another one, which has accepted these ids, and goes on

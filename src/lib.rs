@@ -57,8 +57,9 @@
 //! # Ok::<(), hapax::Error>(())
 //! ```
 //!
-//! Where ids come one by one, [`Dedup::prepare`] on receipt and [`Dedup::check_prepared`] after
-//! decoding overlap as well.
+//! [`Dedup::retain_fresh`] does that to a vector of messages, and [`DedupIterator::dedup_by_id`]
+//! reads an iterator ahead. Where ids come one by one, [`Dedup::prepare`] on receipt and
+//! [`Dedup::check_prepared`] after decoding overlap as well.
 //!
 //! # If a crash must not lose a message
 //!
@@ -160,6 +161,7 @@ mod dedup;
 mod engine;
 mod engine_time;
 mod event_time;
+mod fresh;
 mod stats;
 mod stream_time;
 
@@ -205,6 +207,7 @@ pub use dedup::{Dedup, Forgotten, Prepared};
 pub use digest::{Digest, Digester};
 pub use error::Error;
 pub use event_time::EventTime;
+pub use fresh::{DedupById, DedupIterator};
 pub use history::{History, HistoryStats};
 pub use journal::{
     Appending, Damage, Defect, Flush, Inspection, JournalError, JournalOptions, JournalStats, Loss, Position, Recovery,

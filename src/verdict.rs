@@ -1,5 +1,7 @@
 //! The answers of a check.
 
+mod display;
+
 use std::fmt;
 
 /// The answer to the question whether an id is new.

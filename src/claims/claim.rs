@@ -94,9 +94,17 @@ impl Token {
 /// An error: the claim's lease has expired and another caller has the id, so the call changed
 /// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LostLease {
     /// The token of the claim that was lost.
     pub token: Token,
+}
+
+impl LostLease {
+    #[doc(hidden)]
+    pub const fn new(token: Token) -> Self {
+        LostLease { token }
+    }
 }
 
 impl fmt::Display for LostLease {
@@ -233,6 +241,7 @@ pub enum Once<T> {
 
 /// The reason why [`Dedup::once`](crate::Dedup::once) did not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnceError<T, E> {
     /// The work failed. The id was released: the next delivery is handled.
     Work(E),

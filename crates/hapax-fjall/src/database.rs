@@ -175,9 +175,7 @@ impl Buckets {
         match self.find(key)? {
             // A later copy is reported from its own bucket.
             Some((current, kept)) if current == number && now < kept.until => match kept.state {
-                State::Completed { .. } => {
-                    Ok(Some(Found { key: RecordKey::from_stored(key)?, expires_in: kept.until.since(now) }))
-                }
+                State::Completed { .. } => Ok(Some(Found::new(RecordKey::from_stored(key)?, kept.until.since(now)))),
                 _ => Ok(None),
             },
             _ => Ok(None),
@@ -229,7 +227,7 @@ impl Database for Buckets {
         let dropped = self.buckets.remove(0);
         let records = dropped.keyspace.approximate_len().saturating_sub(1) as u64;
         self.database.delete_keyspace(dropped.keyspace).map_err(|error| self.failed(error, "dropping a bucket"))?;
-        Ok(Expired { records, more: is_over(&self.buckets) })
+        Ok(Expired::new(records, is_over(&self.buckets)))
     }
 
     /// Goes from the oldest bucket to the newest, so that a record that is written again meanwhile

@@ -189,7 +189,7 @@ impl std::fmt::Debug for FjallStore {
 
 impl Committed for FjallStore {
     type Database = Buckets;
-    const LIMITS: Limits = Limits { batch: 8_192, under_way: 4 };
+    const LIMITS: Limits = Limits::batches_of(8_192).under_way(4);
     /// The directory is locked.
     const IS_PRIVATE: bool = true;
 

@@ -41,7 +41,7 @@ impl RedisStore {
         let mut claimed = self.claim_each(&unmarked).await?.into_iter();
         let answer = |left| match left {
             Err(failure) => Some(Err(failure)),
-            Ok(Some(expires_in)) => Some(Ok(Claimed::Duplicate(Completed { expires_in, ..Completed::default() }))),
+            Ok(Some(expires_in)) => Some(Ok(Claimed::Duplicate(Completed::new(expires_in, None, None)))),
             Ok(None) => claimed.next(),
         };
         Ok(marked.into_iter().filter_map(answer).collect())
@@ -51,9 +51,7 @@ impl RedisStore {
         let places: Vec<Place> = keys.iter().map(|key| layout.place(key)).collect();
         let marked = self.members(layout, "look", &places).await?;
         let known = self.look_up_each(keys).await?.into_iter().zip(marked).map(|(known, left)| match (known?, left?) {
-            (Known::Unknown, Some(expires_in)) => {
-                Ok(Known::Completed(Completed { expires_in, ..Completed::default() }))
-            }
+            (Known::Unknown, Some(expires_in)) => Ok(Known::Completed(Completed::new(expires_in, None, None))),
             (known, _) => Ok(known),
         });
         Ok(known.collect())

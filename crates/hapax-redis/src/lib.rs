@@ -207,7 +207,7 @@ impl Store for RedisStore {
     }
 
     fn limits(&self) -> Limits {
-        Limits { batch: 1_024, under_way: 4 }
+        Limits::batches_of(1_024).under_way(4)
     }
 
     /// Returns, in a cluster, the number of the master that owns the key's slot as far as is known;

@@ -43,7 +43,7 @@ impl RedisStore {
         let mut page = Page::default();
         let found = |name: &Vec<u8>, found: answers::Found<'_>| match found {
             Some((kept, expires_in)) if value::kind(kept)? != Kind::InProgress => {
-                Ok(Some(Found { key: self.keys.parse(name)?, expires_in }))
+                Ok(Some(Found::new(self.keys.parse(name)?, expires_in)))
             }
             _ => Ok(None),
         };

@@ -84,12 +84,8 @@ impl Kept {
             Kept::InProgress { fingerprint } | Kept::Failed { fingerprint } => {
                 Known::InProgress { lease_left: left, fingerprint }
             }
-            Kept::Marked(_) | Kept::Recorded => {
-                Known::Completed(Completed { expires_in: left, ..Completed::default() })
-            }
-            Kept::Completed { fingerprint, result } => {
-                Known::Completed(Completed { expires_in: left, fingerprint, result })
-            }
+            Kept::Marked(_) | Kept::Recorded => Known::Completed(Completed::new(left, None, None)),
+            Kept::Completed { fingerprint, result } => Known::Completed(Completed::new(left, fingerprint, result)),
         }
     }
 }

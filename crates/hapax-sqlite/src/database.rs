@@ -100,7 +100,7 @@ impl Table {
                 page.next = Some(Cursor(key.to_vec()));
             }
             if now < kept.until && matches!(kept.state, State::Completed { .. }) {
-                page.found.push(Found { key: RecordKey::from_stored(key)?, expires_in: kept.until.since(now) });
+                page.found.push(Found::new(RecordKey::from_stored(key)?, kept.until.since(now)));
             }
         }
         Ok(page)
@@ -143,7 +143,7 @@ impl Database for Table {
     fn expire(&mut self, limit: usize) -> Result<Expired, StoreError> {
         let (now, limit) = (self.now(), i64::try_from(limit.max(1)).unwrap_or(i64::MAX));
         let removed = self.remove(now, limit).map_err(|error| self.at(failed(error, "removing what has expired")))?;
-        Ok(Expired { records: removed as u64, more: removed as i64 == limit })
+        Ok(Expired::new(removed as u64, removed as i64 == limit))
     }
 
     fn scan(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {

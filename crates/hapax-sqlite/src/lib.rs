@@ -187,7 +187,7 @@ impl std::fmt::Debug for SqliteStore {
 
 impl Committed for SqliteStore {
     type Database = Table;
-    const LIMITS: Limits = Limits { batch: 1_024, under_way: 2 };
+    const LIMITS: Limits = Limits::batches_of(1_024).under_way(2);
     const IS_PRIVATE: bool = false;
 
     fn committer(&self) -> &Committer<Table> {

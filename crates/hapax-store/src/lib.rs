@@ -12,6 +12,8 @@
 //! | `SqliteStore` | `hapax-sqlite` | tools with one file, and marks in a user's own transaction |
 //! | `PostgresStore` | `hapax-postgres` | instances that share a PostgreSQL server |
 //!
+//! Where a setting says which one it is, [`DynStore`] is a store of any backend.
+//!
 //! To write another one, implement [`Store`], which says what is promised, and run the suite in
 //! `hapax_testing::store` on it.
 
@@ -22,6 +24,7 @@ mod key;
 mod request;
 
 mod contract;
+mod dyn_store;
 #[doc(hidden)]
 pub mod erased;
 mod in_memory;
@@ -52,6 +55,7 @@ pub mod fuzzing;
 pub use budgeted::BudgetStore;
 pub use committer::Durability;
 pub use contract::{MAX_NODES, Store};
+pub use dyn_store::DynStore;
 pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;
 pub use key::{RecordKey, Scope, StoredId};

@@ -1,4 +1,8 @@
 //! The requests to a store, and its answers.
+//!
+//! Answers may get further fields, which backends that do not know them leave empty: they are made
+//! by constructors. Requests may not: whoever asks must say everything, and whoever passes requests
+//! on to another process must pass on everything, so a further field must not go unnoticed.
 
 use super::error::StoreError;
 use super::key::RecordKey;
@@ -122,6 +126,7 @@ pub enum Claimed {
 
 /// A completed id's record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Completed {
     /// The time for which it remains a duplicate.
     pub expires_in: Duration,
@@ -129,6 +134,21 @@ pub struct Completed {
     pub fingerprint: Option<Fingerprint>,
     /// The result that was stored with the completion.
     pub result: Option<Vec<u8>>,
+}
+
+impl Completed {
+    /// Returns a record, for a backend's answer.
+    ///
+    /// ```
+    /// use hapax_store::{Claimed, Completed};
+    /// use std::time::Duration;
+    ///
+    /// let answer = Claimed::Duplicate(Completed::new(Duration::from_secs(60), None, Some(b"paid".into())));
+    /// assert!(matches!(answer, Claimed::Duplicate(Completed { result: Some(result), .. }) if result == b"paid"));
+    /// ```
+    pub fn new(expires_in: Duration, fingerprint: Option<Fingerprint>, result: Option<Vec<u8>>) -> Self {
+        Completed { expires_in, fingerprint, result }
+    }
 }
 
 /// A request that completes a claim.
@@ -209,6 +229,7 @@ pub enum Known {
 
 /// The ids that a [`scan`](super::Store::scan) has found, up to its position.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Page {
     /// Ids that are done.
     pub found: Vec<Found>,
@@ -216,13 +237,37 @@ pub struct Page {
     pub next: Option<Cursor>,
 }
 
+impl Page {
+    /// Returns a page, for a backend's answer.
+    ///
+    /// ```
+    /// use hapax_store::{Cursor, Found, Page, RecordKey, Scope};
+    /// use std::time::Duration;
+    ///
+    /// let found = Found::new(RecordKey::new(&Scope::default(), "order-17"), Duration::from_secs(60));
+    /// let page = Page::new(vec![found], Some(Cursor(b"order-17".into())));
+    /// assert!(page.next.is_some()); // there is more
+    /// ```
+    pub fn new(found: Vec<Found>, next: Option<Cursor>) -> Self {
+        Page { found, next }
+    }
+}
+
 /// An id that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Found {
     /// The id.
     pub key: RecordKey,
     /// The time for which it remains a duplicate.
     pub expires_in: Duration,
+}
+
+impl Found {
+    /// Returns an id that is done, for a backend's [`Page`].
+    pub fn new(key: RecordKey, expires_in: Duration) -> Self {
+        Found { key, expires_in }
+    }
 }
 
 /// The position of a scan, in the store's own encoding.
@@ -231,6 +276,7 @@ pub struct Cursor(pub Vec<u8>);
 
 /// The result of an [`expire`](super::Store::expire).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Expired {
     /// The number of records that it removed, as far as the store can tell.
     pub records: u64,
@@ -238,11 +284,39 @@ pub struct Expired {
     pub more: bool,
 }
 
+impl Expired {
+    /// Returns the result of an [`expire`](super::Store::expire), for a backend's answer.
+    pub const fn new(records: u64, more: bool) -> Self {
+        Expired { records, more }
+    }
+}
+
 /// The batches that suit a store best.
+///
+/// ```
+/// use hapax_store::Limits;
+///
+/// const LIMITS: Limits = Limits::batches_of(1_024).under_way(4);
+/// assert_eq!((LIMITS.batch, LIMITS.under_way), (1_024, 4));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// The number of requests in a batch.
     pub batch: usize,
     /// The number of batches under way at a time.
     pub under_way: usize,
+}
+
+impl Limits {
+    /// Returns limits for batches of up to so many requests, two of them under way at a time.
+    pub const fn batches_of(requests: usize) -> Self {
+        Limits { batch: requests, under_way: 2 }
+    }
+
+    /// Sets the number of batches under way at a time. Default: 2.
+    #[must_use]
+    pub const fn under_way(self, batches: usize) -> Self {
+        Limits { under_way: batches, ..self }
+    }
 }

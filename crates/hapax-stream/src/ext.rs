@@ -128,6 +128,7 @@ impl<St: Stream> StreamExt for St {}
 
 /// An item for which it could not be decided whether it is fresh. It should come again.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Undecided<T> {
     /// The item.
     pub item: T,
@@ -137,6 +138,7 @@ pub struct Undecided<T> {
 
 /// The reason for which an item could not be decided.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Why {
     /// The store could not be asked.
     Store(StoreError),

@@ -6,8 +6,8 @@ use hapax_fjall::FjallStore;
 use hapax_http::{IdempotencyLayer, Problem};
 use hapax_postgres::{PostgresOptions, PostgresStore};
 use hapax_redis::{RedisOptions, RedisStore};
-use hapax_store::{BudgetStore, InMemoryStore, Store};
-use hapax_testing::store::{AnyStore, Fixture, verify_store};
+use hapax_store::{BudgetStore, DynStore, InMemoryStore, Store};
+use hapax_testing::store::{Fixture, verify_store};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use std::time::Duration;
 /// Runs the cases: first request, replay, mismatch, a large result, a failure, and forty callers of
 /// one key.
 async fn cases(store: impl Store) {
-    cases_over(AnyStore::new(store)).await;
+    cases_over(DynStore::new(store)).await;
 }
 
-async fn cases_over(store: AnyStore) {
+async fn cases_over(store: DynStore) {
     let dedup = engine(store).timeout(Duration::from_secs(20)).build().await.unwrap();
     expires(dedup.clone()).await;
     let layer = IdempotencyLayer::builder(dedup).global_scope().wait(Duration::from_secs(30)).build().unwrap();
@@ -69,7 +69,7 @@ async fn cases_over(store: AnyStore) {
 
 /// Checks a key of a tenant that is replayed for a moment only, and then expires, by the store's
 /// own time.
-async fn expires(dedup: hapax_store::TieredDedup<AnyStore>) {
+async fn expires(dedup: hapax_store::TieredDedup<DynStore>) {
     let layer = IdempotencyLayer::builder(dedup)
         .scope(|_| Some("tenant".to_owned()))
         .retention(|_| Some(Duration::from_millis(1)))

@@ -248,7 +248,7 @@ impl Store for PostgresStore {
     /// Allows as many batches under way as there are connections, up to four: more would only wait
     /// for each other.
     fn limits(&self) -> Limits {
-        Limits { batch: 1_024, under_way: self.options.connections_or_few().min(4) }
+        Limits::batches_of(1_024).under_way(self.options.connections_or_few().min(4))
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {

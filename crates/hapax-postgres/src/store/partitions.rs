@@ -135,7 +135,7 @@ impl PostgresStore {
                 let id = id.ok_or_else(|| super::errors::corrupt("expected a scope and an id, got a shorter key"))?;
                 let key =
                     RecordKey { scope: Scope::from_stored(column(row, "name")?)?, id: StoredId::from_stored(id)? };
-                page.found.push(Found { key, expires_in: left });
+                page.found.push(Found::new(key, left));
             }
         }
         page.next = Some(match records.last().filter(|_| records.len() == limit) {

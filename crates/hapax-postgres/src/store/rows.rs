@@ -97,7 +97,7 @@ pub(super) fn to_server(time: Timestamp) -> SystemTime {
 
 /// Converts the server's time.
 pub(super) fn from_server(time: SystemTime) -> Timestamp {
-    Timestamp::default() + time.duration_since(UNIX_EPOCH).unwrap_or_default()
+    time.into()
 }
 
 /// The stored state of an id.

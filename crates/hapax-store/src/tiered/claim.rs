@@ -33,6 +33,7 @@ pub enum TieredAttempt<S: Store> {
 
 /// An id that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Done {
     /// The verdict, with its source.
     pub verdict: Verdict,
@@ -126,6 +127,7 @@ impl TieredClaimOptions {
 
 /// The reason for which a claim could not be completed, released or renewed.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum ClaimError {
     /// Its lease has expired, and another caller may have taken it over. Nothing was changed.
     LostLease(LostLease),

@@ -27,6 +27,7 @@ pub enum TieredOnce<T> {
 }
 
 /// The reason for which [`TieredDedup::once`] did not complete.
+#[non_exhaustive]
 pub enum TieredOnceError<S: Store, T, E> {
     /// The id could not be claimed. The work was not begun.
     Claim(StoreError),

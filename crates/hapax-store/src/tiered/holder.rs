@@ -326,7 +326,7 @@ impl Holder {
     fn check_held(&self, held: bool) -> Result<(), ClaimError> {
         match held {
             true => Ok(()),
-            false => Err(ClaimError::LostLease(LostLease { token: self.token() })),
+            false => Err(ClaimError::LostLease(LostLease::new(self.token()))),
         }
     }
 

@@ -88,7 +88,7 @@ macro_rules! calls {
             }
 
             fn limits(&self) -> Limits {
-                Limits { batch: self.batch, under_way: 2 }
+                Limits::batches_of(self.batch)
             }
 
             fn node_of(&self, key: &RecordKey) -> u32 {
@@ -101,10 +101,10 @@ macro_rules! calls {
             })*
 
             async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
-                let mut all = Expired { records: 0, more: false };
+                let mut all = Expired::default();
                 for node in &self.nodes {
                     let expired: Expired = node.ask(20, &limit).await?;
-                    all = Expired { records: all.records + expired.records, more: all.more || expired.more };
+                    all = Expired::new(all.records + expired.records, all.more || expired.more);
                 }
                 Ok(all)
             }

@@ -152,6 +152,25 @@ fields! {
     Failure { hold, retry_after }
     Renewal { hold, lease }
     Record { key, retention, fingerprint, result }
+}
+
+/// Field after field, of an answer, which has a constructor.
+macro_rules! answers {
+    ($($of:ident { $($field:ident),* })*) => {$(
+        impl Wire for $of {
+            fn put(&self, out: &mut Vec<u8>) {
+                $(self.$field.put(out);)*
+            }
+
+            fn take(from: &mut &[u8]) -> Option<Self> {
+                $(let $field = Wire::take(from)?;)*
+                Some($of::new($($field),*))
+            }
+        }
+    )*};
+}
+
+answers! {
     Completed { expires_in, fingerprint, result }
     Expired { records, more }
     Found { key, expires_in }
@@ -212,7 +231,7 @@ fn what_is_sent_arrives() {
     same(vec![ClaimRequest { key: key.clone(), attempt: 1 << 62, lease: time, fingerprint }]);
     same(Completion { hold: hold.clone(), retention: time, result: Some(b"r".into()) });
     same(Renewal { hold, lease: time });
-    let done = Completed { expires_in: time, fingerprint, result: None };
+    let done = Completed::new(time, fingerprint, None);
     same(vec![
         Known::Unknown,
         Known::InProgress { lease_left: time, fingerprint: None },
@@ -223,5 +242,5 @@ fn what_is_sent_arrives() {
         Ok(vec![Ok(Marked::Fresh), Err(StoreError::new(ErrorKind::Conflict, "simulated", "x"))]);
     let arrived: Answers<Marked> = decode(&encode(&failed)).unwrap();
     assert_eq!(arrived.unwrap()[1].as_ref().unwrap_err().kind(), ErrorKind::Conflict);
-    same(Page { found: vec![Found { key, expires_in: time }], next: Some(Cursor(vec![1])) });
+    same(Page::new(vec![Found::new(key, time)], Some(Cursor(vec![1]))));
 }

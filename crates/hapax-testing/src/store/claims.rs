@@ -124,10 +124,8 @@ async fn results_are_kept_byte_for_byte(bench: &Bench<'_>) {
         // A moment later, a little less time is left: some stores count finer than seconds.
         let looked_up = is_completed(case.look_up(&id).await);
         about(looked_up.expires_in, RETENTION);
-        assert!(
-            looked_up == Completed { expires_in: looked_up.expires_in, ..completed },
-            "a look finds another result"
-        );
+        let expected = Completed::new(looked_up.expires_in, completed.fingerprint, completed.result);
+        assert!(looked_up == expected, "a look finds another result");
     }
 }
 

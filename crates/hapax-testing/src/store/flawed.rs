@@ -307,7 +307,7 @@ impl Flawed {
                 Known::Completed(_) => continue,
             };
             if self.is(flaw) {
-                hidden.push(Found { key, expires_in });
+                hidden.push(Found::new(key, expires_in));
             }
         }
         hidden
@@ -465,7 +465,7 @@ impl Store for Flawed {
         match self.flaw {
             Flaw::ExpiryRemovesNothing => Ok(Expired::default()),
             Flaw::ExpiryHasNoLimit => self.inner.expire(usize::MAX).await,
-            Flaw::ExpiryDoesNotEnd => Ok(Expired { more: true, ..self.inner.expire(limit).await? }),
+            Flaw::ExpiryDoesNotEnd => Ok(Expired::new(self.inner.expire(limit).await?.records, true)),
             Flaw::ExpiryRemovesWhatIsLive => {
                 if let Some(found) = self.inner.scan(None, usize::MAX).await?.found.first() {
                     self.drop_record(&found.key).await;

@@ -36,7 +36,6 @@ mod marks;
 mod records;
 mod together;
 
-pub use erased::AnyStore;
 pub use faulty::{Fault, FaultyStore};
 pub use fixture::Fixture;
 

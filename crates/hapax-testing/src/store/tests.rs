@@ -41,6 +41,31 @@ fn the_reference_passes() {
     runtime().block_on(verify_store(&InMemory { clock, store }));
 }
 
+#[test]
+fn a_store_that_is_chosen_at_run_time_passes() {
+    struct Chosen(ManualClock, DynStore);
+
+    impl Fixture for Chosen {
+        type Store = DynStore;
+
+        async fn open(&self) -> DynStore {
+            self.1.clone()
+        }
+
+        async fn advance(&self, by: Duration) {
+            self.0.advance(by);
+        }
+
+        fn expires_by_record(&self) -> bool {
+            true
+        }
+    }
+
+    let clock = ManualClock::new();
+    let store = DynStore::new(InMemoryStore::with_clock(clock.clone()));
+    runtime().block_on(verify_store(&Chosen(clock, store)));
+}
+
 /// Returns the case that notices, and its message.
 fn noticed(runtime: &tokio::runtime::Runtime, flaw: Flaw) -> Option<(String, String)> {
     let clock = ManualClock::new();

@@ -9,7 +9,6 @@ use hapax::{Clock, Timestamp};
 use hapax_postgres::{PostgresOptions, PostgresStore};
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_store::{NotCompleted, TieredAttempt, TieredClaim, TieredDedup, *};
-use hapax_testing::store::AnyStore;
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -54,13 +53,13 @@ impl Plan {
         Some(Plan { seed, processes, ids, skewed, address: words.next()?.to_owned() })
     }
 
-    async fn store(&self) -> AnyStore {
+    async fn store(&self) -> DynStore {
         if self.address.contains("://") {
-            return AnyStore::new(RedisStore::connect(RedisOptions::single(&self.address)).await.unwrap());
+            return DynStore::new(RedisStore::connect(RedisOptions::single(&self.address)).await.unwrap());
         }
         let store = PostgresStore::new(PostgresOptions::parse(&self.address).unwrap()).unwrap();
         store.migrate().await.unwrap();
-        AnyStore::new(store)
+        DynStore::new(store)
     }
 
     /// Returns the ids of all deliveries, in an order by the seed. Number n goes to process n
@@ -86,15 +85,15 @@ impl Clock for Ahead {
 
 /// A process that consumes its deliveries until all are acknowledged, or it is killed.
 struct Consumer {
-    engine: TieredDedup<AnyStore>,
+    engine: TieredDedup<DynStore>,
     ids: Vec<u64>,
     log: File,
 }
 
-type Claims = Vec<(u64, TieredClaim<AnyStore>)>;
+type Claims = Vec<(u64, TieredClaim<DynStore>)>;
 
 impl Consumer {
-    async fn start(store: AnyStore, plan: &Plan, process: u64, open: Vec<u64>, log: File) {
+    async fn start(store: DynStore, plan: &Plan, process: u64, open: Vec<u64>, log: File) {
         let ahead = if plan.skewed && process % 2 == 1 { HOUR } else { Duration::ZERO };
         let engine = TieredDedup::builder(store).lease(LEASE).capacity(200_000).clock(Ahead(ahead)).expiry(None);
         let engine = engine.build().await.unwrap();
@@ -169,7 +168,7 @@ impl Consumer {
     fn sort(
         &self,
         batch: &[u64],
-        attempts: Vec<Result<TieredAttempt<AnyStore>, StoreError>>,
+        attempts: Vec<Result<TieredAttempt<DynStore>, StoreError>>,
     ) -> (Claims, Vec<u64>, String) {
         let (mut claims, mut later, mut lines) = (Claims::new(), Vec::new(), String::new());
         for (&delivery, attempt) in batch.iter().zip(attempts) {
@@ -189,7 +188,7 @@ impl Consumer {
         &self,
         delivery: u64,
         token: u64,
-        ended: Result<(), NotCompleted<AnyStore>>,
+        ended: Result<(), NotCompleted<DynStore>>,
         later: &mut Vec<u64>,
     ) -> String {
         let id = self.ids[delivery as usize];

@@ -12,7 +12,7 @@ use hapax_postgres::{PostgresOptions, PostgresStore};
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_sqlite::SqliteStore;
 use hapax_store::*;
-use hapax_testing::store::{AnyStore, Fault, FaultyStore};
+use hapax_testing::store::{Fault, FaultyStore};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub const CHILD: &str = "HAPAX_CAMPAIGN_CHILD";
 /// The place of the records.
 enum Records {
     /// In this process, which all workers are parts of.
-    Here(Arc<FaultyStore<AnyStore>>),
+    Here(Arc<FaultyStore<DynStore>>),
     Redis(Redis, Proxy),
     Cluster(Cluster),
     Postgres(Postgres, Proxy),
@@ -52,10 +52,10 @@ impl Backend {
     /// Starts a backend. None if its server is not available, which is printed.
     pub async fn start(plan: &Plan) -> Option<Backend> {
         const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
-        let here = |store: AnyStore| Records::Here(Arc::new(FaultyStore::new(store)));
+        let here = |store: DynStore| Records::Here(Arc::new(FaultyStore::new(store)));
         let (records, address) = match plan.backend.as_str() {
-            "memory" => (here(AnyStore::new(InMemoryStore::new())), String::new()),
-            "budget" => (here(AnyStore::new(BudgetStore::new(1 << 30).expect("a budget"))), String::new()),
+            "memory" => (here(DynStore::new(InMemoryStore::new())), String::new()),
+            "budget" => (here(DynStore::new(BudgetStore::new(1 << 30).expect("a budget"))), String::new()),
             "redis" if !is_missing("campaign") => {
                 let server = tokio::task::block_in_place(|| Redis::start_on_loopback(&DURABLE));
                 let proxy = Proxy::to(server.address()).await;
@@ -257,18 +257,18 @@ pub async fn work_on(part: Part) -> String {
     }
 }
 
-async fn open(part: &Part) -> Result<AnyStore, StoreError> {
+async fn open(part: &Part) -> Result<DynStore, StoreError> {
     let address = part.store.as_str();
     Ok(match part.plan.backend.as_str() {
-        "redis" => AnyStore::new(RedisStore::connect(RedisOptions::single(address)).await?),
-        "cluster" => AnyStore::new(RedisStore::connect(RedisOptions::cluster(address.split(','))).await?),
+        "redis" => DynStore::new(RedisStore::connect(RedisOptions::single(address)).await?),
+        "cluster" => DynStore::new(RedisStore::connect(RedisOptions::cluster(address.split(','))).await?),
         "postgres" => {
             let store = PostgresStore::new(PostgresOptions::parse(address)?)?;
             store.migrate().await?;
-            AnyStore::new(store)
+            DynStore::new(store)
         }
-        "fjall" => AnyStore::new(FjallStore::open(address).await?),
-        "sqlite" => AnyStore::new(SqliteStore::open(address).await?),
+        "fjall" => DynStore::new(FjallStore::open(address).await?),
+        "sqlite" => DynStore::new(SqliteStore::open(address).await?),
         other => panic!("no worker opens {other}"),
     })
 }

@@ -1,0 +1,6 @@
+//! Collections and iterators without their duplicates.
+
+mod iter;
+mod retain;
+
+pub use iter::{DedupById, DedupIterator};
