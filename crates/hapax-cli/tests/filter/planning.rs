@@ -50,7 +50,7 @@ fn windows_catch_what_is_published_and_what_the_filter_drops() {
 
 #[test]
 fn a_trace_that_is_in_the_repository() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/blocks.tsv.zst");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.zst");
     let lines = ["--header", "--column", "id", "--time-column", "ts_ms", "--time-format", "ms"];
     let plan = planned(&[&lines[..], &["--catch", "99.9%"]].concat(), &path);
     let rows = common::trace(&path, 1);
@@ -149,7 +149,7 @@ fn block_numbers_without_time() {
 /// early and never grows.
 #[test]
 fn an_engine_as_planned_for_a_trace_suffices_for_it() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/blocks.tsv.zst");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.zst");
     let (digester, mut profile) = (Digester::with_seed(3), Profile::new(10_000));
     // The trace is sped up, so that the window has something to hold: ten thousand records within
     // ten windows.
