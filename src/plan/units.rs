@@ -43,7 +43,7 @@ impl fmt::Display for BytesNeeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (number, unit) = in_binary_units(self.0);
         let step = 0.1_f64.powi(digits_behind(number));
-        // A step more than what is rounded off only by the division, not by three digits, is none.
+        // What the divisions have left over is no step more.
         let up = step * (number / step - 1e-9).ceil();
         f.pad(&format!("{} {unit}", with_commas(&three_digits(up))))
     }
