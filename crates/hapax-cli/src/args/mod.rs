@@ -92,8 +92,8 @@ pub struct FilterArgs {
     pub window: Option<Duration>,
 
     /// How many ids to have room for to begin with (like 20000, 5M or 1e9); without it, a million,
-    /// or as many as the input can have if that is less. Memory grows with the number of ids in any case; room for all of
-    /// them from the beginning is a little faster
+    /// or as many as the input can have if that is less. Memory grows with the number of ids in any
+    /// case; room for all of them from the beginning is a little faster
     #[arg(long, value_name = "IDS", value_parser = capacity, help_heading = "What is remembered")]
     pub capacity: Option<usize>,
 
@@ -270,8 +270,8 @@ pub struct TimeArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "How lines are divided")]
 pub struct FormatArgs {
-    /// What is between fields: one character, or \t; without it a comma if the files are called .csv
-    /// (or .csv.gz, .csv.zst), otherwise a tab
+    /// What is between fields: one character, or \t; without it a comma if the files are called
+    /// .csv (or .csv.gz, .csv.zst), otherwise a tab
     #[arg(long, value_name = "CHAR", value_parser = byte)]
     pub delimiter: Option<u8>,
     /// What fields are quoted with, doubled within (RFC 4180): one character, or `none`; default: "

@@ -51,7 +51,8 @@ fn of_journal(error: &JournalError, args: &FilterArgs) -> Option<Failure> {
     }
 }
 
-/// Describes a wrong option. The engine calls it as its builder's method, and says bytes as numbers.
+/// Describes a wrong option, which the engine calls as its builder's method; it says bytes as
+/// numbers.
 fn of_option(option: &str, got: &str, expected: &str, args: &FilterArgs) -> Option<Failure> {
     let name = match option {
         "window" => "--window",
