@@ -1,6 +1,6 @@
 //! Reasons why there is no plan.
 
-use super::units::{Bytes, Count, Time};
+use super::units::{Bytes, BytesNeeded, Count, Time};
 use std::fmt;
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl fmt::Display for PlanError {
         match self {
             PlanError::Invalid { option, got, expected } => write!(f, "`{option}`: got {got}, expected {expected}"),
             PlanError::TooLittleMemory { memory_bytes, needed_bytes, longest_window, highest_rate } => {
-                let (memory, needed) = (Bytes(*memory_bytes as f64), Bytes(*needed_bytes as f64));
+                let (memory, needed) = (Bytes(*memory_bytes as f64), BytesNeeded(*needed_bytes as f64));
                 write!(f, "`memory_bytes`: {memory} do not suffice, it takes {needed} at least; ")?;
                 match (longest_window, highest_rate) {
                     (None, None) => write!(f, "nothing would fit"),

@@ -49,6 +49,8 @@ pub use history::HistoryPlan;
 pub use journal::JournalPlan;
 pub use profile::{Burst, CurvePoint, Length, Profile, Quantile, Summary, rounded_up};
 pub use stores::StorePlan;
+#[doc(hidden)] // for the command
+pub use units::{Bytes, BytesNeeded, Time};
 pub use window::{ClaimsPlan, WindowPlan};
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Numbers with their units, for people. Pure.
+//! Numbers with their units, for people. Pure. The command `hapax` prints with these, too.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,11 +6,15 @@ use std::time::Duration;
 /// A number, to three digits: `950`, `12,300`, `4.5 M`.
 pub(super) struct Count(pub(super) f64);
 
-/// A number of bytes, to three digits: `950 B`, `18.4 MB`.
-pub(super) struct Bytes(pub(super) f64);
+/// A number of bytes in binary units, as options are read, to three digits: `950 B`, `17.5 MiB`.
+pub struct Bytes(pub f64);
+
+/// A number of bytes that are needed at least: as [`Bytes`], but rounded up, so that what is shown
+/// suffices.
+pub struct BytesNeeded(pub f64);
 
 /// A duration in the form in which options are given: `10m`, `1h30m`, `1.5s`.
-pub(super) struct Time(pub(super) Duration);
+pub struct Time(pub Duration);
 
 /// A share or a rate: `0`, `1.2e-6`, `0.034 %`.
 pub(super) struct Share(pub(super) f64);
@@ -30,7 +34,18 @@ impl fmt::Display for Count {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&scaled(self.0, &[" B", " kB", " MB", " GB", " TB", " PB"]))
+        let (number, unit) = in_binary_units(self.0);
+        f.pad(&format!("{} {unit}", with_commas(&three_digits(number))))
+    }
+}
+
+impl fmt::Display for BytesNeeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, unit) = in_binary_units(self.0);
+        let step = 0.1_f64.powi(digits_behind(number));
+        // What the divisions have left over is no step more.
+        let up = step * (number / step - 1e-9).ceil();
+        f.pad(&format!("{} {unit}", with_commas(&three_digits(up))))
     }
 }
 
@@ -72,10 +87,24 @@ fn scaled(number: f64, units: &[&str]) -> String {
     format!("{}{}", three_digits(number), units[unit])
 }
 
+/// Scales a number of bytes to the largest binary unit that leaves a digit before the point.
+fn in_binary_units(bytes: f64) -> (f64, &'static str) {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    // 1023.5 is written with the next unit already.
+    let larger = |&(n, unit): &(f64, usize)| (n >= 1023.5 && unit + 1 < UNITS.len()).then(|| (n / 1024.0, unit + 1));
+    let (number, unit) = std::iter::successors(Some((bytes, 0)), larger).last().unwrap_or((bytes, 0));
+    (number, UNITS[unit])
+}
+
+/// Returns the number of digits behind the point that make three in all.
+fn digits_behind(number: f64) -> i32 {
+    let whole_digits = number.abs().max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
+    (3 - whole_digits).clamp(0, 6)
+}
+
 /// Formats a number with three digits, or as many as a whole number has; no zeros behind the point.
 fn three_digits(number: f64) -> String {
-    let whole_digits = number.abs().max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
-    let text = format!("{number:.0$}", (3 - whole_digits).clamp(0, 6) as usize);
+    let text = format!("{number:.0$}", digits_behind(number) as usize);
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
         false => text,
@@ -139,12 +168,15 @@ fn time(duration: Duration) -> String {
 mod tests {
     use super::*;
 
+    fn twelve_gib() -> f64 {
+        12.0 * 1024.0 * 1024.0 * 1024.0
+    }
+
     #[test]
     fn numbers_are_legible() {
         let counts = [0.0, 0.05, 7.0, 12.34, 950.0, 1_234.0, 99_999.0, 123_456.0, 4.5e6, 999_600.0]
             .map(|n| Count(n).to_string());
         assert_eq!(counts, ["0", "0.05", "7", "12.3", "950", "1,234", "99,999", "123 k", "4.5 M", "1 M"]);
-        assert_eq!([950.0, 18.4e6, 1e9].map(|n| Bytes(n).to_string()), ["950 B", "18.4 MB", "1 GB"]);
         assert_eq!(
             [0.0, 1.23e-6, 3.4e-4, 0.05, 1.0].map(|n| Share(n).to_string()),
             ["0", "1.2e-6", "0.034 %", "5 %", "100 %"]
@@ -154,6 +186,23 @@ mod tests {
             often,
             ["none", "12 a day", "one in 2 days", "one in 2.74 years", "less than one in a million years"]
         );
+    }
+
+    #[test]
+    fn bytes_are_binary_as_they_are_read() {
+        let sizes = [0.0, 950.0, 1_012.0, 1_023.6, 1_536.0, 18.4e6, twelve_gib(), 1e30].map(|n| Bytes(n).to_string());
+        assert_eq!(
+            sizes[..7],
+            ["0 B", "950 B", "1,012 B", "1 KiB", "1.5 KiB", "17.5 MiB", "12 GiB"].map(str::to_string)
+        );
+        assert!(sizes[7].ends_with(" PiB"), "{sizes:?}");
+    }
+
+    #[test]
+    fn what_is_needed_is_never_shown_as_less() {
+        let shown = [128.0, 1_840_000.0, 1_835_008.0, 1_047_552.0, twelve_gib() + 1.0, twelve_gib()];
+        let shown = shown.map(|n| BytesNeeded(n).to_string());
+        assert_eq!(shown, ["128 B", "1.76 MiB", "1.75 MiB", "1,023 KiB", "12.1 GiB", "12 GiB"]);
     }
 
     #[test]

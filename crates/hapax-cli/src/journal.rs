@@ -1,13 +1,17 @@
 //! `hapax journal`: prints the contents of a journal, for people.
 
 use crate::failure::Failure;
-use hapax::{Inspection, SegmentInfo};
+use hapax::{Inspection, RunInfo, SegmentInfo};
 use std::io::Write;
 use std::path::Path;
 
 /// Prints the contents of a journal's files.
 pub fn inspect(path: &Path, runs: bool) -> Result<(), Failure> {
     let inspection = hapax::inspect(path).map_err(hapax::Error::from)?;
+    if inspection.segments.is_empty() && inspection.damage.is_empty() {
+        let nothing = "there is no file of one in it (*.hapax), and none is known to be missing";
+        return Err(Failure::Io(format!("{}: it is no journal: {nothing}", path.display())));
+    }
     let mut page = Vec::new();
     describe(&mut page, &inspection, runs).map_err(Failure::output)?;
     std::io::stdout().write_all(&page).map_err(Failure::output)
@@ -18,21 +22,21 @@ fn describe(page: &mut impl Write, inspection: &Inspection, runs: bool) -> std::
     for segment in &inspection.segments {
         let name = segment.path.file_name().unwrap_or_default().to_string_lossy();
         let counts = counts(segment);
-        let created = jiff::Timestamp::from_second(segment.created.as_secs() as i64).unwrap_or_default();
+        let created = date(u128::from(segment.created.as_secs()) * 1_000_000_000);
         write!(
             page,
             "{name}: {} bytes, {} blocks from {}, begun {created}",
             segment.bytes, segment.blocks, segment.first_block
         )?;
         writeln!(page, ", ids {} accepted, {} forgotten; {} times cleared", counts[0], counts[1], counts[2])?;
-        // A time base has no time of its own.
-        let mut timed = segment.runs.iter().filter(|run| run.what != "time base");
+        let mut timed = segment.runs.iter().filter(|run| is_timed(run));
         if let Some(first) = timed.next() {
             let last = timed.next_back().unwrap_or(first);
-            writeln!(page, "  times {} to {} ns", first.at.as_nanos(), last.at.as_nanos())?;
+            writeln!(page, "  times {} to {}", at(first), at(last))?;
         }
         for run in segment.runs.iter().filter(|_| runs) {
-            writeln!(page, "  {:>20} ns  {:>9} {}", run.at.as_nanos(), run.ids, run.what)?;
+            let at = if is_timed(run) { at(run) } else { String::new() };
+            writeln!(page, "  {at:<30}  {:>9} {}", run.ids, run.what)?;
         }
         if let Some(torn) = &segment.torn {
             writeln!(page, "  torn at offset {}: {}; {} bytes are not valid", torn.offset, torn.reason, torn.bytes)?;
@@ -55,6 +59,22 @@ fn describe(page: &mut impl Write, inspection: &Inspection, runs: bool) -> std::
     )
 }
 
+/// Returns true if something happened at a time: positions have none, and how time is counted, too.
+fn is_timed(run: &RunInfo) -> bool {
+    !matches!(run.what, "position" | "time base")
+}
+
+/// Formats the time of a run. If an engine's clock does not count from 1970, it is as long after.
+fn at(run: &RunInfo) -> String {
+    date(u128::from(run.at.as_nanos()))
+}
+
+/// Formats nanoseconds since 1970 as RFC 3339 does, in UTC.
+fn date(nanos: u128) -> String {
+    let date = i128::try_from(nanos).ok().and_then(|nanos| jiff::Timestamp::from_nanosecond(nanos).ok());
+    date.map_or_else(|| format!("{nanos} ns"), |date| date.to_string())
+}
+
 /// Counts the ids accepted, the ids forgotten, and the times that all were forgotten.
 fn counts(segment: &SegmentInfo) -> [u64; 3] {
     let mut counts = [0; 3];
@@ -67,4 +87,17 @@ fn counts(segment: &SegmentInfo) -> [u64; 3] {
         }
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_in_utc_to_the_last_digit_there_is() {
+        assert_eq!(date(0), "1970-01-01T00:00:00Z");
+        assert_eq!(date(1_795_375_590_000_000_000), "2026-11-22T19:26:30Z");
+        assert_eq!(date(1_795_375_590_123_456_789), "2026-11-22T19:26:30.123456789Z");
+        assert_eq!(date(u128::from(u64::MAX)), "2554-07-21T23:34:33.709551615Z");
+    }
 }

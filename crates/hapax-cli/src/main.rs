@@ -14,14 +14,17 @@ mod records;
 mod shell;
 
 use args::{Args, Command, JournalCommand};
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
 use failure::Failure;
 use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let command = Args::parse().command;
-    let done = closed::output().and_then(|()| run(command));
+    let done = match Args::try_parse() {
+        Ok(args) => closed::output().and_then(|()| run(args.command)),
+        Err(error) => unparsed(&error),
+    };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -50,6 +53,26 @@ fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
+/// Ends with what clap says of a command line that it does not understand, unless that is about a
+/// command that this build has been made without.
+fn unparsed(error: &clap::Error) -> Result<(), Failure> {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(name)) => Err(left_out(name).unwrap_or_else(|| error.exit())),
+        _ => error.exit(),
+    }
+}
+
+/// Describes how to get a command that this build has been made without.
+fn left_out(name: &str) -> Option<Failure> {
+    (name == "bench" && !cfg!(feature = "bench")).then(|| {
+        Failure::Usage(
+            "this build has no `bench`, which compiles all that it compares; to get it, in a checkout of hapax:\n  \
+             cargo install --locked --path crates/hapax-cli --features bench"
+                .to_string(),
+        )
+    })
+}
+
 fn print(page: &[u8]) -> Result<(), Failure> {
     std::io::stdout().write_all(page).map_err(Failure::output)
 }
@@ -62,7 +85,8 @@ fn man_page(command: Option<&str>) -> Result<(), Failure> {
         None => hapax,
         Some(name) => {
             let command = hapax.find_subcommand(name).cloned();
-            command.ok_or_else(|| Failure::Usage(format!("there is no command `{name}`")))?
+            let missing = || Failure::Usage(format!("there is no command `{name}`"));
+            command.ok_or_else(|| left_out(name).unwrap_or_else(missing))?
         }
     };
     let mut page = Vec::new();

@@ -37,6 +37,7 @@ pub fn read(
     if bad.missing == Missing::Pass {
         return Err(Failure::Usage("--missing pass: no lines are printed here; `drop` leaves them out".to_string()));
     }
+    let lines = &lines.of_files(files).map_err(Failure::Usage)?;
     let mut lines = Lines::new(lines, bad, Extractor::new(lines)?);
     let mut counts = Counts::default();
     let (mut block, mut ends) = (Vec::new(), Vec::new());

@@ -1,10 +1,11 @@
 //! The command line.
 
+pub mod delimiter;
 mod refusing;
 mod values;
 
 pub use self::refusing::{Refused, RefusingArgs};
-use self::values::{byte, pointer, quote};
+use self::values::{byte, line_bytes, pointer, quote};
 pub use self::values::{bytes, capacity, duration, history, number, rate};
 use crate::plan::PlanArgs;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -70,8 +71,8 @@ Exit codes:
 Examples:
   hapax filter events.log
   hapax filter --json /id --time-json /at --time-format rfc3339 --window 10m events.jsonl.zst
-  hapax filter --column order_id --delimiter , orders.csv
-  kafkacat … | hapax filter --regex 'id=(\\w+)' --window 1h --capacity 5000000";
+  hapax filter --column order_id orders.csv
+  kafkacat … | hapax filter --regex 'id=(\\w+)' --window 1h --capacity 5M";
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -90,20 +91,20 @@ pub struct FilterArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "What is remembered")]
     pub window: Option<Duration>,
 
-    /// How many ids to have room for to begin with; without it, a million, or as many as the input
-    /// can have if that is less. Memory grows with the number of ids in any case; room for all of
-    /// them from the beginning is a little faster
+    /// How many ids to have room for to begin with (like 20000, 5M or 1e9); without it, a million,
+    /// or as many as the input can have if that is less. Memory grows with the number of ids in any
+    /// case; room for all of them from the beginning is a little faster
     #[arg(long, value_name = "IDS", value_parser = capacity, help_heading = "What is remembered")]
     pub capacity: Option<usize>,
 
-    /// How much memory to take when there are more ids (like 512M or 16G); 8G without it, unless
-    /// the capacity takes more
+    /// How much memory to take when there are more ids, in binary units (like 512M or 16G: GiB); 8G
+    /// without it, unless the capacity takes more
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "What is remembered")]
     pub max_memory: Option<usize>,
 
     /// Remember ids beyond the window in a Bloom filter: for how long, with which false-positive
     /// rate and, unless the input's size tells, for how many ids in that time (like 24h:1e-6 or
-    /// 24h:1e-6:50000000)
+    /// 24h:1e-6:50M)
     #[arg(long, value_name = "HORIZON:RATE[:IDS]", value_parser = history, requires = "window",
           help_heading = "What is remembered")]
     pub history: Option<History>,
@@ -173,7 +174,7 @@ pub struct FilterArgs {
 }
 
 /// The places of ids and times in lines.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct LineArgs {
     #[command(flatten)]
     pub id: IdArgs,
@@ -196,8 +197,8 @@ pub struct BadLineArgs {
     #[arg(long, value_name = "ACTION", default_value = "error", help_heading = "What can go wrong")]
     pub on_bad: OnBad,
 
-    /// The longest line, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = clap::value_parser!(u32).range(1..=1 << 30),
+    /// The longest line (like 4096 or 16M)
+    #[arg(long, value_name = "BYTES", default_value = "16M", value_parser = line_bytes,
           help_heading = "What can go wrong")]
     pub line_bytes_max: u32,
 }
@@ -222,7 +223,7 @@ pub const OF_RECORDS: [&str; 15] = [
 ];
 
 /// The place of the id. Without any of these it is the whole line.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Where the id is")]
 #[group(multiple = false)]
 pub struct IdArgs {
@@ -243,7 +244,7 @@ pub struct IdArgs {
 }
 
 /// The place of the event's time. Without any of these, the time of arrival counts.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Where the time is (otherwise: when a line arrives)")]
 pub struct TimeArgs {
     /// The time is this field, counted from 1
@@ -266,12 +267,13 @@ pub struct TimeArgs {
 }
 
 /// The division of lines into fields.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "How lines are divided")]
 pub struct FormatArgs {
-    /// What is between fields: one character, or \t
-    #[arg(long, value_name = "CHAR", default_value = "\\t", value_parser = byte)]
-    pub delimiter: u8,
+    /// What is between fields: one character, or \t; without it a comma if the files are called
+    /// .csv (or .csv.gz, .csv.zst), otherwise a tab
+    #[arg(long, value_name = "CHAR", value_parser = byte)]
+    pub delimiter: Option<u8>,
     /// What fields are quoted with, doubled within (RFC 4180): one character, or `none`; default: "
     /// if the delimiter is , or ;
     ///
@@ -282,6 +284,13 @@ pub struct FormatArgs {
     /// The first line of each file is a header: it is no event, and printed once
     #[arg(long)]
     pub header: bool,
+}
+
+impl FormatArgs {
+    /// Returns the delimiter, also if it is not given.
+    pub fn delimiter(&self) -> u8 {
+        self.delimiter.unwrap_or(delimiter::UNSAID)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]

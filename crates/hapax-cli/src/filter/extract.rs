@@ -1,6 +1,7 @@
 //! Extracts a line's id and time.
 
 use super::fields::{Dialect, Splitter, Unbalanced};
+use super::hints::with_another_delimiter;
 use super::json::Pointer;
 use super::time;
 use crate::args::{LineArgs, Quote, TimeFormat};
@@ -60,15 +61,16 @@ impl Extractor {
                 })
             };
         let time_place = place(time.time_field, &time.time_column, &time.time_json, &time.time_regex, "time")?;
-        let quote = match (format.quote, format.delimiter) {
-            (Some(Quote::With(quote)), delimiter) if quote == delimiter => {
+        let delimiter = format.delimiter();
+        let quote = match format.quote {
+            Some(Quote::With(quote)) if quote == delimiter => {
                 return Err(Failure::Usage("--quote and --delimiter are the same".to_string()));
             }
-            (Some(Quote::With(quote)), _) => Some(quote),
-            (None, b',' | b';') => Some(b'"'),
-            _ => None,
+            Some(Quote::With(quote)) => Some(quote),
+            Some(Quote::None) => None,
+            None => Dialect::quote_of(delimiter),
         };
-        let dialect = Dialect { delimiter: format.delimiter, quote };
+        let dialect = Dialect { delimiter, quote };
         Ok(Extractor {
             id: place(id.field, &id.column, &id.json, &id.regex, "id")?.unwrap_or(Place::Line),
             time: time_place.map(|place| (place, time.time_format)),
@@ -104,8 +106,11 @@ impl Extractor {
             if let Place::Column { name, number } = place {
                 let found = columns.iter().position(|column| **column == *name.as_bytes());
                 *number = 1 + found.ok_or_else(|| {
+                    let hint = with_another_delimiter("one", line, self.dialect, |columns| {
+                        columns.iter().any(|column| **column == *name.as_bytes())
+                    });
                     let columns: Vec<_> = columns.iter().map(|column| column.escape_ascii().to_string()).collect();
-                    format!("there is no column `{name}` in the header ({})", columns.join(", "))
+                    format!("there is no column `{name}` in the header ({}){hint}", columns.join(", "))
                 })?;
             }
         }
@@ -121,11 +126,29 @@ impl Extractor {
         let at = match &self.time {
             None => None,
             Some((place, format)) => {
-                let text = place.find(line, &self.splitter)?.ok_or("there is no time")?;
+                let text = place.find(line, &self.splitter)?;
+                let text = text.ok_or_else(|| format!("there is no time{}", self.hint(place, line)))?;
                 Some(time::parse(&text, *format)?)
             }
         };
         Ok(Extracted::Event { id, at })
+    }
+
+    /// Returns a hint how a line that has no id may have one, if it seems so.
+    pub fn hint_of_id(&self, line: &[u8]) -> String {
+        self.hint(&self.id, line)
+    }
+
+    /// Returns a hint with which delimiter a line that has too few fields has more.
+    fn hint(&self, place: &Place, line: &[u8]) -> String {
+        match place {
+            Place::Field(number) if matches!(self.splitter.nth(line, *number), Ok(None)) => {
+                with_another_delimiter(&format!("a field {number}"), line, self.dialect, |fields| {
+                    fields.get(number - 1).is_some_and(|field| !field.trim_ascii().is_empty())
+                })
+            }
+            _ => String::new(),
+        }
     }
 }
 

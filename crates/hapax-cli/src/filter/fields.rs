@@ -32,6 +32,11 @@ pub struct Unbalanced {
 type Split<'a> = (Cow<'a, [u8]>, Option<&'a [u8]>);
 
 impl Dialect {
+    /// Returns the quote of fields with this delimiter, unless an option says another one.
+    pub fn quote_of(delimiter: u8) -> Option<u8> {
+        matches!(delimiter, b',' | b';').then_some(b'"')
+    }
+
     /// Creates a reader of fields with these quotes by RFC 4180; none without quotes.
     pub fn reader(self) -> Option<Reader> {
         let quote = self.quote?;

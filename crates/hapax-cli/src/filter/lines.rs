@@ -6,6 +6,7 @@ use super::input::Source;
 use crate::args::{BadLineArgs, LineArgs, Missing, OnBad};
 use crate::failure::Failure;
 use hapax::Timestamp;
+use hapax::plan::Bytes;
 use std::borrow::Cow;
 
 /// Takes lines of files in their order.
@@ -166,7 +167,10 @@ impl Lines {
         match self.extractor.extract(line) {
             Ok(Extracted::Event { id, at }) => Ok(Line::Event { id, at }),
             Ok(Extracted::Missing) => match self.rules.missing {
-                Missing::Error => Err(self.bad_line("the id is missing or blank (see --missing)".to_string())),
+                Missing::Error => {
+                    let hint = self.extractor.hint_of_id(line);
+                    Err(self.bad_line(format!("the id is missing or blank (see --missing){hint}")))
+                }
                 Missing::Pass => Ok(Line::Unchecked(Unchecked::Pass)),
                 Missing::Drop => Ok(Line::Unchecked(Unchecked::DropMissing)),
             },
@@ -182,7 +186,7 @@ impl Lines {
     }
 
     fn longer_than_allowed(&self) -> String {
-        format!("it is longer than {} bytes (see --line-bytes-max)", self.rules.line_bytes_max)
+        format!("it is longer than {} (see --line-bytes-max)", Bytes(self.rules.line_bytes_max as f64))
     }
 
     fn bad_line(&self, reason: String) -> BadLine {

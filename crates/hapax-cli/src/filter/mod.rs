@@ -13,9 +13,11 @@ mod fields;
 #[cfg(any(fuzzing, test))]
 mod fuzzing;
 mod gzip;
+mod hints;
 pub mod input;
 mod json;
 pub mod lines;
+mod opening;
 mod output;
 mod parse;
 mod pending;
@@ -52,8 +54,9 @@ use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Runs the command to its end.
-pub fn run(args: FilterArgs) -> Result<(), Failure> {
+pub fn run(mut args: FilterArgs) -> Result<(), Failure> {
     let start = Instant::now();
+    args.lines = args.lines.of_files(&args.files).map_err(Failure::Usage)?;
     let extractor = Extractor::new(&args.lines)?;
     let sources = input::sources(&args.files);
     let mut output = Output::new().map_err(Failure::output)?;
@@ -139,14 +142,14 @@ fn options(args: &FilterArgs) -> u64 {
     let id = (id.field, &id.column, &id.json, &id.regex);
     let time_format = format!("{:?}", time.time_format);
     let time = (time.time_field, &time.time_column, &time.time_json, &time.time_regex, time_format);
-    let format = (format.delimiter, format!("{:?}", format.quote), format.header);
+    let format = (format.delimiter(), format!("{:?}", format.quote), format.header);
     xxh3_64(format!("{:?}", (id, time, format, args.duplicates, args.mark)).as_bytes())
 }
 
 fn wanted(args: &FilterArgs) -> Wanted {
     match (args.duplicates, args.mark) {
         (true, _) => Wanted::Duplicates,
-        (_, true) => Wanted::Marked { delimiter: args.lines.format.delimiter },
+        (_, true) => Wanted::Marked { delimiter: args.lines.format.delimiter() },
         _ => Wanted::Fresh,
     }
 }

@@ -2,10 +2,11 @@
 
 use super::extract::Extractor;
 use super::input::{Compression, Source, decompress, read_at};
+use super::opening;
 use super::sample;
 use crate::args::{Damage, FilterArgs, Unconfirmed};
 use crate::failure::Failure;
-use hapax::{Dedup, JournalError, JournalOptions};
+use hapax::{Dedup, JournalOptions};
 use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
@@ -88,8 +89,7 @@ impl Plan {
         if let Some(history) = args.history {
             let ids = history.ids.or(estimated).ok_or_else(|| {
                 Failure::Usage(
-                    "--history needs a number of ids, since the input's size is unknown (like 24h:1e-6:50000000)"
-                        .into(),
+                    "--history needs a number of ids, since the input's size is unknown (like 24h:1e-6:50M)".into(),
                 )
             })?;
             builder = builder.history(history.horizon, history.false_positive_rate, ids).unconfirmed(
@@ -110,36 +110,8 @@ impl Plan {
             // Lines that are checked and not yet printed must not be remembered by the next run.
             builder = builder.journal(state, JournalOptions::new().deferred(true).damage(damage));
         }
-        let dedup = builder.build().map_err(|error| opening(error, args))?;
+        let dedup = builder.build().map_err(|error| opening::failure(error, args))?;
         Ok(Plan { dedup, capacity, capacity_from })
-    }
-}
-
-/// Describes why there is no engine, in terms of the command line.
-fn opening(error: hapax::Error, args: &FilterArgs) -> Failure {
-    match (&error, args.seed, &args.state) {
-        (hapax::Error::Journal(JournalError::NotOurs { what: "key", .. }), Some(seed), Some(state)) => {
-            Failure::Usage(format!(
-                "--seed {seed}: the state in {} was begun with another seed, which its ids are kept with; leave --seed out, or give \
-                 another directory",
-                state.display()
-            ))
-        }
-        (hapax::Error::Journal(JournalError::Damaged { .. }), _, Some(state)) => {
-            Failure::Io(format!("--state {}: {error} (here: --damage keep)", state.display()))
-        }
-        (hapax::Error::Journal(JournalError::Untrusted { path, what, got, expected, remedy }), _, Some(state)) => {
-            let remedy = match *what {
-                "it" => remedy,
-                _ => {
-                    "give it to this user and let nobody else write (chown, chmod go-w), or name a directory that is not there \
-                      yet, which is made"
-                }
-            };
-            let (state, path) = (state.display(), path.display());
-            Failure::Io(format!("--state {state}: {path}: {what} is {got}, expected {expected}; {remedy}"))
-        }
-        _ => error.into(),
     }
 }
 

@@ -5,6 +5,7 @@ use super::parse::Batch;
 use super::plan::Plan;
 use crate::args::{Refused, StatsFormat};
 use crate::failure::Failure;
+use hapax::plan::{Bytes, Time};
 use hapax::{Refusal, Stats};
 use std::fmt::Write;
 use std::time::Duration;
@@ -134,8 +135,8 @@ impl Report<'_> {
         match self.window {
             None => row("window", "the whole input".to_string()),
             Some(window) => {
-                row("window", format!("{window:?}, in ticks of {:?}", stats.window.tick));
-                row("effective window", format!("{:?}", stats.window.effective_window));
+                row("window", format!("{}, in ticks of {}", Time(window), Time(stats.window.tick)));
+                row("effective window", Time(stats.window.effective_window).to_string());
             }
         }
         row("capacity", format!("{} ids ({})", plan.capacity, plan.capacity_from));
@@ -144,7 +145,7 @@ impl Report<'_> {
             row("false duplicates, history", format!("{:.1e} of checks", history.false_positive_rate));
         }
         row("tables", stats.window.tables.len().to_string());
-        row("memory", format!("{} MB for ids", stats.bytes.div_ceil(1_000_000)));
+        row("memory", format!("{} for ids", Bytes(stats.bytes as f64)));
         row("time", format!("{:.2} s, {:.2} M lines/s", self.elapsed.as_secs_f64(), self.lines_per_second() / 1e6));
         table.truncate(table.trim_end().len());
         table

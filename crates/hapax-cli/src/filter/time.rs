@@ -1,5 +1,6 @@
 //! Parses times of events. Pure.
 
+use super::hints::unit_of;
 use crate::args::TimeFormat;
 use hapax::Timestamp;
 
@@ -13,7 +14,20 @@ pub fn parse(text: &[u8], format: TimeFormat) -> Result<Timestamp, String> {
         TimeFormat::Us => 1_000,
         TimeFormat::Ns => 1,
     };
-    number(text, unit_nanos).ok_or_else(|| format!("`{}` is no time from 1970 to 2262", text.escape_ascii()))
+    number(text, unit_nanos).ok_or_else(|| {
+        let hint = match (unit_of(text).filter(|_| is_number(text)), rfc3339(text)) {
+            (Some((option, unit)), _) => format!(": it looks like {unit} since 1970 (--time-format {option})"),
+            (None, Ok(_)) => ": it looks like a date (--time-format rfc3339)".to_string(),
+            (None, Err(_)) => String::new(),
+        };
+        format!("`{}` is no time from 1970 to 2262{hint}", text.escape_ascii())
+    })
+}
+
+/// Returns true for digits, and perhaps a fraction.
+fn is_number(text: &[u8]) -> bool {
+    let mut parts = text.splitn(2, |byte| *byte == b'.');
+    parts.all(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
 }
 
 /// Parses a decimal number of units, in nanoseconds; digits beyond these are cut off.
@@ -37,6 +51,13 @@ fn number(text: &[u8], unit_nanos: u64) -> Option<Timestamp> {
 }
 
 fn rfc3339(text: &[u8]) -> Result<Timestamp, String> {
+    if is_number(text) {
+        let hint = match unit_of(text) {
+            Some((option, unit)) => format!("it looks like {unit} since 1970 (--time-format {option})"),
+            None => "say what it counts since 1970 (--time-format s, ms, us or ns)".to_string(),
+        };
+        return Err(format!("`{}` is a number, not a date: {hint}", text.escape_ascii()));
+    }
     let wrong = |why: String| format!("`{}` is no RFC 3339 time: {why}", text.escape_ascii());
     let text = std::str::from_utf8(text).map_err(|e| wrong(e.to_string()))?;
     let time: jiff::Timestamp = text.parse().map_err(|e: jiff::Error| wrong(e.to_string()))?;

@@ -1,11 +1,12 @@
 //! Formats the command that applies a plan.
 
-use crate::args::{Args, OF_RECORDS};
+use crate::args::{Args, LineArgs, OF_RECORDS, delimiter};
 use crate::shell::quoted;
-use clap::CommandFactory;
 use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use hapax::plan::Plan;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// Returns the options of `hapax filter` for a plan, with the options for lines that were given
 /// here.
@@ -31,7 +32,16 @@ fn of_records(command_line: impl Iterator<Item = OsString>) -> Vec<String> {
         let between = if value.starts_with('-') { '=' } else { ' ' };
         Some(format!("--{name}{between}{}", quoted(&value)))
     };
-    plan.get_arguments().filter(|arg| is_given(arg.get_id().as_str())).filter_map(option).collect()
+    let said = plan.get_arguments().filter(|arg| is_given(arg.get_id().as_str())).filter_map(option);
+    said.chain(said_by_names(given)).collect()
+}
+
+/// Returns the delimiter that the names of files say, which the printed command is not given.
+fn said_by_names(given: &ArgMatches) -> Option<String> {
+    let lines = LineArgs::from_arg_matches(given).ok().filter(|lines| lines.format.delimiter.is_none())?;
+    let files: Vec<PathBuf> = given.get_many("from")?.cloned().collect();
+    let delimiter = lines.of_files(&files).ok()?.format.delimiter?;
+    (delimiter != delimiter::UNSAID).then(|| delimiter::option(delimiter))
 }
 
 #[cfg(test)]
@@ -48,6 +58,10 @@ mod tests {
         let options = ["--header", "--time-format", "ms", "--delimiter=,", "--column", "the id", "--time-field=2"];
         let expected = "--column 'the id' --time-field 2 --time-format ms --delimiter , --header";
         assert_eq!(given(&options), expected);
+        assert_eq!(given(&["--column", "id"]), "--column id");
+        let of_csv = ["hapax", "plan", "--from", "f.csv.gz", "--column", "id", "--header"];
+        let options = of_records(of_csv.into_iter().map(OsString::from)).join(" ");
+        assert_eq!(options, "--column id --header --delimiter ,");
         assert_eq!(given(&["--regex=-(.)", "--on-bad", "skip"]), "--regex='-(.)' --on-bad skip");
     }
 }

@@ -81,7 +81,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "IDS", value_parser = rate, requires = "journal", help_heading = "What is to be done")]
     pub replay_rate: Option<f64>,
 
-    /// What window, history and claims may take together (like 512M or 16G)
+    /// What window, history and claims may take together (like 512M or 16G: GiB)
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "What is to be done")]
     pub memory: Option<usize>,
 

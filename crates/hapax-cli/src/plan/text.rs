@@ -2,9 +2,8 @@
 
 use super::command::filter_options;
 use super::{Answer, Seen};
-use hapax::plan::Plan;
+use hapax::plan::{Plan, Time};
 use std::fmt::Write;
-use std::time::Duration;
 
 pub fn answer(answer: &Answer) -> String {
     let mut text = String::new();
@@ -29,7 +28,7 @@ fn what_has_come(seen: &Seen) -> String {
             let days = by.span.as_secs_f64() / 86_400.0;
             format!("misses {}, {:.2} a day", repeats - caught, (repeats - caught) as f64 / days)
         };
-        let caught = format!("window of {} catches {} of the repeats", readable(by.window), of_repeats(by.caught));
+        let caught = format!("window of {} catches {} of the repeats", Time(by.window), of_repeats(by.caught));
         match by.caught_by_engine {
             Some(caught_by_engine) => {
                 line(format!("A {caught}."));
@@ -53,11 +52,6 @@ fn what_has_come(seen: &Seen) -> String {
 
 /// The number of windows below which the records say little about the next ones.
 const FEW: u32 = 10;
-
-/// Formats a duration in the form in which options are given.
-fn readable(duration: Duration) -> String {
-    jiff::SignedDuration::try_from(duration).map_or_else(|_| format!("{duration:?}"), |signed| format!("{signed:#}"))
-}
 
 /// The note why the filter's capacity is not the builder's.
 const WHY_LARGER: &str = "\

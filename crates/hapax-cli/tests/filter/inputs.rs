@@ -181,7 +181,7 @@ fn records_of_many_lines_and_blocks_are_bounded() {
     let small = [&options[..], &["--line-bytes-max", "1000"]].concat();
     let (code, _, errors) = said(&run(filter(&small), input.as_bytes()));
     assert_eq!(code, Some(3));
-    assert!(errors.contains("line 1: it is longer than 1000 bytes"), "{errors}");
+    assert!(errors.contains("line 1: it is longer than 1,000 B"), "{errors}");
     let skipping = [&small[..], &["--on-bad", "skip"]].concat();
     assert_eq!(String::from_utf8(printed(&skipping, input.as_bytes())).unwrap(), "2,x\n");
     // The number of a bad line counts records' lines as editors do.

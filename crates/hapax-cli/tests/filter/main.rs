@@ -17,6 +17,7 @@ mod predictions;
 mod refusing;
 mod resume;
 mod state;
+mod told;
 mod traces;
 
 use std::io::Write;
